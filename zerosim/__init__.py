@@ -1,0 +1,48 @@
+"""zerosim: run ZeRO for real, record what it sends, prove it.
+
+    engine = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
+    with zerosim.trace("traces/mine"):
+        ...
+
+Names that need torch are loaded when they are first used, so that reading a trace needs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zerosim.config import EngineConfig, RunConfig
+from zerosim.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from zerosim.engine import Engine, initialize
+    from zerosim.record import Trace, load
+    from zerosim.trace.session import trace
+
+__all__ = [
+    "Engine",
+    "EngineConfig",
+    "RunConfig",
+    "Trace",
+    "__version__",
+    "initialize",
+    "load",
+    "trace",
+]
+
+_HOMES = {
+    "Engine": "zerosim.engine",
+    "initialize": "zerosim.engine",
+    "Trace": "zerosim.record",
+    "load": "zerosim.record",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "trace":
+        return import_module("zerosim.trace")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'zerosim' has no attribute {name!r}")

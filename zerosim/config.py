@@ -1,0 +1,231 @@
+"""What can be asked of the engine and of a run, checked in one place.
+
+Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, Self, TypeVar
+
+from zerosim.errors import ConfigError
+
+
+class DType(StrEnum):
+    """Compute dtype: parameters, gradients, activations."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element: 4 for fp32, else 2."""
+        return 4 if self is DType.FP32 else 2
+
+
+class CollectivesKind(StrEnum):
+    """Who carries the engine's collectives out."""
+
+    RING = "ring"
+    NATIVE = "native"
+
+
+class ModelName(StrEnum):
+    """The built-in models."""
+
+    GPT_TINY = "gpt-tiny"
+    GPT_SMALL = "gpt-small"
+    MLP = "mlp"
+
+
+class DeviceKind(StrEnum):
+    """Where the ranks compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+STAGES = (0, 1, 2, 3)
+STAGE_NAMES = {0: "data parallel", 1: "ZeRO-1", 2: "ZeRO-2", 3: "ZeRO-3"}
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def choice(kind: type[E], value: str, what: str) -> E:
+    """Return the member of `kind` that `value` names.
+
+    Args:
+        kind: a closed set of names.
+        value: what the user gave.
+        what: the noun for the message, such as "model".
+
+    Raises:
+        ConfigError: no member has that name; the message lists them.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"unknown {what} {value!r}: expected one of {known}") from None
+
+
+def _require(holds: bool, what: str, value: object, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"{what} is {value}: expected {expected}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What `zerosim.initialize` takes.
+
+    Attributes:
+        stage: 0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters.
+        dtype: compute dtype; below fp32 an fp32 master copy is kept.
+        accumulate: micro-steps of one optimizer step.
+        bucket_elements: largest number of elements reduced in one collective; None for one
+            bucket a unit.
+        overlap: reduce and gather while computing.
+        prefetch: stage 3: how many units to gather ahead of the one that computes.
+        clip: largest global gradient norm; None for no clipping.
+        collectives: zerosim's rings or the backend's own calls.
+        chunk_bytes: a ring cuts longer messages into chunks of this size.
+        learning_rate, beta1, beta2, epsilon, weight_decay: of AdamW.
+        initial_loss_scale: fp16 only; halved at an overflow.
+        loss_scale_interval: fp16 only; doubled after so many steps without overflow.
+        units: patterns of module names ("blocks.*") that communicate together; empty for
+            the default: blocks of containers, direct children, and the rest as "root".
+    """
+
+    stage: int = 0
+    dtype: DType = DType.BF16
+    accumulate: int = 1
+    bucket_elements: int | None = None
+    overlap: bool = True
+    prefetch: int = 1
+    clip: float | None = None
+    collectives: CollectivesKind = CollectivesKind.RING
+    chunk_bytes: int = 1 << 20
+    learning_rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    initial_loss_scale: float = 65536.0
+    loss_scale_interval: int = 2000
+    units: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.stage in STAGES, "stage", self.stage, "0, 1, 2 or 3")
+        object.__setattr__(self, "dtype", choice(DType, self.dtype, "dtype"))
+        object.__setattr__(
+            self, "collectives", choice(CollectivesKind, self.collectives, "collectives")
+        )
+        object.__setattr__(self, "units", tuple(self.units))
+        at_least_one = "a whole number of 1 or more"
+        _require(self.accumulate >= 1, "accumulate", self.accumulate, at_least_one)
+        _require(
+            self.bucket_elements is None or self.bucket_elements >= 1,
+            "bucket-elements",
+            self.bucket_elements,
+            at_least_one,
+        )
+        _require(self.prefetch >= 0, "prefetch", self.prefetch, "0 or more units")
+        _require(
+            self.clip is None or (self.clip > 0 and math.isfinite(self.clip)),
+            "clip",
+            self.clip,
+            "a positive norm",
+        )
+        _require(self.chunk_bytes >= 16, "chunk bytes", self.chunk_bytes, "16 or more")
+        positive_rate = self.learning_rate >= 0 and math.isfinite(self.learning_rate)
+        _require(positive_rate, "learning rate", self.learning_rate, "0 or more")
+        scale_works = self.initial_loss_scale > 0 and math.isfinite(self.initial_loss_scale)
+        _require(scale_works, "initial loss scale", self.initial_loss_scale, "a positive number")
+        _require(
+            self.loss_scale_interval >= 1,
+            "loss scale interval",
+            self.loss_scale_interval,
+            at_least_one,
+        )
+
+    def to_plain(self) -> dict[str, object]:
+        """The configuration as JSON values, for a manifest."""
+        return _plain(self)
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_plain`.
+
+        Raises:
+            ConfigError: an unknown key, or a value that `EngineConfig` refuses.
+        """
+        return _from_plain(cls, values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """What `zerosim run` adds to the engine's configuration.
+
+    Attributes:
+        ranks: number of processes.
+        steps: optimizer steps.
+        batch: sequences in a micro-batch of one rank.
+        seed: of the initial weights and of the order of the data.
+        timeout_s: a rank that is silent for so long is given up.
+    """
+
+    model: ModelName = ModelName.GPT_TINY
+    ranks: int = 4
+    steps: int = 10
+    batch: int = 4
+    seed: int = 0
+    device: DeviceKind = DeviceKind.CPU
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", choice(ModelName, self.model, "model"))
+        object.__setattr__(self, "device", choice(DeviceKind, self.device, "device"))
+        at_least_one = "a whole number of 1 or more"
+        _require(self.ranks >= 1, "ranks", self.ranks, at_least_one)
+        _require(self.steps >= 1, "steps", self.steps, at_least_one)
+        _require(self.batch >= 1, "batch", self.batch, at_least_one)
+        positive_time = self.timeout_s > 0 and math.isfinite(self.timeout_s)
+        _require(positive_time, "timeout", self.timeout_s, "a positive number of seconds")
+
+    def to_plain(self) -> dict[str, object]:
+        """The configuration as JSON values, for a manifest."""
+        return _plain(self)
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_plain`.
+
+        Raises:
+            ConfigError: an unknown key, or a value that `RunConfig` refuses.
+        """
+        return _from_plain(cls, values)
+
+
+C = TypeVar("C", bound="EngineConfig | RunConfig")
+
+
+def _plain(config: EngineConfig | RunConfig) -> dict[str, object]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(config).items()
+    }
+
+
+def _from_plain(cls: type[C], values: dict[str, Any]) -> C:
+    known = [field.name for field in fields(cls)]
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"unknown key {name!r}: expected one of {', '.join(known)}")
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ConfigError(f"a value of the wrong type: {error}") from None

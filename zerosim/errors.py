@@ -1,0 +1,58 @@
+"""Every error that zerosim raises on purpose.
+
+ZerosimError                   carries the exit code that the command line returns
+├── InputError (ValueError)    exit 2: what was given cannot be used
+│   ├── ConfigError            an option, a model name, a combination that does not exist
+│   ├── TraceError             a trace that is missing, damaged, truncated or unreadable
+│   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
+├── ClaimFailed                exit 1: a claim was held against a measurement and is false
+└── RunError                   exit 3: a rank failed, was killed, or stopped answering
+    └── CollectiveError        raised in a rank whose collective did not complete
+
+A message is one line: what was given, what was expected, what to try.
+Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+
+class ZerosimError(Exception):
+    """Base of all errors meant for a user.
+
+    Attributes:
+        exit_code: the status that the command line returns for this error.
+    """
+
+    exit_code = 2
+
+
+class InputError(ZerosimError, ValueError):
+    """What was given cannot be used."""
+
+
+class ConfigError(InputError):
+    """An option, a name, or a combination of options that does not exist."""
+
+
+class TraceError(InputError):
+    """A trace that is missing, damaged, truncated, or written by another schema."""
+
+
+class EnvironmentFault(InputError):
+    """This machine cannot do what was asked."""
+
+
+class ClaimFailed(ZerosimError):
+    """A claim was held against a measurement and is false."""
+
+    exit_code = 1
+
+
+class RunError(ZerosimError):
+    """A rank failed, was killed, or stopped answering."""
+
+    exit_code = 3
+
+
+class CollectiveError(RunError):
+    """A collective did not complete on this rank: a peer is gone or silent."""

@@ -1,0 +1,364 @@
+"""The vocabulary of a trace: closed sets as enums, records as frozen dataclasses.
+
+A rank writes rows, one JSON object a line, in the order in which things happened:
+
+    header                       who this rank is; always the first row
+    group, socket                what later rows refer to by name or index
+    event                        something that is over: a transfer, a mark
+    open ... close               something that takes time: a computation, a collective
+    wire                         the kernel's counters at a phase border
+    metric                       a number that the program reported: loss, gradient norm
+    failure                      this rank could not go on
+    end                          always the last row of a run that closed its trace
+
+Every row carries a checksum chained to the row before it (`zerosim.record`). An `open` row
+without its `close` is what the rank was doing when it stopped.
+Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+
+
+class Kind(StrEnum):
+    """What sort of thing an event is."""
+
+    COMPUTE = "compute"
+    """A unit's forward, backward or update."""
+    COLLECTIVE = "collective"
+    """An operation of a whole group, or a point-to-point call outside of any collective."""
+    TRANSFER = "transfer"
+    """One message of a collective: a hop of a ring."""
+    MEMORY = "memory"
+    """A change of what is allocated."""
+    MARK = "mark"
+    """A moment without a duration."""
+
+
+class Phase(StrEnum):
+    """The part of an iteration; every event belongs to exactly one."""
+
+    SETUP = "setup"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    UPDATE = "update"
+    OUTSIDE = "outside"
+    """Before the first iteration, between two, or after the last."""
+
+
+class Purpose(StrEnum):
+    """Why a collective is called."""
+
+    GATHER_PARAMETERS = "gather parameters"
+    REDUCE_GRADIENTS = "reduce gradients"
+    GRADIENT_NORM = "gradient norm"
+    OVERFLOW_FLAG = "overflow flag"
+    AVERAGE_LOSS = "average loss"
+    BROADCAST_STATE = "broadcast initial state"
+    UNLABELLED = "unlabelled"
+    """Nobody said why: what a program asked for outside of any label."""
+
+
+class Op(StrEnum):
+    """What the group was asked to do."""
+
+    ALL_REDUCE = "all-reduce"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALL_GATHER = "all-gather"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    GATHER = "gather"
+    SCATTER = "scatter"
+    ALL_TO_ALL = "all-to-all"
+    SEND = "send"
+    RECEIVE = "receive"
+    BARRIER = "barrier"
+
+
+class Algorithm(StrEnum):
+    """Who carries a collective out, hence what a rank sends for it."""
+
+    RING = "ring"
+    """zerosim's own ring over send and receive; each hop is an event."""
+    GLOO = "gloo"
+    """The native call of PyTorch's Gloo backend."""
+    NCCL = "nccl"
+    """The native call of PyTorch's NCCL backend."""
+    OTHER = "other"
+    """The native call of a backend whose algorithm is not known to zerosim."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireDelta:
+    """Bytes that one socket moved during one collective.
+
+    Attributes:
+        socket: index of a `Socket` row of the same rank.
+        sent_bytes: bytes handed to the kernel, less retransmissions.
+        received_bytes: bytes that the kernel received.
+    """
+
+    socket: int
+    sent_bytes: int
+    received_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened on one rank.
+
+    Attributes:
+        id: unique on its rank, increasing in the order of issue.
+        parent: id of the collective that a transfer belongs to, else None.
+        rank: global rank.
+        iteration: optimizer step, counted from 0; -1 before the first.
+        micro_step: position within a gradient accumulation, counted from 0.
+        unit: what communicates or computes together: a layer, a bucket; "" if unknown.
+        purpose: why, for collectives and transfers; None for the other kinds.
+        op: what the group was asked for; None for computations and marks.
+        algorithm: who carries it out; None for computations and marks.
+        group: name of a `Group` row; "" for computations and marks.
+        sequence: position among the collectives of that group on this rank.
+        peers: global ranks that this rank exchanges bytes with directly, where that is known.
+        dtype: element type as PyTorch names it ("bfloat16"); "" if it has none.
+        elements: number of elements of the payload.
+        payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
+            reduce-scatter, the message of a transfer.
+        sent_bytes: bytes that this rank was asked to send, summed over the intercepted messages;
+            None for a native collective, whose algorithm the trace does not see.
+        received_bytes: likewise, received.
+        wire: what the kernel counted per socket during this collective; empty if not measured.
+        issue_ns: when the program asked for it, on the rank's clock.
+        start_ns: when it began; None if it had not begun.
+        end_ns: when it was over; None if it never ended or could not be seen to end.
+        source: "file.py:41 in function" of the caller's code; "" if unknown.
+        tensors: names of the parameters or buffers concerned.
+        hop: position of a transfer in its ring, counted from 0.
+        shard: index of the shard that a transfer carries (its owner's position in the group).
+        error: why it failed; "" if it did not.
+    """
+
+    id: int
+    parent: int | None = None
+    rank: int
+    kind: Kind
+    iteration: int
+    micro_step: int = 0
+    phase: Phase
+    unit: str = ""
+    purpose: Purpose | None = None
+    op: Op | None = None
+    algorithm: Algorithm | None = None
+    group: str = ""
+    sequence: int | None = None
+    peers: tuple[int, ...] = ()
+    dtype: str = ""
+    elements: int = 0
+    payload_bytes: int = 0
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    wire: tuple[WireDelta, ...] = ()
+    issue_ns: int
+    start_ns: int | None = None
+    end_ns: int | None = None
+    source: str = ""
+    tensors: tuple[str, ...] = ()
+    hop: int | None = None
+    shard: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """The end of an event that was opened: the fields that were not known before.
+
+    Attributes: as in `Event`.
+    """
+
+    id: int
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    wire: tuple[WireDelta, ...] = ()
+    start_ns: int | None = None
+    end_ns: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The first row of a rank's file.
+
+    Attributes:
+        schema: `SCHEMA_VERSION` of the writer.
+        clock_ns: the rank's clock (monotonic) when the trace began.
+        wall_ns: nanoseconds since 1970 at the same moment, to align hosts.
+    """
+
+    schema: int
+    rank: int
+    num_ranks: int
+    local_rank: int
+    host: str
+    pid: int
+    device: str
+    clock_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A process group, by the name that events use."""
+
+    name: str
+    backend: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Socket:
+    """A TCP connection of this process; addresses are "ip:port"."""
+
+    index: int
+    local: str
+    remote: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireSample:
+    """The kernel's counters of all sockets at a phase border (totals, not differences).
+
+    Attributes:
+        phase: the phase that begins here.
+        counters: a `WireDelta` for each socket, counted from the connection's start.
+    """
+
+    iteration: int
+    micro_step: int
+    phase: Phase
+    time_ns: int
+    counters: tuple[WireDelta, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number that the program reported."""
+
+    iteration: int
+    name: str
+    value: float
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why this rank could not go on.
+
+    Attributes:
+        waiting_for: global ranks that the open collective was waiting for.
+        peer_lost: True if the cause is another rank that died or fell silent.
+    """
+
+    message: str
+    iteration: int
+    phase: Phase
+    unit: str
+    op: Op | None
+    purpose: Purpose | None
+    waiting_for: tuple[int, ...]
+    peer_lost: bool
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The last row of a trace that was closed in order."""
+
+    time_ns: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Where one parameter lives inside its unit's flat buffer."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitLayout:
+    """A unit as the manifest describes it.
+
+    Attributes:
+        elements: number of parameters, without padding.
+        padded_elements: the next multiple of the number of ranks.
+        trainable: False for parameters that receive no gradient.
+    """
+
+    name: str
+    elements: int
+    padded_elements: int
+    trainable: bool
+    slots: tuple[Slot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A piece of a unit inside a bucket: columns [start, stop) of each of its shards."""
+
+    unit: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketLayout:
+    """What is reduced in one collective."""
+
+    name: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a trace was made of and where; `manifest.json` beside the ranks' files.
+
+    Attributes:
+        program: the command that made the trace.
+        config: the engine's configuration as plain values; empty for a foreign program.
+        run: model, steps, seed and the like, as plain values; empty for a foreign program.
+        versions: zerosim, torch, python, kernel.
+    """
+
+    schema: int
+    created: str
+    program: str
+    num_ranks: int
+    backend: str
+    device: str
+    versions: dict[str, str] = field(default_factory=dict)
+    config: dict[str, object] = field(default_factory=dict)
+    run: dict[str, object] = field(default_factory=dict)
+    units: tuple[UnitLayout, ...] = ()
+    buckets: tuple[BucketLayout, ...] = ()
+
+
+ROW_TYPES: dict[str, type] = {
+    "header": Header,
+    "group": Group,
+    "socket": Socket,
+    "event": Event,
+    "open": Event,
+    "close": Close,
+    "wire": WireSample,
+    "metric": Metric,
+    "failure": Failure,
+    "end": End,
+}
+"""The name that a row carries in its first field, and the record that it holds."""

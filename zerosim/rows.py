@@ -1,0 +1,131 @@
+"""How a record becomes a line of a trace file, and how a line is known to be whole.
+
+A line is a JSON object whose first field is the row's name and whose last is a checksum:
+
+    {"row":"metric","iteration":3,"name":"loss","value":2.31,"time_ns":81,"crc":"5f0c1a9e"}
+
+The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
+before. So a line that was changed, dropped, doubled or moved breaks the chain at that line.
+Fields that have their default value are left out. Values that JSON has no number for are written
+as strings ("nan", "inf"). Shared by the writer (`zerosim.trace`) and the reader
+(`zerosim.record`). Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any
+
+from zerosim.events import ROW_TYPES, Manifest
+
+MANIFEST_NAME = "manifest.json"
+_MARK = b',"crc":"'
+_NO_DEFAULT = object()
+
+
+def rank_file_name(rank: int) -> str:
+    """Name of the file that holds the rows of `rank`."""
+    return f"rank-{rank}.jsonl"
+
+
+def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
+    pairs: list[tuple[str, object]] = []
+    for field in fields(kind):
+        if field.default is not MISSING:
+            pairs.append((field.name, field.default))
+        else:
+            pairs.append((field.name, _NO_DEFAULT))
+    return tuple(pairs)
+
+
+_FIELDS = {kind: _defaults(kind) for kind in set(ROW_TYPES.values())}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        # a path may hold bytes that are no text, which JSON has no way to write
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value
+
+
+_encode = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",", ":")).encode
+
+
+def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
+    """Encode one record as a line.
+
+    Args:
+        name: a key of `ROW_TYPES`.
+        record: an instance of the type that the name stands for.
+        crc: the checksum of the line before; 0 for the first.
+
+    Returns:
+        The line with its newline, and its checksum.
+    """
+    plain: dict[str, Any] = {"row": name}
+    for field, default in _FIELDS[type(record)]:
+        value = getattr(record, field)
+        if value is not default and value != default:
+            plain[field] = value if type(value) is int else _plain(value)
+    body = _encode(plain)[:-1].encode()
+    crc = zlib.crc32(body, crc)
+    return b'%s%s%08x"}\n' % (body, _MARK, crc), crc
+
+
+def check_line(line: bytes, crc: int) -> tuple[str, int]:
+    """Check one line (without its newline) against the checksum of the line before.
+
+    Returns:
+        The row's name, and the line's checksum. A reader ignores the fields "row" and "crc".
+
+    Raises:
+        ValueError: the line is not what was written, or not at this place; the message says
+            which of the two sides was found and expected.
+    """
+    body, mark, tail = line.rpartition(_MARK)
+    if not mark or len(tail) != 10 or not tail.endswith(b'"}'):
+        raise ValueError("no checksum at its end")
+    expected = zlib.crc32(body, crc)
+    if tail[:8] != b"%08x" % expected:
+        found = tail[:8].decode("ascii", "replace")
+        raise ValueError(f"checksum {found!r}, expected '{expected:08x}'")
+    prefix = b'{"row":"'
+    name = body[len(prefix) : body.find(b'"', len(prefix))].decode("ascii", "replace")
+    if not body.startswith(prefix) or name not in ROW_TYPES:
+        raise ValueError(f"unknown row {name!r}")
+    return name, expected
+
+
+def _manifest_crc(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest as indented JSON, with a checksum as its last field."""
+    plain = json.loads(json.dumps(asdict(manifest)))
+    return (json.dumps(plain | {"crc": _manifest_crc(plain)}, indent=2) + "\n").encode()
+
+
+def check_manifest(text: bytes) -> dict[str, Any]:
+    """The fields of a manifest, without its checksum.
+
+    Raises:
+        ValueError: not JSON, not an object, or not what was written.
+    """
+    plain = json.loads(text)
+    if not isinstance(plain, dict):
+        raise ValueError(f"expected a JSON object, found {type(plain).__name__}")
+    found = plain.pop("crc", None)
+    if found != (expected := _manifest_crc(plain)):
+        raise ValueError(f"checksum {found!r}, expected {expected!r}")
+    return plain
