@@ -1,0 +1,97 @@
+"""Run a function on several ranks: real processes, Gloo over loopback, a free port, a deadline."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DEADLINE_S = 120.0
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def run_ranks(
+    function: Callable[..., Any], num_ranks: int, *args: Any, deadline_s: float = DEADLINE_S
+) -> list[Any]:
+    """Call `function(*args)` in `num_ranks` processes joined by Gloo.
+
+    Args:
+        function: importable by name; asks torch.distributed for its rank.
+
+    Returns:
+        What each rank returned, by rank.
+
+    Raises:
+        AssertionError: a rank raised, died or did not end in time; with its traceback.
+    """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            "WORLD_SIZE": str(num_ranks),
+            "OMP_NUM_THREADS": "1",
+        }
+        os.environ.update(environment)
+        processes = [
+            context.Process(target=_main, args=(rank, folder, function, args), daemon=True)
+            for rank in range(num_ranks)
+        ]
+        for process in processes:
+            process.start()
+        end = time.monotonic() + deadline_s
+        for process in processes:
+            process.join(max(0.0, end - time.monotonic()))
+        late = [rank for rank, process in enumerate(processes) if process.is_alive()]
+        for process in processes:
+            process.kill()
+            process.join()
+        for name in environment:
+            os.environ.pop(name, None)
+        results = []
+        problems = [f"rank {rank} did not end within {deadline_s} s" for rank in late]
+        for rank in range(num_ranks):
+            path = Path(folder, str(rank))
+            succeeded, value = _read(path)
+            results.append(value)
+            if not succeeded:
+                problems.append(f"rank {rank}: {value}")
+        assert not problems, "\n".join(problems)
+        return results
+
+
+def _read(path: Path) -> tuple[bool, Any]:
+    if not path.exists():
+        return False, "died"
+    answer: tuple[bool, Any] = pickle.loads(path.read_bytes())  # noqa: S301 - a child wrote it
+    return answer
+
+
+def _main(rank: int, folder: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    os.environ["RANK"] = str(rank)
+    try:
+        dist.init_process_group("gloo")
+        result = (True, function(*args))
+        dist.barrier()
+        dist.destroy_process_group()
+    except BaseException:  # noqa: BLE001 - whatever it was is reported
+        result = (False, traceback.format_exc())
+    Path(folder, str(rank)).write_bytes(pickle.dumps(result))

@@ -1,0 +1,66 @@
+"""The laws, and the deviations that explain every byte of the difference."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.workloads import ALGORITHMS, PHASES, WORKLOADS, sent, thousand
+from zerosim.events import Algorithm
+from zerosim.theory import Cause, UnitSize, Workload, deviations, law
+
+
+def test_padding_is_counted_in_every_pass():
+    workload = Workload(stage=3, num_ranks=4, units=(UnitSize("a", 1001),))
+    assert sent(workload) == 3 * 1004 * 2 * 3 // 4
+    assert law(workload).sent_bytes == Fraction(3 * 1001 * 2 * 3, 4) == Fraction(9009, 2)
+    assert [(d.cause, d.bytes) for d in deviations(workload, 0)] == [
+        (Cause.PADDING, Fraction(27, 2))
+    ]
+
+
+def test_gloo_sends_3_psi_for_zero_2_and_4_psi_for_zero_3():
+    # 1024 elements: Gloo's segments divide equally
+    for stage, payloads in ((0, 2), (1, 3), (2, 3), (3, 4)):
+        workload = Workload(stage=stage, num_ranks=4, units=(UnitSize("a", 1024),))
+        assert sent(workload, Algorithm.GLOO) == payloads * 1024 * 2 * 3 // 4
+        found = deviations(workload, 0, Algorithm.GLOO)
+        if stage == 0:
+            assert found == ()
+        else:
+            assert [(d.cause, d.bytes) for d in found] == [(Cause.BACKEND_ALGORITHM, 1536)]
+            assert found[0].words == ("Gloo carries reduce-scatter out as all-reduce: + 1.00 Ψ")
+
+
+def test_rounding_of_gloo_segments_is_a_cause_of_its_own():
+    workload = Workload(stage=0, num_ranks=4, units=(UnitSize("a", 1004),), element_bytes=4)
+    # segments of 126 floats: blocks of 252, 252, 252, 248; the ring has 251 four times
+    rounding = [deviations(workload, rank, Algorithm.GLOO) for rank in range(4)]
+    assert [[(d.cause, d.bytes) for d in each] for each in rounding] == [
+        [(Cause.SEGMENT_ROUNDING, 8)],
+        [(Cause.SEGMENT_ROUNDING, -8)],
+        [(Cause.SEGMENT_ROUNDING, -8)],
+        [(Cause.SEGMENT_ROUNDING, 8)],
+    ]
+
+
+@given(WORKLOADS, ALGORITHMS, st.data())
+def test_deviations_explain_every_byte(workload, algorithm, data):
+    rank = data.draw(st.integers(0, workload.num_ranks - 1))
+    for phase in (None, *PHASES):
+        found = deviations(workload, rank, algorithm, phase)
+        pure = law(workload, phase)
+        expected = sent(workload, algorithm, rank, phase)
+        assert sum((d.bytes for d in found), Fraction(0)) == expected - pure.sent_bytes
+        assert all(d.bytes and d.words for d in found)
+        assert len({d.cause for d in found}) == len(found)
+        assert [d.cause for d in found] == sorted((d.cause for d in found), key=list(Cause).index)
+    assert law(workload).payloads == sum(law(workload, phase).payloads for phase in PHASES)
+
+
+def test_the_law_says_where_it_comes_from():
+    assert [law(thousand(stage)).payloads for stage in range(4)] == [2, 2, 2, 3]
+    assert [law(thousand(stage, accumulate=4)).payloads for stage in range(4)] == [2, 2, 5, 12]
+    pure = law(thousand(2, accumulate=4))
+    assert pure.words.startswith("ZeRO-2: reduce-scatter of the gradients in each micro-step")
+    assert "1910.02054, section 7.2.1; with 4 micro-steps" in pure.source

@@ -1,0 +1,141 @@
+"""What an algorithm makes rank r of N send and receive, and what a backend adds on the wire.
+
+One entry for all algorithms: zerosim's ring (`ring`), Gloo's native calls (`gloo`), and the
+ring bound that NCCL documents. All numbers are exact whole bytes of payload; what cannot be said
+exactly is refused. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Op
+from zerosim.theory.gloo import gloo_cost
+from zerosim.theory.messages import DEFAULT_CHUNK_BYTES, NOTHING, Cost, Request
+from zerosim.theory.ring import ring_cost
+
+GLOO_FRAME_BYTES = 48
+"""One control message of Gloo's TCP transport, as measured (see `framing`)."""
+
+
+def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
+    algorithm: Algorithm,
+    op: Op,
+    num_ranks: int,
+    rank: int,
+    num_elements: int,
+    element_bytes: int,
+    root: int = 0,
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+) -> Cost:
+    """What one rank sends and receives for one collective, without framing.
+
+    Args:
+        algorithm: who carries it out.
+        op: what the group is asked for.
+        num_ranks: N, the size of the group.
+        rank: position in the group, 0 to N - 1.
+        num_elements: of the whole buffer; see `Request`. Ignored by a barrier.
+        element_bytes: bytes of one element.
+        root: position of the root, where the operation has one.
+        chunk_bytes: largest message of zerosim's ring; other algorithms ignore it.
+
+    Returns:
+        Exact payload bytes, and messages where they are known. A group of one rank moves
+        nothing.
+
+    Raises:
+        ConfigError: a number is out of its range, or the exact cost is not known.
+    """
+    request = Request(
+        op=op,
+        num_ranks=num_ranks,
+        rank=rank,
+        num_elements=num_elements,
+        element_bytes=element_bytes,
+        root=root,
+        chunk_bytes=chunk_bytes,
+    )
+    if algorithm is Algorithm.RING:
+        return ring_cost(request)
+    if algorithm is Algorithm.GLOO:
+        return gloo_cost(request)
+    if algorithm is Algorithm.NCCL:
+        return _nccl_bound(request)
+    raise ConfigError(
+        f"what a rank sends for {op} by algorithm {algorithm!r} is not known: expected one of "
+        f"{Algorithm.RING}, {Algorithm.GLOO}, {Algorithm.NCCL}"
+    )
+
+
+def _nccl_bound(request: Request) -> Cost:
+    """The bound of the ring algorithm, as nccl-tests documents it; nothing here is measured.
+
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": a rank sends (N-1)/N of the buffer
+    for all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another
+    algorithm (tree, NVLS), cuts messages as it likes, and adds its own protocol bytes.
+    """
+    match request.op:
+        case Op.ALL_REDUCE:
+            num_passes = 2
+        case Op.ALL_GATHER | Op.REDUCE_SCATTER:
+            num_passes = 1
+        case Op.SEND:
+            return Cost(request.payload_bytes, 0, None, None)
+        case Op.RECEIVE:
+            return Cost(0, request.payload_bytes, None, None)
+        case _:
+            raise ConfigError(
+                f"what a rank sends for {request.op} on NCCL is not known: expected all-reduce, "
+                "all-gather, reduce-scatter, send or receive"
+            )
+    if request.num_ranks == 1:
+        return NOTHING
+    moved_bytes = num_passes * (request.num_ranks - 1) * request.block_bytes
+    return Cost(moved_bytes, moved_bytes, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """What a backend's protocol adds to the payload on one rank's wire.
+
+    Attributes:
+        sent_bytes: protocol bytes that this rank sends, for the messages of both directions.
+        received_bytes: likewise, received.
+    """
+
+    sent_bytes: int
+    received_bytes: int
+
+
+def framing(backend: str, cost: Cost) -> Framing | None:
+    """What the backend that carries the messages adds to their payload.
+
+    Gloo, as measured (torch 2.13.0 over TCP): the sender of a message sends two frames of 48
+    bytes (send ready; the header of the payload), its receiver sends one (receive ready),
+    whatever the size of the message, also none. So a rank sends 96 bytes for each message sent
+    and 48 for each received. To reproduce it, run
+    `pytest tests/theory/test_gloo_wire.py`: it reads `bytes_sent - bytes_retrans +
+    notsent_bytes` from `TCP_INFO` of each socket of each rank before and after a collective.
+
+    Args:
+        backend: "gloo", "nccl", ... as in `Group.backend`: the transport under a ring, too.
+        cost: of one or more collectives.
+
+    Returns:
+        The framing, or None where it is not known: any backend but Gloo.
+
+    Raises:
+        ConfigError: "ring", which is no backend: its messages go over one.
+    """
+    if backend == Algorithm.RING:
+        raise ConfigError("'ring' is not a backend: give the one that carries its messages")
+    if backend != Algorithm.GLOO or cost.messages_sent is None or cost.messages_received is None:
+        return None
+    sent_frames = 2 * cost.messages_sent + cost.messages_received
+    received_frames = cost.messages_sent + 2 * cost.messages_received
+    return Framing(GLOO_FRAME_BYTES * sent_frames, GLOO_FRAME_BYTES * received_frames)
+
+
+__all__ = ["DEFAULT_CHUNK_BYTES", "GLOO_FRAME_BYTES", "Cost", "Framing", "cost", "framing"]

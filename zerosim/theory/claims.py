@@ -1,0 +1,138 @@
+"""The claims about traffic that can be held against a run, as data.
+
+A claim has the law in words, the law with this run's numbers, and what exactly is expected of the
+run once every named deviation is counted. Whether it holds is for `zerosim.verify` to say. May
+import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from zerosim.config import STAGE_NAMES
+from zerosim.events import Algorithm, Phase
+from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.theory.laws import PHASES, Deviation, Law, deviations, law
+from zerosim.theory.traffic import (
+    Workload,
+    expected_traffic,
+    total_received_bytes,
+    total_sent_bytes,
+)
+
+
+class Measure(StrEnum):
+    """What has to be measured to check a claim."""
+
+    SENT_BY_RANK = "sent by a rank"
+    """Bytes that `Claim.rank` sends in one optimizer step, in `Claim.phase` if there is one."""
+    SENT_AND_RECEIVED_BY_ALL = "sent and received by all ranks"
+    """Two sums over all ranks in one optimizer step, both equal to the expected bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A sentence that a run can prove or refute.
+
+    Attributes:
+        id: stable name, such as "sent-a-step".
+        title: the sentence.
+        formula: the law with this run's numbers filled in, and its value.
+        measure: what to hold against it.
+        phase: the phase it speaks of; None for the whole optimizer step.
+        rank: the rank it speaks of; None for all together.
+        law_bytes: what the pure law says.
+        expected_bytes: what the run must send: the law and all deviations.
+        deviations: why the two differ; they sum exactly to the difference.
+        source: where the law comes from.
+    """
+
+    id: str
+    title: str
+    formula: str
+    measure: Measure
+    phase: Phase | None
+    rank: int | None
+    law_bytes: Fraction
+    expected_bytes: int
+    deviations: tuple[Deviation, ...]
+    source: str
+
+
+def claims(
+    workload: Workload, rank: int, algorithm: Algorithm = Algorithm.RING
+) -> tuple[Claim, ...]:
+    """All claims about the traffic of one optimizer step, of `rank` and of all ranks.
+
+    Args:
+        workload: the step.
+        rank: 0 to N - 1.
+        algorithm: who carries the collectives out.
+
+    Returns:
+        The whole step, its phases in order, and the sum over all ranks.
+
+    Raises:
+        ConfigError: the algorithm's exact cost is not known, or there is no such rank.
+    """
+    sent = [_sent(workload, rank, algorithm, phase) for phase in (None, *PHASES)]
+    return (*sent, _conservation(workload, algorithm))
+
+
+def _sent(workload: Workload, rank: int, algorithm: Algorithm, phase: Phase | None) -> Claim:
+    pure = law(workload, phase)
+    return Claim(
+        id="sent-a-step" if phase is None else f"sent-in-{phase}",
+        title=_title(workload, pure, phase),
+        formula=_formula(workload, pure),
+        measure=Measure.SENT_BY_RANK,
+        phase=phase,
+        rank=rank,
+        law_bytes=pure.sent_bytes,
+        expected_bytes=total_sent_bytes(expected_traffic(workload, rank, algorithm), phase),
+        deviations=deviations(workload, rank, algorithm, phase),
+        source=pure.source,
+    )
+
+
+def _title(workload: Workload, pure: Law, phase: Phase | None) -> str:
+    where = "a step" if phase is None else f"in {phase}"
+    if workload.accumulate > 1:
+        where += f" of {workload.accumulate} micro-steps"
+    if pure.payloads == 0:
+        what = "no gradients and no parameters"
+    else:
+        multiple = "" if pure.payloads == 1 else format_exact(pure.payloads)
+        what = f"{multiple}{PSI}(N-1)/N"
+    name = STAGE_NAMES[workload.stage]
+    return f"{name[0].upper()}{name[1:]} sends {what} {where}"
+
+
+def _formula(workload: Workload, pure: Law) -> str:
+    return (
+        f"{format_exact(pure.payloads)} x {format_exact(workload.num_parameters)} x "
+        f"{workload.element_bytes} B x {workload.num_ranks - 1}/{workload.num_ranks} = "
+        f"{format_exact_bytes(pure.sent_bytes)}"
+    )
+
+
+def _conservation(workload: Workload, algorithm: Algorithm) -> Claim:
+    of_ranks = [expected_traffic(workload, rank, algorithm) for rank in range(workload.num_ranks)]
+    sent_bytes = sum(total_sent_bytes(rows) for rows in of_ranks)
+    received_bytes = sum(total_received_bytes(rows) for rows in of_ranks)
+    return Claim(
+        id="sent-is-received",
+        title=f"What {workload.num_ranks} ranks send together, they receive together",
+        formula=(
+            f"{format_exact_bytes(sent_bytes)} sent = {format_exact_bytes(received_bytes)} received"
+        ),
+        measure=Measure.SENT_AND_RECEIVED_BY_ALL,
+        phase=None,
+        rank=None,
+        law_bytes=Fraction(sent_bytes),
+        expected_bytes=sent_bytes,
+        deviations=(),
+        source="conservation of bytes",
+    )

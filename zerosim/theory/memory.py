@@ -1,0 +1,223 @@
+"""What the model states of ZeRO occupy on a rank: the laws, the exact bytes, and Table 1.
+
+Model states are parameters, gradients and optimizer states. K is the number of bytes that the
+optimizer keeps for a parameter: in mixed precision an fp32 master copy (4) and, for Adam, fp32
+momentum (4) and variance (4), K = 12; in fp32 there is no master copy. Activations, buckets and
+gathered units are not model states.
+
+Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 3.1 (K), section 5, Table 1.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from zerosim.config import STAGES, DType
+from zerosim.errors import ConfigError
+from zerosim.theory.partition import UnitSize, padded_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FP32_BYTES = 4
+
+
+class Role(StrEnum):
+    """What a model state is kept for."""
+
+    PARAMETERS = "parameters"
+    GRADIENTS = "gradients"
+    MASTER = "master"
+    """fp32 copy of the parameters, below fp32 only."""
+    MOMENTUM = "momentum"
+    VARIANCE = "variance"
+
+
+class Optimizer(StrEnum):
+    """The optimizers whose states have a law."""
+
+    ADAM = "adam"
+    MOMENTUM = "sgd with momentum"
+    SGD = "sgd"
+
+
+_MOMENTS = {
+    Optimizer.ADAM: (Role.MOMENTUM, Role.VARIANCE),
+    Optimizer.MOMENTUM: (Role.MOMENTUM,),
+    Optimizer.SGD: (),
+}
+_PARTITIONED_FROM = {Role.PARAMETERS: 3, Role.GRADIENTS: 2}
+"""The first stage in which a role is partitioned; 1 for the optimizer's states."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBytes:
+    """What one role occupies on a rank.
+
+    Attributes:
+        role: what it is kept for.
+        bytes: exact.
+    """
+
+    role: Role
+    bytes: int
+
+
+def bytes_a_parameter(dtype: DType, optimizer: Optimizer) -> tuple[RoleBytes, ...]:
+    """Bytes that each role takes for one parameter, without partitioning.
+
+    Args:
+        dtype: compute dtype: parameters and gradients are kept in it.
+        optimizer: which states it keeps.
+    """
+    roles = [
+        RoleBytes(Role.PARAMETERS, dtype.element_bytes),
+        RoleBytes(Role.GRADIENTS, dtype.element_bytes),
+    ]
+    if dtype is not DType.FP32:
+        roles.append(RoleBytes(Role.MASTER, FP32_BYTES))
+    roles += [RoleBytes(role, FP32_BYTES) for role in _MOMENTS[optimizer]]
+    return tuple(roles)
+
+
+def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
+    """K: 12, 8, 4 for Adam, SGD with momentum, SGD below fp32; 8, 4, 0 in fp32."""
+    return sum(
+        each.bytes
+        for each in bytes_a_parameter(dtype, optimizer)
+        if each.role not in _PARTITIONED_FROM
+    )
+
+
+def _check(stage: int, num_ranks: int) -> None:
+    if stage not in STAGES or num_ranks < 1:
+        raise ConfigError(
+            f"stage {stage} on {num_ranks} ranks: expected stage 0, 1, 2 or 3 and 1 or more ranks"
+        )
+
+
+def _is_partitioned(role: Role, stage: int) -> bool:
+    return stage >= _PARTITIONED_FROM.get(role, 1)
+
+
+def ideal_model_states(
+    stage: int,
+    num_ranks: int,
+    num_parameters: int,
+    dtype: DType = DType.BF16,
+    optimizer: Optimizer = Optimizer.ADAM,
+) -> Fraction:
+    """Bytes of model states on each rank, by the law: no padding, everything trainable.
+
+    With mixed precision Adam: 16 Psi; 4 Psi + 12 Psi/N; 2 Psi + 14 Psi/N; 16 Psi/N.
+
+    Args:
+        stage: 0 to 3.
+        num_ranks: N.
+        num_parameters: Psi.
+        dtype: compute dtype.
+        optimizer: decides K.
+
+    Raises:
+        ConfigError: no such stage, or no ranks.
+    """
+    _check(stage, num_ranks)
+    total = Fraction(0)
+    for each in bytes_a_parameter(dtype, optimizer):
+        held_by = num_ranks if _is_partitioned(each.role, stage) else 1
+        total += Fraction(each.bytes * num_parameters, held_by)
+    return total
+
+
+def exact_model_states(
+    stage: int,
+    num_ranks: int,
+    units: Sequence[UnitSize],
+    dtype: DType = DType.BF16,
+    optimizer: Optimizer = Optimizer.ADAM,
+) -> tuple[RoleBytes, ...]:
+    """Bytes of model states on each rank, with padding, by role; the same on every rank.
+
+    Every unit is padded to a multiple of N, in all stages; a partitioned role keeps one row of
+    N. A frozen unit has parameters only.
+
+    Args:
+        stage: 0 to 3.
+        num_ranks: N.
+        units: sizes of the units.
+        dtype: compute dtype.
+        optimizer: which states it keeps.
+
+    Returns:
+        The roles that this dtype and optimizer have, in the order of `Role`.
+
+    Raises:
+        ConfigError: no such stage, or no ranks.
+    """
+    _check(stage, num_ranks)
+    states = []
+    for each in bytes_a_parameter(dtype, optimizer):
+        num_elements = sum(
+            padded_elements(unit.elements, num_ranks)
+            for unit in units
+            if unit.trainable or each.role is Role.PARAMETERS
+        )
+        held_by = num_ranks if _is_partitioned(each.role, stage) else 1
+        states.append(RoleBytes(each.role, each.bytes * num_elements // held_by))
+    return tuple(states)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """One cell of the paper's Table 1.
+
+    Attributes:
+        num_ranks: degree of data parallelism.
+        model: "7.5B", "128B" or "1T".
+        num_parameters: Psi of that model.
+        stage: 1, 2, 3: P_os, P_os+g, P_os+g+p.
+        printed: GB (10^9 B) as the paper prints it.
+        exact_gb: GB by the law.
+    """
+
+    num_ranks: int
+    model: str
+    num_parameters: int
+    stage: int
+    printed: str
+    exact_gb: Fraction
+
+    @property
+    def last_place(self) -> Fraction:
+        """One unit of the last printed place: the paper rounds some cells, truncates others."""
+        return Fraction(1, 10 ** len(self.printed.partition(".")[2]))
+
+
+_MODELS = (("7.5B", 7_500_000_000), ("128B", 128 * 10**9), ("1T", 10**12))
+_TABLE_1 = {
+    1: "120 120 120 2048 2048 2048 16000 16000 16000",
+    4: "52.5 41.3 30 896 704 512 7000 5500 4000",
+    16: "35.6 21.6 7.5 608 368 128 4750 2875 1000",
+    64: "31.4 16.6 1.88 536 284 32 4187 2218 250",
+    256: "30.4 15.4 0.47 518 263 8 4046 2054 62.5",
+    1024: "30.1 15.1 0.12 513 257 2 4011 2013 15.6",
+}
+
+
+def paper_table_1() -> tuple[TableCell, ...]:
+    """The 54 cells of Table 1 (arXiv 1910.02054), each with what the law gives.
+
+    Returns:
+        Row by row, in the paper's order. Every cell is within `last_place` of `exact_gb`.
+    """
+    cells = []
+    for num_ranks, row in _TABLE_1.items():
+        columns = ((model, psi, stage) for model, psi in _MODELS for stage in (1, 2, 3))
+        for (model, psi, stage), printed in zip(columns, row.split(), strict=True):
+            exact_gb = ideal_model_states(stage, num_ranks, psi) / 10**9
+            cells.append(TableCell(num_ranks, model, psi, stage, printed, exact_gb))
+    return tuple(cells)

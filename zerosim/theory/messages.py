@@ -1,0 +1,123 @@
+"""What a collective is asked for, and what it makes one rank send and receive.
+
+Owns the two records that all algorithms share. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zerosim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from zerosim.events import Op
+
+DEFAULT_CHUNK_BYTES = 1 << 20
+"""What `EngineConfig.chunk_bytes` is unless a user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one rank exchanges with the others, as payload: without any framing.
+
+    Attributes:
+        sent_bytes: payload that this rank hands to its peers.
+        received_bytes: payload that its peers hand to it.
+        messages_sent: number of messages that carry it; None if the backend does not say.
+        messages_received: likewise.
+    """
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    messages_sent: int | None = 0
+    messages_received: int | None = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """The cost of doing one after the other; unknown numbers of messages stay unknown."""
+        return Cost(
+            self.sent_bytes + other.sent_bytes,
+            self.received_bytes + other.received_bytes,
+            _add(self.messages_sent, other.messages_sent),
+            _add(self.messages_received, other.messages_received),
+        )
+
+    def __mul__(self, times: int) -> Cost:
+        """The cost of doing it `times` times."""
+        return Cost(
+            self.sent_bytes * times,
+            self.received_bytes * times,
+            None if self.messages_sent is None else self.messages_sent * times,
+            None if self.messages_received is None else self.messages_received * times,
+        )
+
+
+NOTHING = Cost()
+"""The cost of a collective that moves nothing."""
+
+
+def _add(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A collective as one rank calls it.
+
+    Attributes:
+        op: what the group is asked for.
+        num_ranks: N, the size of the group.
+        rank: this rank's position in the group, 0 to N - 1.
+        num_elements: of the whole buffer, as `Event.payload_bytes` counts it: the output of an
+            all-gather or a gather, the input of a reduce-scatter, a scatter or an all-to-all,
+            the tensor of the others, the message of a send or receive.
+        element_bytes: bytes of one element.
+        root: position of the root in the group, for broadcast, reduce, gather, scatter.
+        chunk_bytes: zerosim's ring cuts a row into messages of at most this size.
+
+    Raises:
+        ConfigError: a number is out of its range.
+    """
+
+    op: Op
+    num_ranks: int
+    rank: int
+    num_elements: int
+    element_bytes: int
+    root: int = 0
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+
+    def __post_init__(self) -> None:
+        if self.num_ranks < 1:
+            raise ConfigError(f"{self.op} of {self.num_ranks} ranks: expected 1 or more")
+        for what, position in (("rank", self.rank), ("root", self.root)):
+            if not 0 <= position < self.num_ranks:
+                raise ConfigError(
+                    f"{what} {position} of {self.op}: expected 0 to {self.num_ranks - 1}"
+                )
+        for what, number, least in (
+            ("number of elements", self.num_elements, 0),
+            ("element bytes", self.element_bytes, 1),
+            ("chunk bytes", self.chunk_bytes, 1),
+        ):
+            if number < least:
+                raise ConfigError(f"{what} of {self.op} is {number}: expected {least} or more")
+
+    @property
+    def payload_bytes(self) -> int:
+        """Size of the whole buffer."""
+        return self.num_elements * self.element_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of one rank's part of the buffer, where all parts are equal.
+
+        Raises:
+            ConfigError: the elements do not divide by the number of ranks.
+        """
+        if self.num_elements % self.num_ranks:
+            raise ConfigError(
+                f"{self.op} of {self.num_elements} elements over {self.num_ranks} ranks: "
+                f"expected a multiple of {self.num_ranks}; pad the buffer"
+            )
+        return self.payload_bytes // self.num_ranks
