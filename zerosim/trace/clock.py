@@ -1,0 +1,33 @@
+"""Time, injected: a recorder is given a clock, so that a test can give it another.
+
+Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where a recorder reads the time."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds on a clock that never goes back; the same for all ranks of one host."""
+        ...
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970, to align the clocks of several hosts."""
+        ...
+
+
+class SystemClock:
+    """The kernel's monotonic clock, which all processes of a host share."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the host started."""
+        return time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return time.time_ns()

@@ -1,0 +1,60 @@
+"""The file of one rank. Imports the standard library and zerosim's L0."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from zerosim.errors import EnvironmentFault
+from zerosim.events import End
+from zerosim.rows import encode_row
+
+
+class RowFile:
+    """An append-only file of checksummed rows, one system call a row, for several threads."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot create {path}: {error.strerror}; give a folder that can be written"
+            ) from None
+        self._path = path
+        self._crc = 0
+        self._lock = threading.Lock()
+        self._num_rows = 0
+        self._closed = False
+
+    def write(self, name: str, record: Any) -> None:
+        """Append one record; after `close`, nothing.
+
+        Raises:
+            EnvironmentFault: the row could not be written whole; the file ends there.
+        """
+        with self._lock:
+            if not self._closed:
+                self._append(name, record)
+
+    def close(self, time_ns: int) -> None:
+        """Append the last row and close the file."""
+        with self._lock:
+            if not self._closed:
+                self._append("end", End(time_ns=time_ns, num_rows=self._num_rows))
+                self._closed = True
+                os.close(self._file)
+
+    def _append(self, name: str, record: Any) -> None:
+        line, self._crc = encode_row(name, record, self._crc)
+        try:
+            whole = os.write(self._file, line) == len(line)
+            problem = "the disk is full"
+        except OSError as error:
+            whole, problem = False, error.strerror or "it failed"
+        if not whole:
+            self._closed = True
+            os.close(self._file)
+            raise EnvironmentFault(f"cannot write to {self._path}: {problem}; make room for it")
+        self._num_rows += 1

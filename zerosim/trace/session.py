@@ -1,0 +1,161 @@
+"""`with zerosim.trace(folder):` in any program. Imports torch and zerosim's L0."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from zerosim.errors import CollectiveError, ConfigError, EnvironmentFault
+from zerosim.events import SCHEMA_VERSION, Header, Manifest
+from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
+from zerosim.trace import labels
+from zerosim.trace.clock import Clock, SystemClock
+from zerosim.trace.dispatch import Interception
+from zerosim.trace.labels import Description
+from zerosim.trace.recorder import Recorder
+from zerosim.trace.wire import Wire
+from zerosim.trace.wire import supported as wire_supported
+from zerosim.version import VERSION
+
+
+@contextmanager
+def trace(
+    out_dir: str | os.PathLike[str],
+    *,
+    run: dict[str, object] | None = None,
+    wire: bool = True,
+    clock: Clock | None = None,
+) -> Iterator[Recorder]:
+    """Record every collective of this process while the block runs.
+
+    Each rank of a program enters the block by itself and writes `rank-N.jsonl` into the same
+    folder; the first rank of each host also writes `manifest.json`. Ranks that initialized
+    `torch.distributed` are told apart by it, others by the environment (RANK, WORLD_SIZE).
+
+    Args:
+        out_dir: the trace's folder; created if missing.
+        run: what the manifest shall say about the program: model, steps, seed.
+        wire: read the kernel's counters of this process's TCP connections.
+        clock: where the time comes from; the kernel's monotonic clock by default.
+
+    Yields:
+        The recorder of this rank.
+
+    Raises:
+        ConfigError: a trace is being recorded already.
+        EnvironmentFault: the folder cannot be written, or holds this rank's trace already.
+    """
+    if labels.attached() is not None:
+        raise ConfigError("a trace is being recorded already: leave its block before the next")
+    folder = Path(out_dir)
+    rank, num_ranks = _identity()
+    prepare_folder(folder, rank)
+    clock = clock or SystemClock()
+    header = Header(
+        schema=SCHEMA_VERSION,
+        rank=rank,
+        num_ranks=num_ranks,
+        local_rank=int(os.environ.get("LOCAL_RANK", rank)),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        device="cuda" if _backend() == "nccl" else "cpu",
+        clock_ns=clock.now_ns(),
+        wall_ns=clock.wall_ns(),
+    )
+
+    def write_manifest(description: Description) -> None:
+        if header.local_rank == 0:
+            _write_manifest(folder, header, description, run or {})
+
+    connections = Wire(_store_ports()) if wire and wire_supported() else None
+    recorder = Recorder(folder, header, clock, connections, write_manifest)
+    write_manifest(labels.description())
+    interception = Interception(recorder)
+    interception.install()
+    labels.attach(recorder)
+    recorder.entered(labels.position())
+    try:
+        yield recorder
+    except BaseException as error:
+        recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
+        raise
+    finally:
+        recorder.entered(labels.position())
+        labels.attach(None)
+        interception.remove()
+        recorder.finish()
+
+
+def prepare_folder(folder: Path, rank: int) -> None:
+    """Create a trace's folder if needed, and see that this rank has no trace in it.
+
+    Raises:
+        EnvironmentFault: it cannot be created or written, or the rank's file exists.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+        ) from None
+    if (folder / rank_file_name(rank)).exists():
+        raise EnvironmentFault(
+            f"{folder} already holds a trace of rank {rank}; give another folder"
+        )
+
+
+def _write_manifest(
+    folder: Path, header: Header, description: Description, run: dict[str, object]
+) -> None:
+    manifest = Manifest(
+        schema=SCHEMA_VERSION,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        program=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        num_ranks=header.num_ranks,
+        backend=_backend(),
+        device=header.device,
+        versions={
+            "zerosim": VERSION,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        },
+        config=description.config,
+        run=run,
+        units=description.units,
+        buckets=description.buckets,
+    )
+    target = folder / MANIFEST_NAME
+    temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
+    temporary.write_bytes(encode_manifest(manifest))
+    temporary.replace(target)
+
+
+def _identity() -> tuple[int, int]:
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _backend() -> str:
+    return dist.get_backend() if dist.is_available() and dist.is_initialized() else "none"
+
+
+def _store_ports() -> frozenset[int]:
+    port = os.environ.get("MASTER_PORT", "")
+    return frozenset({int(port)}) if port.isdigit() else frozenset()
+
+
+def _describe(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

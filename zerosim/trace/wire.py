@@ -1,0 +1,153 @@
+"""What the kernel really sent and received for this process, a row for each connection.
+
+Linux keeps counters for every TCP connection and shows them to the process that owns it
+(`TCP_INFO`, no privilege needed). Bytes sent are those handed to the kernel by now:
+`bytes_sent - bytes_retrans` has left at least once, `notsent` still waits in the socket's queue.
+The counters know nothing of IP and TCP headers. Which connection leads to which rank is found
+later from the addresses that all ranks recorded (`zerosim.record`), so that a store, a debugger or
+a web page never counts.
+
+Imports the standard library and `zerosim.events`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from pathlib import Path
+
+from zerosim.events import Socket, WireDelta
+
+_TCP_INFO_BYTES = 256
+_OFFSET_BYTES_RECEIVED = 128
+_OFFSET_NOTSENT = 144
+_OFFSET_BYTES_SENT = 200
+_OFFSET_BYTES_RETRANS = 208
+_LINUX_TCP_INFO_NEEDED = 216
+"""Kernel 4.19 was the first to fill `bytes_retrans`."""
+
+Totals = dict[int, tuple[int, int]]
+"""Sent and received bytes since a connection began, by its index."""
+
+
+class Wire:
+    """The TCP connections of this process.
+
+    A connection is read through the descriptor that its owner opened; nothing is duplicated, so
+    a connection closes when its owner closes it.
+    """
+
+    def __init__(self, ignored_ports: frozenset[int] = frozenset()) -> None:
+        """Find the connections that exist.
+
+        Args:
+            ignored_ports: connections with such a port at either end are left out (a store).
+        """
+        self._ignored_ports = ignored_ports
+        self._sockets: dict[int, socket.socket] = {}
+        self._inodes: dict[int, int] = {}
+        self._known: dict[tuple[int, int], int] = {}
+
+    def scan(self) -> list[Socket]:
+        """Find connections that were opened since the last call, forget the closed ones.
+
+        Returns:
+            The new ones.
+        """
+        found: list[Socket] = []
+        alive: set[int] = set()
+        for path in Path("/proc/self/fd").iterdir():
+            descriptor = int(path.name)
+            try:
+                inode = os.fstat(descriptor).st_ino
+            except OSError:
+                continue
+            if (index := self._known.get((descriptor, inode))) is not None:
+                alive.add(index)
+                continue
+            connection = _connection(descriptor)
+            if connection is None:
+                continue
+            local, remote = connection.getsockname(), connection.getpeername()
+            if {local[1], remote[1]} & self._ignored_ports:
+                connection.detach()
+                continue
+            index = len(self._known)
+            self._known[descriptor, inode] = index
+            self._sockets[index] = connection
+            self._inodes[index] = inode
+            alive.add(index)
+            found.append(Socket(index=index, local=_address(local), remote=_address(remote)))
+        for index in set(self._sockets) - alive:
+            self._forget(index)
+        return found
+
+    def read(self) -> Totals:
+        """The counters of all connections that are still open."""
+        totals: Totals = {}
+        for index, connection in list(self._sockets.items()):
+            try:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+            except OSError:
+                self._forget(index)
+                continue
+            totals[index] = _counters(info)
+        return totals
+
+    def close(self) -> None:
+        """Let go of the descriptors without closing them: they belong to others."""
+        for index in list(self._sockets):
+            self._forget(index)
+
+    def _forget(self, index: int) -> None:
+        self._sockets.pop(index).detach()
+
+
+def difference(before: Totals, after: Totals) -> tuple[WireDelta, ...]:
+    """What moved between two readings, connections that did not move left out."""
+    moved = []
+    for index, (sent, received) in after.items():
+        sent_before, received_before = before.get(index, (0, 0))
+        if sent != sent_before or received != received_before:
+            moved.append(WireDelta(index, sent - sent_before, received - received_before))
+    return tuple(moved)
+
+
+def supported() -> bool:
+    """True if this kernel shows the counters that are needed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            info = probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        except (OSError, AttributeError):
+            return False
+    return len(info) >= _LINUX_TCP_INFO_NEEDED
+
+
+def _connection(descriptor: int) -> socket.socket | None:
+    try:
+        candidate = socket.socket(fileno=descriptor)
+    except OSError:
+        return None
+    try:
+        internet = candidate.family in (socket.AF_INET, socket.AF_INET6)
+        if internet and candidate.type == socket.SOCK_STREAM:
+            candidate.getpeername()
+            return candidate
+    except OSError:
+        pass
+    candidate.detach()
+    return None
+
+
+def _counters(info: bytes) -> tuple[int, int]:
+    (received,) = struct.unpack_from("=Q", info, _OFFSET_BYTES_RECEIVED)
+    (waiting,) = struct.unpack_from("=I", info, _OFFSET_NOTSENT)
+    sent, repeated = struct.unpack_from("=QQ", info, _OFFSET_BYTES_SENT)
+    assert _OFFSET_BYTES_RETRANS == _OFFSET_BYTES_SENT + 8
+    return sent - repeated + waiting, received
+
+
+def _address(name: tuple[object, ...]) -> str:
+    host = str(name[0]).removeprefix("::ffff:")
+    return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
