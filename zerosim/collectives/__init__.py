@@ -1,0 +1,38 @@
+"""Collective operations: one protocol, our rings, and the backend's own calls.
+
+Imports torch, zerosim's L0 and trace.labels. Never theory: what a ring sends is proved, not
+assumed.
+"""
+
+from zerosim.collectives.executor import BackgroundExecutor, Executor, InlineExecutor
+from zerosim.collectives.group import Group, world
+from zerosim.collectives.native import Native
+from zerosim.collectives.protocol import Collectives, Handle
+from zerosim.collectives.ring import Ring
+from zerosim.config import CollectivesKind
+
+__all__ = [
+    "BackgroundExecutor",
+    "Collectives",
+    "Executor",
+    "Group",
+    "Handle",
+    "InlineExecutor",
+    "Native",
+    "Ring",
+    "make_collectives",
+    "world",
+]
+
+
+def make_collectives(
+    kind: CollectivesKind, group: Group, executor: Executor, chunk_bytes: int
+) -> Collectives:
+    """The collectives that a configuration names.
+
+    Args:
+        chunk_bytes: see `Ring`; native calls cut their messages themselves.
+    """
+    if kind is CollectivesKind.RING:
+        return Ring(group, executor, chunk_bytes)
+    return Native(group, executor)

@@ -1,0 +1,139 @@
+"""When a collective runs: at once, or in the order of asking on a thread of its own.
+
+One thread for all collectives of a process keeps their order, hence the same on all ranks, and
+leaves the sockets to one collective at a time, so that the kernel's counters can be told apart.
+On CUDA the thread launches on its own stream; streams wait for each other, the host does not.
+Imports torch, zerosim's L0 and trace.labels.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from zerosim.collectives.protocol import Handle
+from zerosim.errors import CollectiveError
+from zerosim.trace import labels
+from zerosim.trace.labels import Labels
+
+Work = Callable[[], None]
+
+
+class Executor(Protocol):
+    """Runs collectives, one at a time."""
+
+    def submit(self, work: Work) -> Handle:
+        """Run `work` under the labels of the caller."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the executor holds."""
+        ...
+
+
+class Done:
+    """The handle of a collective that is over."""
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+
+class InlineExecutor:
+    """Runs each collective at once, in the thread that asks."""
+
+    def submit(self, work: Work) -> Handle:
+        """Run `work`; it is over when this returns."""
+        _perform(work, labels.snapshot())
+        return Done()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Pending:
+    """A collective on its way through the background thread."""
+
+    def __init__(self, work: Work, snapshot: Labels, ready: torch.cuda.Event | None) -> None:
+        self.work = work
+        self.labels = snapshot
+        self.ready = ready
+        self.over: torch.cuda.Event | None = None
+        self.error: CollectiveError | None = None
+        self.finished = threading.Event()
+
+    def wait(self) -> None:
+        """Block this thread until the collective is over (CUDA: this stream)."""
+        self.finished.wait()
+        if self.error is not None:
+            raise self.error
+        if self.over is not None:
+            torch.cuda.current_stream().wait_event(self.over)
+
+
+class BackgroundExecutor:
+    """Runs the collectives in the order of asking on one thread.
+
+    After a failure everything that was asked for later fails with the same error.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._failed: CollectiveError | None = None
+        self._thread = threading.Thread(target=self._loop, name="zerosim-collectives", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work) -> Handle:
+        """Queue `work`; return at once."""
+        ready = None
+        if self._stream is not None:
+            ready = torch.cuda.Event()
+            ready.record()
+        pending = _Pending(work, labels.snapshot(), ready)
+        self._queue.put(pending)
+        return pending
+
+    def close(self) -> None:
+        """End the thread once what was asked for is over."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while (pending := self._queue.get()) is not None:
+            try:
+                if self._failed is not None:
+                    raise self._failed
+                self._run(pending)
+            except CollectiveError as error:
+                self._failed = pending.error = error
+            finally:
+                pending.finished.set()
+
+    def _run(self, pending: _Pending) -> None:
+        if self._stream is None:
+            _perform(pending.work, pending.labels)
+            return
+        assert pending.ready is not None
+        with torch.cuda.stream(self._stream):
+            self._stream.wait_event(pending.ready)
+            _perform(pending.work, pending.labels)
+            pending.over = torch.cuda.Event()
+            pending.over.record()
+
+
+def _perform(work: Work, snapshot: Labels) -> None:
+    try:
+        with labels.restored(snapshot), torch.no_grad():
+            work()
+    except CollectiveError:
+        raise
+    except Exception as error:
+        position = snapshot.position
+        where = f"{position.phase} of iteration {position.iteration}" if position else ""
+        what = f"{snapshot.purpose} of {snapshot.unit}" if snapshot.unit else str(snapshot.purpose)
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CollectiveError(f"{what} did not complete in {where}: {first_line}") from error

@@ -1,0 +1,99 @@
+"""The backend's own collectives behind the same protocol.
+
+What they send is the backend's business: on Gloo a reduce-scatter is carried out as an
+all-reduce. Imports torch, zerosim's L0 and trace.labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from zerosim.collectives.executor import Executor
+from zerosim.collectives.group import Group
+from zerosim.collectives.protocol import Handle
+from zerosim.trace import labels
+
+# torch 2.13 renamed them and warns of the old names; torch 2.11 knows only the old ones
+_all_gather: Callable[..., Any] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+_reduce_scatter: Callable[..., Any] = getattr(
+    dist, "reduce_scatter_single", dist.reduce_scatter_tensor
+)
+
+
+class Native:
+    """The `Collectives` protocol over the backend's calls."""
+
+    def __init__(self, group: Group, executor: Executor) -> None:
+        """Make the collectives of a group."""
+        self.group = group
+        self._executor = executor
+
+    def all_reduce(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.all_reduce`."""
+
+        def work() -> None:
+            whole = buffer.contiguous()
+            dist.all_reduce(whole, group=self.group.process_group)
+            _copy_back(buffer, whole)
+
+        return self._submit(work)
+
+    def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.reduce_scatter`."""
+
+        def work() -> None:
+            own = torch.empty_like(buffer[self.group.rank])
+            _reduce_scatter(own, buffer.contiguous().view(-1), group=self.group.process_group)
+            buffer[self.group.rank].copy_(own)
+
+        return self._submit(work)
+
+    def all_gather(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.all_gather`."""
+
+        def work() -> None:
+            whole = buffer if buffer.is_contiguous() else buffer.new_empty(buffer.shape)
+            own = buffer[self.group.rank].clone()
+            _all_gather(whole.view(-1), own, group=self.group.process_group)
+            _copy_back(buffer, whole)
+
+        return self._submit(work)
+
+    def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
+        """See `Collectives.broadcast`."""
+        source = self.group.ranks[root]
+        return self._submit(
+            lambda: _discard(dist.broadcast(buffer, source, group=self.group.process_group))
+        )
+
+    def send(self, buffer: torch.Tensor, to: int) -> Handle:
+        """See `Collectives.send`."""
+        peer = self.group.ranks[to]
+        return self._submit(lambda: dist.send(buffer, peer, group=self.group.process_group))
+
+    def receive(self, buffer: torch.Tensor, source: int) -> Handle:
+        """See `Collectives.receive`."""
+        peer = self.group.ranks[source]
+        return self._submit(
+            lambda: _discard(dist.recv(buffer, peer, group=self.group.process_group))
+        )
+
+    def _submit(self, work: Callable[[], None]) -> Handle:
+        def alone() -> None:
+            with labels.exclusive():
+                work()
+
+        return self._executor.submit(alone)
+
+
+def _copy_back(buffer: torch.Tensor, whole: torch.Tensor) -> None:
+    if whole is not buffer:
+        buffer.copy_(whole)
+
+
+def _discard(_: object) -> None:
+    """The operation is over; what it returned is not needed."""

@@ -1,0 +1,79 @@
+"""What the engine asks of its collectives, whoever carries them out.
+
+A buffer that is reduced or gathered is a matrix of shape (N, columns): row r belongs to rank r.
+Its rows must be contiguous, the matrix need not be: a bucket may be some columns of a unit.
+Imports torch.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from zerosim.collectives.group import Group
+
+
+class Handle(Protocol):
+    """A collective that may still be under way."""
+
+    def wait(self) -> None:
+        """Return when its result may be used by this thread.
+
+        Raises:
+            CollectiveError: it did not complete: a peer is gone or silent.
+        """
+        ...
+
+
+class Collectives(Protocol):
+    """Collective operations of one group, all in place.
+
+    Each returns at once with a handle if the executor works in the background; the buffers must
+    then be left alone until the handle was waited for.
+    """
+
+    @property
+    def group(self) -> Group:
+        """The ranks that take part."""
+        ...
+
+    def all_reduce(self, buffer: torch.Tensor) -> Handle:
+        """Sum over all ranks, on all ranks.
+
+        Args:
+            buffer: (N, columns), or a vector of any length.
+        """
+        ...
+
+    def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
+        """Sum over all ranks; rank r gets row r. The other rows hold partial sums afterwards.
+
+        Args:
+            buffer: (N, columns).
+        """
+        ...
+
+    def all_gather(self, buffer: torch.Tensor) -> Handle:
+        """Every rank's own row, on all ranks.
+
+        Args:
+            buffer: (N, columns); row r is filled on rank r.
+        """
+        ...
+
+    def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
+        """The buffer of the rank at position `root`, on all ranks.
+
+        Args:
+            buffer: contiguous, any shape.
+        """
+        ...
+
+    def send(self, buffer: torch.Tensor, to: int) -> Handle:
+        """Send a contiguous buffer to the rank at position `to`."""
+        ...
+
+    def receive(self, buffer: torch.Tensor, source: int) -> Handle:
+        """Receive into a contiguous buffer from the rank at position `source`."""
+        ...

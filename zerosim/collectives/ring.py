@@ -1,0 +1,261 @@
+"""Collectives of our own: rings over send and receive, on the bandwidth bound, every hop seen.
+
+N ranks stand in a circle; each sends only to the next. A matrix of N rows needs N-1 hops to be
+reduce-scattered, N-1 to be all-gathered; in each hop a rank sends one row, so it sends (N-1)/N of
+the matrix, which is the least possible (Patarasuk and Yuan 2009, section 3).
+
+    reduce-scatter  hop h: send row r-1-h, receive row r-2-h, add      row r ends complete on rank r
+    all-gather      hop h: send row r-h,   receive row r-1-h, keep     every row ends on every rank
+    all-reduce      the first, then the second
+
+The sum of row j is always taken in the order j+1, j+2, ..., j, so results have the same bits in
+every run, on every rank, and for every way of cutting a unit into buckets.
+Imports torch, zerosim's L0 and trace.labels.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import torch
+import torch.distributed as dist
+
+from zerosim.collectives.executor import Done, Executor, Work
+from zerosim.collectives.group import Group
+from zerosim.collectives.protocol import Handle
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Op
+from zerosim.trace import labels
+from zerosim.trace.labels import CollectiveRequest
+
+_IN_FLIGHT = 2
+"""Messages that a rank keeps under way in each direction: one arrives while one is added."""
+
+
+class Ring:
+    """The `Collectives` protocol over send and receive."""
+
+    def __init__(self, group: Group, executor: Executor, chunk_bytes: int) -> None:
+        """Make the collectives of a group.
+
+        Args:
+            chunk_bytes: longer messages are cut, so that a chunk is added while the next arrives.
+        """
+        self.group = group
+        self._executor = executor
+        self._chunk_bytes = chunk_bytes
+
+    def all_reduce(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.all_reduce`."""
+
+        def work() -> None:
+            rows = self._rows(buffer)
+            self._rotate(rows, first=self.group.rank - 1, adds=True)
+            self._rotate(rows, first=self.group.rank, adds=False, first_hop=self.group.size - 1)
+
+        return self._submit(Op.ALL_REDUCE, buffer, work)
+
+    def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.reduce_scatter`."""
+        self._require_matrix(Op.REDUCE_SCATTER, buffer)
+        return self._submit(
+            Op.REDUCE_SCATTER,
+            buffer,
+            lambda: self._rotate(buffer.unbind(0), first=self.group.rank - 1, adds=True),
+        )
+
+    def all_gather(self, buffer: torch.Tensor) -> Handle:
+        """See `Collectives.all_gather`."""
+        self._require_matrix(Op.ALL_GATHER, buffer)
+        return self._submit(
+            Op.ALL_GATHER,
+            buffer,
+            lambda: self._rotate(buffer.unbind(0), first=self.group.rank, adds=False),
+        )
+
+    def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
+        """See `Collectives.broadcast`: a chain from the root, chunk by chunk."""
+        return self._submit(Op.BROADCAST, buffer, lambda: self._chain(buffer.view(-1), root))
+
+    def send(self, buffer: torch.Tensor, to: int) -> Handle:
+        """See `Collectives.send`."""
+        peer = self.group.ranks[to]
+        return self._executor.submit(
+            lambda: dist.send(buffer, peer, group=self.group.process_group)
+        )
+
+    def receive(self, buffer: torch.Tensor, source: int) -> Handle:
+        """See `Collectives.receive`."""
+        peer = self.group.ranks[source]
+
+        def work() -> None:
+            dist.recv(buffer, peer, group=self.group.process_group)
+
+        return self._executor.submit(work)
+
+    def _submit(self, op: Op, buffer: torch.Tensor, work: Work) -> Handle:
+        request = CollectiveRequest(
+            op=op,
+            algorithm=Algorithm.RING,
+            group=self.group.name,
+            peers=tuple({self.group.previous: None, self.group.next: None}),
+            dtype=str(buffer.dtype).removeprefix("torch."),
+            elements=buffer.numel(),
+            payload_bytes=buffer.numel() * buffer.element_size(),
+        )
+
+        if self.group.size == 1:
+            return Done()
+
+        def labelled() -> None:
+            with labels.collective(request):
+                work()
+
+        return self._executor.submit(labelled)
+
+    def _require_matrix(self, op: Op, buffer: torch.Tensor) -> None:
+        if buffer.dim() != 2 or buffer.shape[0] != self.group.size:
+            shape = tuple(buffer.shape)
+            raise ConfigError(
+                f"{op} got a buffer of shape {shape}: expected ({self.group.size}, columns), "
+                "a row for each rank"
+            )
+
+    def _rows(self, buffer: torch.Tensor) -> Sequence[torch.Tensor]:
+        if buffer.dim() == 2 and buffer.shape[0] == self.group.size:
+            return buffer.unbind(0)
+        return buffer.view(-1).tensor_split(self.group.size)
+
+    def _chunks(self, row: torch.Tensor) -> Sequence[torch.Tensor]:
+        elements = max(1, self._chunk_bytes // row.element_size())
+        return row.split(elements) if row.numel() else ()
+
+    def _rotate(
+        self, rows: Sequence[torch.Tensor], first: int, *, adds: bool, first_hop: int = 0
+    ) -> None:
+        """Pass rows around the ring: at hop h send row `first - h`, receive the one before it."""
+        size = self.group.size
+        chunks = [self._chunks(row) for row in rows]
+        pool = _Scratch(chunks, adds=adds)
+        under_way: deque[_Step] = deque()
+        sends: list[tuple[_Step, dist.Work]] = []
+        arrived: set[tuple[int, int]] = set()
+
+        def finish_oldest() -> None:
+            step = under_way.popleft()
+            step.finish()
+            arrived.add((step.hop, step.chunk))
+
+        for hop in range(size - 1):
+            out_row, in_row = (first - hop) % size, (first - hop - 1) % size
+            pairs = zip_longest(chunks[out_row], chunks[in_row])
+            for index, (outgoing, incoming) in enumerate(pairs):
+                # what is sent now is what arrived one hop ago
+                needs = (hop - 1, index)
+                while under_way and (
+                    len(under_way) >= _IN_FLIGHT or (hop > 0 and needs not in arrived)
+                ):
+                    finish_oldest()
+                step = _Step(hop, index, incoming, adds)
+                sent = step.post(self.group, pool, outgoing, out_row, in_row, first_hop)
+                if sent is not None:
+                    sends.append((step, sent))
+                under_way.append(step)
+        while under_way:
+            finish_oldest()
+        for step, sent in sends:
+            sent.wait()
+            step.finish_label(Op.SEND)
+
+    def _chain(self, buffer: torch.Tensor, root: int) -> None:
+        group = self.group
+        distance = (group.rank - root) % group.size
+        sends = []
+        for index, chunk in enumerate(self._chunks(buffer)):
+            if distance > 0:
+                with labels.hop(distance - 1, None, index) as arriving:
+                    dist.recv(chunk, group.previous, group=group.process_group)
+                arriving.finish(Op.RECEIVE)
+            if distance < group.size - 1:
+                with labels.hop(distance, index, None) as leaving:
+                    sent = dist.isend(chunk, group.next, group=group.process_group)
+                assert sent is not None
+                sends.append((leaving, sent))
+        for leaving, sent in sends:
+            sent.wait()
+            leaving.finish(Op.SEND)
+
+
+class _Scratch:
+    """Buffers for chunks that are added: one arrives while another is added."""
+
+    def __init__(self, chunks: Sequence[Sequence[torch.Tensor]], *, adds: bool) -> None:
+        longest = max((chunk for row in chunks for chunk in row), key=len, default=None)
+        self._buffers = (
+            [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
+            if adds and longest is not None
+            else []
+        )
+        self._taken = 0
+
+    def take(self, elements: int) -> torch.Tensor:
+        """The buffer that was taken longest ago: what it held has been added by now."""
+        buffer = self._buffers[self._taken % _IN_FLIGHT]
+        self._taken += 1
+        return buffer[:elements]
+
+
+@dataclass(slots=True)
+class _Step:
+    """One chunk in one hop: sent to the next rank, received from the previous one."""
+
+    hop: int
+    chunk: int
+    incoming: torch.Tensor | None
+    adds: bool
+    landing: torch.Tensor | None = None
+    received: dist.Work | None = None
+    posted: labels.Hop | None = None
+
+    def post(
+        self,
+        group: Group,
+        pool: _Scratch,
+        outgoing: torch.Tensor | None,
+        out_row: int,
+        in_row: int,
+        first_hop: int,
+    ) -> dist.Work | None:
+        """Post both messages; returns the send's work, if there is one."""
+        operations = []
+        if outgoing is not None:
+            operations.append(
+                dist.P2POp(dist.isend, outgoing, group.next, group=group.process_group)
+            )
+        if self.incoming is not None:
+            self.landing = pool.take(self.incoming.numel()) if self.adds else self.incoming
+            operations.append(
+                dist.P2POp(dist.irecv, self.landing, group.previous, group=group.process_group)
+            )
+        with labels.hop(first_hop + self.hop, out_row, in_row) as self.posted:
+            works = dist.batch_isend_irecv(operations)
+        # NCCL answers a batch with one work for all of it
+        self.received = works[-1] if self.incoming is not None else None
+        return works[0] if outgoing is not None else None
+
+    def finish(self) -> None:
+        """Wait for what arrives, and add it if this ring reduces."""
+        if self.received is None or self.incoming is None or self.landing is None:
+            return
+        self.received.wait()
+        self.finish_label(Op.RECEIVE)
+        if self.adds:
+            self.incoming.add_(self.landing)
+
+    def finish_label(self, op: Op) -> None:
+        """Tell the labels that a message of this step is over."""
+        if self.posted is not None:
+            self.posted.finish(op)
