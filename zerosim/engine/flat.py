@@ -1,0 +1,149 @@
+"""The memory behind a unit: one flat vector for its parameters, one for its gradients.
+
+Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
+do is here. Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import torch
+
+from zerosim.engine.units import ParameterSlot, Unit
+
+
+class UnitState(StrEnum):
+    """The life of a unit's parameters in stage 3."""
+
+    SHARDED = "sharded"
+    """Only this rank's shard exists; the flat vector has no memory."""
+    GATHERING = "gathering"
+    """The flat vector has memory, and other ranks' shards are on their way into it."""
+    UNSHARDED = "unsharded"
+    """All parameters are there and may be computed with."""
+
+
+class FlatUnit:
+    """A unit with its memory.
+
+    Attributes:
+        unit: what it is made of.
+        flat: all parameters, shape (N * columns,), in the compute dtype.
+        rows: the same, shape (N, columns).
+        shard: this rank's row; a tensor of its own once `keep_shard` was called.
+        state: see `UnitState`; always UNSHARDED where parameters are not partitioned.
+        gradient: all gradients, shape (N, columns), while they exist.
+        reduced: this rank's row of the reduced gradient, if a stage keeps only that.
+    """
+
+    def __init__(
+        self, unit: Unit, num_ranks: int, rank: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """Move the parameters into one flat vector; they become views of it."""
+        self.unit = unit
+        self.rank = rank
+        self.flat = torch.zeros(num_ranks * unit.columns, dtype=dtype, device=device)
+        self.rows = self.flat.view(num_ranks, unit.columns)
+        self.shard = self.rows[rank]
+        self.state = UnitState.UNSHARDED
+        self.gradient: torch.Tensor | None = None
+        self.reduced: torch.Tensor | None = None
+        self._written: set[str] = set()
+        self._accumulated: set[str] = set()
+        self._nothing = torch.empty(0, dtype=dtype, device=device)
+        with torch.no_grad():
+            for slot in unit.slots:
+                slot.parameter.data = slot.parameter.data.to(device=device, dtype=dtype)
+                self._view(slot).copy_(slot.parameter)
+        self._show_parameters()
+
+    @property
+    def name(self) -> str:
+        """The unit's name."""
+        return self.unit.name
+
+    # parameters
+
+    def keep_shard(self) -> None:
+        """Give this rank's row a memory of its own, so that the flat vector can be freed."""
+        self.shard = self.rows[self.rank].clone()
+        self.free_parameters()
+
+    def allocate_parameters(self) -> None:
+        """Give the flat vector memory again, with this rank's row in place."""
+        assert self.state is UnitState.SHARDED, f"{self.name} is {self.state}"
+        self.flat.untyped_storage().resize_(self.flat.numel() * self.flat.element_size())
+        self.rows[self.rank].copy_(self.shard)
+        self.state = UnitState.GATHERING
+
+    def show_parameters(self) -> None:
+        """Everything has arrived: the parameters may be computed with."""
+        assert self.state is UnitState.GATHERING, f"{self.name} is {self.state}"
+        self._show_parameters()
+        self.state = UnitState.UNSHARDED
+
+    def free_parameters(self) -> None:
+        """Free the flat vector. Views that autograd saved keep pointing at its empty storage.
+
+        They become valid again when the same storage is filled before backward needs them.
+        """
+        assert self.state is UnitState.UNSHARDED, f"{self.name} is {self.state}"
+        for slot in self.unit.slots:
+            slot.parameter.data = self._nothing
+        self.flat.untyped_storage().resize_(0)
+        self.state = UnitState.SHARDED
+
+    def _show_parameters(self) -> None:
+        for slot in self.unit.slots:
+            slot.parameter.data = self._view(slot)
+
+    def _view(self, slot: ParameterSlot) -> torch.Tensor:
+        return self.flat[slot.offset : slot.offset + slot.elements].view(slot.shape)
+
+    # gradients
+
+    def collect_gradient(self, index: int) -> bool:
+        """Move the gradient that autograd left at parameter `index` into the flat vector.
+
+        Returns:
+            True if this was the last parameter of the unit in this backward pass.
+        """
+        slot = self.unit.slots[index]
+        gradient = slot.parameter.grad
+        assert gradient is not None, f"{slot.name} has no gradient"
+        slot.parameter.grad = None
+        matrix = self._gradient_matrix()
+        place = matrix.view(-1)[slot.offset : slot.offset + slot.elements]
+        if slot.name in self._accumulated:
+            place.add_(gradient.reshape(-1))
+        else:
+            place.copy_(gradient.reshape(-1))
+            self._accumulated.add(slot.name)
+        self._written.add(slot.name)
+        return len(self._written) == len(self.unit.slots)
+
+    def complete_gradient(self) -> torch.Tensor:
+        """The flat gradient with zeros where this pass brought none; ends the pass.
+
+        Returns:
+            The matrix of shape (N, columns), also kept in `gradient`.
+        """
+        matrix = self._gradient_matrix()
+        for slot in self.unit.slots:
+            if slot.name not in self._accumulated:
+                matrix.view(-1)[slot.offset : slot.offset + slot.elements].zero_()
+                self._accumulated.add(slot.name)
+        self._written.clear()
+        return matrix
+
+    def free_gradient(self) -> None:
+        """Free the whole gradient; `reduced` stays."""
+        self.gradient = None
+        self._accumulated.clear()
+
+    def _gradient_matrix(self) -> torch.Tensor:
+        if self.gradient is None:
+            self.gradient = torch.empty_like(self.rows)
+            self.gradient.view(-1)[self.unit.elements :].zero_()
+        return self.gradient

@@ -1,0 +1,70 @@
+"""AdamW on the rows that a rank holds, in fp32, whatever dtype the model computes in.
+
+The arithmetic is PyTorch's own fused AdamW. Stage 0 updates N rows of a unit one by one, where
+stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from zerosim.config import EngineConfig
+from zerosim.engine.flat import FlatUnit
+
+
+class UnitOptimizer:
+    """The optimizer states of one unit's rows: fp32 master, momentum, variance.
+
+    K = 12 bytes for each parameter of a row. In fp32 the parameters are their own master.
+    """
+
+    def __init__(self, rows: Sequence[torch.Tensor], config: EngineConfig) -> None:
+        """Copy the rows to fp32.
+
+        Args:
+            rows: the parameters, in the compute dtype; `update` writes the new values here.
+        """
+        self._rows = rows
+        self._masters = [row.float() for row in rows]
+        self._adam = torch.optim.AdamW(
+            self._masters,
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            eps=config.epsilon,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+
+    def update(self, gradients: Sequence[torch.Tensor], factor: float) -> None:
+        """One step.
+
+        Args:
+            gradients: reduced gradients in the compute dtype, one for each row.
+            factor: what they are multiplied with in fp32 first: averages, unscales, clips.
+        """
+        for master, gradient in zip(self._masters, gradients, strict=True):
+            master.grad = gradient.float().mul_(factor)
+        self._adam.step()
+        for row, master in zip(self._rows, self._masters, strict=True):
+            master.grad = None
+            if row.data_ptr() != master.data_ptr():
+                row.copy_(master)
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Use another learning rate from the next step on."""
+        for group in self._adam.param_groups:
+            group["lr"] = learning_rate
+
+
+def make_optimizers(
+    units: Sequence[FlatUnit], rows: Sequence[Sequence[torch.Tensor]], config: EngineConfig
+) -> dict[str, UnitOptimizer]:
+    """An optimizer for each unit, by name.
+
+    Args:
+        rows: for each unit, the rows that this rank updates.
+    """
+    return {flat.name: UnitOptimizer(own, config) for flat, own in zip(units, rows, strict=True)}

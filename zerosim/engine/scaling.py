@@ -1,0 +1,81 @@
+"""Loss scaling, and what ranks must agree on before they update.
+
+fp16 gradients below 6e-8 vanish, so the loss is multiplied by a scale first, which is halved when
+something overflowed and doubled after a while without (Micikevicius et al. 2018, section 3.2).
+Imports torch, zerosim's L0, collectives and trace.labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from zerosim.collectives import Collectives
+from zerosim.config import DType, EngineConfig
+from zerosim.events import Purpose
+from zerosim.trace import labels
+
+
+class LossScaler:
+    """The dynamic scale; constantly 1 unless the compute dtype is fp16."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        """Start with the configured scale."""
+        self.is_dynamic = config.dtype is DType.FP16
+        self.scale = config.initial_loss_scale if self.is_dynamic else 1.0
+        self._interval = config.loss_scale_interval
+        self._good_steps = 0
+
+    def update(self, *, overflowed: bool) -> None:
+        """Adapt the scale after a step."""
+        if not self.is_dynamic:
+            return
+        if overflowed:
+            self.scale = max(1.0, self.scale / 2)
+            self._good_steps = 0
+            return
+        self._good_steps += 1
+        if self._good_steps == self._interval:
+            self.scale *= 2
+            self._good_steps = 0
+
+
+def gather_scalars(
+    collectives: Collectives,
+    value: float,
+    purpose: Purpose,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> list[float]:
+    """A number from each rank, in the order of ranks, the same list on all of them.
+
+    All ranks then do the same arithmetic in the same order; a summing collective would leave that
+    order to its algorithm.
+    """
+    group = collectives.group
+    if group.size == 1:
+        return [value]
+    column = torch.zeros(group.size, 1, dtype=dtype, device=device)
+    column[group.rank] = value
+    with labels.scope(unit="", purpose=purpose, tensors=(purpose.value,)):
+        collectives.all_gather(column).wait()
+    return [float(number) for number in column.view(-1).tolist()]
+
+
+def squared_norm(rows: Sequence[torch.Tensor]) -> float:
+    """Sum of squares over some rows: accumulated in fp32 within a row, in fp64 across rows.
+
+    Infinite or not a number if any element is.
+    """
+    return sum(
+        (float(torch.linalg.vector_norm(row, dtype=torch.float32)) ** 2 for row in rows), 0.0
+    )
+
+
+def clip_factor(norm: float, largest: float | None) -> float:
+    """What gradients of this norm are multiplied with, at most 1."""
+    if largest is None or not math.isfinite(norm) or norm <= largest:
+        return 1.0
+    return largest / norm

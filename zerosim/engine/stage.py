@@ -1,0 +1,96 @@
+"""The moments of an iteration at which the stages differ.
+
+`Stage` is what all have in common: every rank holds everything, and nothing is communicated. Each
+stage overrides the moments at which it does something else; `stage0` to `stage3` read top to
+bottom in the order of an iteration.
+Imports torch, zerosim's L0, collectives and trace.labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from zerosim.collectives import Collectives
+from zerosim.config import EngineConfig
+from zerosim.engine.flat import FlatUnit
+from zerosim.events import BucketLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every stage works with.
+
+    Attributes:
+        units: in the order in which their modules were registered.
+        buckets: in the order in which backward completes them.
+    """
+
+    config: EngineConfig
+    collectives: Collectives
+    units: Sequence[FlatUnit]
+    buckets: Sequence[BucketLayout]
+
+    @property
+    def num_ranks(self) -> int:
+        """Size of the group that the states are divided among."""
+        return self.collectives.group.size
+
+    @property
+    def rank(self) -> int:
+        """This rank's position in the group."""
+        return self.collectives.group.rank
+
+    @property
+    def communicates(self) -> bool:
+        """False for a group of one."""
+        return self.num_ranks > 1
+
+
+class Stage:
+    """What happens to a unit at each moment of an iteration."""
+
+    def __init__(self, context: Context) -> None:
+        """Take over units whose parameters are complete on every rank."""
+        self.context = context
+
+    def updated_rows(self) -> tuple[int, ...]:
+        """The rows whose optimizer states this rank holds: its own."""
+        return (self.context.rank,)
+
+    def parameter_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """The updated rows of a unit's parameters, for the optimizer to write."""
+        return [flat.rows[row] for row in self.updated_rows()]
+
+    def gradient_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """The updated rows of a unit's gradient, reduced over all ranks."""
+        assert flat.gradient is not None, f"{flat.name} has no gradient"
+        return [flat.gradient[row] for row in self.updated_rows()]
+
+    def before_forward(self, flat: FlatUnit) -> None:
+        """The unit's module is about to compute."""
+
+    def after_forward(self, flat: FlatUnit) -> None:
+        """The unit's module has computed."""
+
+    def finish_forward(self) -> None:
+        """The whole model has computed."""
+
+    def before_backward(self, flat: FlatUnit) -> None:
+        """The gradient of the unit's output is there."""
+
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """All gradients of the unit are there."""
+
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """The backward pass is over, and after_backward was called for every unit."""
+
+    def after_update(self, flat: FlatUnit) -> None:
+        """This rank's rows of the unit's parameters are new."""
+
+    def finish_update(self) -> None:
+        """The optimizer step is over, or was skipped."""
+        for flat in self.context.units:
+            flat.free_gradient()

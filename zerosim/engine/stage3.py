@@ -1,0 +1,115 @@
+"""Stage 3, ZeRO-3: parameters are partitioned too (Rajbhandari et al. 2020, sections 5.3 and 7).
+
+    parameters  gradients  optimizer        a step sends, in Psi
+    own row     own row    own row          3   (all-gather in forward, all-gather in backward,
+                                                 reduce-scatter; nothing after the update)
+
+Imports torch, zerosim's L0, collectives and trace.labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from zerosim.collectives import Handle
+from zerosim.engine.flat import FlatUnit, UnitState
+from zerosim.engine.stage import Context, Stage
+from zerosim.engine.stage2 import PartitionedGradients
+from zerosim.events import Phase, Purpose
+from zerosim.trace import labels
+
+
+class ParameterPartition(Stage):
+    """Unshards a unit before it computes and reshards it as soon as it has computed.
+
+    With prefetch U the next U units, in the order that the first forward showed, are gathered
+    while the present one computes.
+    """
+
+    def __init__(self, context: Context) -> None:
+        """See `Stage`. Keeps this rank's row of each unit and frees the rest."""
+        super().__init__(context)
+        self._gradients = PartitionedGradients(context)
+        self._gathers: dict[str, Handle] = {}
+        self._order: list[FlatUnit] = []
+        self._order_known = False
+        self._finished: set[str] = set()
+        for flat in context.units:
+            flat.keep_shard()
+
+    def parameter_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """This rank's shard, all that it has."""
+        return [flat.shard]
+
+    def gradient_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """This rank's row, all that it has."""
+        return self._gradients.rows(flat)
+
+    def before_forward(self, flat: FlatUnit) -> None:
+        """Unshard; in a recomputation during backward it is unsharded already."""
+        if not self._order_known and flat not in self._order:
+            self._order.append(flat)
+        self._unshard(flat, self._order)
+
+    def after_forward(self, flat: FlatUnit) -> None:
+        """Reshard, unless this forward is a recomputation for the unit's own backward."""
+        if labels.position().phase is not Phase.BACKWARD:
+            self._reshard(flat)
+
+    def finish_forward(self) -> None:
+        """Drop what was gathered ahead and not used: the model took another path."""
+        self._order_known = True
+        for flat in self.context.units:
+            self._reshard(flat)
+
+    def before_backward(self, flat: FlatUnit) -> None:
+        """Unshard again: backward needs the weights that forward used."""
+        self._unshard(flat, list(reversed(self._order)))
+
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """Reshard, then reduce-scatter the gradient."""
+        self._finished.add(flat.name)
+        self._reshard(flat)
+        self._gradients.after_backward(flat)
+
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """Wait for the buckets on their way."""
+        self._finished.clear()
+        self._gradients.finish_backward(last_micro_step=last_micro_step)
+
+    def finish_update(self) -> None:
+        """The reduced rows have been used; the shards are already new."""
+        super().finish_update()
+        self._gradients.free()
+
+    def _unshard(self, flat: FlatUnit, order: Sequence[FlatUnit]) -> None:
+        self._start_gather(flat)
+        if self._order_known and flat in order:
+            place = order.index(flat)
+            for ahead in order[place + 1 : place + 1 + self.context.config.prefetch]:
+                if ahead.name not in self._finished:
+                    self._start_gather(ahead)
+        self._finish_gather(flat)
+
+    def _start_gather(self, flat: FlatUnit) -> None:
+        if flat.state is not UnitState.SHARDED:
+            return
+        flat.allocate_parameters()
+        if self.context.communicates:
+            with labels.scope(
+                unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)
+            ):
+                self._gathers[flat.name] = self.context.collectives.all_gather(flat.rows)
+
+    def _finish_gather(self, flat: FlatUnit) -> None:
+        if flat.state is UnitState.GATHERING:
+            if self.context.communicates:
+                self._gathers.pop(flat.name).wait()
+            flat.show_parameters()
+
+    def _reshard(self, flat: FlatUnit) -> None:
+        self._finish_gather(flat)
+        if flat.state is UnitState.UNSHARDED:
+            flat.free_parameters()

@@ -1,0 +1,180 @@
+"""What communicates together: which parameters make up a unit, and where each lies in it.
+
+A unit is a block of the model, flattened into one vector, padded so that N divides it, and seen as
+a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a unit
+of their own beside their block's, because they are never reduced.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from zerosim.errors import ConfigError
+from zerosim.events import Slot, UnitLayout
+
+ROOT = "root"
+_FROZEN_SUFFIX = ".frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSlot:
+    """Where one parameter lies in its unit's flat vector.
+
+    Attributes:
+        shape, elements: the parameter's own, which it has not while it is sharded.
+    """
+
+    name: str
+    parameter: nn.Parameter
+    offset: int
+    shape: tuple[int, ...]
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Parameters that communicate together.
+
+    Attributes:
+        module: whose forward needs them.
+        columns: elements of one shard; the padded vector has N times as many.
+    """
+
+    name: str
+    module: nn.Module
+    trainable: bool
+    slots: tuple[ParameterSlot, ...]
+    elements: int
+    columns: int
+
+    def layout(self, num_ranks: int) -> UnitLayout:
+        """The unit as a manifest describes it."""
+        return UnitLayout(
+            name=self.name,
+            elements=self.elements,
+            padded_elements=self.columns * num_ranks,
+            trainable=self.trainable,
+            slots=tuple(
+                Slot(name=slot.name, shape=slot.shape, offset=slot.offset, elements=slot.elements)
+                for slot in self.slots
+            ),
+        )
+
+
+def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) -> list[Unit]:
+    """Divide a model's parameters into units, in the order in which modules were registered.
+
+    A parameter belongs to the unit whose module holds it. One that several units hold (tied
+    weights), or none, belongs to "root", which is complete while the whole model computes.
+
+    Args:
+        patterns: names of modules (with wildcards) that make up a unit each; by default each
+            child of a container (ModuleList, ModuleDict, Sequential) and each direct child that
+            has no container inside.
+
+    Raises:
+        ConfigError: the model has no parameters, a pattern fits nothing, or one unit's module
+            lies inside another's.
+    """
+    blocks = list(_matching(model, patterns) if patterns else _default_blocks(model))
+    owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
+    names: dict[nn.Parameter, str] = {}
+    for name, parameter in model.named_parameters():
+        owners[parameter] = []
+        names[parameter] = name
+    for block in blocks:
+        for parameter in block[1].parameters():
+            owners[parameter].append(block)
+    if not owners:
+        raise ConfigError(f"{type(model).__name__} has no parameters: there is nothing to train")
+    members: dict[str, tuple[nn.Module, list[nn.Parameter]]] = {
+        name: (module, []) for name, module in [*blocks, (ROOT, model)]
+    }
+    for parameter, holders in owners.items():
+        name = holders[0][0] if len(holders) == 1 else ROOT
+        members[name][1].append(parameter)
+    units = []
+    for name, (module, parameters) in members.items():
+        trainable = [p for p in parameters if p.requires_grad]
+        frozen = [p for p in parameters if not p.requires_grad]
+        for suffix, part in (("", trainable), (_FROZEN_SUFFIX, frozen)):
+            if part:
+                units.append(_unit(name + suffix, module, part, names, num_ranks))
+    return units
+
+
+def _unit(
+    name: str,
+    module: nn.Module,
+    parameters: Sequence[nn.Parameter],
+    names: dict[nn.Parameter, str],
+    num_ranks: int,
+) -> Unit:
+    for parameter in parameters:
+        if not parameter.is_floating_point():
+            raise ConfigError(
+                f"parameter {names[parameter]} has dtype {parameter.dtype}: expected floating point"
+            )
+    slots, offset = [], 0
+    for parameter in parameters:
+        elements = parameter.numel()
+        shape = tuple(parameter.shape)
+        slots.append(ParameterSlot(names[parameter], parameter, offset, shape, elements))
+        offset += elements
+    return Unit(
+        name=name,
+        module=module,
+        trainable=parameters[0].requires_grad,
+        slots=tuple(slots),
+        elements=offset,
+        columns=-(-offset // num_ranks),
+    )
+
+
+def _default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    containers = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+
+    def walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
+        for name, child in module.named_children():
+            path = f"{prefix}{name}"
+            if isinstance(module, containers):
+                if any(True for _ in child.parameters()):
+                    yield path, child
+            elif any(isinstance(inner, containers) for inner in child.modules()):
+                yield from walk(child, f"{path}.")
+            elif module is model and any(True for _ in child.parameters()):
+                yield path, child
+
+    yield from walk(model, "")
+
+
+def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, nn.Module]]:
+    named = [(name, module) for name, module in model.named_modules() if name]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name, _ in named):
+            known = ", ".join(name for name, _ in model.named_children())
+            raise ConfigError(
+                f"no module fits the unit pattern {pattern!r}: expected a name such as {known}"
+            )
+    chosen = [
+        (name, module)
+        for name, module in named
+        if any(_fits(name, pattern) for pattern in patterns)
+    ]
+    for name, _ in chosen:
+        for other, _ in chosen:
+            if name.startswith(f"{other}."):
+                raise ConfigError(
+                    f"unit {name} lies inside unit {other}: give patterns that do not overlap"
+                )
+    return iter(chosen)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """A wildcard stands for one level of names."""
+    return name.count(".") == pattern.count(".") and fnmatchcase(name, pattern)
