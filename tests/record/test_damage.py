@@ -1,0 +1,331 @@
+"""Whatever happens to the bytes of a trace, loading says so and loses nothing in silence."""
+
+import json
+import tempfile
+import zlib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests import strategies as draw
+from tests.record.samples import event, refusal, rows
+from zerosim.errors import TraceError
+from zerosim.events import Failure, Metric, Phase, Socket, WireDelta, WireSample
+from zerosim.record import Trace, load
+
+NAMES = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl")
+
+
+def _written():
+    extra = [
+        ("socket", Socket(index=0, local="127.0.0.1:1", remote="127.0.0.1:2")),
+        ("open", event(0, 7, tensors=("blocks.0.weight", "é\u2028"), source="train.py:4 in step")),
+        (
+            "wire",
+            WireSample(
+                iteration=0,
+                micro_step=0,
+                phase=Phase.UPDATE,
+                time_ns=4,
+                counters=(WireDelta(0, 100, 200),),
+            ),
+        ),
+        ("metric", Metric(iteration=0, name="loss", value=2.5, time_ns=5)),
+        (
+            "failure",
+            Failure(
+                message="rank 1 is gone",
+                iteration=0,
+                phase=Phase.UPDATE,
+                unit="",
+                op=None,
+                purpose=None,
+                waiting_for=(1,),
+                peer_lost=True,
+                time_ns=6,
+            ),
+        ),
+    ]
+    return draw.Written(draw.manifest(2), {0: rows(0, 2) + extra, 1: rows(1, 2)})
+
+
+FILES = draw.trace_files(_written())
+
+
+def outcome(files, *, strict):
+    """What loading these files gives: a trace, or a TraceError with a message of one line."""
+    with tempfile.TemporaryDirectory() as folder:
+        draw.write_files(Path(folder), files)
+        try:
+            return load(folder, strict=strict)
+        except TraceError as error:
+            message = str(error)
+            assert len(message.splitlines()) == 1
+            assert message.isprintable()
+            return error
+
+
+def content(trace):
+    return trace.manifest, trace.ranks, trace.warnings
+
+
+@cache
+def original():
+    trace = outcome(FILES, strict=True)
+    assert isinstance(trace, Trace)
+    return content(trace)
+
+
+@cache
+def after(rank, num_rows):
+    """The events of a rank whose file ends, in order, after so many rows."""
+    written = _written()
+    cut = {0: written.rows[0], 1: written.rows[1]}
+    cut[rank] = cut[rank][:num_rows]
+    trace = outcome(draw.trace_files(draw.Written(written.manifest, cut)), strict=True)
+    assert isinstance(trace, Trace)
+    return trace.ranks[rank]
+
+
+def check(files):
+    """No silent loss, and nothing but a TraceError."""
+    strict = outcome(files, strict=True)
+    if isinstance(strict, Trace):
+        assert content(strict) == original()
+    lenient = outcome(files, strict=False)
+    if isinstance(lenient, TraceError):
+        assert isinstance(strict, TraceError)
+        return "refused"
+    assert lenient.manifest == original()[0]
+    if content(lenient) == original():
+        assert isinstance(strict, Trace)
+        return "unharmed"
+    assert isinstance(strict, TraceError)
+    by_rank = {rank.rank: rank for rank in lenient.ranks}
+    for whole in original()[1]:
+        found = by_rank.get(whole.rank)
+        if found == whole:
+            continue
+        assert sum(line.startswith(f"rank {whole.rank}:") for line in lenient.warnings) == 1
+        if found is not None:
+            assert not found.complete
+            assert found.num_rows < whole.num_rows
+            kept = after(whole.rank, found.num_rows)
+            for name in ("header", "events", "groups", "sockets", "wire_samples", "metrics"):
+                assert getattr(found, name) == getattr(kept, name)
+            assert (found.failure, found.unfinished) == (kept.failure, kept.unfinished)
+    return "warned"
+
+
+def damaged(name, change):
+    return FILES | {name: change(FILES[name])}
+
+
+def test_the_trace_itself_is_whole():
+    assert check(FILES) == "unharmed"
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_cut_at_any_byte(name):
+    found = [check(damaged(name, lambda text, at=at: text[:at])) for at in range(len(FILES[name]))]
+    assert set(found) == {"warned"}
+
+
+def test_a_manifest_cut_at_any_byte():
+    text = FILES["manifest.json"]
+    found = [check(FILES | {"manifest.json": text[:at]}) for at in range(len(text))]
+    # only the newline after the last brace can be missed
+    assert found == ["refused"] * (len(text) - 1) + ["unharmed"]
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+@settings(max_examples=150)
+@given(data=st.data())
+def test_any_byte_flipped(name, data):
+    at = data.draw(st.integers(0, len(FILES[name]) - 1))
+    mask = data.draw(st.integers(1, 255))
+
+    def flip(text):
+        return text[:at] + bytes([text[at] ^ mask]) + text[at + 1 :]
+
+    # a newline more or less at the very end looks like a file that was cut
+    last_line = FILES[name][:-1].rindex(b"\n")
+    assert check(damaged(name, flip)) in (("refused", "warned") if at > last_line else ("refused",))
+
+
+@settings(max_examples=150)
+@given(st.integers(0, len(FILES["manifest.json"]) - 1), st.integers(1, 255))
+def test_any_byte_of_the_manifest_flipped(at, mask):
+    text = bytearray(FILES["manifest.json"])
+    text[at] ^= mask
+    # another white space is no damage: the checksum covers what JSON says
+    assert check(FILES | {"manifest.json": bytes(text)}) in ("refused", "unharmed")
+
+
+def lines_of(name):
+    return FILES[name].splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_any_line_deleted(name):
+    lines = lines_of(name)
+    for at in range(len(lines)):
+        found = check(FILES | {name: b"".join(lines[:at] + lines[at + 1 :])})
+        assert found == ("warned" if at == len(lines) - 1 else "refused")
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_any_line_doubled(name):
+    lines = lines_of(name)
+    for at in range(len(lines)):
+        assert check(FILES | {name: b"".join([*lines[: at + 1], *lines[at:]])}) == "refused"
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_any_two_lines_swapped(name):
+    for a in range(len(lines_of(name))):
+        for b in range(a):
+            lines = lines_of(name)
+            lines[a], lines[b] = lines[b], lines[a]
+            assert check(FILES | {name: b"".join(lines)}) == "refused"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_line_of_another_rank_inserted(name):
+    other = lines_of("rank-1.jsonl" if name == "rank-0.jsonl" else "rank-0.jsonl")
+    lines = lines_of(name)
+    # the headers differ, so the checksums of all later lines do
+    for at in range(1, len(lines) + 1):
+        for line in other[1:]:
+            found = check(FILES | {name: b"".join([*lines[:at], line, *lines[at:]])})
+            assert found == "refused"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=80)
+@given(junk=st.binary(max_size=200), at=st.floats(0, 1), length=st.integers(0, 300))
+@example(junk=b"", at=0.0, length=10**9)
+@example(junk=b"\n", at=0.0, length=10**9)
+@example(junk=b"\n", at=1.0, length=0)
+def test_random_bytes_anywhere(name, junk, at, length):
+    start = int(at * len(FILES[name]))
+    check(damaged(name, lambda text: text[:start] + junk + text[start + length :]))
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(NAMES), st.none() | st.binary(max_size=60), min_size=1))
+def test_files_replaced_or_removed(replaced):
+    files = {name: text for name, text in FILES.items() if replaced.get(name, b"") is not None}
+    check(files | {name: text for name, text in replaced.items() if text is not None})
+
+
+# -------------------------------------------------- rows with a right checksum, hostile content
+
+
+def chained(bodies):
+    """A rank's file whose checksums are right, whatever its rows say."""
+    crc, lines = 0, []
+    for body in bodies:
+        crc = zlib.crc32(body, crc)
+        lines.append(body + b',"crc":"%08x"}\n' % crc)
+    return b"".join(lines)
+
+
+HEADER = lines_of("rank-0.jsonl")[0].rpartition(b',"crc"')[0]
+EVENT = b'{"row":"event","id":1,"rank":0,"kind":"mark","iteration":0,"phase":"setup","issue_ns":5'
+HOSTILE = {
+    "nested": EVENT + b',"x":' + b"[" * 100_000,
+    "nested in a field": EVENT + b',"peers":' + b"[" * 100_000 + b"]" * 100_000,
+    "huge number": EVENT + b',"id":' + b"9" * 5000,
+    "huge float": EVENT + b',"id":1e999999',
+    "a fraction": EVENT + b',"payload_bytes":1.5',
+    "a boolean for a number": EVENT + b',"payload_bytes":true',
+    "a string for a number": EVENT + b',"payload_bytes":"7"',
+    "null": EVENT + b',"payload_bytes":null',
+    "no text": EVENT + b',"source":"\xff\xfe"',
+    "half a surrogate": EVENT + b',"source":"\\ud800"',
+    "a zero byte": EVENT + b',"source":"\x00"',
+    "unknown kind": EVENT + b',"kind":"teleport\\n\\u2028"',
+    "not closed": EVENT + b',"source":"abc',
+    "array": b'{"row":"event",[1]',
+    "only a row": b'{"row":"event"',
+    "unknown row": b'{"row":"surprise","id":1',
+    "row not first": b'{"id":1,"row":"event"',
+    "no row": b"{",
+    "nothing": b"",
+    "two rows in one": EVENT + b'{"row":"metric"',
+    "bad wire": EVENT + b',"wire":[{"socket":0}]',
+    "carriage return": EVENT + b',"source":"a\rb"',
+    "metric of words": b'{"row":"metric","iteration":0,"name":"x","value":"much","time_ns":0',
+    "end without count": b'{"row":"end","time_ns":0',
+}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_row_that_is_no_record(what, strict, tmp_path):
+    files = FILES | {"rank-0.jsonl": chained([HEADER, HOSTILE[what]])}
+    message = refusal(draw.write_files(tmp_path, files), strict=strict)
+    assert "rank-0.jsonl, line 2: " in message
+    assert len(message) <= 600
+
+
+def test_the_row_that_the_hostile_ones_vary_is_good(tmp_path):
+    files = FILES | {"rank-0.jsonl": chained([HEADER, EVENT, EVENT.replace(b'"id":1', b'"id":2')])}
+    trace = load(draw.write_files(tmp_path, files))
+    assert [found.id for found in trace.ranks[0].events] == [1, 2]
+
+
+def manifest_of(plain):
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(plain | {"crc": f"{zlib.crc32(text):08x}"}).encode()
+
+
+GOOD = json.loads(FILES["manifest.json"])
+del GOOD["crc"]
+BAD_MANIFESTS = {
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "utf-16": FILES["manifest.json"].decode().encode("utf-16"),
+    "nested": b"[" * 200_000,
+    "nested objects": b'{"a":' * 200_000,
+    "huge number": b'{"schema":' + b"1" * 5000 + b"}",
+    "array": b"[]",
+    "number": b"1",
+    "null": b"null",
+    "no checksum": json.dumps(GOOD).encode(),
+    "wrong checksum": json.dumps(GOOD | {"crc": "00000000"}).encode(),
+    "checksum of another type": json.dumps(GOOD | {"crc": ["x"]}).encode(),
+    "ranks as words": manifest_of(GOOD | {"num_ranks": "two"}),
+    "ranks as a boolean": manifest_of(GOOD | {"num_ranks": True}),
+    "negative ranks": manifest_of(GOOD | {"num_ranks": -1}),
+    "config of another type": manifest_of(GOOD | {"config": [1]}),
+    "bad unit": manifest_of(GOOD | {"units": [{"name": "x"}]}),
+    "without fields": manifest_of({"schema": 1}),
+    "without schema": manifest_of({k: v for k, v in GOOD.items() if k != "schema"}),
+    "another schema": manifest_of(GOOD | {"schema": 99}),
+    "a nested schema": manifest_of(GOOD | {"schema": [[[["x\n"]]]]}),
+}
+
+
+@pytest.mark.parametrize("what", BAD_MANIFESTS)
+def test_a_manifest_that_is_none(what, tmp_path):
+    files = FILES | {"manifest.json": BAD_MANIFESTS[what]}
+    if what == "utf-16":
+        # JSON in another encoding says the same
+        assert content(load(draw.write_files(tmp_path, files))) == original()
+        return
+    assert "manifest.json: " in refusal(draw.write_files(tmp_path, files))
+
+
+def test_text_that_cannot_be_printed_is_no_obstacle(tmp_path):
+    files = FILES | {"manifest.json": manifest_of(GOOD | {"program": "\ud800", "new": 1})}
+    assert load(draw.write_files(tmp_path, files)).manifest.program == "\ud800"
+
+
+def test_a_name_with_line_ends_stays_on_one_line(tmp_path):
+    folder = draw.write_files(tmp_path / "a\nb\u2028c", FILES | {"manifest.json": b""})
+    assert "a\\nb\\u2028c/manifest.json" in refusal(folder)

@@ -1,0 +1,263 @@
+"""Calls of several ranks become collectives; what does not fit becomes data."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import strategies as draw
+from tests.record.samples import GROUP, call, stop, write_calls
+from zerosim.events import Group, Kind, Op
+from zerosim.record import (
+    CollectiveKey,
+    MismatchKind,
+    load,
+    match_collectives,
+)
+
+
+def message(rank, place, op, peer, **fields):
+    return call(rank, place, op, **{"peers": (peer,), "sequence": None} | fields)
+
+
+def matching(folder, calls, groups=None):
+    return match_collectives(load(write_calls(folder, calls, groups), strict=True))
+
+
+def only(found):
+    (mismatch,) = found.mismatches
+    assert len(mismatch.message.splitlines()) == 1
+    return mismatch
+
+
+def test_calls_match_by_position_in_the_group(tmp_path):
+    calls = [[call(rank, 0), call(rank, 1, Op.REDUCE_SCATTER)] for rank in range(3)]
+    found = matching(tmp_path, calls)
+    assert found.mismatches == ()
+    assert [(c.key, c.op, c.complete) for c in found.collectives] == [
+        (CollectiveKey((0, 1, 2), GROUP, 0), Op.ALL_GATHER, True),
+        (CollectiveKey((0, 1, 2), GROUP, 1), Op.REDUCE_SCATTER, True),
+    ]
+    for place, collective in enumerate(found.collectives):
+        assert collective.events == {rank: calls[rank][place] for rank in range(3)}
+
+
+def test_groups_of_one_name_differ_by_their_ranks(tmp_path):
+    calls = [[call(rank, 0)] for rank in range(4)]
+    rows = {}
+    for rank in range(4):
+        mine = Group(name=GROUP, backend="gloo", ranks=(0, 1) if rank < 2 else (3, 2))
+        rows[rank] = [("header", draw.header(rank, 4)), ("group", mine), ("event", calls[rank][0])]
+    found = match_collectives(load(draw.write_trace(tmp_path, rows)))
+    assert found.mismatches == ()
+    assert [c.key.ranks for c in found.collectives] == [(0, 1), (2, 3)]
+
+
+def test_what_is_not_a_call_of_its_own_is_left_out(tmp_path):
+    hop = dataclasses.replace(call(0, 1), parent=0)
+    compute = dataclasses.replace(call(0, 2), kind=Kind.COMPUTE, op=None)
+    found = matching(tmp_path, [[call(0, 0), hop, compute], [call(1, 0)]])
+    assert len(found.collectives) == 1
+    assert found.mismatches == ()
+
+
+def test_another_operation(tmp_path):
+    calls = [[call(rank, 0)] for rank in range(3)]
+    calls.append([call(3, 0, Op.REDUCE_SCATTER, unit="head", source="other.py:9 in f")])
+    found = matching(tmp_path, calls)
+    mismatch = only(found)
+    assert mismatch.kind is MismatchKind.OP
+    assert mismatch.ranks == (0, 1, 2, 3)
+    assert mismatch.key == found.collectives[0].key
+    assert mismatch.message == (
+        "collective 0 of group 'dp': op: "
+        "ranks 0-2: all-gather of blocks.0, 4096 B bfloat16 at train.py:0 in step; "
+        "rank 3: reduce-scatter of head, 4096 B bfloat16 at other.py:9 in f"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"dtype": "float32"}, MismatchKind.DTYPE),
+        ({"payload_bytes": 8192}, MismatchKind.PAYLOAD),
+    ],
+)
+def test_another_dtype_or_payload(tmp_path, fields, kind):
+    mismatch = only(matching(tmp_path, [[call(0, 0)], [call(1, 0, **fields)]]))
+    assert (mismatch.kind, mismatch.ranks) == (kind, (0, 1))
+    assert str(next(iter(fields.values()))) in mismatch.message
+
+
+def test_what_may_differ(tmp_path):
+    calls = [
+        [
+            call(rank, 0, Op.ALL_TO_ALL, payload_bytes=rank),
+            call(rank, 1, Op.BARRIER, dtype=str(rank)),
+        ]
+        for rank in range(2)
+    ]
+    assert matching(tmp_path, calls).mismatches == ()
+
+
+def test_a_rank_that_never_called(tmp_path):
+    found = matching(tmp_path, [[call(0, 0), call(0, 1)], [call(1, 0), call(1, 1)], [call(2, 0)]])
+    mismatch = only(found)
+    assert mismatch.kind is MismatchKind.MISSING
+    assert mismatch.ranks == (2,)
+    assert mismatch.message.endswith("train.py:1 in step; rank 2: no such call")
+    assert [collective.complete for collective in found.collectives] == [True, False]
+
+
+def test_a_rank_that_stopped_is_told_from_one_that_never_called(tmp_path):
+    calls = [[call(rank, 0), call(rank, 1)] for rank in range(4)]
+    del calls[3][1]
+    folder = write_calls(tmp_path, calls)
+    stop(folder, 2, 3)  # header, group, first call
+    (folder / "rank-1.jsonl").unlink()
+    found = match_collectives(load(folder))
+    assert [(m.kind, m.ranks, m.key.sequence) for m in found.mismatches] == [
+        (MismatchKind.STOPPED, (1,), 0),
+        (MismatchKind.MISSING, (3,), 1),
+        (MismatchKind.STOPPED, (1, 2), 1),
+    ]
+    assert found.mismatches[-1].message.endswith("ranks 1-2: stopped before it")
+
+
+def test_two_calls_at_one_position(tmp_path):
+    second = dataclasses.replace(call(0, 1), sequence=0)
+    found = matching(tmp_path, [[call(0, 0), second], [call(1, 0)]])
+    mismatch = only(found)
+    assert (mismatch.kind, mismatch.ranks) == (MismatchKind.DUPLICATE, (0,))
+    assert "rank 0 called it twice" in mismatch.message
+    assert found.collectives[0].events[0] == call(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"sequence": None}, "no sequence number"),
+        ({"group": "ghost"}, "no group row for its group 'ghost'"),
+        ({"op": None}, "without an operation"),
+        ({"op": Op.RECEIVE, "peers": ()}, "expected one peer"),
+        ({"op": Op.SEND, "peers": (0,)}, "expected one peer, another rank"),
+        ({"op": Op.SEND, "peers": (1, 2)}, "expected one peer"),
+    ],
+)
+def test_a_call_without_a_place(tmp_path, fields, why):
+    odd = dataclasses.replace(call(0, 0), **fields)
+    found = matching(tmp_path, [[odd], []])
+    mismatch = only(found)
+    assert (mismatch.kind, mismatch.ranks, mismatch.key) == (MismatchKind.UNKNOWN, (0,), None)
+    assert why in mismatch.message
+    assert found.collectives == ()
+
+
+def test_a_group_without_its_caller(tmp_path):
+    rows = {
+        rank: [
+            ("header", draw.header(rank, 2)),
+            ("group", Group(name=GROUP, backend="gloo", ranks=(1,))),
+            ("event", call(rank, 0)),
+        ]
+        for rank in range(2)
+    }
+    found = match_collectives(load(draw.write_trace(tmp_path, rows)))
+    assert "its group 'dp' has only rank 1" in only(found).message
+    assert [collective.events for collective in found.collectives] == [{1: call(1, 0)}]
+
+
+def test_messages_match_in_order_for_each_pair(tmp_path):
+    calls = [
+        [message(0, 0, Op.SEND, 1), message(0, 1, Op.RECEIVE, 1), message(0, 2, Op.SEND, 1)],
+        [message(1, 0, Op.SEND, 0), message(1, 1, Op.RECEIVE, 0), message(1, 2, Op.RECEIVE, 0)],
+    ]
+    found = matching(tmp_path, calls)
+    assert found.mismatches == ()
+    assert {c.key: c.events for c in found.collectives} == {
+        CollectiveKey((0, 1), GROUP, 0, True): {0: calls[0][0], 1: calls[1][1]},
+        CollectiveKey((0, 1), GROUP, 1, True): {0: calls[0][2], 1: calls[1][2]},
+        CollectiveKey((1, 0), GROUP, 0, True): {1: calls[1][0], 0: calls[0][1]},
+    }
+    assert all(c.op is Op.SEND and c.complete for c in found.collectives)
+
+
+def test_groups_are_separate_channels(tmp_path):
+    calls = [
+        [message(0, 0, Op.SEND, 1, group="a"), message(0, 1, Op.SEND, 1, group="b")],
+        [message(1, 0, Op.RECEIVE, 0, group="b"), message(1, 1, Op.RECEIVE, 0, group="a")],
+    ]
+    found = matching(tmp_path, calls)
+    assert found.mismatches == ()
+    assert [(c.key.group, c.events[1].id) for c in found.collectives] == [("a", 1), ("b", 0)]
+
+
+def test_messages_that_do_not_fit(tmp_path):
+    calls = [
+        [message(0, 0, Op.SEND, 1), message(0, 1, Op.SEND, 1)],
+        [message(1, 0, Op.RECEIVE, 0, payload_bytes=8), message(1, 1, Op.RECEIVE, 2)],
+        [],
+    ]
+    found = matching(tmp_path, calls)
+    assert [(m.kind, m.ranks, m.key.sequence) for m in found.mismatches] == [
+        (MismatchKind.PAYLOAD, (0, 1), 0),
+        (MismatchKind.MISSING, (1,), 1),
+        (MismatchKind.MISSING, (2,), 0),
+    ]
+    assert found.mismatches[1].message == (
+        "message 1 from rank 0 to rank 1: missing: rank 0: send of blocks.0, 4096 B bfloat16 "
+        "at train.py:1 in step; rank 1: no such call"
+    )
+
+
+def test_a_message_is_never_taken_for_a_collective_of_two_ranks(tmp_path):
+    calls = [
+        [call(0, 0), message(0, 1, Op.SEND, 1)],
+        [call(1, 0), message(1, 1, Op.RECEIVE, 0)],
+    ]
+    found = matching(tmp_path, calls)
+    assert [c.op for c in found.collectives] == [Op.ALL_GATHER, Op.SEND]
+    assert found.mismatches == ()
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_every_call_is_in_exactly_one_place(data):
+    num_ranks = data.draw(st.integers(1, 3))
+    groups = {"all": tuple(range(num_ranks)), "first": (0,)}
+    calls = [
+        [
+            dataclasses.replace(
+                data.draw(draw.events(ids=st.just(place), ranks=st.just(rank))),
+                kind=data.draw(st.sampled_from([Kind.COLLECTIVE, Kind.TRANSFER])),
+                parent=data.draw(st.sampled_from([None, None, 0])),
+                group=data.draw(st.sampled_from([*groups, "ghost"])),
+                sequence=data.draw(st.none() | st.integers(0, 3)),
+                peers=data.draw(st.sampled_from([(), (0,), (1,), (2,)])),
+            )
+            for place in range(data.draw(st.integers(0, 5)))
+        ]
+        for rank in range(num_ranks)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        found = matching(Path(folder), calls, groups)
+    placed = [(e.rank, e.id) for c in found.collectives for e in c.events.values()]
+    expected = [
+        (e.rank, e.id)
+        for events in calls
+        for e in events
+        if e.kind is Kind.COLLECTIVE and e.parent is None
+    ]
+    homeless = [
+        m for m in found.mismatches if m.kind in (MismatchKind.UNKNOWN, MismatchKind.DUPLICATE)
+    ]
+    assert len(placed) == len(set(placed))
+    assert set(placed) <= set(expected)
+    assert len(placed) + len(homeless) == len(expected)
+    assert all(len(m.message.splitlines()) == 1 for m in found.mismatches)
+    incomplete = {c.key for c in found.collectives if not c.complete}
+    absent = (MismatchKind.MISSING, MismatchKind.STOPPED)
+    assert {m.key for m in found.mismatches if m.kind in absent} == incomplete

@@ -1,0 +1,291 @@
+"""What tests draw: records of every kind, and whole traces, written as a rank writes them.
+
+`write_trace` is the one place of the tests where records become files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from zerosim.events import (
+    SCHEMA_VERSION,
+    Algorithm,
+    BucketLayout,
+    Close,
+    End,
+    Event,
+    Failure,
+    Group,
+    Header,
+    Kind,
+    Manifest,
+    Metric,
+    Op,
+    Phase,
+    Purpose,
+    Segment,
+    Slot,
+    Socket,
+    UnitLayout,
+    WireDelta,
+    WireSample,
+)
+from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Row = tuple[str, Any]
+"""A row's name and its record."""
+
+# JSON written by Python can hold half of a surrogate pair, which no reader accepts as text
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+times = st.integers(0, 2**63 - 1)
+counts = st.integers(0, 2**53)
+small = st.integers(0, 7)
+
+wire_deltas = st.builds(WireDelta, small, counts, counts)
+
+
+def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def _tuples(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+def events(
+    ids: st.SearchStrategy[int] = small, ranks: st.SearchStrategy[int] = small
+) -> st.SearchStrategy[Event]:
+    """Events with every field drawn."""
+    return st.builds(
+        Event,
+        id=ids,
+        parent=_maybe(small),
+        rank=ranks,
+        kind=st.sampled_from(Kind),
+        iteration=st.integers(-1, 5),
+        micro_step=small,
+        phase=st.sampled_from(Phase),
+        unit=texts,
+        purpose=_maybe(st.sampled_from(Purpose)),
+        op=_maybe(st.sampled_from(Op)),
+        algorithm=_maybe(st.sampled_from(Algorithm)),
+        group=texts,
+        sequence=_maybe(counts),
+        peers=_tuples(small),
+        dtype=texts,
+        elements=counts,
+        payload_bytes=counts,
+        sent_bytes=_maybe(counts),
+        received_bytes=_maybe(counts),
+        wire=_tuples(wire_deltas),
+        issue_ns=times,
+        start_ns=_maybe(times),
+        end_ns=_maybe(times),
+        source=texts,
+        tensors=_tuples(texts),
+        hop=_maybe(small),
+        shard=_maybe(small),
+        error=texts,
+    )
+
+
+def closes(ids: st.SearchStrategy[int] = small) -> st.SearchStrategy[Close]:
+    """Closes with every field drawn."""
+    return st.builds(
+        Close,
+        id=ids,
+        sent_bytes=_maybe(counts),
+        received_bytes=_maybe(counts),
+        wire=_tuples(wire_deltas),
+        start_ns=_maybe(times),
+        end_ns=_maybe(times),
+        error=texts,
+    )
+
+
+wire_samples = st.builds(
+    WireSample,
+    iteration=st.integers(-1, 5),
+    micro_step=small,
+    phase=st.sampled_from(Phase),
+    time_ns=times,
+    counters=_tuples(wire_deltas),
+)
+metrics = st.builds(Metric, iteration=small, name=texts, value=st.floats(), time_ns=times)
+failures = st.builds(
+    Failure,
+    message=texts,
+    iteration=small,
+    phase=st.sampled_from(Phase),
+    unit=texts,
+    op=_maybe(st.sampled_from(Op)),
+    purpose=_maybe(st.sampled_from(Purpose)),
+    waiting_for=_tuples(small),
+    peer_lost=st.booleans(),
+    time_ns=times,
+)
+slots = st.builds(Slot, name=texts, shape=_tuples(counts), offset=counts, elements=counts)
+units = st.builds(
+    UnitLayout,
+    name=texts,
+    elements=counts,
+    padded_elements=counts,
+    trainable=st.booleans(),
+    slots=_tuples(slots),
+)
+segments = st.builds(Segment, unit=texts, start=counts, stop=counts)
+buckets = st.builds(BucketLayout, name=texts, segments=_tuples(segments))
+json_values = st.recursive(
+    st.none() | st.booleans() | counts | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def manifests(num_ranks: st.SearchStrategy[int]) -> st.SearchStrategy[Manifest]:
+    """Manifests of the current schema."""
+    return st.builds(
+        Manifest,
+        schema=st.just(SCHEMA_VERSION),
+        created=texts,
+        program=texts,
+        num_ranks=num_ranks,
+        backend=texts,
+        device=texts,
+        versions=st.dictionaries(texts, texts, max_size=2),
+        config=st.dictionaries(texts, json_values, max_size=2),
+        run=st.dictionaries(texts, json_values, max_size=2),
+        units=_tuples(units),
+        buckets=_tuples(buckets),
+    )
+
+
+def header(rank: int, num_ranks: int, host: str = "box") -> Header:
+    """A header of the current schema."""
+    return Header(
+        schema=SCHEMA_VERSION,
+        rank=rank,
+        num_ranks=num_ranks,
+        local_rank=rank,
+        host=host,
+        pid=1000 + rank,
+        device="cpu",
+        clock_ns=0,
+        wall_ns=1_700_000_000_000_000_000,
+    )
+
+
+def manifest(num_ranks: int) -> Manifest:
+    """A small manifest of the current schema."""
+    return Manifest(
+        schema=SCHEMA_VERSION,
+        created="2026-01-01",
+        program="zerosim run",
+        num_ranks=num_ranks,
+        backend="gloo",
+        device="cpu",
+        config={"stage": 2, "clip": None, "units": ["blocks.*"]},
+    )
+
+
+@st.composite
+def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -> list[Row]:
+    """Rows of one rank without its end row: a header, then all kinds in a legal order."""
+    rows: list[Row] = [("header", header(rank, num_ranks))]
+    rows += [
+        ("group", Group(name=name, backend=draw(texts), ranks=(0, rank)))
+        for name in draw(st.lists(texts, max_size=2, unique=True))
+    ]
+    rows += [
+        ("socket", Socket(index=index, local=draw(texts), remote=draw(texts)))
+        for index in range(draw(st.integers(0, 2)))
+    ]
+    ids = draw(st.lists(st.integers(0, 99), max_size=max_events, unique=True))
+    still_open: list[int] = []
+    for place in ids:
+        event = draw(events(ids=st.just(place), ranks=st.just(rank)))
+        is_open = draw(st.booleans())
+        rows.append(("open" if is_open else "event", event))
+        if is_open:
+            still_open.append(place)
+        if draw(st.booleans()) and still_open:
+            rows.append(("close", draw(closes(ids=st.just(still_open.pop(0))))))
+        if draw(st.booleans()):
+            rows.append(("wire", draw(wire_samples)))
+    if draw(st.booleans()):
+        rows.append(("metric", draw(metrics)))
+    if draw(st.booleans()):
+        rows.append(("failure", draw(failures)))
+    return rows
+
+
+@dataclass(frozen=True)
+class Written:
+    """A trace to be written: what its manifest and its ranks say.
+
+    Attributes:
+        rows: by rank, without the end rows.
+    """
+
+    manifest: Manifest
+    rows: dict[int, list[Row]]
+
+
+@st.composite
+def traces(draw: st.DrawFn, max_ranks: int = 3) -> Written:
+    """Whole traces of a few ranks."""
+    num_ranks = draw(st.integers(1, max_ranks))
+    return Written(
+        manifest=draw(manifests(st.just(num_ranks))),
+        rows={rank: draw(rank_rows(rank, num_ranks)) for rank in range(num_ranks)},
+    )
+
+
+def ended(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the end row of a trace that was closed in order."""
+    return [*rows, ("end", End(time_ns=9, num_rows=len(rows)))]
+
+
+def encode_rows(rows: Sequence[Row]) -> bytes:
+    """A rank's file."""
+    lines: list[bytes] = []
+    crc = 0
+    for name, record in rows:
+        line, crc = encode_row(name, record, crc)
+        lines.append(line)
+    return b"".join(lines)
+
+
+def trace_files(written: Written) -> dict[str, bytes]:
+    """The files of a trace by name, each rank closed in order."""
+    files = {MANIFEST_NAME: encode_manifest(written.manifest)}
+    for rank, rows in written.rows.items():
+        files[rank_file_name(rank)] = encode_rows(ended(rows))
+    return files
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> Path:
+    """Write files into a folder that need not exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def write_trace(folder: Path, rows: dict[int, list[Row]], num_ranks: int | None = None) -> Path:
+    """Write a trace with a small manifest, each rank closed in order.
+
+    Args:
+        folder: created if need be.
+        rows: by rank, each from its header on, without an end row.
+        num_ranks: what the manifest says, if not as many as there are rows for.
+    """
+    count = len(rows) if num_ranks is None else num_ranks
+    return write_files(folder, trace_files(Written(manifest=manifest(count), rows=rows)))

@@ -1,0 +1,274 @@
+"""Which calls on several ranks are one collective, and where the ranks contradict each other.
+
+Calls match by position, as they do in PyTorch: the n-th collective of a group on one rank is the
+n-th on every other, and the n-th message from a to b is the n-th that b receives from a. What does
+not fit is returned as data, because a trace of a broken run is what one wants to look at.
+Imports the standard library, `zerosim.events` and the loaded `Trace`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from zerosim.events import Event, Kind, Op
+from zerosim.record.text import name_ranks, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zerosim.record.rankfile import RankTrace
+    from zerosim.record.store import Trace
+
+
+class MismatchKind(StrEnum):
+    """What does not fit."""
+
+    STOPPED = "stopped"
+    """Ranks whose trace stops early lack the call."""
+    MISSING = "missing"
+    """Ranks with a complete trace never made the call."""
+    OP = "op"
+    """Ranks asked for different operations at the same position."""
+    DTYPE = "dtype"
+    PAYLOAD = "payload"
+    DUPLICATE = "duplicate"
+    """A rank made two calls at the same position."""
+    UNKNOWN = "unknown"
+    """A call that cannot be placed: no group row, no sequence number, no peer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Calls of several ranks that should fit together and do not.
+
+    Attributes:
+        message: one line that names ranks, units and source lines.
+        ranks: the ranks to look at.
+        key: the collective concerned; None if the call has no place.
+    """
+
+    kind: MismatchKind
+    message: str
+    ranks: tuple[int, ...]
+    key: CollectiveKey | None
+
+
+class CollectiveKey(NamedTuple):
+    """What identifies a collective in a trace.
+
+    Attributes:
+        ranks: the group's ranks, ascending; of a message, its source and destination.
+        group: the group's name.
+        sequence: position in the group; of a message, position among those from source to
+            destination in this group.
+        is_message: True for a send with its receive.
+    """
+
+    ranks: tuple[int, ...]
+    group: str
+    sequence: int
+    is_message: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchedCollective:
+    """One collective as all its ranks saw it; or a message outside of any, sent and received.
+
+    Attributes:
+        op: of the first of its ranks; `Op.SEND` for a message.
+        events: by rank; of a message, the send by its source, the receive by its destination.
+    """
+
+    key: CollectiveKey
+    op: Op
+    events: dict[int, Event]
+
+    @property
+    def complete(self) -> bool:
+        """True if every rank of the group made the call."""
+        return len(self.events) == len(self.key.ranks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """All collectives of a trace, and what did not fit."""
+
+    collectives: tuple[MatchedCollective, ...]
+    mismatches: tuple[Mismatch, ...]
+
+
+def match_collectives(trace: Trace) -> Matching:
+    """Find the calls that are one collective.
+
+    Calls inside of a collective (the hops of a ring) belong to it and are not matched here.
+    Takes time linear in the number of events.
+
+    Returns:
+        The collectives in the order in which the lowest of their ranks called them, then the
+        messages; and the mismatches.
+    """
+    mismatches: list[Mismatch] = []
+    calls = _collectives(trace, mismatches)
+    calls.update(_messages(trace, mismatches))
+    complete = {rank.rank for rank in trace.ranks if rank.complete}
+    collectives = []
+    for key, events in calls.items():
+        op = Op.SEND if key.is_message else _first(events).op
+        assert op is not None
+        collectives.append(MatchedCollective(key=key, op=op, events=events))
+        mismatches.extend(_check(key, events, complete))
+    return Matching(collectives=tuple(collectives), mismatches=tuple(mismatches))
+
+
+def _calls(rank: RankTrace) -> Iterator[Event]:
+    """The calls that are no part of another one."""
+    return (e for e in rank.events if e.kind is Kind.COLLECTIVE and e.parent is None)
+
+
+def _collectives(trace: Trace, mismatches: list[Mismatch]) -> dict[CollectiveKey, dict[int, Event]]:
+    """The calls of whole groups by key and rank; those without a place become mismatches."""
+    calls: dict[CollectiveKey, dict[int, Event]] = {}
+    for rank in trace.ranks:
+        members = {name: tuple(sorted(set(group.ranks))) for name, group in rank.groups.items()}
+        for event in _calls(rank):
+            if event.op in _MESSAGE_OPS:
+                continue
+            ranks = members.get(event.group, ())
+            if rank.rank not in ranks or event.sequence is None or event.op is None:
+                mismatches.append(_unknown(event, _why_unknown(event, ranks)))
+                continue
+            key = CollectiveKey(ranks, event.group, event.sequence)
+            events = calls.setdefault(key, {})
+            if rank.rank in events:
+                mismatches.append(_duplicate(key, events[rank.rank], event))
+            else:
+                events[rank.rank] = event
+    return calls
+
+
+_MESSAGE_OPS = (Op.SEND, Op.RECEIVE)
+_Messages = dict[tuple[int, int, str], list[Event]]
+"""Sends or receives in their order, by source, destination and group."""
+
+
+def _messages(
+    trace: Trace, mismatches: list[Mismatch]
+) -> Iterator[tuple[CollectiveKey, dict[int, Event]]]:
+    """The sends with their receives; those that name no peer become mismatches."""
+    sends: _Messages = {}
+    receives: _Messages = {}
+    for rank in trace.ranks:
+        for event in _calls(rank):
+            if event.op not in _MESSAGE_OPS:
+                continue
+            if len(event.peers) != 1 or event.peers[0] == rank.rank:
+                mismatches.append(_unknown(event, "expected one peer, another rank"))
+            elif event.op is Op.SEND:
+                sends.setdefault((rank.rank, event.peers[0], event.group), []).append(event)
+            else:
+                receives.setdefault((event.peers[0], rank.rank, event.group), []).append(event)
+    return _pair(sends, receives)
+
+
+def _pair(
+    sends: _Messages, receives: _Messages
+) -> Iterator[tuple[CollectiveKey, dict[int, Event]]]:
+    for way in sends | receives:
+        source, destination, group = way
+        sent, received = sends.get(way, []), receives.get(way, [])
+        for sequence in range(max(len(sent), len(received))):
+            events: dict[int, Event] = {}
+            if sequence < len(sent):
+                events[source] = sent[sequence]
+            if sequence < len(received):
+                events[destination] = received[sequence]
+            key = CollectiveKey((source, destination), group, sequence, is_message=True)
+            yield key, events
+
+
+def _first(events: dict[int, Event]) -> Event:
+    return next(iter(events.values()))
+
+
+def _check(key: CollectiveKey, events: dict[int, Event], complete: set[int]) -> Iterator[Mismatch]:
+    """What does not fit within one collective."""
+    if len(events) < len(key.ranks):
+        absent = [rank for rank in key.ranks if rank not in events]
+        for kind, why, ranks in (
+            (MismatchKind.MISSING, "no such call", [r for r in absent if r in complete]),
+            (MismatchKind.STOPPED, "stopped before it", [r for r in absent if r not in complete]),
+        ):
+            if ranks:
+                yield _mismatch(kind, key, events, ranks, f"; {name_ranks(ranks)}: {why}")
+    if len(events) == 1:
+        return
+    first, *others = events.values()
+    involved = sorted(events)
+    if not key.is_message and any(event.op is not first.op for event in others):
+        yield _mismatch(MismatchKind.OP, key, events, involved)
+        return
+    # a barrier has no payload, and in an all-to-all each rank may send another amount
+    if first.op is not Op.BARRIER and any(event.dtype != first.dtype for event in others):
+        yield _mismatch(MismatchKind.DTYPE, key, events, involved)
+    if first.op not in (Op.BARRIER, Op.ALL_TO_ALL) and any(
+        event.payload_bytes != first.payload_bytes for event in others
+    ):
+        yield _mismatch(MismatchKind.PAYLOAD, key, events, involved)
+
+
+def _mismatch(
+    kind: MismatchKind,
+    key: CollectiveKey,
+    events: dict[int, Event],
+    ranks: list[int],
+    more: str = "",
+) -> Mismatch:
+    if key.is_message:
+        place = f"message {key.sequence} from rank {key.ranks[0]} to rank {key.ranks[1]}"
+    else:
+        place = f"collective {key.sequence} of group {key.group!r}"
+    message = one_line(f"{place}: {kind}: {_sides(events)}{more}")
+    return Mismatch(kind=kind, message=message, ranks=tuple(ranks), key=key)
+
+
+def _duplicate(key: CollectiveKey, first: Event, second: Event) -> Mismatch:
+    message = (
+        f"collective {key.sequence} of group {key.group!r}: rank {first.rank} called it twice: "
+        f"{_describe(first)}; {_describe(second)}"
+    )
+    ranks = (first.rank,)
+    return Mismatch(kind=MismatchKind.DUPLICATE, message=one_line(message), ranks=ranks, key=key)
+
+
+def _unknown(event: Event, why: str) -> Mismatch:
+    message = f"event {event.id} of rank {event.rank}: {why}: {_describe(event)}"
+    return Mismatch(
+        kind=MismatchKind.UNKNOWN, message=one_line(message), ranks=(event.rank,), key=None
+    )
+
+
+def _why_unknown(event: Event, ranks: tuple[int, ...]) -> str:
+    if event.op is None:
+        return "a collective without an operation"
+    if not ranks:
+        return f"no group row for its group {event.group!r}"
+    if event.rank not in ranks:
+        return f"its group {event.group!r} has only {name_ranks(ranks)}"
+    return "no sequence number"
+
+
+def _sides(events: dict[int, Event]) -> str:
+    """What the ranks did, those that did the same together."""
+    ranks: dict[str, list[int]] = {}
+    for rank, event in events.items():
+        ranks.setdefault(_describe(event), []).append(rank)
+    return "; ".join(f"{name_ranks(those)}: {text}" for text, those in ranks.items())
+
+
+def _describe(event: Event) -> str:
+    unit = f" of {event.unit}" if event.unit else ""
+    source = f" at {event.source}" if event.source else ""
+    dtype = f" {event.dtype}" if event.dtype else ""
+    return f"{event.op}{unit}, {event.payload_bytes} B{dtype}{source}"

@@ -1,0 +1,234 @@
+"""One rank's file: rows in the order of writing become one `RankTrace`.
+
+A file that was cut, or whose rank was killed, is read up to its last whole row and says so. A row
+that is not what was written, or that contradicts an earlier one, is an error that names the line.
+Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and `schema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from zerosim.errors import TraceError
+from zerosim.record.schema import DAMAGE, DECODERS, OtherSchemaError, check_header_schema, reason
+from zerosim.record.text import one_line
+from zerosim.rows import check_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from zerosim.events import Close, End, Event, Failure, Group, Header, Metric, Socket, WireSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTrace:
+    """What one rank recorded.
+
+    Attributes:
+        rank: global rank.
+        header: who the rank was.
+        events: in the order of their ids; one that was opened holds what its close added, or
+            stays with `end_ns` None.
+        groups: process groups by name; one with several backends has the first it used.
+        sockets: TCP connections by index.
+        wire_samples: the kernel's counters at phase borders, in the order of writing.
+        metrics: numbers that the program reported, in the order of writing.
+        failure: why the rank could not go on; None if it could.
+        unfinished: ids of events that were opened and never closed.
+        num_rows: whole rows that were read.
+        complete: True if the trace was closed in order and all its rows are here.
+    """
+
+    rank: int
+    header: Header
+    events: tuple[Event, ...]
+    groups: dict[str, Group]
+    sockets: dict[int, Socket]
+    wire_samples: tuple[WireSample, ...]
+    metrics: tuple[Metric, ...]
+    failure: Failure | None
+    unfinished: tuple[int, ...]
+    num_rows: int
+    complete: bool
+
+
+def read_rank(path: Path, rank: int, num_ranks: int) -> tuple[RankTrace | None, str]:
+    """Read one rank's file.
+
+    Args:
+        path: a regular file.
+        rank: the rank that the file's name says.
+        num_ranks: the number of ranks that the manifest says.
+
+    Returns:
+        The rank's trace, None if not even its header is there; and what is missing at its end,
+        one line, "" if nothing is.
+
+    Raises:
+        TraceError: the file cannot be read, is damaged, or contradicts its name or the manifest.
+    """
+    rows = _Rows(rank, num_ranks)
+    number, crc, is_cut = 0, 0, False
+    add = rows.add
+    try:
+        with path.open("rb", buffering=1 << 20) as file:
+            for line in file:
+                number += 1
+                if is_cut := not line.endswith(b"\n"):
+                    rows.require_open("bytes")
+                    break
+                name, crc = check_line(line[:-1], crc)
+                add(name, line)
+    except OSError as error:
+        raise TraceError(
+            one_line(f"{path}: cannot be read: {error.strerror or error}: check its permissions")
+        ) from None
+    except OtherSchemaError as error:
+        raise TraceError(one_line(f"{path}: {error}")) from None
+    except DAMAGE as error:
+        raise TraceError(
+            one_line(
+                f"{path}, line {number}: {reason(error)}: expected the rows as they were "
+                f"written: copy the file again from where it was recorded, or record again"
+            )
+        ) from None
+    return rows.result(is_cut=is_cut)
+
+
+class _Rows:
+    """What the rows read so far amount to."""
+
+    def __init__(self, rank: int, num_ranks: int) -> None:
+        self.rank, self.num_ranks = rank, num_ranks
+        self.num_rows = 0
+        self.header: Header | None = None
+        self.events: dict[int, Event] = {}
+        self.open: dict[int, Event] = {}
+        self.groups: dict[str, Group] = {}
+        self.sockets: dict[int, Socket] = {}
+        self.wire_samples: list[WireSample] = []
+        self.metrics: list[Metric] = []
+        self.failure: Failure | None = None
+        self.end: End | None = None
+        self.adders: dict[str, Callable[[Any], None]] = {
+            "header": self.add_header,
+            "group": self.add_group,
+            "socket": self.add_socket,
+            "event": self.add_event,
+            "open": self.add_open,
+            "close": self.add_close,
+            "wire": self.wire_samples.append,
+            "metric": self.metrics.append,
+            "failure": self.add_failure,
+            "end": self.add_end,
+        }
+
+    def require_open(self, what: str) -> None:
+        if self.end is not None:
+            raise ValueError(f"{what} after the end row")
+
+    def add(self, name: str, line: bytes) -> None:
+        if self.end is not None:
+            self.require_open(f"a row {name!r}")
+        if name == "header":
+            check_header_schema(line)
+        elif self.header is None:
+            raise ValueError(f"a row {name!r} before the header")
+        record: Any = DECODERS[name](line)
+        self.adders[name](record)
+        self.num_rows += 1
+
+    def add_header(self, header: Header) -> None:
+        if self.header is not None:
+            raise ValueError("a second header")
+        if header.rank != self.rank:
+            raise ValueError(f"the header is rank {header.rank}'s, the name rank {self.rank}'s")
+        if header.num_ranks != self.num_ranks:
+            raise ValueError(
+                f"the header says {header.num_ranks} ranks, the manifest {self.num_ranks}"
+            )
+        self.header = header
+
+    def add_group(self, group: Group) -> None:
+        # a group can have one backend for each type of device: the first is kept
+        if self.groups.setdefault(group.name, group).ranks != group.ranks:
+            raise ValueError(f"a second group named {group.name!r} with other ranks")
+
+    def add_socket(self, socket: Socket) -> None:
+        if self.sockets.setdefault(socket.index, socket) != socket:
+            raise ValueError(f"a second socket with index {socket.index}")
+
+    def add_event(self, event: Event) -> None:
+        if event.id in self.events:
+            raise ValueError(f"a second event with id {event.id}")
+        if event.rank != self.rank:
+            raise ValueError(f"event {event.id} is rank {event.rank}'s, not rank {self.rank}'s")
+        self.events[event.id] = event
+
+    def add_open(self, event: Event) -> None:
+        self.add_event(event)
+        self.open[event.id] = event
+
+    def add_close(self, close: Close) -> None:
+        event = self.open.pop(close.id, None)
+        if event is None:
+            raise ValueError(f"the close of event {close.id}, which is not open")
+        # This event was decoded above and nobody else has seen it, so completing it in place is
+        # safe; `dataclasses.replace` of its 28 fields would double the time of reading a trace.
+        for name, default in _ADDED:
+            if (value := getattr(close, name)) != default:
+                object.__setattr__(event, name, value)
+
+    def add_failure(self, failure: Failure) -> None:
+        if self.failure is not None:
+            raise ValueError("a second failure")
+        self.failure = failure
+
+    def add_end(self, end: End) -> None:
+        self.end = end
+
+    def result(self, *, is_cut: bool) -> tuple[RankTrace | None, str]:
+        """The rank's trace, and what is missing at its end."""
+        killed = "the rank was killed or the file was cut"
+        if self.header is None:
+            return None, f"rank {self.rank}: the trace holds no whole row: {killed}"
+        missing = ""
+        if self.end is None:
+            within = ", within a row and" if is_cut else ""
+            missing = (
+                f"rank {self.rank}: the trace stops after {self.num_rows} rows{within} without "
+                f"its end row: {killed}"
+            )
+        elif self.end.num_rows != self.num_rows - 1:
+            missing = (
+                f"rank {self.rank}: the trace has {self.num_rows - 1} rows before its end row, "
+                f"which counts {self.end.num_rows}: the writer lost some"
+            )
+        trace = RankTrace(
+            rank=self.rank,
+            header=self.header,
+            events=tuple(sorted(self.events.values(), key=attrgetter("id"))),
+            groups=self.groups,
+            sockets=self.sockets,
+            wire_samples=tuple(self.wire_samples),
+            metrics=tuple(self.metrics),
+            failure=self.failure,
+            unfinished=tuple(sorted(self.open)),
+            num_rows=self.num_rows,
+            complete=not missing,
+        )
+        return trace, missing
+
+
+_ADDED: tuple[tuple[str, object], ...] = (
+    ("sent_bytes", None),
+    ("received_bytes", None),
+    ("wire", ()),
+    ("start_ns", None),
+    ("end_ns", None),
+    ("error", ""),
+)
+"""What a close can add to its event, and the value that adds nothing."""

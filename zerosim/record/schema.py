@@ -1,0 +1,81 @@
+"""A checked row becomes a typed record; a checked manifest becomes a `Manifest`.
+
+The checksum says that a line is what was written (`zerosim.rows`). This module says whether what
+was written is what this version of zerosim reads. Reasons are `ValueError`s without a place; the
+caller adds file and line.
+Imports the standard library, msgspec, `zerosim.events` and `zerosim.rows`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from zerosim.events import ROW_TYPES, SCHEMA_VERSION, Manifest
+from zerosim.rows import check_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAMAGE = (ValueError, RecursionError, OverflowError)
+"""All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""
+
+
+class OtherSchemaError(ValueError):
+    """The trace is whole, but another version wrote it."""
+
+
+class _SchemaOnly(msgspec.Struct):
+    """The one field of a header that every schema has."""
+
+    schema: int
+
+
+_SCHEMA_DECODER = msgspec.json.Decoder(_SchemaOnly)
+
+DECODERS: dict[str, Callable[[bytes], Any]] = {
+    # a metric that is not finite is a string ("nan", "inf", "-inf"), which strict mode refuses
+    name: msgspec.json.Decoder(kind, strict=name != "metric").decode
+    for name, kind in ROW_TYPES.items()
+}
+"""For each row name, what turns a line into the record of `ROW_TYPES`; raises one of `DAMAGE`."""
+
+
+def check_header_schema(line: bytes) -> None:
+    """Check the schema of a header row, before its other fields are read.
+
+    Raises:
+        OtherSchemaError: the message says which schema was found, and which is read.
+    """
+    _require_schema(_SCHEMA_DECODER.decode(line).schema)
+
+
+def decode_manifest(text: bytes) -> Manifest:
+    """Decode `manifest.json`.
+
+    Raises:
+        OtherSchemaError: another version wrote it.
+        ValueError: not JSON, not what was written, or without a needed field.
+        RecursionError: nested deeper than any manifest.
+    """
+    plain = check_manifest(text)
+    _require_schema(plain.get("schema"))
+    manifest = msgspec.convert(plain, Manifest)
+    if manifest.num_ranks < 1:
+        raise ValueError(f"num_ranks is {manifest.num_ranks}, expected 1 or more")
+    return manifest
+
+
+def reason(error: BaseException) -> str:
+    """Why decoding failed, for a message."""
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _require_schema(found: object) -> None:
+    # JSON's true equals 1 in Python
+    if type(found) is not int or found != SCHEMA_VERSION:
+        raise OtherSchemaError(
+            f"written with schema {found!r}, this zerosim reads schema {SCHEMA_VERSION}: "
+            f"read it with the zerosim that wrote it, or record it again"
+        )

@@ -1,0 +1,207 @@
+"""The folder of a trace: which files must be there, and what they say together.
+
+Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and its siblings.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zerosim.errors import TraceError
+from zerosim.record.rankfile import RankTrace, read_rank
+from zerosim.record.schema import DAMAGE, OtherSchemaError, decode_manifest, reason
+from zerosim.record.text import name_runs, one_line
+from zerosim.rows import MANIFEST_NAME, rank_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zerosim.events import Manifest
+
+_RANK_FILE = re.compile(r"rank-(.*)\.jsonl", re.DOTALL)
+_RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_WHAT_A_TRACE_IS = f"a trace is a folder with {MANIFEST_NAME} and a {rank_file_name(0)} per rank"
+_NAMED_SINGLY = 64
+"""More missing files than this are named in one warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A run as its ranks recorded it.
+
+    Attributes:
+        folder: where it was read.
+        manifest: what was run, and where.
+        ranks: the ranks that have at least a header, ascending.
+        warnings: what is missing, a line for each rank; empty if nothing is.
+    """
+
+    folder: Path
+    manifest: Manifest
+    ranks: tuple[RankTrace, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """True if every rank is here and closed its trace in order."""
+        return not self.warnings
+
+
+def load(folder: str | Path, *, strict: bool = False) -> Trace:
+    """Read a trace.
+
+    Args:
+        folder: holds `manifest.json` and one `rank-N.jsonl` for each rank.
+        strict: refuse a trace that stops early; otherwise it is read up to the last whole row
+            of each rank, and `Trace.warnings` says what is missing.
+
+    Returns:
+        The trace, all its rows checked.
+
+    Raises:
+        TraceError: missing, unreadable, damaged, contradictory, of another schema; or, if
+            `strict`, incomplete. The message is one line.
+    """
+    path = Path(folder)
+    names = _list(path)
+    manifest = _read_manifest(path, names)
+    ranks: list[RankTrace] = []
+    warnings: dict[int, str] = {}
+    files = _rank_files(path, names, manifest.num_ranks)
+    for rank, file in files.items():
+        _require_file(file)
+        with _collector_paused():
+            trace, missing = read_rank(file, rank, manifest.num_ranks)
+        if trace is not None:
+            ranks.append(trace)
+        if missing:
+            warnings[rank] = missing
+    lines = [*warnings.values(), *_missing_files(list(files), manifest.num_ranks)]
+    if not ranks:
+        raise _error(path, f"no rank has its header ({lines[0]}): record the run again")
+    if strict and lines:
+        others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+        raise _error(
+            path,
+            f"incomplete: {lines[0]}{others}: load it without strict to see what is there, "
+            f"or record the run again",
+        )
+    return Trace(
+        folder=path,
+        manifest=manifest,
+        ranks=tuple(ranks),
+        warnings=tuple(one_line(line) for line in lines),
+    )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Records hold no cycles, and scanning a million of them again and again takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _error(path: Path, message: str) -> TraceError:
+    return TraceError(one_line(f"{path}: {message}"))
+
+
+def _list(path: Path) -> list[str]:
+    try:
+        return sorted(child.name for child in path.iterdir())
+    except FileNotFoundError:
+        found = "there is no such folder"
+    except NotADirectoryError:
+        found = "this is a file, expected its folder"
+    except (OSError, ValueError) as error:
+        found = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise _error(path, f"{found}: {_WHAT_A_TRACE_IS}: check the path, or record a run") from None
+
+
+def _require_file(path: Path) -> None:
+    # opening a pipe would wait for ever, so look before reading
+    try:
+        is_file = path.is_file()
+    except OSError as error:
+        raise _error(path, f"cannot be read: {error.strerror or error}") from None
+    if not is_file:
+        raise _error(path, f"expected a file, found something else: {_WHAT_A_TRACE_IS}")
+
+
+def _read_manifest(path: Path, names: list[str]) -> Manifest:
+    if MANIFEST_NAME not in names:
+        if any(_RANK_FILE.fullmatch(name) for name in names):
+            raise _error(
+                path,
+                f"there are rank files but no {MANIFEST_NAME}: the run was killed before it wrote "
+                f"one, or it was not copied: copy it too, or record again",
+            )
+        raise _error(path, f"no {MANIFEST_NAME} in it: {_WHAT_A_TRACE_IS}: check the path")
+    file = path / MANIFEST_NAME
+    _require_file(file)
+    try:
+        return decode_manifest(file.read_bytes())
+    except OSError as error:
+        raise _error(file, f"cannot be read: {error.strerror or error}") from None
+    except OtherSchemaError as error:
+        raise _error(file, str(error)) from None
+    except DAMAGE as error:
+        raise _error(
+            file,
+            f"{reason(error)}: expected the manifest as it was written: copy it again from where "
+            f"it was recorded, or record again",
+        ) from None
+
+
+def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, Path]:
+    """The files by rank, ascending."""
+    files: dict[int, Path] = {}
+    for name in names:
+        if (match := _RANK_FILE.fullmatch(name)) is None:
+            continue
+        # one spelling for each rank, so no two files can claim the same one
+        if not _RANK_NUMBER.fullmatch(match[1]):
+            raise _error(
+                path / name,
+                f"no rank has this name, rank 7's would be {rank_file_name(7)}: move it away",
+            )
+        rank = int(match[1])
+        if rank >= num_ranks:
+            raise _error(
+                path / name,
+                f"the manifest says {num_ranks} ranks, counted from 0, and this is rank {rank}: "
+                f"files of two runs are mixed: move those of the other run away",
+            )
+        files[rank] = path / name
+    if not files:
+        raise _error(
+            path,
+            f"a {MANIFEST_NAME} for {num_ranks} ranks but no rank file: expected "
+            f"{rank_file_name(0)} and so on: copy them too, or record again",
+        )
+    return dict(sorted(files.items()))
+
+
+def _missing_files(present: list[int], num_ranks: int) -> list[str]:
+    """A warning for each rank without a file; one for all if they are many."""
+    gaps: list[tuple[int, int]] = []
+    for before, after in zip([-1, *present], [*present, num_ranks], strict=True):
+        if after - before > 1:
+            gaps.append((before + 1, after - 1))
+    why = "the rank was killed before its first row or the file was not copied"
+    if num_ranks - len(present) > _NAMED_SINGLY:
+        return [f"{name_runs(gaps)}: {num_ranks - len(present)} files are missing: {why}"]
+    return [
+        f"rank {rank}: {rank_file_name(rank)} is missing: {why}"
+        for first, last in gaps
+        for rank in range(first, last + 1)
+    ]

@@ -1,0 +1,45 @@
+"""Words for messages: always one line, ranks named briefly.
+
+Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LONGEST = 600
+
+
+def one_line(text: str) -> str:
+    """The text on one line: what cannot be printed is escaped, what is too long is cut.
+
+    Messages quote file names and the contents of damaged files, so they can hold anything.
+    """
+    clean = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 4]} ..."
+
+
+def runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
+    """Consecutive ranks as (first, last), in ascending order."""
+    found: list[tuple[int, int]] = []
+    for rank in sorted(ranks):
+        if found and rank == found[-1][1] + 1:
+            found[-1] = (found[-1][0], rank)
+        else:
+            found.append((rank, rank))
+    return found
+
+
+def name_runs(pieces: list[tuple[int, int]]) -> str:
+    """Runs of ranks in words: "rank 3", "ranks 0-2, 5"."""
+    words = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in pieces)
+    one = len(pieces) == 1 and pieces[0][0] == pieces[0][1]
+    return f"rank {words}" if one else f"ranks {words}"
+
+
+def name_ranks(ranks: Iterable[int]) -> str:
+    """Ranks in words: "rank 3", "ranks 0-2, 5"."""
+    return name_runs(runs(ranks))
