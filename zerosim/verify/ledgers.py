@@ -1,0 +1,136 @@
+"""Theory, trace and wire side by side, row by row.
+
+Imports zerosim's L0, record, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zerosim.config import DType, EngineConfig
+from zerosim.errors import ConfigError, TraceError
+from zerosim.events import Algorithm, Phase
+from zerosim.record import Trace
+from zerosim.theory import Cost, TrafficRow, UnitSize, Workload, expected_traffic
+from zerosim.verify.measure import Moved, RankLedger, Reason
+from zerosim.verify.report import LedgerRow, RankBytes
+
+PHASE_ORDER = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
+
+
+def workload_of(trace: Trace, iteration: int) -> Workload:
+    """What the engine of a trace was configured to do in one iteration.
+
+    Raises:
+        TraceError: the manifest has no usable engine configuration.
+    """
+    manifest = trace.manifest
+    try:
+        config = EngineConfig.from_plain(manifest.config)
+    except (ConfigError, TypeError) as error:
+        raise TraceError(
+            f"{trace.folder}: the manifest's configuration is no use: {error}"
+        ) from None
+    metrics = [metric for metric in trace.ranks[0].metrics if metric.iteration == iteration]
+    names = {metric.name for metric in metrics}
+    return Workload(
+        stage=config.stage,
+        num_ranks=manifest.num_ranks,
+        units=tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units),
+        element_bytes=config.dtype.element_bytes,
+        accumulate=config.accumulate,
+        bucket_elements=config.bucket_elements,
+        clips=config.clip is not None,
+        scales_loss=config.dtype is DType.FP16,
+        averages_loss="loss" in names,
+        update_skipped="overflow" in names,
+        chunk_bytes=config.chunk_bytes,
+    )
+
+
+def is_engine_trace(trace: Trace) -> bool:
+    """True if zerosim's engine made the trace, so that a law is known."""
+    return bool(trace.manifest.config) and bool(trace.manifest.units)
+
+
+def ledger_rows(
+    ledgers: dict[int, RankLedger], workload: Workload | None, algorithm: Algorithm
+) -> tuple[LedgerRow, ...]:
+    """One row for each reason that theory expects or the trace shows, in the order of phases.
+
+    Args:
+        ledgers: one iteration, by rank.
+        workload: None for a program whose law is not known: theory is then what the trace shows.
+        algorithm: who carries the engine's collectives out.
+    """
+    expected: dict[int, dict[Reason, TrafficRow]] = {}
+    native: dict[int, dict[Reason, TrafficRow]] = {}
+    if workload is not None:
+        for rank in ledgers:
+            expected[rank] = _by_reason(expected_traffic(workload, rank, Algorithm.RING))
+            native[rank] = _by_reason(expected_traffic(workload, rank, algorithm))
+    reasons = {reason for ledger in ledgers.values() for reason in ledger.moved}
+    for rows in expected.values():
+        reasons |= set(rows)
+    return tuple(_row(reason, ledgers, expected, native) for reason in sorted(reasons, key=_order))
+
+
+def _row(
+    reason: Reason,
+    ledgers: dict[int, RankLedger],
+    expected: dict[int, dict[Reason, TrafficRow]],
+    native: dict[int, dict[Reason, TrafficRow]],
+) -> LedgerRow:
+    sent, received = [], []
+    for rank, ledger in sorted(ledgers.items()):
+        moved = ledger.moved.get(reason) or Moved()
+        bound = _traffic(expected, rank, reason, moved)
+        actual = _traffic(native, rank, reason, moved)
+        sent.append(
+            RankBytes(
+                rank=rank,
+                theory=bound.sent_bytes,
+                trace=moved.cost.sent_bytes,
+                wire=moved.wire_sent_bytes,
+                algorithm=actual.sent_bytes - bound.sent_bytes,
+                framing=moved.framing_sent_bytes,
+            )
+        )
+        received.append(
+            RankBytes(
+                rank=rank,
+                theory=bound.received_bytes,
+                trace=moved.cost.received_bytes,
+                wire=moved.wire_received_bytes,
+                algorithm=actual.received_bytes - bound.received_bytes,
+                framing=moved.framing_received_bytes,
+            )
+        )
+    first = next(iter(ledgers.values())).moved.get(reason) or Moved()
+    return LedgerRow(
+        phase=reason.phase,
+        purpose=reason.purpose,
+        op=reason.op,
+        num_collectives=first.num_collectives,
+        payload_bytes=first.payload_bytes,
+        sent=tuple(sent),
+        received=tuple(received),
+    )
+
+
+def _traffic(
+    expected: dict[int, dict[Reason, TrafficRow]], rank: int, reason: Reason, moved: Moved
+) -> Cost:
+    """What is expected for a reason: nothing if theory does not know it."""
+    if rank not in expected:
+        return moved.cost
+    row = expected[rank].get(reason)
+    return Cost() if row is None else Cost(row.sent_bytes, row.received_bytes)
+
+
+def _by_reason(rows: tuple[TrafficRow, ...]) -> dict[Reason, TrafficRow]:
+    return {Reason(row.phase, row.purpose, row.op): row for row in rows}
+
+
+def _order(reason: Reason) -> tuple[Any, ...]:
+    return PHASE_ORDER.index(reason.phase), reason.purpose.value, reason.op.value

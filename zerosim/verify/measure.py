@@ -1,0 +1,182 @@
+"""The trace ledger and the wire ledger: what was recorded, added up by reason.
+
+Imports zerosim's L0, record, and theory's algorithm costs (what a native call makes a rank send
+is not in the trace). No torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.record import Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.theory import Cost, cost, framing
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reason:
+    """Why bytes moved: the key of a ledger's row."""
+
+    phase: Phase
+    purpose: Purpose
+    op: Op
+
+
+@dataclass(slots=True)
+class Moved:
+    """What one rank moved for one reason in one iteration.
+
+    Attributes:
+        sent_bytes, received_bytes: the trace ledger, payload only. Of a ring, the messages that
+            were intercepted; of a native call, its algorithm's cost for what was intercepted.
+        messages_sent, messages_received: likewise; None where the backend does not say.
+        framing_sent_bytes, framing_received_bytes: what the backend's protocol adds; None if it
+            is not known.
+        wire_sent_bytes, wire_received_bytes: the wire ledger; None if it was not measured.
+    """
+
+    num_collectives: int = 0
+    payload_bytes: int = 0
+    cost: Cost = field(default_factory=Cost)
+    framing_sent_bytes: int | None = 0
+    framing_received_bytes: int | None = 0
+    wire_sent_bytes: int | None = 0
+    wire_received_bytes: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the kernel counted in a phase outside of every collective."""
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankLedger:
+    """What one rank moved in one iteration.
+
+    Attributes:
+        moved: by reason.
+        outside: by phase; empty if the wire was not measured phase by phase.
+        unknown: why the algorithm's bytes of some native call are not known; "" if they are.
+    """
+
+    rank: int
+    moved: dict[Reason, Moved]
+    outside: dict[Phase, Outside]
+    unknown: str
+
+
+def measure(trace: Trace) -> dict[int, dict[int, RankLedger]]:
+    """Both ledgers of every rank, by iteration and rank."""
+    peers = match_sockets(trace)
+    ledgers: dict[int, dict[int, RankLedger]] = defaultdict(dict)
+    for rank in trace.ranks:
+        for iteration, ledger in _measure_rank(rank, peers).items():
+            ledgers[iteration][rank.rank] = ledger
+    return dict(ledgers)
+
+
+def _measure_rank(rank: RankTrace, peers: Peers) -> dict[int, RankLedger]:
+    moved: dict[int, dict[Reason, Moved]] = defaultdict(lambda: defaultdict(Moved))
+    unknown: dict[int, str] = defaultdict(str)
+    num_messages = _count_messages(rank)
+    has_wire = len(rank.wire_samples) > 1 and rank.header.device == "cpu"
+    for event in rank.events:
+        if event.kind is not Kind.COLLECTIVE or event.op is None:
+            continue
+        row = moved[event.iteration][
+            Reason(event.phase, event.purpose or Purpose.UNLABELLED, event.op)
+        ]
+        row.num_collectives += 1
+        row.payload_bytes += event.payload_bytes
+        try:
+            moved_cost = _cost(rank, event, num_messages.get(event.id, (0, 0)))
+        except ConfigError as error:
+            unknown[event.iteration] = str(error)
+            continue
+        row.cost += moved_cost
+        _add_framing(row, rank, event, moved_cost)
+        if has_wire:
+            _add_wire(row, rank, peers, event)
+        else:
+            row.wire_sent_bytes = row.wire_received_bytes = None
+    outside = _outside(rank, peers) if has_wire else {}
+    return {
+        iteration: RankLedger(rank.rank, dict(rows), outside.get(iteration, {}), unknown[iteration])
+        for iteration, rows in moved.items()
+    }
+
+
+def _count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
+    """Messages sent and received by each collective, counted from its transfers."""
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for event in rank.events:
+        if event.kind is Kind.TRANSFER and event.parent is not None:
+            counts[event.parent][0 if event.op is Op.SEND else 1] += 1
+    return {parent: (sent, received) for parent, (sent, received) in counts.items()}
+
+
+def _cost(rank: RankTrace, event: Event, messages: tuple[int, int]) -> Cost:
+    if event.sent_bytes is not None and event.received_bytes is not None:
+        sent, received = messages
+        if event.op is Op.SEND:
+            sent = 1
+        elif event.op is Op.RECEIVE:
+            received = 1
+        return Cost(event.sent_bytes, event.received_bytes, sent, received)
+    group = rank.groups[event.group].ranks
+    assert event.algorithm is not None
+    assert event.op is not None
+    element_bytes = event.payload_bytes // event.elements if event.elements else 1
+    return cost(
+        event.algorithm,
+        event.op,
+        len(group),
+        group.index(rank.rank),
+        event.elements,
+        element_bytes,
+    )
+
+
+def _add_framing(row: Moved, rank: RankTrace, event: Event, moved: Cost) -> None:
+    backend = rank.groups[event.group].backend if event.group in rank.groups else ""
+    added = framing(backend, moved)
+    if added is None or row.framing_sent_bytes is None or row.framing_received_bytes is None:
+        row.framing_sent_bytes = row.framing_received_bytes = None
+    else:
+        row.framing_sent_bytes += added.sent_bytes
+        row.framing_received_bytes += added.received_bytes
+
+
+def _add_wire(row: Moved, rank: RankTrace, peers: Peers, event: Event) -> None:
+    if row.wire_sent_bytes is None or row.wire_received_bytes is None:
+        return
+    for delta in event.wire:
+        if (rank.rank, delta.socket) in peers:
+            row.wire_sent_bytes += delta.sent_bytes
+            row.wire_received_bytes += delta.received_bytes
+
+
+def _outside(rank: RankTrace, peers: Peers) -> dict[int, dict[Phase, Outside]]:
+    found: dict[int, dict[Phase, Outside]] = defaultdict(dict)
+    for piece in phase_wire(rank, peers):
+        before = found[piece.iteration].get(piece.phase, Outside())
+        found[piece.iteration][piece.phase] = Outside(
+            before.sent_bytes + piece.sent_bytes - piece.collective_bytes.sent_bytes,
+            before.received_bytes + piece.received_bytes - piece.collective_bytes.received_bytes,
+        )
+    return found
+
+
+def algorithm_of(trace: Trace) -> Algorithm:
+    """Who carried the collectives of an engine's run out, by its manifest."""
+    if trace.manifest.config.get("collectives") == "ring":
+        return Algorithm.RING
+    try:
+        return Algorithm(trace.manifest.backend)
+    except ValueError:
+        return Algorithm.OTHER

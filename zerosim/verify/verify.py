@@ -1,0 +1,160 @@
+"""The whole verification of a trace. Imports zerosim's L0, record, theory, and this package."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from zerosim.config import STAGE_NAMES
+from zerosim.errors import TraceError
+from zerosim.events import Algorithm, Phase
+from zerosim.quantities import PSI, format_decimal
+from zerosim.record import Trace, iterations
+from zerosim.theory import law
+from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
+from zerosim.verify.measure import RankLedger, algorithm_of, measure
+from zerosim.verify.report import LedgerRow, Report, Verdict
+from zerosim.verify.verdicts import (
+    Checked,
+    claim_verdicts,
+    conservation_verdict,
+    matching_verdict,
+    step_causes,
+    wire_verdict,
+)
+
+STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+
+
+def verify(trace: Trace, iteration: int | None = None) -> Report:
+    """Hold a trace's three ledgers against each other.
+
+    Args:
+        iteration: whose ledgers to show; the last complete one by default. The verdicts always
+            cover all complete iterations.
+
+    Returns:
+        The report; of a program that zerosim's engine did not run, without a law.
+
+    Raises:
+        TraceError: no iteration is complete on all ranks, or not the one asked for.
+    """
+    complete = iterations(trace)
+    if not complete:
+        raise TraceError(
+            f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
+            "nothing to verify; zerosim show prints what was recorded"
+        )
+    shown = complete[-1] if iteration is None else iteration
+    if shown not in complete:
+        raise TraceError(
+            f"iteration {shown} is not complete in {trace.folder}: expected one of "
+            f"{complete[0]} to {complete[-1]}"
+        )
+    ledgers = measure(trace)
+    algorithm = algorithm_of(trace)
+    empty = {rank.rank: RankLedger(rank.rank, {}, {}, "") for rank in trace.ranks}
+    of_engine = is_engine_trace(trace)
+    checked: dict[int, Checked] = {}
+    plain_rows: tuple[LedgerRow, ...] = ()
+    for number in complete:
+        ledger = empty | _of_step(ledgers.get(number, {}))
+        if of_engine:
+            workload = workload_of(trace, number)
+            checked[number] = Checked(workload, ledger_rows(ledger, workload, algorithm))
+        elif number == shown:
+            plain_rows = ledger_rows(ledger, None, algorithm)
+    verdicts: list[Verdict] = []
+    if of_engine:
+        verdicts += claim_verdicts(checked, algorithm)
+        verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
+    verdicts += [conservation_verdict(trace), matching_verdict(trace)]
+    step = checked.get(shown)
+    holds = _all_hold(verdicts)
+    return Report(
+        folder=str(trace.folder),
+        headline=_headline(step, algorithm, verdicts),
+        holds=holds,
+        stage=step.workload.stage if step else None,
+        law=law(step.workload).words if step else "",
+        dtype=str(trace.manifest.config.get("dtype", "")),
+        algorithm=algorithm.value,
+        backend=trace.manifest.backend,
+        num_ranks=trace.manifest.num_ranks,
+        num_parameters=step.workload.num_parameters if step else 0,
+        element_bytes=step.workload.element_bytes if step else 0,
+        accumulate=step.workload.accumulate if step else 1,
+        iteration=shown,
+        iterations=complete,
+        law_bytes=law(step.workload).sent_bytes if step else None,
+        rows=tuple(step.rows) if step else plain_rows,
+        causes=step_causes(step, 0, algorithm) if step else (),
+        outside_bytes=_outside_by_rank(ledgers.get(shown, {})),
+        verdicts=tuple(verdicts),
+        notes=_notes(trace, ledgers.get(shown, {})),
+    )
+
+
+def _of_step(ledgers: dict[int, RankLedger]) -> dict[int, RankLedger]:
+    """Only what belongs to the optimizer step: an evaluation or a checkpoint does not."""
+    return {
+        rank: RankLedger(
+            ledger.rank,
+            {reason: row for reason, row in ledger.moved.items() if reason.phase in STEP_PHASES},
+            ledger.outside,
+            ledger.unknown,
+        )
+        for rank, ledger in ledgers.items()
+    }
+
+
+def _outside_by_rank(ledgers: dict[int, RankLedger]) -> tuple[int, ...]:
+    return tuple(
+        sum(ledger.outside[phase].sent_bytes for phase in STEP_PHASES if phase in ledger.outside)
+        for _, ledger in sorted(ledgers.items())
+    )
+
+
+def _outside(ledgers: dict[int, dict[int, RankLedger]], complete: tuple[int, ...]) -> int:
+    return sum(abs(number) for it in complete for number in _outside_by_rank(ledgers.get(it, {})))
+
+
+def _all_hold(verdicts: list[Verdict]) -> bool | None:
+    answers = [verdict.holds for verdict in verdicts if verdict.holds is not None]
+    return all(answers) if answers else None
+
+
+def _headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]) -> str:
+    """The answer in one sentence."""
+    if step is None:
+        return "No law is known for this program: its trace and its wire are shown as they are."
+    workload = step.workload
+    name = STAGE_NAMES[workload.stage]
+    if workload.num_ranks == 1:
+        return f"One rank of {name} sends nothing."
+    expected = law(workload)
+    multiple = _multiple(expected.payloads)
+    causes = step_causes(step, 0, algorithm)
+    beyond = sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
+    if beyond:
+        ring_share = Fraction(workload.num_ranks - 1, workload.num_ranks)
+        unit = workload.num_parameters * workload.element_bytes * ring_share
+        actual = _multiple(round((expected.sent_bytes + beyond) / unit))
+        why = "; ".join(cause.words for cause in causes if not cause.is_excused)
+        return f"This {name} sends {actual}(N-1)/N a step, not {multiple}(N-1)/N: {why}."
+    step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
+    if step_claim.holds:
+        return f"This {name} sends {multiple}(N-1)/N a step, as the law says."
+    return f"This {name} does not send {multiple}(N-1)/N a step: {step_claim.measured}."
+
+
+def _multiple(payloads: Fraction | int) -> str:
+    return f"{'' if payloads == 1 else format_decimal(payloads, 0)}{PSI}"
+
+
+def _notes(trace: Trace, ledgers: dict[int, RankLedger]) -> tuple[str, ...]:
+    notes = list(trace.warnings)
+    notes += sorted({ledger.unknown for ledger in ledgers.values() if ledger.unknown})
+    for rank in trace.ranks:
+        if rank.failure is not None:
+            notes.append(f"rank {rank.rank} failed: {rank.failure.message}")
+    return tuple(notes)
