@@ -1,0 +1,1 @@
+"""The dashboard: web pages that read recorded traces. Never imports torch or the engine."""

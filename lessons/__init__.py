@@ -1,0 +1,1 @@
+"""The lessons: ZeRO taught with traces. Never imports torch or the engine."""

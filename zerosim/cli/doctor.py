@@ -1,0 +1,150 @@
+"""`zerosim doctor`: can this machine run it, and what will it be able to measure?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from zerosim.cli.console import make_console, print_json
+
+_NEEDED_DISK_BYTES = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        is_needed: False if zerosim runs without it and only measures less.
+    """
+
+    what: str
+    works: bool
+    found: str
+    is_needed: bool = True
+
+
+def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+    """Say whether this machine can run zerosim, and what it can measure; exit 2 if it cannot."""
+    findings = list(_examine())
+    able = all(finding.works for finding in findings if finding.is_needed)
+    if as_json:
+        print_json({"able": able, "findings": [asdict(finding) for finding in findings]})
+        return 0 if able else 2
+    console = make_console()
+    for finding in findings:
+        mark, colour = ("✓", "green") if finding.works else ("✗", "red")
+        if not finding.works and not finding.is_needed:
+            mark, colour = "-", "yellow"
+        console.print(Text.assemble((mark, colour), f" {finding.what}: {finding.found}"))
+    console.print()
+    if able:
+        console.print("this machine can run zerosim; next: zerosim run --stage 3 --ranks 2")
+    else:
+        console.print("this machine cannot run zerosim yet: see the lines marked ✗")
+    return 0 if able else 2
+
+
+def _examine() -> Iterator[Finding]:
+    yield Finding(
+        "python", sys.version_info >= (3, 11), f"{platform.python_version()}, 3.11 needed"
+    )
+    yield _torch()
+    yield _try("gloo", _gloo)
+    yield _try("interception", _interception)
+    yield _wire()
+    yield _try("bf16", lambda: _dtype("bf16"), is_needed=False)
+    yield _try("fp16", lambda: _dtype("fp16"), is_needed=False)
+    yield _gpu()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("cores", works=True, found=f"{cores}; more ranks than cores work, in turn")
+    free = shutil.disk_usage(".").free
+    enough = free > _NEEDED_DISK_BYTES
+    yield Finding("disk", enough, f"{free / 1e9:.0f} GB free here, 1 GB needed")
+    yield Finding("this folder", os.access(".", os.W_OK), "can be written for traces/")
+
+
+def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> Finding:
+    try:
+        return Finding(what, works=True, found=probe(), is_needed=is_needed)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        return Finding(what, works=False, found=first, is_needed=is_needed)
+
+
+def _torch() -> Finding:
+    try:
+        import torch
+    except ImportError as error:
+        return Finding("torch", works=False, found=f"{error}; make setup installs it")
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    return Finding("torch", version >= (2, 11), f"{torch.__version__}, 2.11 needed")
+
+
+def _gloo() -> str:
+    import torch.distributed as dist
+
+    if not dist.is_gloo_available():
+        raise RuntimeError("this PyTorch was built without it")
+    return "available"
+
+
+def _interception() -> str:
+    import torch
+    import torch.distributed as dist
+
+    from zerosim.record import load
+    from zerosim.trace import trace
+
+    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+        try:
+            with trace(folder):
+                dist.all_reduce(torch.ones(1))
+        finally:
+            dist.destroy_process_group()
+        seen = [event for rank in load(folder).ranks for event in rank.events]
+    if len(seen) != 1:
+        raise RuntimeError(f"one all-reduce was called and {len(seen)} were seen")
+    return "collectives are seen"
+
+
+def _wire() -> Finding:
+    from zerosim.trace.wire import supported
+
+    able = supported()
+    words = "the kernel counts bytes per connection" if able else "not on this kernel: not measured"
+    return Finding("wire", able, words, is_needed=False)
+
+
+def _dtype(name: str) -> str:
+    import torch
+
+    from zerosim.config import DType
+    from zerosim.launch.launcher import dtype_problem
+
+    problem = dtype_problem(DType(name), torch.device("cpu"))
+    if problem:
+        raise RuntimeError(problem)
+    return "this CPU computes in it"
+
+
+def _gpu() -> Finding:
+    import torch
+
+    count = torch.cuda.device_count()
+    words = f"{count} found" if count else "none found: ranks compute on the CPU"
+    return Finding("CUDA", count > 0, words, is_needed=False)

@@ -1,0 +1,187 @@
+"""A verification as tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zerosim.cli.console import make_table
+from zerosim.config import STAGE_NAMES
+from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
+from zerosim.verify import RankBytes, Report, Verdict
+
+_MOST_COLUMNS = 8
+"""With more ranks than this, their wire is shown as a range."""
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("-", "yellow")}
+
+
+def print_report(console: Console, report: Report, *, received: bool = False) -> None:
+    """Print everything that a verification found."""
+    print_title(console, report)
+    console.print(_ledger_table(report, received=received))
+    console.print()
+    if report.law_bytes is not None:
+        console.print(_causes_table(report))
+        console.print()
+    for verdict in report.verdicts:
+        _print_verdict(console, verdict)
+    for note in report.notes:
+        console.print(f"note: {note}", style="yellow")
+
+
+def print_title(console: Console, report: Report) -> None:
+    """The answer in a sentence, and what was run."""
+    mark, colour = _MARKS[report.holds]
+    console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
+    facts = [f"{report.num_ranks} ranks", f"{report.algorithm} over {report.backend}"]
+    if report.stage is not None:
+        facts = [
+            f"{PSI} = {format_exact(report.num_parameters)} parameters",
+            f"{report.dtype}, {report.element_bytes} B each",
+            *facts,
+            f"{report.accumulate} micro-step{'s' if report.accumulate > 1 else ''}",
+        ]
+    shown = f"iteration {report.iteration} of {report.iterations[0]}..{report.iterations[-1]}"
+    console.print(Text("  " + " · ".join([*facts, shown]), style="dim"))
+    console.print()
+
+
+def _ledger_table(report: Report, *, received: bool) -> Table:
+    what = "received" if received else "sent"
+    wire_columns = _wire_columns(report)
+    table = make_table("phase", "purpose", "calls", "theory", "trace", *wire_columns, left=2)
+    table.title = f"bytes {what} by each rank, payload only in theory and trace"
+    table.title_justify = "left"
+    table.title_style = "dim"
+    previous = ""
+    for row in report.rows:
+        cells = row.received if received else row.sent
+        phase = "" if row.phase == previous else row.phase.value
+        previous = row.phase.value
+        table.add_row(
+            phase,
+            f"{row.purpose}: {row.op}",
+            str(row.num_collectives),
+            _range([cell.theory for cell in cells]),
+            _range([cell.trace for cell in cells]),
+            *_wire_cells(cells, len(wire_columns)),
+        )
+    table.add_section()
+    table.add_row("total", "", "", *_totals(report, received=received), style="bold")
+    if report.element_bytes and report.num_parameters:
+        unit = report.num_parameters * report.element_bytes
+        table.add_row("", f"in {PSI}", "", *_totals(report, received=received, unit=unit))
+    return table
+
+
+def _wire_columns(report: Report) -> list[str]:
+    if report.num_ranks > _MOST_COLUMNS:
+        return ["wire, all ranks"]
+    return [f"wire {rank}" for rank in range(report.num_ranks)]
+
+
+def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
+    values = [cell.wire for cell in cells]
+    if columns < len(values):
+        return [_range(values)]
+    return [_number(value) for value in values]
+
+
+def _totals(report: Report, *, received: bool, unit: int | None = None) -> list[str]:
+    by_rank = [
+        [(row.received if received else row.sent)[rank] for row in report.rows]
+        for rank in range(report.num_ranks)
+    ]
+    theory = [sum(cell.theory for cell in cells) for cells in by_rank]
+    trace = [sum(cell.trace for cell in cells) for cells in by_rank]
+    wire = [_sum([cell.wire for cell in cells]) for cells in by_rank]
+    narrow = report.num_ranks > _MOST_COLUMNS
+    wires = [_range(wire, unit)] if narrow else [_number(value, unit) for value in wire]
+    return [_range(theory, unit), _range(trace, unit), *wires]
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    return None if None in values else sum(value or 0 for value in values)
+
+
+def _range(values: Sequence[int | None], unit: int | None = None) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return _number(None)
+    low, high = min(known), max(known)
+    return _number(low, unit) if low == high else f"{_number(low, unit)}..{_number(high, unit)}"
+
+
+def _number(value: int | None, unit: int | None = None) -> str:
+    if value is None:
+        return "not measured"
+    return f"{value:,}" if unit is None else format_decimal(Fraction(value, unit), 3)
+
+
+def _causes_table(report: Report) -> Table:
+    table = make_table("from the law to the wire, rank 0", "bytes", "", left=1)
+    table.columns[2].justify = "left"
+    assert report.law_bytes is not None
+    table.add_row("the law", format_exact(report.law_bytes), report.law)
+    for cause in report.causes:
+        sign = "+" if cause.bytes > 0 else ""
+        style = "" if cause.is_excused else "red"
+        number = f"{sign}{format_exact(cause.bytes)}"
+        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
+    measured = report.total("wire", 0)
+    if measured is not None:
+        table.add_row("the wire", format_exact(measured), "measured by the kernel", style="bold")
+    unexplained = report.unexplained_wire
+    text = "not measured" if unexplained is None else format_exact_bytes(unexplained)
+    exact = format_exact_bytes(report.unexplained_trace)
+    table.add_row("unexplained", "", f"{exact} in the trace, {text} on the wire, any rank")
+    return table
+
+
+def _print_verdict(console: Console, verdict: Verdict) -> None:
+    mark, colour = _MARKS[verdict.holds]
+    console.print(Text.assemble((mark, colour), f" {verdict.title}"))
+    law = f"{verdict.formula}; " if verdict.formula else ""
+    console.print(Text(f"    {law}measured {verdict.measured}", style="dim"))
+
+
+def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
+    """One line for each run: what its law says, what was sent, what it learned.
+
+    Args:
+        rows: reports and the losses of their runs, in words.
+    """
+    table = make_table(
+        "", "law", "theory", "trace", f"trace in {PSI}", "wire", "loss", "verdict", left=2
+    )
+    table.title = "bytes sent by rank 0 in a step"
+    table.title_justify = "left"
+    table.title_style = "dim"
+    for report, losses in rows:
+        mark, colour = _MARKS[report.holds]
+        unit = report.num_parameters * report.element_bytes
+        trace = report.total("trace", 0)
+        table.add_row(
+            STAGE_NAMES.get(report.stage if report.stage is not None else -1, ""),
+            _law_words(report),
+            _number(report.total("theory", 0)),
+            _number(trace),
+            _number(trace, unit),
+            _number(report.total("wire", 0)),
+            losses,
+            Text(mark, style=colour),
+        )
+    console.print(table)
+
+
+def _law_words(report: Report) -> str:
+    if report.law_bytes is None:
+        return ""
+    share = Fraction(report.num_ranks - 1, report.num_ranks)
+    unit = report.num_parameters * report.element_bytes * share
+    multiple = report.law_bytes / unit if unit else Fraction(0)
+    return f"{format_exact(multiple)}{PSI}(N-1)/N"

@@ -1,0 +1,206 @@
+"""`zerosim run`: train for real on several ranks, trace it, and prove it."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.console import make_console, print_json
+from zerosim.cli.ledgers import print_report, print_summary
+from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
+from zerosim.errors import ConfigError, EnvironmentFault, RunError
+from zerosim.record import Trace, explain_failure, load
+from zerosim.rows import MANIFEST_NAME
+from zerosim.verify import verify
+
+_TRACE_FILES = (MANIFEST_NAME, "rank-*.jsonl", "rank-*.error.txt")
+
+
+def run(  # noqa: PLR0913 - an option is an argument
+    *,
+    stage: Annotated[
+        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+    ] = "all",
+    ranks: Annotated[
+        int | None, typer.Option(help="Processes; 4 by default, under torchrun as many as it has.")
+    ] = None,
+    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
+    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "bf16",
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 10,
+    batch: Annotated[int, typer.Option(help="Sequences in a micro-batch of one rank.")] = 4,
+    accumulate: Annotated[int, typer.Option(help="Micro-steps of an optimizer step.")] = 1,
+    bucket_elements: Annotated[
+        int | None, typer.Option(help="Most elements reduced at once; a unit by default.")
+    ] = None,
+    overlap: Annotated[bool, typer.Option(help="Communicate while computing.")] = True,
+    prefetch: Annotated[int, typer.Option(help="Stage 3: units to gather ahead.")] = 1,
+    clip: Annotated[float | None, typer.Option(help="Largest global gradient norm.")] = None,
+    collectives: Annotated[str, typer.Option(help="ring or native.")] = "ring",
+    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = 1e-3,
+    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    timeout: Annotated[float, typer.Option(help="Seconds until a silent rank is given up.")] = 60,
+    port: Annotated[int, typer.Option(help="Where the ranks meet; a free port by default.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
+    from zerosim.launch.job import Job
+    from zerosim.launch.launcher import joined_ranks, launch
+
+    joined = joined_ranks()
+    if joined is not None and ranks not in (None, joined):
+        raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
+    job_run = RunConfig(
+        model=ModelName(model) if model in list(ModelName) else model,  # type: ignore[arg-type]
+        ranks=joined or (4 if ranks is None else ranks),
+        steps=steps,
+        batch=batch,
+        seed=seed,
+        device=device,  # type: ignore[arg-type]
+        timeout_s=timeout,
+    )
+    stages = parse_stages(stage)
+    configs = [
+        EngineConfig(
+            stage=number,
+            dtype=dtype,  # type: ignore[arg-type]
+            accumulate=accumulate,
+            bucket_elements=bucket_elements,
+            overlap=overlap,
+            prefetch=prefetch,
+            clip=clip,
+            collectives=collectives,  # type: ignore[arg-type]
+            learning_rate=learning_rate,
+        )
+        for number in stages
+    ]
+    folder = out or _default_folder(job_run, stage)
+    folders = [folder / f"stage-{number}" for number in stages] if len(stages) > 1 else [folder]
+    job = Job(job_run, tuple(zip(configs, folders, strict=True)))
+    if joined is not None:
+        return _join(job, overwrite=overwrite)
+    for each in folders:
+        _clear(each, overwrite=overwrite)
+    _launch(job, launch, port)
+    return _report(folders, as_json=as_json)
+
+
+def parse_stages(text: str) -> tuple[int, ...]:
+    """Read `--stage`: a number, several with commas, or "all".
+
+    Raises:
+        ConfigError: something else.
+    """
+    if text == "all":
+        return STAGES
+    try:
+        stages = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        stages = (-1,)
+    if not set(stages) <= set(STAGES):
+        raise ConfigError(f"stage is {text!r}: expected 0, 1, 2, 3, several as 0,3, or all")
+    return stages
+
+
+def _launch(job: object, launch: object, port: int) -> None:
+    from zerosim.launch.job import Job
+    from zerosim.launch.launcher import RanksFailedError
+
+    assert isinstance(job, Job)
+    assert callable(launch)
+    try:
+        launch(job, port)
+    except RanksFailedError as failed:
+        started = [folder for _, folder in job.engines if folder.is_dir()]
+        folder = started[-1] if started else job.engines[0][1]
+        explained = explain_failure(folder, job.run.ranks, failed.exit_codes, job.run.timeout_s)
+        raise RunError(explained) from None
+    except KeyboardInterrupt:
+        raise RunError("interrupted: the ranks were ended") from None
+
+
+def _join(job: object, *, overwrite: bool) -> int:
+    from zerosim.launch.job import Job
+    from zerosim.launch.worker import run_guarded
+
+    assert isinstance(job, Job)
+    rank = int(os.environ["RANK"])
+    if int(os.environ.get("LOCAL_RANK", rank)) == 0:
+        for _, folder in job.engines:
+            _clear(folder, overwrite=overwrite)
+    code = run_guarded(job)
+    if code == 0 and rank == 0:
+        for _, folder in job.engines:
+            typer.echo(f"rank 0 wrote its trace to {folder}")
+        typer.echo("with the files of all ranks in one folder: zerosim verify FOLDER")
+    return code
+
+
+def _report(folders: list[Path], *, as_json: bool) -> int:
+    traces = [load(folder, strict=True) for folder in folders]
+    reports = [verify(trace) for trace in traces]
+    if as_json:
+        plain = [
+            report.to_plain() | {"losses": _losses(trace)}
+            for report, trace in zip(reports, traces, strict=True)
+        ]
+        print_json(plain if len(plain) > 1 else plain[0])
+    else:
+        console = make_console()
+        for report in reports:
+            print_report(console, report)
+            console.print()
+        lines = [
+            (report, _loss_words(trace)) for report, trace in zip(reports, traces, strict=True)
+        ]
+        print_summary(console, lines)
+        console.print()
+        console.print(f"next: zerosim show {folders[-1]}")
+    return 1 if any(report.holds is False for report in reports) else 0
+
+
+def _losses(trace: Trace) -> list[float]:
+    return [metric.value for metric in trace.ranks[0].metrics if metric.name == "loss"]
+
+
+def _loss_words(trace: Trace) -> str:
+    losses = _losses(trace)
+    return f"{losses[0]:.4f} → {losses[-1]:.4f}" if losses else ""
+
+
+def _default_folder(run_config: RunConfig, stage: str) -> Path:
+    name = os.environ.get("TORCHELASTIC_RUN_ID") or datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+    stage_name = stage.replace(",", "-")
+    return Path("traces") / f"{run_config.model}-stage-{stage_name}-n{run_config.ranks}-{name}"
+
+
+def _clear(folder: Path, *, overwrite: bool) -> None:
+    """See that a folder can take a trace; with `overwrite`, remove the one it holds.
+
+    Raises:
+        EnvironmentFault: it holds a trace, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
+        if found and not overwrite:
+            raise EnvironmentFault(
+                f"{folder} already holds a trace: give another --out, or --overwrite"
+            )
+        for path in found:
+            path.unlink()
+        probe = folder / ".zerosim"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write to {folder}: {error.strerror}; give an --out that can be written"
+        ) from None

@@ -1,0 +1,42 @@
+"""What the launcher tells each rank. Imports zerosim's L0."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from zerosim.config import EngineConfig, RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Runs to be done one after another by the same ranks.
+
+    Attributes:
+        engines: a configuration and the folder of its trace, for each run.
+    """
+
+    run: RunConfig
+    engines: tuple[tuple[EngineConfig, Path], ...]
+
+    def encode(self) -> str:
+        """The job as one command line argument."""
+        return json.dumps(
+            {
+                "run": self.run.to_plain(),
+                "engines": [[config.to_plain(), str(path)] for config, path in self.engines],
+            }
+        )
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """The inverse of `encode`."""
+        plain = json.loads(text)
+        return cls(
+            RunConfig.from_plain(plain["run"]),
+            tuple(
+                (EngineConfig.from_plain(config), Path(path)) for config, path in plain["engines"]
+            ),
+        )

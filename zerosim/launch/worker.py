@@ -1,0 +1,164 @@
+"""What one rank does: join the others, train, and leave a trace, whatever happens.
+
+Started by `launcher` as `python -m zerosim.launch.worker JOB`, or called by the command line
+inside a process that `torchrun` started. Imports engine, models, trace and L0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, RunConfig
+from zerosim.engine import initialize
+from zerosim.errors import RunError, ZerosimError
+from zerosim.launch.job import Job
+from zerosim.models import Batches, build, context_of
+from zerosim.trace import trace
+
+ERROR_FILE = "rank-{rank}.error.txt"
+
+
+def run_job(job: Job) -> None:
+    """Join the other ranks, do each run of the job, leave.
+
+    Raises:
+        RunError: this rank could not go on; its trace says why.
+    """
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    device = _device(job.run)
+    _join(job.run, device)
+    total = job.run.steps * len(job.engines)
+    with _progress(total) as advance:
+        for config, folder in job.engines:
+            _train(job.run, config, folder, device, advance)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _train(
+    run: RunConfig,
+    config: EngineConfig,
+    folder: Path,
+    device: torch.device,
+    advance: Callable[[str], None],
+) -> None:
+    batches = Batches(
+        seed=run.seed,
+        rank=dist.get_rank(),
+        num_ranks=dist.get_world_size(),
+        batch=run.batch,
+        context=context_of(run.model),
+    )
+    _settle(f"{folder} begins")
+    with trace(folder, run=run.to_plain()):
+        _settle(f"{folder} has begun")
+        engine = initialize(build(run.model, run.seed).to(device), config)
+        for iteration in range(run.steps):
+            losses = []
+            for micro_step in range(config.accumulate):
+                loss = engine(batches.at(iteration, micro_step).to(device))
+                engine.backward(loss)
+                losses.append(loss.item())
+                if engine.is_boundary:
+                    mean = engine.average_loss(sum(losses) / len(losses))
+                engine.step()
+            advance(f"{STAGE_NAMES[config.stage]}: loss {mean:.3f}")
+        engine.close()
+        _settle(f"{folder} ends")
+    _settle(f"{folder} has ended")
+
+
+def _settle(moment: str) -> None:
+    """Wait until all ranks are here, over the store and not over the ranks' connections.
+
+    Between two such moments nothing is under way, so what all ranks sent is what all received.
+    """
+    store = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - it has no public name
+    key = f"zerosim: {moment}"
+    if store.add(f"{key}, count", 1) == dist.get_world_size():
+        store.set(key, "all")
+    store.wait([key])
+
+
+def _device(run: RunConfig) -> torch.device:
+    if run.device is DeviceKind.CPU:
+        return torch.device("cpu")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    device = torch.device("cuda", local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def _join(run: RunConfig, device: torch.device) -> None:
+    backend = "gloo"
+    if device.type == "cuda":
+        backend = "nccl"
+        if int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count():
+            _share_a_device()
+    dist.init_process_group(backend, timeout=timedelta(seconds=run.timeout_s))
+
+
+def _share_a_device() -> None:
+    """Let several ranks use one GPU: as if each were a host, so their bytes cross sockets."""
+    os.environ["NCCL_HOSTID"] = f"zerosim-{os.environ['RANK']}"
+    os.environ.setdefault("NCCL_P2P_DISABLE", "1")
+    os.environ.setdefault("NCCL_SHM_DISABLE", "1")
+    os.environ.setdefault("NCCL_NET", "Socket")
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on the first rank's standard error, if a person is watching it."""
+    console = Console(stderr=True)
+    if dist.get_rank() != 0 or not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)
+
+
+def run_guarded(job: Job) -> int:
+    """Run a job; turn whatever goes wrong into an exit code and a file beside the trace."""
+    try:
+        run_job(job)
+    except ZerosimError as error:
+        _leave_error(job, error)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - a rank leaves with a status, whatever happened
+        _leave_error(job, error)
+        return RunError.exit_code
+    return 0
+
+
+def _leave_error(job: Job, error: Exception) -> None:
+    """Keep the traceback for a developer: users get one line from the launcher."""
+    started = [folder for _, folder in job.engines if folder.is_dir()]
+    if started:
+        name = ERROR_FILE.format(rank=os.environ.get("RANK", "0"))
+        (started[-1] / name).write_text("".join(traceback.format_exception(error)))
+
+
+def main() -> None:
+    """The entry point of a rank: leave at once, without waiting for lost peers."""
+    code = run_guarded(Job.decode(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
