@@ -29,6 +29,7 @@ from zerosim.events import (
     Segment,
     Slot,
     Socket,
+    Transfer,
     UnitLayout,
     WireDelta,
     WireSample,
@@ -107,6 +108,23 @@ def closes(ids: st.SearchStrategy[int] = small) -> st.SearchStrategy[Close]:
         start_ns=_maybe(times),
         end_ns=_maybe(times),
         error=texts,
+    )
+
+
+def transfers(number: int, parents: list[int]) -> st.SearchStrategy[Transfer]:
+    """A message of one of these events, with every field drawn."""
+    return st.builds(
+        Transfer,
+        id=st.just(number),
+        parent=st.sampled_from(parents),
+        op=st.sampled_from([Op.SEND, Op.RECEIVE]),
+        peer=small,
+        elements=counts,
+        payload_bytes=counts,
+        start_ns=times,
+        end_ns=_maybe(times),
+        hop=_maybe(small),
+        shard=_maybe(small),
     )
 
 
@@ -217,6 +235,8 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
             still_open.append(place)
         if draw(st.booleans()) and still_open:
             rows.append(("close", draw(closes(ids=st.just(still_open.pop(0))))))
+        if draw(st.booleans()):
+            rows.append(("transfer", draw(transfers(100 + place, ids[: ids.index(place) + 1]))))
         if draw(st.booleans()):
             rows.append(("wire", draw(wire_samples)))
     if draw(st.booleans()):

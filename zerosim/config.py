@@ -108,7 +108,7 @@ class EngineConfig:
     prefetch: int = 1
     clip: float | None = None
     collectives: CollectivesKind = CollectivesKind.RING
-    chunk_bytes: int = 1 << 20
+    chunk_bytes: int = 4 << 20
     learning_rate: float = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999

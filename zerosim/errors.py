@@ -56,3 +56,9 @@ class RunError(ZerosimError):
 
 class CollectiveError(RunError):
     """A collective did not complete on this rank: a peer is gone or silent."""
+
+
+def first_line(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -4,7 +4,8 @@ A rank writes rows, one JSON object a line, in the order in which things happene
 
     header                       who this rank is; always the first row
     group, socket                what later rows refer to by name or index
-    event                        something that is over: a transfer, a mark
+    event                        something that is over and stands alone: a message, a mark
+    transfer                     one message of a collective, when it is over
     open ... close               something that takes time: a computation, a collective
     wire                         the kernel's counters at a phase border
     metric                       a number that the program reported: loss, gradient norm
@@ -189,6 +190,31 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One message of a collective; what it shares with its collective is not said again.
+
+    A reader makes an `Event` of it: iteration, phase, unit, purpose, group, algorithm and dtype
+    are the parent's.
+
+    Attributes:
+        op: `Op.SEND` or `Op.RECEIVE`.
+        peer: global rank at the other end.
+        end_ns: when it was seen to be over; None if it never was.
+    """
+
+    id: int
+    parent: int
+    op: Op
+    peer: int
+    elements: int
+    payload_bytes: int
+    start_ns: int
+    end_ns: int | None = None
+    hop: int | None = None
+    shard: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """The first row of a rank's file.
 
@@ -356,6 +382,7 @@ ROW_TYPES: dict[str, type] = {
     "event": Event,
     "open": Event,
     "close": Close,
+    "transfer": Transfer,
     "wire": WireSample,
     "metric": Metric,
     "failure": Failure,

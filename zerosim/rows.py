@@ -16,7 +16,9 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, fields
+from operator import attrgetter
 from typing import Any
 
 from zerosim.events import ROW_TYPES, Manifest
@@ -31,33 +33,43 @@ def rank_file_name(rank: int) -> str:
     return f"rank-{rank}.jsonl"
 
 
-def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
-    pairs: list[tuple[str, object]] = []
-    for field in fields(kind):
-        if field.default is not MISSING:
-            pairs.append((field.name, field.default))
-        else:
-            pairs.append((field.name, _NO_DEFAULT))
-    return tuple(pairs)
+def _fields(kind: type) -> tuple[tuple[tuple[str, object], ...], Callable[[Any], Any]]:
+    """Names and defaults of a record's fields, and what reads them all at once."""
+    pairs = [
+        (field.name, _NO_DEFAULT if field.default is MISSING else field.default)
+        for field in fields(kind)
+    ]
+    return tuple(pairs), attrgetter(*(name for name, _ in pairs))
 
 
-_FIELDS = {kind: _defaults(kind) for kind in set(ROW_TYPES.values())}
+_FIELDS = {kind: _fields(kind) for kind in set(ROW_TYPES.values())}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        # a path may hold bytes that are no text, which JSON has no way to write
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, tuple):
+    if isinstance(value, str):
+        # a path may hold bytes that are no text, which JSON has no way to write
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return value
 
 
-_encode = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",", ":")).encode
+_encoder = json.JSONEncoder(
+    ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"), default=asdict
+)
+
+
+def _to_json(plain: dict[str, Any]) -> str:
+    """JSON text; values that JSON cannot hold are rare, so they are looked for only then."""
+    try:
+        text = _encoder.encode(plain)
+    except ValueError:
+        return _encoder.encode(_plain(plain))
+    return text if "\\ud" not in text else _encoder.encode(_plain(plain))
 
 
 def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
@@ -71,12 +83,12 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
     Returns:
         The line with its newline, and its checksum.
     """
+    known, read = _FIELDS[type(record)]
     plain: dict[str, Any] = {"row": name}
-    for field, default in _FIELDS[type(record)]:
-        value = getattr(record, field)
+    for (field, default), value in zip(known, read(record), strict=True):
         if value is not default and value != default:
-            plain[field] = value if type(value) is int else _plain(value)
-    body = _encode(plain)[:-1].encode()
+            plain[field] = value
+    body = _to_json(plain)[:-1].encode()
     crc = zlib.crc32(body, crc)
     return b'%s%s%08x"}\n' % (body, _MARK, crc), crc
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests import strategies as draw
 from zerosim.errors import TraceError
-from zerosim.events import Close, Event, Group, Kind, Op, Phase, WireDelta
+from zerosim.events import Close, Event, Group, Kind, Op, Phase, Transfer, WireDelta
 from zerosim.record import load
 
 GROUP = "dp"
@@ -20,6 +20,14 @@ def event(rank, place, **fields):
         issue_ns=place,
         **fields,
     )
+
+
+def message(place, parent, op=Op.SEND, end_ns=None):
+    """A message of 32 elements to or from rank 3."""
+    return Transfer(
+        id=place, parent=parent, op=op, peer=3, elements=32, payload_bytes=64, start_ns=5,
+        end_ns=end_ns, hop=1, shard=2,
+    )  # fmt: skip
 
 
 def rows(rank, num_ranks=1):

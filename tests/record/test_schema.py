@@ -30,6 +30,7 @@ ROWS = st.one_of(
     draw.events().map(lambda r: ("event", r)),
     draw.events().map(lambda r: ("open", r)),
     draw.closes().map(lambda r: ("close", r)),
+    draw.transfers(7, [1, 2]).map(lambda r: ("transfer", r)),
     draw.wire_samples.map(lambda r: ("wire", r)),
     draw.metrics.map(lambda r: ("metric", r)),
     draw.failures.map(lambda r: ("failure", r)),

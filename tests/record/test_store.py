@@ -11,20 +11,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import strategies as draw
-from tests.record.samples import event, refusal, rows
+from tests.record.samples import event, message, refusal, rows
 from zerosim.events import (
+    Algorithm,
     Close,
     End,
+    Event,
     Failure,
     Group,
+    Kind,
     Metric,
     Op,
     Phase,
+    Purpose,
     Socket,
     WireDelta,
     WireSample,
 )
 from zerosim.record import load
+
+
+def unfolded(transfer, parent):
+    """What a transfer is as an event: what it does not say, its collective says."""
+    inherited = ("rank", "iteration", "micro_step", "phase", "unit", "purpose", "algorithm",
+                 "group", "dtype")  # fmt: skip
+    size = transfer.payload_bytes
+    own = dataclasses.asdict(transfer)
+    peer = own.pop("peer")
+    return Event(
+        kind=Kind.TRANSFER,
+        peers=(peer,),
+        issue_ns=transfer.start_ns,
+        sent_bytes=size if transfer.op is Op.SEND else 0,
+        received_bytes=size if transfer.op is Op.RECEIVE else 0,
+        **{name: getattr(parent, name) for name in inherited},
+        **own,
+    )
 
 
 def folded(written):
@@ -33,6 +55,8 @@ def folded(written):
     for name, record in written:
         if name in ("event", "open"):
             events[record.id] = record
+        elif name == "transfer":
+            events[record.id] = unfolded(record, events[record.parent])
         elif name == "close":
             empty = Close(id=record.id)
             added = {
@@ -89,6 +113,32 @@ def test_a_close_completes_its_event(tmp_path):
         event(0, 1, end_ns=5),
     )
     assert rank.unfinished == ()
+
+
+def test_a_transfer_says_what_its_collective_says(tmp_path):
+    opened = event(
+        0, 0, group="g", unit="head", purpose=Purpose.REDUCE_GRADIENTS, dtype="bfloat16",
+        micro_step=2, algorithm=Algorithm.RING, source="train.py:1 in main",
+    )  # fmt: skip
+    posted = [
+        ("open", opened),
+        ("transfer", message(2, parent=0, op=Op.RECEIVE, end_ns=6)),
+        ("transfer", message(1, parent=0)),
+        ("close", Close(id=0, end_ns=9)),
+    ]
+    (rank,) = load(draw.write_trace(tmp_path, {0: [("header", draw.header(0, 1)), *posted]})).ranks
+    _, sent, received = rank.events
+    for one, op, sizes in ((sent, Op.SEND, (64, 0)), (received, Op.RECEIVE, (0, 64))):
+        assert (one.parent, one.kind, one.op) == (0, Kind.TRANSFER, op)
+        assert (one.sent_bytes, one.received_bytes) == sizes
+        assert (one.payload_bytes, one.elements, one.peers) == (64, 32, (3,))
+        assert (one.hop, one.shard, one.issue_ns, one.start_ns) == (1, 2, 5, 5)
+        for inherited in ("rank", "iteration", "micro_step", "phase", "unit", "purpose", "group",
+                          "algorithm", "dtype"):  # fmt: skip
+            assert getattr(one, inherited) == getattr(opened, inherited), inherited
+        assert one.source == ""
+    assert sent.end_ns is None
+    assert received.end_ns == 6
 
 
 def test_an_open_without_its_close_stays_open(tmp_path):
@@ -239,6 +289,11 @@ def test_a_second_spelling_of_a_rank(tmp_path, name):
 # ------------------------------------------------------------------------------ damaged rows
 
 BAD_ROWS = {
+    "transfer 2 belongs to event 7, which is unknown": [("transfer", message(2, parent=7))],
+    "a second event with id 2": [("transfer", message(2, parent=0))] * 2,
+    "transfer 2 is broadcast: expected send or receive": [
+        ("transfer", message(2, parent=0, op=Op.BROADCAST))
+    ],
     "the close of event 9, which is not open": [("close", Close(id=9))],
     "the close of event 1, which is not open": [("close", Close(id=1))],
     "the close of event 0, which is not open": [("close", Close(id=0))],

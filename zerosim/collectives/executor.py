@@ -16,9 +16,9 @@ from typing import Protocol
 import torch
 
 from zerosim.collectives.protocol import Handle
-from zerosim.errors import CollectiveError
+from zerosim.errors import CollectiveError, first_line
 from zerosim.trace import labels
-from zerosim.trace.labels import Labels
+from zerosim.trace.sink import Labels
 
 Work = Callable[[], None]
 
@@ -135,5 +135,5 @@ def _perform(work: Work, snapshot: Labels) -> None:
         position = snapshot.position
         where = f"{position.phase} of iteration {position.iteration}" if position else ""
         what = f"{snapshot.purpose} of {snapshot.unit}" if snapshot.unit else str(snapshot.purpose)
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CollectiveError(f"{what} did not complete in {where}: {first_line}") from error
+        why = first_line(error)
+        raise CollectiveError(f"{what} did not complete in {where}: {why}") from error

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from zerosim.collectives.executor import Executor
+from zerosim.collectives.executor import Done, Executor
 from zerosim.collectives.group import Group
-from zerosim.collectives.protocol import Handle
+from zerosim.collectives.protocol import Handle, require_matrix
+from zerosim.events import Op
 from zerosim.trace import labels
 
 # torch 2.13 renamed them and warns of the old names; torch 2.11 knows only the old ones
@@ -44,6 +45,7 @@ class Native:
 
     def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.reduce_scatter`."""
+        require_matrix(Op.REDUCE_SCATTER, buffer, self.group)
 
         def work() -> None:
             own = torch.empty_like(buffer[self.group.rank])
@@ -54,6 +56,7 @@ class Native:
 
     def all_gather(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.all_gather`."""
+        require_matrix(Op.ALL_GATHER, buffer, self.group)
 
         def work() -> None:
             whole = buffer if buffer.is_contiguous() else buffer.new_empty(buffer.shape)
@@ -83,6 +86,9 @@ class Native:
         )
 
     def _submit(self, work: Callable[[], None]) -> Handle:
+        if self.group.size == 1:
+            return Done()
+
         def alone() -> None:
             with labels.exclusive():
                 work()

@@ -2,7 +2,7 @@
 
 A buffer that is reduced or gathered is a matrix of shape (N, columns): row r belongs to rank r.
 Its rows must be contiguous, the matrix need not be: a bucket may be some columns of a unit.
-Imports torch.
+Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Protocol
 import torch
 
 from zerosim.collectives.group import Group
+from zerosim.errors import ConfigError
+from zerosim.events import Op
 
 
 class Handle(Protocol):
@@ -77,3 +79,17 @@ class Collectives(Protocol):
     def receive(self, buffer: torch.Tensor, source: int) -> Handle:
         """Receive into a contiguous buffer from the rank at position `source`."""
         ...
+
+
+def require_matrix(op: Op, buffer: torch.Tensor, group: Group) -> None:
+    """See that a buffer has a row for each rank.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    if buffer.dim() != 2 or buffer.shape[0] != group.size:
+        shape = tuple(buffer.shape)
+        raise ConfigError(
+            f"{op} got a buffer of shape {shape}: expected ({group.size}, columns), "
+            "a row for each rank"
+        )

@@ -25,11 +25,10 @@ import torch.distributed as dist
 
 from zerosim.collectives.executor import Done, Executor, Work
 from zerosim.collectives.group import Group
-from zerosim.collectives.protocol import Handle
-from zerosim.errors import ConfigError
+from zerosim.collectives.protocol import Handle, require_matrix
 from zerosim.events import Algorithm, Op
 from zerosim.trace import labels
-from zerosim.trace.labels import CollectiveRequest
+from zerosim.trace.sink import CollectiveRequest
 
 _IN_FLIGHT = 2
 """Messages that a rank keeps under way in each direction: one arrives while one is added."""
@@ -60,7 +59,7 @@ class Ring:
 
     def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.reduce_scatter`."""
-        self._require_matrix(Op.REDUCE_SCATTER, buffer)
+        require_matrix(Op.REDUCE_SCATTER, buffer, self.group)
         return self._submit(
             Op.REDUCE_SCATTER,
             buffer,
@@ -69,7 +68,7 @@ class Ring:
 
     def all_gather(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.all_gather`."""
-        self._require_matrix(Op.ALL_GATHER, buffer)
+        require_matrix(Op.ALL_GATHER, buffer, self.group)
         return self._submit(
             Op.ALL_GATHER,
             buffer,
@@ -115,14 +114,6 @@ class Ring:
                 work()
 
         return self._executor.submit(labelled)
-
-    def _require_matrix(self, op: Op, buffer: torch.Tensor) -> None:
-        if buffer.dim() != 2 or buffer.shape[0] != self.group.size:
-            shape = tuple(buffer.shape)
-            raise ConfigError(
-                f"{op} got a buffer of shape {shape}: expected ({self.group.size}, columns), "
-                "a row for each rank"
-            )
 
     def _rows(self, buffer: torch.Tensor) -> Sequence[torch.Tensor]:
         if buffer.dim() == 2 and buffer.shape[0] == self.group.size:

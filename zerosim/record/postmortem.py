@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from zerosim.errors import TraceError
@@ -15,9 +16,56 @@ from zerosim.events import Event, Failure, Kind, Phase
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import load
 
+_OURS = "zerosim.errors."
+_WAITED = "CollectiveError"
+"""The error of a rank that could not go on because another did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What is known of a rank after the run.
+
+    Attributes:
+        trace: None if it did not come to its first row.
+        code: its exit code; negative for a signal; None if it had to be ended.
+        error: the last line of its traceback; "" if it left none.
+    """
+
+    rank: int
+    trace: RankTrace | None
+    code: int | None
+    error: str
+
+    @property
+    def waited(self) -> bool:
+        """Whether it stopped only because another rank did not go on."""
+        if self.trace is not None and self.trace.failure is not None:
+            return self.trace.failure.peer_lost
+        return self.error.split(":")[0].endswith(_WAITED)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it stopped by itself and not because of another rank."""
+        has_failure = self.trace is not None and self.trace.failure is not None
+        return (has_failure or self.code not in (None, 0)) and not self.waited
+
+    @property
+    def silent(self) -> bool:
+        """Whether it had to be ended and had not finished."""
+        return self.code is None and not self.waited and not self.finished
+
+    @property
+    def finished(self) -> bool:
+        """Whether it closed its trace in order."""
+        return self.trace is not None and self.trace.complete and self.trace.failure is None
+
 
 def explain_failure(
-    folder: Path, num_ranks: int, exit_codes: Mapping[int, int], timeout_s: float
+    folder: Path,
+    num_ranks: int,
+    exit_codes: Mapping[int, int],
+    timeout_s: float,
+    errors: Mapping[int, str] | None = None,
 ) -> str:
     """Say in a few lines what ended a run: who failed first, then where each other rank was.
 
@@ -25,66 +73,68 @@ def explain_failure(
         folder: the trace that was being written.
         exit_codes: of the ranks that had ended by themselves, by rank; negative for a signal.
         timeout_s: how long a silent rank was waited for.
+        errors: the last line of the traceback of each rank that left one.
     """
-    ranks: dict[int, RankTrace] = {}
+    traces: dict[int, RankTrace] = {}
     with contextlib.suppress(TraceError):
-        ranks = {trace.rank: trace for trace in load(folder).ranks}
-    culprits = _culprits(ranks, exit_codes, num_ranks)
-    lines = [_about_culprit(rank, ranks.get(rank), exit_codes, timeout_s) for rank in culprits]
-    for rank, trace in sorted(ranks.items()):
-        if rank not in culprits:
-            lines.append(_about_waiting(rank, trace))
-    if ranks:
+        traces = {trace.rank: trace for trace in load(folder).ranks}
+    errors = errors or {}
+    ranks = [
+        _Rank(rank, traces.get(rank), exit_codes.get(rank), errors.get(rank, ""))
+        for rank in range(num_ranks)
+    ]
+    culprits = _culprits(ranks)
+    lines = [_about_culprit(rank, timeout_s) for rank in culprits]
+    lines += [_about_other(rank) for rank in ranks if rank not in culprits]
+    if traces:
         lines.append(f"what was recorded until then: zerosim show {folder}")
     return "\n".join(lines)
 
 
-def _culprits(
-    ranks: Mapping[int, RankTrace], exit_codes: Mapping[int, int], num_ranks: int
-) -> list[int]:
-    """Ranks that were killed; else that failed by themselves; else that fell silent."""
-    killed = [rank for rank, code in exit_codes.items() if code < 0]
-    if killed:
-        return sorted(killed)
-    faulty = [
-        rank
-        for rank, trace in ranks.items()
-        if trace.failure is not None and not trace.failure.peer_lost
-    ]
-    if faulty:
-        return sorted(faulty)
-    silent = [
-        rank
-        for rank in range(num_ranks)
-        if rank not in exit_codes and (rank not in ranks or not ranks[rank].complete)
-    ]
-    return silent or sorted(exit_codes)
+def _culprits(ranks: Sequence[_Rank]) -> list[_Rank]:
+    """Ranks that were killed; else that failed by themselves; else that fell silent; else all that
+    gave up.
+    """
+    killed = [rank for rank in ranks if rank.code is not None and rank.code < 0]
+    failed = [rank for rank in ranks if rank.failed]
+    silent = [rank for rank in ranks if rank.silent]
+    awaited = [rank for rank in silent if _is_awaited(rank.rank, ranks)]
+    return killed or failed or awaited or silent or [rank for rank in ranks if rank.code]
 
 
-def _about_culprit(
-    rank: int, trace: RankTrace | None, exit_codes: Mapping[int, int], timeout_s: float
-) -> str:
-    code = exit_codes.get(rank)
-    if code is not None and code < 0:
-        what = f"was killed ({_signal_name(-code)})"
-    elif trace is not None and trace.failure is not None and not trace.failure.peer_lost:
-        what = f"failed: {trace.failure.message}"
-    elif code is None:
-        what = f"stopped answering for {timeout_s:g} s"
+def _is_awaited(rank: int, ranks: Sequence[_Rank]) -> bool:
+    failures = [other.trace.failure for other in ranks if other.trace is not None]
+    return any(failure is not None and rank in failure.waiting_for for failure in failures)
+
+
+def _about_culprit(rank: _Rank, timeout_s: float) -> str:
+    if rank.code is not None and rank.code < 0:
+        what = f"was killed ({_signal_name(-rank.code)})"
+    elif rank.trace is not None and rank.trace.failure is not None and rank.failed:
+        what = f"failed: {rank.trace.failure.message}"
+    elif rank.code is not None:
+        ours = rank.error.startswith(_OURS)
+        why = rank.error.partition(": ")[2] if ours else rank.error
+        what = f"failed: {why}" if why else f"ended with status {rank.code}"
     else:
-        what = f"ended with status {code}"
-    return f"rank {rank} {what}{_last_seen(trace)}"
+        what = f"stopped answering for {timeout_s:g} s"
+    return f"rank {rank.rank} {what}{_last_seen(rank.trace)}"
 
 
-def _about_waiting(rank: int, trace: RankTrace) -> str:
+def _about_other(rank: _Rank) -> str:
+    trace = rank.trace
+    if trace is None:
+        return f"rank {rank.rank} was starting, or waiting for the others to join"
     if trace.failure is not None and trace.failure.op is not None:
-        return f"rank {rank} was waiting {_where(trace.failure)}"
+        return f"rank {rank.rank} was waiting {_where(trace.failure)}"
     waiting = [event for event in _open_events(trace) if event.kind is Kind.COLLECTIVE]
     if waiting:
-        return f"rank {rank} was waiting {_where(waiting[0])}"
-    if trace.complete and trace.failure is None:
-        return f"rank {rank} had finished"
-    return f"rank {rank} was not waiting for anyone{_last_seen(trace)}"
+        return f"rank {rank.rank} was waiting {_where(waiting[0])}"
+    if rank.finished:
+        return f"rank {rank.rank} had finished"
+    if rank.waited:
+        return f"rank {rank.rank} was waiting for the others{_last_seen(trace)}"
+    return f"rank {rank.rank} was in no collective{_last_seen(trace)}"
 
 
 def _where(what: Event | Failure) -> str:
@@ -114,7 +164,7 @@ def _moment(phase: Phase, iteration: int) -> str:
         return "during setup"
     if phase is Phase.OUTSIDE:
         return f"before iteration {max(iteration, 0)}"
-    return f"{phase} of iteration {iteration}"
+    return f"in {phase} of iteration {iteration}"
 
 
 def _open_events(trace: RankTrace) -> list[Event]:

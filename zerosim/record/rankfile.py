@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from zerosim.errors import TraceError
+from zerosim.events import Event, Kind, Op
 from zerosim.record.schema import DAMAGE, DECODERS, OtherSchemaError, check_header_schema, reason
 from zerosim.record.text import one_line
 from zerosim.rows import check_line
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from zerosim.events import Close, End, Event, Failure, Group, Header, Metric, Socket, WireSample
+    from zerosim.events import (
+        Close,
+        End,
+        Failure,
+        Group,
+        Header,
+        Metric,
+        Socket,
+        Transfer,
+        WireSample,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +131,7 @@ class _Rows:
             "event": self.add_event,
             "open": self.add_open,
             "close": self.add_close,
+            "transfer": self.add_transfer,
             "wire": self.wire_samples.append,
             "metric": self.metrics.append,
             "failure": self.add_failure,
@@ -181,6 +193,43 @@ class _Rows:
         for name, default in _ADDED:
             if (value := getattr(close, name)) != default:
                 object.__setattr__(event, name, value)
+
+    def add_transfer(self, transfer: Transfer) -> None:
+        parent = self.events.get(transfer.parent)
+        if parent is None:
+            raise ValueError(
+                f"transfer {transfer.id} belongs to event {transfer.parent}, which is unknown"
+            )
+        if transfer.op not in (Op.SEND, Op.RECEIVE):
+            raise ValueError(f"transfer {transfer.id} is {transfer.op}: expected send or receive")
+        sends = transfer.op is Op.SEND
+        self.add_event(
+            Event(
+                id=transfer.id,
+                parent=parent.id,
+                rank=self.rank,
+                kind=Kind.TRANSFER,
+                iteration=parent.iteration,
+                micro_step=parent.micro_step,
+                phase=parent.phase,
+                unit=parent.unit,
+                purpose=parent.purpose,
+                op=transfer.op,
+                algorithm=parent.algorithm,
+                group=parent.group,
+                peers=(transfer.peer,),
+                dtype=parent.dtype,
+                elements=transfer.elements,
+                payload_bytes=transfer.payload_bytes,
+                sent_bytes=transfer.payload_bytes if sends else 0,
+                received_bytes=0 if sends else transfer.payload_bytes,
+                issue_ns=transfer.start_ns,
+                start_ns=transfer.start_ns,
+                end_ns=transfer.end_ns,
+                hop=transfer.hop,
+                shard=transfer.shard,
+            )
+        )
 
     def add_failure(self, failure: Failure) -> None:
         if self.failure is not None:

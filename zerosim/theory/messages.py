@@ -13,7 +13,7 @@ from zerosim.errors import ConfigError
 if TYPE_CHECKING:
     from zerosim.events import Op
 
-DEFAULT_CHUNK_BYTES = 1 << 20
+DEFAULT_CHUNK_BYTES = 4 << 20
 """What `EngineConfig.chunk_bytes` is unless a user says otherwise."""
 
 

@@ -33,6 +33,7 @@ class Call:
     Attributes:
         group: the process group, as PyTorch's Python object.
         tensors: the tensors that make up the payload.
+        device: where the call works: a barrier has no payload, but a device.
         times: how often their size counts: a gather's payload is N times the input.
         peer: rank within the group of a send's target or a receive's source, else None.
     """
@@ -42,6 +43,7 @@ class Call:
     tensors: list[torch.Tensor]
     times: int
     peer: int | None
+    device: torch.device
 
     @property
     def elements(self) -> int:
@@ -63,6 +65,10 @@ class Observer(Protocol):
 
     def performed(self, token: int, work: Any) -> None:
         """The call returned `work`, which may still be in flight; None if it has none."""
+        ...
+
+    def refused(self, token: int, error: BaseException) -> None:
+        """The call raised `error` instead of beginning."""
         ...
 
 
@@ -163,13 +169,23 @@ class Interception:
             group = dist.ProcessGroup.unbox(args[operator.group_index])
             tensors, times = operator.payload(args, group.size())
             peer = None if operator.peer_index is None else args[operator.peer_index]
-            token = observer.issued(Call(operator.op, group, tensors, times, peer))
-            result = target.redispatch(keys & below, *args, **kwargs)
+            device = _device(tensors or _flat(args[0]))
+            token = observer.issued(Call(operator.op, group, tensors, times, peer, device))
+            try:
+                result = target.redispatch(keys & below, *args, **kwargs)
+            except BaseException as error:
+                if token is not None:
+                    observer.refused(token, error)
+                raise
             if token is not None:
                 observer.performed(token, _work(result))
             return result
 
         return kernel
+
+
+def _device(tensors: list[torch.Tensor]) -> torch.device:
+    return tensors[0].device if tensors else torch.device("cpu")
 
 
 def _work(result: Any) -> Any:

@@ -10,120 +10,20 @@ operators that PyTorch performs are intercepted in `dispatch`.
     with exclusive()             the native collective inside has the sockets for itself
     begin_compute / end          a unit computes
 
-Imports the standard library, `zerosim.events`, and no torch.
+Imports zerosim's L0, `sink` and `source`, and no torch.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import replace
 
-from zerosim.events import Algorithm, BucketLayout, Op, Phase, Purpose, UnitLayout
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where in the training a process is."""
-
-    iteration: int = -1
-    micro_step: int = 0
-    phase: Phase = Phase.OUTSIDE
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What is known about the work of one thread at one moment.
-
-    Attributes:
-        position: None on a thread that follows the process.
-        issue_ns: when the work was asked for, if that was earlier, on another thread.
-    """
-
-    position: Position | None = None
-    unit: str = ""
-    purpose: Purpose = Purpose.UNLABELLED
-    tensors: tuple[str, ...] = ()
-    source: str = ""
-    issue_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveRequest:
-    """What one of our own collectives was asked for.
-
-    Attributes:
-        group: the name of the process group.
-        peers: global ranks that this rank exchanges messages with.
-    """
-
-    op: Op
-    algorithm: Algorithm
-    group: str
-    peers: tuple[int, ...]
-    dtype: str
-    elements: int
-    payload_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What an engine says of itself for the manifest.
-
-    Attributes:
-        config: the engine's configuration as plain values.
-    """
-
-    config: dict[str, object] = field(default_factory=dict)
-    units: tuple[UnitLayout, ...] = ()
-    buckets: tuple[BucketLayout, ...] = ()
-
-
-class Sink(Protocol):
-    """What a recorder offers to the labels."""
-
-    def described(self, description: Description) -> None:
-        """An engine said what it is."""
-        ...
-
-    def now_ns(self) -> int:
-        """The time on the recorder's clock."""
-        ...
-
-    def entered(self, position: Position) -> None:
-        """The process entered a phase."""
-        ...
-
-    def open_compute(self, labels: Labels) -> int:
-        """A computation begins; returns the event's id."""
-        ...
-
-    def open_collective(self, labels: Labels, request: CollectiveRequest) -> int:
-        """A collective of our own begins; returns the event's id."""
-        ...
-
-    def close(self, event: int, error: str) -> None:
-        """The event is over; `error` is "" if it succeeded."""
-        ...
-
-    def begin_exclusive(self) -> None:
-        """From now on this thread's native collectives have the sockets for themselves."""
-        ...
-
-    def end_exclusive(self, error: str) -> None:
-        """The collectives seen since `begin_exclusive` are over."""
-        ...
-
-    def finish_transfer(self, transfer: int) -> None:
-        """The message is over."""
-        ...
-
-    def metric(self, iteration: int, name: str, value: float) -> None:
-        """The program reports a number."""
-        ...
+from zerosim.errors import first_line
+from zerosim.events import Op, Phase, Purpose
+from zerosim.trace.sink import CollectiveRequest, Description, Labels, Position, Sink
+from zerosim.trace.source import caller
 
 
 class Hop:
@@ -157,13 +57,12 @@ class _State:
 
 class _ThreadState(threading.local):
     labels = Labels()
-    collective: int | None = None
+    collective: tuple[Sink, int] | None = None
     hop: Hop | None = None
 
 
 _state = _State()
 _thread = _ThreadState()
-_OWN_FOLDERS = ("/zerosim/trace/", "/zerosim/engine/", "/zerosim/collectives/", "/torch/")
 
 
 def attach(sink: Sink | None) -> None:
@@ -281,12 +180,12 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
     before = _thread.collective
     sink = _state.sink
     event = sink.open_collective(snapshot(), request) if sink is not None else None
-    _thread.collective = event
+    _thread.collective = None if event is None or sink is None else (sink, event)
     error = ""
     try:
         yield
     except BaseException as raised:
-        error = _first_line(raised)
+        error = first_line(raised)
         raise
     finally:
         _thread.collective = before
@@ -306,7 +205,7 @@ def exclusive() -> Iterator[None]:
     try:
         yield
     except BaseException as raised:
-        error = _first_line(raised)
+        error = first_line(raised)
         raise
     finally:
         sink.end_exclusive(error)
@@ -324,8 +223,12 @@ def hop(index: int, sends: int | None, receives: int | None) -> Iterator[Hop]:
 
 
 def open_collective() -> int | None:
-    """The id of the collective that this thread's messages belong to, if any."""
-    return _thread.collective
+    """The id of the collective that this thread's messages belong to, if any.
+
+    A collective that began under another sink is none of this one's: ids are the sink's.
+    """
+    opened = _thread.collective
+    return opened[1] if opened is not None and opened[0] is _state.sink else None
 
 
 def open_hop() -> Hop | None:
@@ -337,22 +240,3 @@ def metric(name: str, value: float) -> None:
     """Report a number of the current iteration: a loss, a norm, a scale."""
     if _state.sink is not None:
         _state.sink.metric(position().iteration, name, value)
-
-
-def caller() -> str:
-    """The innermost line that belongs neither to torch nor to the machinery here."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not any(part in name for part in _OWN_FOLDERS) and not name.startswith("<"):
-            short = "/".join(name.rsplit("/", 2)[-2:])
-            return f"{short}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-        if frame.f_back is None:
-            return ""
-        frame = frame.f_back
-    return ""
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -27,34 +27,43 @@ class RowFile:
         self._lock = threading.Lock()
         self._num_rows = 0
         self._closed = False
+        self._problem = ""
 
     def write(self, name: str, record: Any) -> None:
         """Append one record; after `close`, nothing.
 
         Raises:
-            EnvironmentFault: the row could not be written whole; the file ends there.
+            EnvironmentFault: this row, or one before it, could not be written whole; the file
+                ends there.
         """
         with self._lock:
             if not self._closed:
                 self._append(name, record)
 
     def close(self, time_ns: int) -> None:
-        """Append the last row and close the file."""
+        """Append the last row and close the file.
+
+        Raises:
+            EnvironmentFault: as `write`.
+        """
         with self._lock:
             if not self._closed:
-                self._append("end", End(time_ns=time_ns, num_rows=self._num_rows))
                 self._closed = True
+                self._append("end", End(time_ns=time_ns, num_rows=self._num_rows))
                 os.close(self._file)
 
     def _append(self, name: str, record: Any) -> None:
-        line, self._crc = encode_row(name, record, self._crc)
-        try:
-            whole = os.write(self._file, line) == len(line)
-            problem = "the disk is full"
-        except OSError as error:
-            whole, problem = False, error.strerror or "it failed"
-        if not whole:
-            self._closed = True
-            os.close(self._file)
-            raise EnvironmentFault(f"cannot write to {self._path}: {problem}; make room for it")
+        if not self._problem:
+            line, self._crc = encode_row(name, record, self._crc)
+            try:
+                if os.write(self._file, line) < len(line):
+                    self._problem = "the disk is full"
+            except OSError as error:
+                self._problem = error.strerror or "it failed"
+            if self._problem:
+                os.close(self._file)
+        if self._problem:
+            raise EnvironmentFault(
+                f"cannot write to {self._path}: {self._problem}; make room for it"
+            )
         self._num_rows += 1

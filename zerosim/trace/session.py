@@ -8,7 +8,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.dispatch import Interception
-from zerosim.trace.labels import Description
 from zerosim.trace.recorder import Recorder
+from zerosim.trace.sink import Description
 from zerosim.trace.wire import Wire
 from zerosim.trace.wire import supported as wire_supported
 from zerosim.version import VERSION
@@ -77,23 +77,30 @@ def trace(
         if header.local_rank == 0:
             _write_manifest(folder, header, description, run or {})
 
-    connections = Wire(_store_ports()) if wire and wire_supported() else None
-    recorder = Recorder(folder, header, clock, connections, write_manifest)
-    write_manifest(labels.description())
-    interception = Interception(recorder)
-    interception.install()
-    labels.attach(recorder)
-    recorder.entered(labels.position())
-    try:
-        yield recorder
-    except BaseException as error:
-        recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
-        raise
-    finally:
+    with ExitStack() as undo:
+        connections = Wire(_store_ports()) if wire and wire_supported() else None
+        if connections is not None:
+            undo.callback(connections.close)
+        recorder = Recorder(folder, header, clock, connections, write_manifest)
+        undo.callback(recorder.finish)
+        write_manifest(labels.description())
+        interception = Interception(recorder.calls)
+        undo.callback(interception.remove)
+        interception.install()
+        undo.callback(labels.attach, None)
+        labels.attach(recorder)
         recorder.entered(labels.position())
-        labels.attach(None)
-        interception.remove()
-        recorder.finish()
+        try:
+            yield recorder
+        except BaseException as error:
+            # what went wrong is more than that it could not be written down
+            with suppress(EnvironmentFault):
+                recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
+                recorder.entered(labels.position())
+            with suppress(EnvironmentFault):
+                recorder.finish()
+            raise
+        recorder.entered(labels.position())
 
 
 def prepare_folder(folder: Path, rank: int) -> None:
@@ -137,8 +144,13 @@ def _write_manifest(
     )
     target = folder / MANIFEST_NAME
     temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
-    temporary.write_bytes(encode_manifest(manifest))
-    temporary.replace(target)
+    try:
+        temporary.write_bytes(encode_manifest(manifest))
+        temporary.replace(target)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write {target}: {error.strerror}; give a folder that can be written"
+        ) from None
 
 
 def _identity() -> tuple[int, int]:

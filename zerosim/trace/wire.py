@@ -88,6 +88,10 @@ class Wire:
         totals: Totals = {}
         for index, connection in list(self._sockets.items()):
             try:
+                if os.fstat(connection.fileno()).st_ino != self._inodes[index]:
+                    # closed, and its number given to something else
+                    self._forget(index)
+                    continue
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
             except OSError:
                 self._forget(index)

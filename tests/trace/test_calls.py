@@ -1,0 +1,155 @@
+"""Interception: whatever asks PyTorch for communication is seen exactly once, as what it is."""
+
+from collections import defaultdict
+
+import pytest
+
+from tests.ranks import run_ranks
+from tests.trace import calls
+from zerosim.events import Algorithm, Kind, Op
+from zerosim.record import load, match_collectives
+
+pytestmark = pytest.mark.ranks
+
+BYTES = {"float32": 4, "bfloat16": 2, "int64": 8, "uint8": 1, "": 0}
+UNSEEN_END = {
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "functional reduce_scatter",
+    "functional reduce_scatter, coalesced",
+}
+"""Gloo carries them out while they are waited for, and gives no future."""
+MESSAGES = (Op.SEND, Op.RECEIVE)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calls")
+    return folder, run_ranks(calls.make_all, calls.NUM_RANKS, str(folder))
+
+
+def by_unit(rank):
+    found = defaultdict(list)
+    for event in rank.events:
+        found[event.unit].append(event)
+    return found
+
+
+def message(event):
+    return event.op, event.elements, event.peers
+
+
+@pytest.mark.parametrize("mode", calls.MODES)
+def test_each_call_is_seen_once_in_every_mode(made, mode):
+    folder, answers = made
+    for rank in load(folder / mode, strict=True).ranks:
+        expected, *_ = answers[rank.rank]
+        found = by_unit(rank)
+        for name, (_, what) in ((name, (None, what)) for name, what in expected.items()):
+            if what is None or len(what[0]) == 2:
+                continue
+            seen = [(event.op, event.elements, event.dtype) for event in found[name]]
+            assert seen == what, (rank.rank, name)
+            for event in found[name]:
+                assert event.kind is Kind.COLLECTIVE
+                assert event.algorithm is Algorithm.GLOO
+                assert event.payload_bytes == event.elements * BYTES[event.dtype]
+                assert (event.sent_bytes, event.received_bytes) == (None, None)
+                assert rank.groups[event.group].ranks == (0, 1, 2)
+                assert "/calls.py:" in event.source or "typing_extensions" in event.source, name
+
+
+@pytest.mark.parametrize("mode", calls.MODES)
+def test_messages_name_their_peer_and_their_size(made, mode):
+    folder, answers = made
+    *_, pair = answers[1]
+    sends, receives = (Op.SEND, calls.N, (2,)), (Op.RECEIVE, calls.N, (1,))
+    for rank in load(folder / mode, strict=True).ranks:
+        found = by_unit(rank)
+        one = {0: [], 1: [sends], 2: [receives]}[rank.rank]
+        for name in ("send, recv", "isend, irecv", "send, recv in a group"):
+            assert [message(event) for event in found[name]] == one, name
+        for event in found["send, recv in a group"]:
+            assert event.group == pair
+            assert rank.groups[pair].ranks == (1, 2)
+        anyone = {0: [], 1: [sends], 2: [(Op.RECEIVE, calls.N, ())]}[rank.rank]
+        assert [message(event) for event in found["recv from anyone"]] == anyone
+        after, before = (rank.rank + 1) % 3, (rank.rank - 1) % 3
+        circle = [(Op.SEND, calls.N, (after,)), (Op.RECEIVE, calls.N, (before,))]
+        assert [message(event) for event in found["batch_isend_irecv"]] == circle
+        for event in rank.events:
+            if event.op in MESSAGES:
+                moved = (24, 0) if event.op is Op.SEND else (0, 24)
+                assert (event.sent_bytes, event.received_bytes) == moved
+                assert event.sequence is None
+
+
+def test_tensors_of_inference_mode_carry_no_autograd_keys_and_are_seen_all_the_same(made):
+    """A kernel at the Autograd key would miss these calls (FACTS.md, section 2)."""
+    folder, answers = made
+    assert not any(has_autograd for _, _, has_autograd, _ in answers)
+    plain, inference = (load(folder / mode) for mode in ("plain", "inference_mode"))
+    for one, other in zip(plain.ranks, inference.ranks, strict=True):
+        assert len(one.events) == len(other.events) >= 30
+        assert [event.op for event in one.events] == [event.op for event in other.events]
+
+
+def test_programs_that_communicate_by_themselves(made):
+    folder, answers = made
+    for rank in load(folder / "programs", strict=True).ranks:
+        expected, *_ = answers[rank.rank]
+        found = by_unit(rank)
+        names = [name for name, what in expected.items() if what and len(what[0]) == 2]
+        assert len(names) == 8
+        for name in names:
+            events = found[name]
+            seen = [(event.op, event.elements) for event in events]
+            if name == "ZeroRedundancyOptimizer":  # in the order of the owners
+                seen = sorted(seen, key=expected[name].index)
+            assert seen == expected[name], (rank.rank, name)
+            assert {event.dtype for event in events} == {"float32"}
+        assert set(found) <= {*names, ""}
+
+
+def test_a_witness_counts_the_same(made):
+    """CommDebugMode sees the dispatcher from above: all but messages and barriers."""
+    folder, answers = made
+    witnesses = 0
+    for mode in ("plain", "programs"):
+        for rank in load(folder / mode).ranks:
+            _, witnessed, *_ = answers[rank.rank]
+            found = by_unit(rank)
+            for name in found.keys() & witnessed.keys():
+                events = [e for e in found[name] if e.op not in (*MESSAGES, Op.BARRIER)]
+                assert len(events) == witnessed[name], (rank.rank, name)
+                witnesses += len(events)
+    assert witnesses > 100
+
+
+def test_what_has_an_end_has_it_without_a_wait_of_ours(made):
+    folder, _ = made
+    for rank in load(folder / "plain", strict=True).ranks:
+        assert rank.unfinished == ()
+        unseen = {event.unit for event in rank.events if event.end_ns is None}
+        unseen -= {event.unit for event in rank.events if event.op in MESSAGES}
+        assert unseen == UNSEEN_END
+        for event in rank.events:
+            assert event.issue_ns <= event.start_ns <= (event.end_ns or event.start_ns)
+
+
+def test_all_ranks_agree_on_what_was_called(made):
+    folder, _ = made
+    for mode in (*calls.MODES, "programs"):
+        trace = load(folder / mode, strict=True)
+        matching = match_collectives(trace)
+        assert [m.message for m in matching.mismatches if "recv" not in m.message] == [] or (
+            {m.key is None or m.key.is_message for m in matching.mismatches} == {True}
+        )
+        ops = [[e.op for e in rank.events if e.sequence is not None] for rank in trace.ranks]
+        assert ops[0] == ops[1] == ops[2]
+        for rank in trace.ranks:
+            for group in rank.groups:
+                numbers = [e.sequence for e in rank.events if e.group == group]
+                numbers = [number for number in numbers if number is not None]
+                assert numbers == list(range(len(numbers)))
+            assert [event.id for event in rank.events] == list(range(len(rank.events)))

@@ -1,0 +1,32 @@
+"""NCCL, where there is a GPU: the same interception, and no number that nobody measured."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import zerosim
+from zerosim.events import Algorithm, Op
+from zerosim.record import load
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_an_nccl_all_reduce_is_traced(tmp_path):
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        buffer = torch.ones(1000, device="cuda", dtype=torch.bfloat16)
+        with zerosim.trace(tmp_path / "t"):
+            dist.all_reduce(buffer)
+            dist.barrier()
+            torch.cuda.synchronize()
+    finally:
+        dist.destroy_process_group()
+    trace = load(tmp_path / "t", strict=True)
+    assert (trace.manifest.backend, trace.manifest.device) == ("nccl", "cuda")
+    all_reduce, barrier = trace.ranks[0].events
+    assert (all_reduce.op, barrier.op) == (Op.ALL_REDUCE, Op.BARRIER)
+    assert all_reduce.algorithm is Algorithm.NCCL
+    assert (all_reduce.dtype, all_reduce.payload_bytes) == ("bfloat16", 2000)
+    assert all_reduce.sent_bytes is None
+    assert all_reduce.wire == ()
+    assert buffer.float().sum().item() == 1000

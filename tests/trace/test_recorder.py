@@ -1,0 +1,211 @@
+"""What one rank writes: order, times on an injected clock, failures, and rows at once."""
+
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import zerosim
+from zerosim.collectives import Group, InlineExecutor, Native
+from zerosim.errors import CollectiveError
+from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
+from zerosim.record import load
+from zerosim.trace import labels
+from zerosim.trace.sink import CollectiveRequest
+
+RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (1,), "float32", 8, 32)
+
+
+class Ticking:
+    """A clock that moves by one at each look."""
+
+    def __init__(self):
+        self.now = 0
+        self.lock = threading.Lock()
+
+    def now_ns(self):
+        with self.lock:
+            self.now += 1
+            return self.now
+
+    def wall_ns(self):
+        return 0
+
+
+def only(folder):
+    (rank,) = load(folder).ranks
+    return rank
+
+
+@pytest.fixture(autouse=True)
+def outside():
+    yield
+    labels.enter(-1, Phase.OUTSIDE)
+
+
+def test_times_are_those_of_the_clock(tmp_path, clock):
+    with zerosim.trace(tmp_path / "t", clock=clock):
+        clock.now = 2000
+        labels.enter(0, Phase.FORWARD)
+        span = labels.begin_compute("blocks.0")
+        clock.now = 2500
+        labels.end(span)
+        with labels.scope(unit="blocks.0"):
+            taken = labels.snapshot()
+        clock.now = 3000
+        with labels.restored(taken), labels.collective(RING):
+            clock.now = 3700
+        clock.now = 4000
+        labels.metric("loss", 2.5)
+        clock.now = 5000
+    rank = only(tmp_path / "t")
+    assert (rank.header.clock_ns, rank.header.wall_ns) == (1000, 1_700_000_000_000_000_000)
+    compute, collective = rank.events
+    times = [(event.issue_ns, event.start_ns, event.end_ns) for event in rank.events]
+    assert times == [(2000, 2000, 2500), (2500, 3000, 3700)]
+    assert (compute.kind, compute.unit, compute.purpose) == (Kind.COMPUTE, "blocks.0", None)
+    assert (collective.sent_bytes, collective.received_bytes) == (0, 0)
+    (metric,) = rank.metrics
+    assert (metric.iteration, metric.name, metric.value, metric.time_ns) == (0, "loss", 2.5, 4000)
+    assert [sample.time_ns for sample in rank.wire_samples] == [1000, 2000, 5000]
+    phases = [sample.phase for sample in rank.wire_samples]
+    assert phases == [Phase.OUTSIDE, Phase.FORWARD, Phase.FORWARD]
+
+
+def test_a_native_call_is_issued_then_starts_then_ends(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t", clock=Ticking()):
+        for _ in range(20):
+            dist.all_reduce(torch.ones(3))
+            work = dist.all_reduce(torch.ones(3), async_op=True)
+            work.wait()
+    rank = only(tmp_path / "t")
+    assert [event.id for event in rank.events] == list(range(40))
+    assert [event.sequence for event in rank.events] == list(range(40))
+    for event in rank.events:
+        assert event.issue_ns < event.start_ns < event.end_ns
+        assert event.source.startswith("trace/test_recorder.py:")
+    assert rank.unfinished == ()
+
+
+def test_an_asynchronous_call_ends_without_being_waited_for(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t"):
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        over = threading.Event()
+        work.get_future().add_done_callback(lambda _: over.set())
+        assert over.wait(60)
+    (event,) = only(tmp_path / "t").events
+    assert event.issue_ns <= event.start_ns <= event.end_ns
+
+
+def test_a_call_whose_end_cannot_be_seen_is_closed_without_one(tmp_path, alone):
+    """Gloo's reduce-scatter has no future: it works while it is waited for."""
+    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    own = torch.zeros(4)
+    with zerosim.trace(tmp_path / "t"):
+        reduce_scatter(own, torch.ones(4))
+    assert own.tolist() == [1.0] * 4
+    rank = only(tmp_path / "t")
+    (event,) = rank.events
+    assert event.end_ns is None
+    assert event.error == ""
+    assert rank.unfinished == ()
+
+
+def test_a_call_that_the_backend_refuses_is_closed_with_its_error(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t"):
+        outputs = [[torch.zeros(3)]]
+        with pytest.raises(RuntimeError, match="invalid"):
+            dist.distributed_c10d._get_default_group().allgather(outputs, [torch.zeros(4)]).wait()
+        carrier = Native(Group(0, (0, 1), dist.group.WORLD), InlineExecutor())
+        with pytest.raises(CollectiveError):
+            carrier.reduce_scatter(torch.zeros(2, 3))
+    rank = only(tmp_path / "t")
+    gather, reduce_scatter = rank.events
+    assert "invalid" in gather.error
+    assert reduce_scatter.error
+    for event in rank.events:
+        assert len(event.error.splitlines()) == 1
+    assert rank.unfinished == ()
+    assert rank.failure is None
+
+
+def test_each_row_is_in_the_file_before_the_program_goes_on(tmp_path, alone):
+    file = tmp_path / "t" / "rank-0.jsonl"
+
+    def last():
+        return file.read_bytes().splitlines()[-1]
+
+    with zerosim.trace(tmp_path / "t", wire=False):
+        assert b'"row":"header"' in last()
+        labels.metric("loss", 0.25)
+        assert b'"value":0.25' in last()
+        span = labels.begin_compute("blocks.0")
+        assert b'"row":"open"' in last()
+        assert b'"unit":"blocks.0"' in last()
+        labels.end(span)
+        assert b'"row":"close"' in last()
+        dist.barrier()
+        assert b'"op":"barrier"' in file.read_bytes()
+        before = load(tmp_path / "t")
+        assert not before.complete
+        assert len(before.ranks[0].events) == 2
+    assert b'"row":"end"' in last()
+    assert load(tmp_path / "t", strict=True).complete
+
+
+def test_a_group_is_described_before_its_first_call(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t"):
+        dist.barrier()
+        dist.all_reduce(torch.ones(1))
+    rank = only(tmp_path / "t")
+    (group,) = rank.groups.values()
+    assert (group.backend, group.ranks) == ("gloo", (0,))
+    assert [event.group for event in rank.events] == [group.name] * 2
+    assert [event.dtype for event in rank.events] == ["", "float32"]
+    assert {event.algorithm for event in rank.events} == {Algorithm.GLOO}
+    assert {event.purpose for event in rank.events} == {Purpose.UNLABELLED}
+
+
+def test_a_failure_names_what_the_rank_was_in(tmp_path):
+    labels.enter(3, Phase.BACKWARD)
+    with (
+        pytest.raises(RuntimeError, match="peer"),
+        zerosim.trace(tmp_path / "t"),
+        labels.scope(unit="blocks.1", purpose=Purpose.REDUCE_GRADIENTS),
+        labels.collective(RING),
+    ):
+        raise RuntimeError("peer is gone\nmore")
+    rank = only(tmp_path / "t")
+    failure = rank.failure
+    assert failure.message == "RuntimeError: peer is gone"
+    assert (failure.iteration, failure.phase) == (3, Phase.BACKWARD)
+    assert (failure.unit, failure.op) == ("blocks.1", Op.REDUCE_SCATTER)
+    assert (failure.purpose, failure.waiting_for) == (Purpose.REDUCE_GRADIENTS, (1,))
+    assert not failure.peer_lost
+    (event,) = rank.events
+    assert event.error == "peer is gone"
+    assert rank.complete
+
+
+def test_a_failure_outside_of_any_collective_names_the_phase(tmp_path, alone):
+    labels.enter(1, Phase.UPDATE)
+    with pytest.raises(KeyError), zerosim.trace(tmp_path / "t"):  # noqa: PT012 - after a call
+        dist.all_reduce(torch.ones(1))
+        raise KeyError("momentum")
+    failure = only(tmp_path / "t").failure
+    assert failure.message == "KeyError: 'momentum'"
+    assert (failure.phase, failure.op, failure.waiting_for) == (Phase.UPDATE, None, ())
+
+
+def test_a_collective_that_began_under_another_trace_is_none_of_this_one(tmp_path, alone):
+    """As a background thread meets it: the first block is left while it is in a collective."""
+    first, second = zerosim.trace(tmp_path / "a"), zerosim.trace(tmp_path / "b")
+    first.__enter__()
+    with labels.collective(RING):
+        first.__exit__(None, None, None)
+        with second:
+            dist.all_reduce(torch.ones(2))
+    (event,) = only(tmp_path / "b").events
+    assert (event.kind, event.op, event.parent) == (Kind.COLLECTIVE, Op.ALL_REDUCE, None)
+    assert only(tmp_path / "a").unfinished == (0,)

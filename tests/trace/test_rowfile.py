@@ -1,0 +1,118 @@
+"""A rank's file: whole rows, at once, one file a rank, and a full disk said in one line."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from zerosim.errors import EnvironmentFault
+from zerosim.events import Metric
+from zerosim.rows import check_line
+from zerosim.trace.rowfile import RowFile
+
+
+def metric(value=0.5, name="loss"):
+    return Metric(iteration=0, name=name, value=value, time_ns=1)
+
+
+def names(path):
+    crc, found = 0, []
+    for line in path.read_bytes().splitlines():
+        name, crc = check_line(line, crc)
+        found.append(name)
+    return found
+
+
+def fill_disk(rows):
+    """From now on the kernel answers the file's writes with "no space left"."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, rows._file)
+    os.close(full)
+
+
+def test_each_row_is_in_the_file_when_write_returns(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    rows = RowFile(path)
+    for number in range(1, 4):
+        rows.write("metric", metric())
+        assert names(path) == ["metric"] * number
+    rows.close(7)
+    assert names(path) == ["metric"] * 3 + ["end"]
+    assert b'"num_rows":3' in path.read_bytes().splitlines()[-1]
+
+
+def test_after_close_nothing_is_written(tmp_path):
+    rows = RowFile(tmp_path / "rank-0.jsonl")
+    rows.close(1)
+    rows.write("metric", metric())
+    rows.close(2)
+    assert names(tmp_path / "rank-0.jsonl") == ["end"]
+
+
+def test_rows_of_several_threads_stay_whole(tmp_path):
+    rows = RowFile(tmp_path / "rank-0.jsonl")
+
+    def write():
+        for number in range(200):
+            rows.write("metric", metric(value=number, name="x" * 300))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows.close(1)
+    assert len(names(tmp_path / "rank-0.jsonl")) == 801
+
+
+def test_a_file_that_exists_is_not_written_over(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    path.write_text("mine")
+    with pytest.raises(EnvironmentFault, match=r"cannot create .*rank-0.jsonl: File exists; give"):
+        RowFile(path)
+    assert path.read_text() == "mine"
+
+
+def test_a_full_disk_is_said_at_every_row_in_one_line(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    rows = RowFile(path)
+    rows.write("metric", metric())
+    fill_disk(rows)
+    for attempt in (lambda: rows.write("metric", metric()),) * 2 + (lambda: rows.close(1),):
+        with pytest.raises(EnvironmentFault) as caught:
+            attempt()
+        assert str(caught.value) == (
+            f"cannot write to {path}: No space left on device; make room for it"
+        )
+    rows.close(1)
+    assert names(path) == ["metric"]
+
+
+def test_half_a_row_is_a_full_disk_too(tmp_path, monkeypatch):
+    path = tmp_path / "rank-0.jsonl"
+    rows = RowFile(path)
+    rows.write("metric", metric())
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, line: write(file, line[:20]))
+    with pytest.raises(EnvironmentFault, match="the disk is full; make room"):
+        rows.write("metric", metric())
+    monkeypatch.undo()
+    with pytest.raises(EnvironmentFault):
+        rows.write("metric", metric())
+    whole, torn = path.read_bytes().splitlines()
+    assert check_line(whole, 0)[0] == "metric"
+    assert len(torn) == 20
+
+
+def test_the_descriptor_is_given_back(tmp_path):
+    before = sorted(Path("/proc/self/fd").iterdir())
+    for full in (False, True):
+        rows = RowFile(tmp_path / f"rank-{full}.jsonl")
+        if full:
+            fill_disk(rows)
+            with pytest.raises(EnvironmentFault):
+                rows.write("metric", metric())
+        else:
+            rows.close(1)
+    assert sorted(Path("/proc/self/fd").iterdir()) == before

@@ -1,0 +1,200 @@
+"""What a rank's recorder keeps while a trace is open: its file, its counters, what has begun.
+
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from zerosim.events import Algorithm, Close, Event, Group, Kind, WireDelta
+from zerosim.trace import labels
+from zerosim.trace.clock import Clock
+from zerosim.trace.dispatch import Call
+from zerosim.trace.rowfile import RowFile
+from zerosim.trace.sink import Labels
+from zerosim.trace.wire import Totals, Wire, difference
+
+_ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
+
+
+@dataclass(slots=True)
+class Begun:
+    """An event that has begun and is not over.
+
+    Attributes:
+        totals: the sockets' counters when it began; empty if its bytes cannot be told apart.
+        sent_bytes, received_bytes: of the messages seen inside; None if it is not made of any.
+        future: what the backend will complete when a native call is over.
+    """
+
+    event: Event
+    totals: Totals
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    future: torch.futures.Future[Any] | None = None
+
+
+class Book:
+    """The open trace of one rank. Safe to use from several threads.
+
+    Attributes:
+        rows: the rank's file.
+        failed: the first collective that did not complete.
+    """
+
+    def __init__(
+        self, rank: int, rows: RowFile, clock: Clock, wire: Wire | None, *, is_synchronous: bool
+    ) -> None:
+        """Start with nothing open.
+
+        Args:
+            wire: the process's connections; None if they are not to be measured.
+            is_synchronous: False on a GPU, where bytes move later than the call that asks.
+        """
+        self.rows = rows
+        self.failed: Event | None = None
+        self._rank = rank
+        self._clock = clock
+        self._wire = wire
+        self._is_synchronous = is_synchronous
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._sequences: dict[str, int] = {}
+        self._groups: dict[tuple[str, str], tuple[Algorithm, tuple[int, ...]]] = {}
+        self._begun: dict[int, Begun] = {}
+
+    def now_ns(self) -> int:
+        """The time on this rank's clock."""
+        return self._clock.now_ns()
+
+    # events
+
+    def take_id(self) -> int:
+        """A number for a new event."""
+        with self._lock:
+            self._next_id += 1
+            return self._next_id - 1
+
+    def make_event(self, labels_: Labels, kind: Kind) -> Event:
+        """An event that begins now, with what the labels say."""
+        position = labels_.position or labels.position()
+        now = self.now_ns()
+        return Event(
+            id=self.take_id(),
+            rank=self._rank,
+            kind=kind,
+            iteration=position.iteration,
+            micro_step=position.micro_step,
+            phase=position.phase,
+            unit=labels_.unit,
+            issue_ns=now if labels_.issue_ns is None else labels_.issue_ns,
+            start_ns=now,
+            source=labels_.source,
+            tensors=labels_.tensors,
+        )
+
+    def begin(
+        self, event: Event, *, counts_messages: bool = False, reads_wire: bool = False
+    ) -> int:
+        """Write down that an event begins; returns its id.
+
+        Args:
+            counts_messages: it is made of messages that will be seen.
+            reads_wire: it has the sockets for itself until it ends.
+        """
+        begun = Begun(event, self._totals() if reads_wire else {})
+        if counts_messages:
+            begun.sent_bytes = begun.received_bytes = 0
+        with self._lock:
+            self._begun[event.id] = begun
+        self.rows.write("open", replace(event, start_ns=None))
+        return event.id
+
+    def begun(self, event: int) -> Begun | None:
+        """The event, if it is not over."""
+        return self._begun.get(event)
+
+    def all_begun(self) -> list[Begun]:
+        """Everything that is not over, in the order of beginning."""
+        with self._lock:
+            return list(self._begun.values())
+
+    def add_message(self, event: int, *, sent_bytes: int, received_bytes: int) -> None:
+        """Count a message of an event that is not over."""
+        with self._lock:
+            begun = self._begun[event]
+            begun.sent_bytes = (begun.sent_bytes or 0) + sent_bytes
+            begun.received_bytes = (begun.received_bytes or 0) + received_bytes
+
+    def end(
+        self, event: int, error: str, *, reads_wire: bool = False, is_seen: bool = True
+    ) -> None:
+        """Write down that an event is over; nothing if it was already.
+
+        Args:
+            error: why it failed; "" if it did not.
+            is_seen: False if it is over at a time that cannot be known.
+        """
+        with self._lock:
+            begun = self._begun.pop(event, None)
+        if begun is None:
+            return
+        if error and begun.event.kind is Kind.COLLECTIVE:
+            self.failed = self.failed or begun.event
+        self.rows.write(
+            "close",
+            Close(
+                id=event,
+                sent_bytes=begun.sent_bytes,
+                received_bytes=begun.received_bytes,
+                wire=difference(begun.totals, self._totals()) if reads_wire else (),
+                start_ns=begun.event.start_ns,
+                end_ns=self.now_ns() if is_seen else None,
+                error=error,
+            ),
+        )
+
+    # groups and connections
+
+    def next_sequence(self, group: str) -> int:
+        """The position of a new collective among those of its group."""
+        with self._lock:
+            sequence = self._sequences.get(group, 0)
+            self._sequences[group] = sequence + 1
+        return sequence
+
+    def describe_group(self, call: Call) -> tuple[Algorithm, tuple[int, ...]]:
+        """Who carries a call out, and the global ranks of its group; writes new groups down."""
+        key = (call.group.group_name, call.device.type)
+        if key not in self._groups:
+            backend = call.group._get_backend(call.device).name()
+            ranks = tuple(dist.get_process_group_ranks(call.group))
+            self._groups[key] = (_ALGORITHMS.get(backend, Algorithm.OTHER), ranks)
+            self.rows.write("group", Group(name=key[0], backend=backend, ranks=ranks))
+            self.scan()
+        return self._groups[key]
+
+    def scan(self) -> None:
+        """Write down connections that are new."""
+        if self._wire is not None:
+            for found in self._wire.scan():
+                self.rows.write("socket", found)
+
+    def counters(self) -> tuple[WireDelta, ...] | None:
+        """The counters of all connections; None if they are not measured."""
+        return None if self._wire is None else difference({}, self._wire.read())
+
+    def close(self) -> None:
+        """Write the last row; let go of file and connections."""
+        self.rows.close(self.now_ns())
+        if self._wire is not None:
+            self._wire.close()
+
+    def _totals(self) -> Totals:
+        return self._wire.read() if self._wire is not None and self._is_synchronous else {}

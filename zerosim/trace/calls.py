@@ -1,0 +1,128 @@
+"""What becomes of an intercepted call: a message of ours, a native collective, a lone message.
+
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from zerosim.errors import first_line
+from zerosim.events import Event, Kind, Op
+from zerosim.trace import labels
+from zerosim.trace.book import Book
+from zerosim.trace.dispatch import Call
+from zerosim.trace.messages import Messages
+
+
+class _Exclusive(threading.local):
+    events: list[int] | None = None
+
+
+class Calls:
+    """Writes intercepted calls down. Implements `dispatch.Observer`."""
+
+    def __init__(self, book: Book) -> None:
+        self.messages = Messages(book.rows.write)
+        self._book = book
+        self._exclusive = _Exclusive()
+
+    def issued(self, call: Call) -> int | None:
+        """A c10d operator is about to run; returns the event to end, if it has an end."""
+        algorithm, ranks = self._book.describe_group(call)
+        parent = labels.open_collective()
+        if parent is not None and call.peer is not None:
+            self._post(call, parent, ranks[call.peer])
+            return None
+        current = labels.snapshot()
+        is_message = call.op in (Op.SEND, Op.RECEIVE)
+        group = call.group.group_name
+        event = replace(
+            self._book.make_event(current, Kind.COLLECTIVE),
+            purpose=current.purpose,
+            op=call.op,
+            algorithm=algorithm,
+            group=group,
+            sequence=None if is_message else self._book.next_sequence(group),
+            peers=() if call.peer is None else (ranks[call.peer],),
+            dtype=_dtype(call.tensors),
+            elements=call.elements,
+            payload_bytes=call.payload_bytes,
+        )
+        if is_message:
+            self._write_message(event)
+            return None
+        return self._book.begin(event, reads_wire=self._exclusive.events is not None)
+
+    def performed(self, token: int, work: Any) -> None:
+        """The operator returned; what it began may still be in flight."""
+        begun = self._book.begun(token)
+        if begun is None:
+            return
+        if self._exclusive.events is not None:
+            self._exclusive.events.append(token)
+            return
+        if work is None:
+            self._book.end(token, "")
+            return
+        try:
+            future = work.get_future()
+        except RuntimeError:
+            # Gloo's reduce-scatter works only while it is waited for: its end cannot be seen
+            self._book.end(token, "", is_seen=False)
+            return
+        begun.future = future
+        future.add_done_callback(lambda done: self._book.end(token, _error_of(done)))
+
+    def refused(self, token: int, error: BaseException) -> None:
+        """The operator raised: nothing is in flight."""
+        self._book.end(token, first_line(error))
+
+    def begin_exclusive(self) -> None:
+        """This thread's next native collectives have the sockets for themselves."""
+        self._exclusive.events = []
+
+    def end_exclusive(self, error: str) -> None:
+        """The native collectives since `begin_exclusive` are over."""
+        events = self._exclusive.events or []
+        self._exclusive.events = None
+        for event in events:
+            self._book.end(event, error, reads_wire=len(events) == 1)
+
+    def finish(self) -> None:
+        """Write down what is over and was not yet said to be."""
+        for begun in self._book.all_begun():
+            if begun.future is not None and begun.future.done():
+                # over, but the backend's thread has not come round to say so
+                self._book.end(begun.event.id, _error_of(begun.future))
+        self.messages.flush()
+
+    def _post(self, call: Call, parent: int, peer: int) -> None:
+        size = call.payload_bytes
+        sent, received = (size, 0) if call.op is Op.SEND else (0, size)
+        self._book.add_message(parent, sent_bytes=sent, received_bytes=received)
+        number, now = self._book.take_id(), self._book.now_ns()
+        self.messages.post(number, parent, call, peer, labels.open_hop(), now)
+
+    def _write_message(self, event: Event) -> None:
+        """A message outside of any collective: a Work of it has no future, so no end is seen."""
+        size = event.payload_bytes
+        sent, received = (size, 0) if event.op is Op.SEND else (0, size)
+        self._book.rows.write("event", replace(event, sent_bytes=sent, received_bytes=received))
+
+
+def _error_of(done: torch.futures.Future[Any]) -> str:
+    """Why the work of a finished future failed; "" if it did not."""
+    try:
+        done.value()
+    except Exception as error:  # noqa: BLE001 - whatever it was is written down
+        return first_line(error)
+    return ""
+
+
+def _dtype(tensors: list[torch.Tensor]) -> str:
+    return str(tensors[0].dtype).removeprefix("torch.") if tensors else ""

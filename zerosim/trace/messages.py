@@ -1,0 +1,60 @@
+"""The messages of collectives of our own: posted, then over. Imports zerosim's L0.
+
+Nothing else happens as often in a step, so a message is kept as plain values until it is over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from zerosim.events import Op, Transfer
+from zerosim.trace.dispatch import Call
+from zerosim.trace.labels import Hop
+
+
+class Messages:
+    """Messages that were posted and are not over."""
+
+    def __init__(self, write: Callable[[str, object], None]) -> None:
+        self._write = write
+        self._posted: dict[int, Transfer] = {}
+        self._lock = threading.Lock()
+
+    def post(
+        self, number: int, parent: int, call: Call, peer: int, hop: Hop | None, now_ns: int
+    ) -> None:
+        """A message was asked for."""
+        shard = None
+        if hop is not None:
+            shard = hop.sends if call.op is Op.SEND else hop.receives
+            hop.transfers[call.op] = number
+        transfer = Transfer(
+            id=number,
+            parent=parent,
+            op=call.op,
+            peer=peer,
+            elements=call.elements,
+            payload_bytes=call.payload_bytes,
+            start_ns=now_ns,
+            hop=None if hop is None else hop.index,
+            shard=shard,
+        )
+        with self._lock:
+            self._posted[number] = transfer
+
+    def finish(self, number: int, now_ns: int) -> None:
+        """A message is over."""
+        with self._lock:
+            transfer = self._posted.pop(number, None)
+        if transfer is not None:
+            # nobody else has seen it, and a copy of its fields would cost as much as the rest
+            object.__setattr__(transfer, "end_ns", now_ns)
+            self._write("transfer", transfer)
+
+    def flush(self) -> None:
+        """Write down those whose end was never seen."""
+        with self._lock:
+            left, self._posted = list(self._posted.values()), {}
+        for transfer in left:
+            self._write("transfer", transfer)

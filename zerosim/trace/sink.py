@@ -1,0 +1,112 @@
+"""What labels are made of, and what a recorder offers to them.
+
+Imports the standard library, `zerosim.events`, and no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from zerosim.events import Algorithm, BucketLayout, Op, Phase, Purpose, UnitLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in the training a process is."""
+
+    iteration: int = -1
+    micro_step: int = 0
+    phase: Phase = Phase.OUTSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is known about the work of one thread at one moment.
+
+    Attributes:
+        position: None on a thread that follows the process.
+        issue_ns: when the work was asked for, if that was earlier, on another thread.
+    """
+
+    position: Position | None = None
+    unit: str = ""
+    purpose: Purpose = Purpose.UNLABELLED
+    tensors: tuple[str, ...] = ()
+    source: str = ""
+    issue_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRequest:
+    """What one of our own collectives was asked for.
+
+    Attributes:
+        group: the name of the process group.
+        peers: global ranks that this rank exchanges messages with.
+    """
+
+    op: Op
+    algorithm: Algorithm
+    group: str
+    peers: tuple[int, ...]
+    dtype: str
+    elements: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an engine says of itself for the manifest.
+
+    Attributes:
+        config: the engine's configuration as plain values.
+    """
+
+    config: dict[str, object] = field(default_factory=dict)
+    units: tuple[UnitLayout, ...] = ()
+    buckets: tuple[BucketLayout, ...] = ()
+
+
+class Sink(Protocol):
+    """What a recorder offers to the labels."""
+
+    def described(self, description: Description) -> None:
+        """An engine said what it is."""
+        ...
+
+    def now_ns(self) -> int:
+        """The time on the recorder's clock."""
+        ...
+
+    def entered(self, position: Position) -> None:
+        """The process entered a phase."""
+        ...
+
+    def open_compute(self, labels: Labels) -> int:
+        """A computation begins; returns the event's id."""
+        ...
+
+    def open_collective(self, labels: Labels, request: CollectiveRequest) -> int:
+        """A collective of our own begins; returns the event's id."""
+        ...
+
+    def close(self, event: int, error: str) -> None:
+        """The event is over; `error` is "" if it succeeded."""
+        ...
+
+    def begin_exclusive(self) -> None:
+        """From now on this thread's native collectives have the sockets for themselves."""
+        ...
+
+    def end_exclusive(self, error: str) -> None:
+        """The collectives seen since `begin_exclusive` are over."""
+        ...
+
+    def finish_transfer(self, transfer: int) -> None:
+        """The message is over."""
+        ...
+
+    def metric(self, iteration: int, name: str, value: float) -> None:
+        """The program reports a number."""
+        ...
