@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
+import re
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
+from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
 from zerosim.cli.run import run
 from zerosim.cli.show import show
@@ -17,9 +17,14 @@ from zerosim.cli.verify import verify
 from zerosim.errors import ZerosimError
 from zerosim.version import VERSION
 
+INTERRUPTED = 130
+_QUOTED_OPTION = re.compile(r"'(--?[\w-]+)'")
+_USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
+"""Every complaint of the parser. It is click's, or typer's own copy of it in later versions, and
+has no public name that both know."""
+
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Run ZeRO for real, record what it sends, prove it.",
 )
@@ -35,8 +40,9 @@ def _print_version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     *,
     _version: Annotated[
         bool,
@@ -49,6 +55,9 @@ def _options(
     ] = False,
 ) -> None:
     """Run ZeRO for real, record what it sends, prove it."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 def main() -> None:
@@ -58,30 +67,37 @@ def main() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    sys.exit(_run())
+            stream.reconfigure(errors=ASCII_STANDS_IN)
+    code = _run()
+    flush_output()
+    sys.exit(code)
 
 
 def _run() -> int:
-    code: object = 0
+    code: object
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="zerosim", standalone_mode=False)
     except ZerosimError as error:
-        code = _complain(str(error), error.exit_code)
-    except click.exceptions.Exit as stop:
-        code = stop.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        typer.echo(error.format_message())
-        code = 2
-    except click.ClickException as error:
-        message = " ".join(error.format_message().split())
-        code = _complain(f"{message.rstrip('.')}; try zerosim --help", 2)
-    except (KeyboardInterrupt, click.Abort):
-        code = _complain("interrupted", 130)
-    except BrokenPipeError:
-        # who reads us has read enough; do not complain at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _complain(str(error), error.exit_code)
+    except _USAGE_ERROR as error:
+        return _complain(_usage(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # later versions of typer return it
+        return _complain("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> str:
+    """What the parser complains of, as one line in our words."""
+    context = getattr(error, "ctx", None)
+    path = "zerosim" if context is None else context.command_path
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
+        message = f"{str(error.param.name).replace('_', '-')} is {error.message}"
+    for option in _QUOTED_OPTION.findall(message):
+        message = message.replace(f"'{option}'", option)
+    return f"{message[0].lower()}{message[1:]}; try {path} --help"
 
 
 def _complain(message: str, code: int) -> int:

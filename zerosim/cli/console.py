@@ -1,22 +1,48 @@
-"""How tables reach a terminal: NO_COLOR is honoured, and a pipe gets lines that are not cut."""
+"""How results reach a terminal, a pipe or a file: never cut, NO_COLOR honoured."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
+import os
 import sys
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
-_WIDTH_OF_A_PIPE = 200
+_UNBOUNDED = 10_000
+"""Columns of what is no terminal: a table takes what it needs."""
+
+ASCII_STANDS_IN = "zerosim.ascii-stands-in"
+"""Error handler of a stream that cannot write our signs: words that can be read stand for them."""
+_STAND_INS = {"✓": "ok", "✗": "NO", "Ψ": "Psi", "→": "->", "·": "-", "…": "..."}
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_STAND_INS.get(char, "?") for char in text), error.end
+
+
+codecs.register_error(ASCII_STANDS_IN, _stand_in)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on: who reads us has read enough, and the exit code is still the verdict."""
+        self.quiet = True
+        _discard_output()
 
 
 def make_console() -> Console:
     """The console for results."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = _Console(highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
-        console.width = _WIDTH_OF_A_PIPE
+        console.width = _UNBOUNDED
     return console
 
 
@@ -28,7 +54,38 @@ def make_table(*columns: str, left: int = 1) -> Table:
     return table
 
 
+def print_table(console: Console, table: Table) -> None:
+    """Print a table whose numbers are whole: where the terminal is too narrow, it breaks the line.
+
+    A column that may wrap does so first.
+    """
+    unbounded = console.options.update(width=_UNBOUNDED)
+    for column in table.columns:
+        if column.no_wrap:
+            items = (column.header, *column.cells)
+            column.min_width = max(Measurement.get(console, unbounded, i).maximum for i in items)
+    width = console.width
+    console.width = max(width, Measurement.get(console, unbounded, table).minimum)
+    console.print(table)
+    console.width = width
+
+
 def print_json(value: Any) -> None:
     """Write a value as indented JSON."""
-    json.dump(value, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    try:
+        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    except BrokenPipeError:
+        _discard_output()
+
+
+def flush_output() -> None:
+    """Write what is still buffered; a reader that is gone is no failure."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    with contextlib.suppress(OSError):  # a stream without a descriptor has no pipe to break
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

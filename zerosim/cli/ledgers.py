@@ -9,23 +9,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zerosim.cli.console import make_table
+from zerosim.cli.console import make_table, print_table
 from zerosim.config import STAGE_NAMES
+from zerosim.events import Algorithm
 from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
 from zerosim.verify import RankBytes, Report, Verdict
 
 _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""
+_OTHER_COLUMNS = 53
+"""Width of phase, purpose and calls."""
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("-", "yellow")}
 
 
 def print_report(console: Console, report: Report, *, received: bool = False) -> None:
     """Print everything that a verification found."""
     print_title(console, report)
-    console.print(_ledger_table(report, received=received))
+    print_table(console, _ledger_table(report, _wire_columns(report, console), received=received))
     console.print()
     if report.law_bytes is not None:
-        console.print(_causes_table(report))
+        print_table(console, _causes_table(report))
         console.print()
     for verdict in report.verdicts:
         _print_verdict(console, verdict)
@@ -37,7 +40,8 @@ def print_title(console: Console, report: Report) -> None:
     """The answer in a sentence, and what was run."""
     mark, colour = _MARKS[report.holds]
     console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
-    facts = [f"{report.num_ranks} ranks", f"{report.algorithm} over {report.backend}"]
+    plural = "s" if report.num_ranks > 1 else ""
+    facts = [f"{report.num_ranks} rank{plural}", _carrier(report)]
     if report.stage is not None:
         facts = [
             f"{PSI} = {format_exact(report.num_parameters)} parameters",
@@ -46,13 +50,19 @@ def print_title(console: Console, report: Report) -> None:
             f"{report.accumulate} micro-step{'s' if report.accumulate > 1 else ''}",
         ]
     shown = f"iteration {report.iteration} of {report.iterations[0]}..{report.iterations[-1]}"
+    if report.iteration < 0:
+        shown = "all that was recorded"
     console.print(Text("  " + " · ".join([*facts, shown]), style="dim"))
     console.print()
 
 
-def _ledger_table(report: Report, *, received: bool) -> Table:
+def _carrier(report: Report) -> str:
+    own = report.algorithm == Algorithm.RING
+    return f"ring over {report.backend}" if own else f"{report.backend}'s own collectives"
+
+
+def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) -> Table:
     what = "received" if received else "sent"
-    wire_columns = _wire_columns(report)
     table = make_table("phase", "purpose", "calls", "theory", "trace", *wire_columns, left=2)
     table.title = f"bytes {what} by each rank, payload only in theory and trace"
     table.title_justify = "left"
@@ -66,20 +76,31 @@ def _ledger_table(report: Report, *, received: bool) -> Table:
             phase,
             f"{row.purpose}: {row.op}",
             str(row.num_collectives),
-            _range([cell.theory for cell in cells]),
+            "no law" if report.law_bytes is None else _range([cell.theory for cell in cells]),
             _range([cell.trace for cell in cells]),
             *_wire_cells(cells, len(wire_columns)),
         )
     table.add_section()
-    table.add_row("total", "", "", *_totals(report, received=received), style="bold")
+    table.add_row(
+        "total", "", "", *_totals(report, len(wire_columns), received=received), style="bold"
+    )
+    if report.law_bytes is None and any(report.outside_bytes) and not received:
+        counted = report.outside_bytes
+        narrow = len(wire_columns) < len(counted)
+        wires = [_range(counted)] if narrow else [_number(value) for value in counted]
+        table.add_row("kernel", "counted beside all calls", "", "", "", *wires)
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
-        table.add_row("", f"in {PSI}", "", *_totals(report, received=received, unit=unit))
+        totals = _totals(report, len(wire_columns), received=received, unit=unit)
+        table.add_row("", f"in {PSI}", "", *totals)
     return table
 
 
-def _wire_columns(report: Report) -> list[str]:
-    if report.num_ranks > _MOST_COLUMNS:
+def _wire_columns(report: Report, console: Console) -> list[str]:
+    """One for each rank, or one for all of them where that is too wide."""
+    total = max((report.total("theory", rank) or 0 for rank in range(report.num_ranks)), default=0)
+    width = _OTHER_COLUMNS + (report.num_ranks + 2) * (len(f"{total:,}") + 2)
+    if report.num_ranks > _MOST_COLUMNS or width > console.width:
         return ["wire, all ranks"]
     return [f"wire {rank}" for rank in range(report.num_ranks)]
 
@@ -91,7 +112,9 @@ def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
     return [_number(value) for value in values]
 
 
-def _totals(report: Report, *, received: bool, unit: int | None = None) -> list[str]:
+def _totals(
+    report: Report, num_wires: int, *, received: bool, unit: int | None = None
+) -> list[str]:
     by_rank = [
         [(row.received if received else row.sent)[rank] for row in report.rows]
         for rank in range(report.num_ranks)
@@ -99,9 +122,10 @@ def _totals(report: Report, *, received: bool, unit: int | None = None) -> list[
     theory = [sum(cell.theory for cell in cells) for cells in by_rank]
     trace = [sum(cell.trace for cell in cells) for cells in by_rank]
     wire = [_sum([cell.wire for cell in cells]) for cells in by_rank]
-    narrow = report.num_ranks > _MOST_COLUMNS
+    narrow = num_wires < len(wire)
     wires = [_range(wire, unit)] if narrow else [_number(value, unit) for value in wire]
-    return [_range(theory, unit), _range(trace, unit), *wires]
+    bound = "no law" if report.law_bytes is None else _range(theory, unit)
+    return [bound, _range(trace, unit), *wires]
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
@@ -125,6 +149,7 @@ def _number(value: int | None, unit: int | None = None) -> str:
 def _causes_table(report: Report) -> Table:
     table = make_table("from the law to the wire, rank 0", "bytes", "", left=1)
     table.columns[2].justify = "left"
+    table.columns[2].no_wrap = False
     assert report.law_bytes is not None
     table.add_row("the law", format_exact(report.law_bytes), report.law)
     for cause in report.causes:
@@ -175,7 +200,7 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
             losses,
             Text(mark, style=colour),
         )
-    console.print(table)
+    print_table(console, table)
 
 
 def _law_words(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +12,25 @@ import typer
 
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.ledgers import print_report, print_summary
+from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
 from zerosim.errors import ConfigError, EnvironmentFault, RunError
+from zerosim.launch.job import Job, joined_ranks
 from zerosim.record import Trace, explain_failure, load
 from zerosim.rows import MANIFEST_NAME
 from zerosim.verify import verify
 
-_TRACE_FILES = (MANIFEST_NAME, "rank-*.jsonl", "rank-*.error.txt")
+_RANK_FILES = "rank-*.jsonl"
+_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt")
+_SEEDS = 2**32
+_NO_RUN_ID = ("", "none")
+"""What torchrun calls a run that nobody named."""
+
+
+class InterruptedRun(RunError):
+    """Ctrl-C."""
+
+    exit_code = 130
 
 
 def run(  # noqa: PLR0913 - an option is an argument
@@ -26,25 +39,25 @@ def run(  # noqa: PLR0913 - an option is an argument
         str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
-        int | None, typer.Option(help="Processes; 4 by default, under torchrun as many as it has.")
+        int | None, whole("Processes; 4 by default, under torchrun as many as it has.")
     ] = None,
     model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
     dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "bf16",
-    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 10,
-    batch: Annotated[int, typer.Option(help="Sequences in a micro-batch of one rank.")] = 4,
-    accumulate: Annotated[int, typer.Option(help="Micro-steps of an optimizer step.")] = 1,
+    steps: Annotated[int, whole("Optimizer steps.")] = 10,
+    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
+    accumulate: Annotated[int, whole("Micro-steps of an optimizer step.")] = 1,
     bucket_elements: Annotated[
-        int | None, typer.Option(help="Most elements reduced at once; a unit by default.")
+        int | None, whole("Most elements reduced at once; a unit by default.")
     ] = None,
     overlap: Annotated[bool, typer.Option(help="Communicate while computing.")] = True,
-    prefetch: Annotated[int, typer.Option(help="Stage 3: units to gather ahead.")] = 1,
-    clip: Annotated[float | None, typer.Option(help="Largest global gradient norm.")] = None,
+    prefetch: Annotated[int, whole("Stage 3: units to gather ahead.")] = 1,
+    clip: Annotated[float | None, decimal("Largest global gradient norm.")] = None,
     collectives: Annotated[str, typer.Option(help="ring or native.")] = "ring",
-    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = 1e-3,
-    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
+    learning_rate: Annotated[float, decimal("Of AdamW.")] = 1e-3,
+    seed: Annotated[int, whole("Of weights and data.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    timeout: Annotated[float, typer.Option(help="Seconds until a silent rank is given up.")] = 60,
-    port: Annotated[int, typer.Option(help="Where the ranks meet; a free port by default.")] = 0,
+    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    port: Annotated[int, whole("Where the ranks meet; a free port by default.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
@@ -52,14 +65,11 @@ def run(  # noqa: PLR0913 - an option is an argument
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
-    from zerosim.launch.job import Job
-    from zerosim.launch.launcher import joined_ranks, launch
-
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
     job_run = RunConfig(
-        model=ModelName(model) if model in list(ModelName) else model,  # type: ignore[arg-type]
+        model=model,  # type: ignore[arg-type]
         ranks=joined or (4 if ranks is None else ranks),
         steps=steps,
         batch=batch,
@@ -67,6 +77,7 @@ def run(  # noqa: PLR0913 - an option is an argument
         device=device,  # type: ignore[arg-type]
         timeout_s=timeout,
     )
+    _require_seed(seed)
     stages = parse_stages(stage)
     configs = [
         EngineConfig(
@@ -88,8 +99,8 @@ def run(  # noqa: PLR0913 - an option is an argument
     if joined is not None:
         return _join(job, overwrite=overwrite)
     for each in folders:
-        _clear(each, overwrite=overwrite)
-    _launch(job, launch, port)
+        _require_free(each, overwrite=overwrite)
+    _launch(job, port)
     return _report(folders, as_json=as_json)
 
 
@@ -110,34 +121,46 @@ def parse_stages(text: str) -> tuple[int, ...]:
     return stages
 
 
-def _launch(job: object, launch: object, port: int) -> None:
-    from zerosim.launch.job import Job
-    from zerosim.launch.launcher import RanksFailedError
+def _require_seed(seed: int) -> None:
+    if not 0 <= seed < _SEEDS:
+        raise ConfigError(f"seed is {seed}: expected 0 to {_SEEDS - 1}")
 
-    assert isinstance(job, Job)
-    assert callable(launch)
+
+def _launch(job: Job, port: int) -> None:
+    from zerosim.launch.launcher import RanksFailedError, launch
+
     try:
-        launch(job, port)
+        launch(job, port, lambda: _clear(job))
     except RanksFailedError as failed:
-        started = [folder for _, folder in job.engines if folder.is_dir()]
-        folder = started[-1] if started else job.engines[0][1]
-        explained = explain_failure(folder, job.run.ranks, failed.exit_codes, job.run.timeout_s)
-        raise RunError(explained) from None
+        raise RunError(_explain(job, failed.exit_codes)) from None
     except KeyboardInterrupt:
-        raise RunError("interrupted: the ranks were ended") from None
+        begun = [folder for _, folder in job.engines if _trace_files(folder)]
+        shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
+        raise InterruptedRun(f"interrupted: the ranks were ended{shown}") from None
 
 
-def _join(job: object, *, overwrite: bool) -> int:
-    from zerosim.launch.job import Job
+def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
+    from zerosim.launch.worker import last_errors
+
+    begun = [folder for _, folder in job.engines if any(folder.glob(_RANK_FILES))]
+    folder = begun[-1] if begun else job.engines[0][1]
+    return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+
+
+def _join(job: Job, *, overwrite: bool) -> int:
+    from zerosim.launch.launcher import require_able
     from zerosim.launch.worker import run_guarded
 
-    assert isinstance(job, Job)
+    require_able(job)
     rank = int(os.environ["RANK"])
     if int(os.environ.get("LOCAL_RANK", rank)) == 0:
         for _, folder in job.engines:
-            _clear(folder, overwrite=overwrite)
-    code = run_guarded(job)
-    if code == 0 and rank == 0:
+            _require_free(folder, overwrite=overwrite)
+        _clear(job)
+    code, problem = run_guarded(job)
+    if code:
+        typer.echo(f"zerosim: rank {rank}: {problem}", err=True)
+    elif rank == 0:
         for _, folder in job.engines:
             typer.echo(f"rank 0 wrote its trace to {folder}")
         typer.echo("with the files of all ranks in one folder: zerosim verify FOLDER")
@@ -177,30 +200,55 @@ def _loss_words(trace: Trace) -> str:
 
 
 def _default_folder(run_config: RunConfig, stage: str) -> Path:
-    name = os.environ.get("TORCHELASTIC_RUN_ID") or datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+    """A new folder for each run; under a launcher, one that all ranks know without talking."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    if joined_ranks() is None:
+        name = datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+    elif name in _NO_RUN_ID:
+        name = "joined"
     stage_name = stage.replace(",", "-")
     return Path("traces") / f"{run_config.model}-stage-{stage_name}-n{run_config.ranks}-{name}"
 
 
-def _clear(folder: Path, *, overwrite: bool) -> None:
-    """See that a folder can take a trace; with `overwrite`, remove the one it holds.
+def _trace_files(folder: Path) -> list[Path]:
+    return [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
+
+
+def _require_free(folder: Path, *, overwrite: bool) -> None:
+    """See that a folder holds no trace, or one that may go.
 
     Raises:
-        EnvironmentFault: it holds a trace, or cannot be written.
+        EnvironmentFault: it holds one.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
-        if found and not overwrite:
-            raise EnvironmentFault(
-                f"{folder} already holds a trace: give another --out, or --overwrite"
-            )
-        for path in found:
-            path.unlink()
-        probe = folder / ".zerosim"
-        probe.touch()
-        probe.unlink()
+        occupied = bool(_trace_files(folder)) and not overwrite
     except OSError as error:
+        raise _no_folder(folder, error) from None
+    if occupied:
         raise EnvironmentFault(
-            f"cannot write to {folder}: {error.strerror}; give an --out that can be written"
-        ) from None
+            f"{folder} already holds a trace: give another --out, or --overwrite"
+        )
+
+
+def _clear(job: Job) -> None:
+    """Make the folders that a job writes to, and remove what they hold of an earlier trace.
+
+    Raises:
+        EnvironmentFault: one of them cannot be written.
+    """
+    for _, folder in job.engines:
+        # another host may be doing the same in a folder that they share
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".zerosim-{os.getpid()}"
+            probe.touch()
+            probe.unlink(missing_ok=True)
+            for path in _trace_files(folder):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _no_folder(folder, error) from None
+
+
+def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:
+    why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
+    return EnvironmentFault(f"cannot write to {folder}: {why}; give an --out that can be written")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zerosim.cli.console import make_console, make_table, print_json
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.options import open_trace
 from zerosim.config import choice
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Phase
-from zerosim.record import Trace, iterations, load
+from zerosim.record import Trace, iterations
 
 _ALL = "all"
 _LAST = "last"
+_MOST_NAMES = 12
+"""How many a message lists."""
 
 
 def show(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
-    rank: Annotated[str, typer.Option(help="A rank, or all.")] = "0",
+    rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
         str, typer.Option(help="An iteration, last, or all (with set-up and whatever came after).")
     ] = "last",
@@ -33,40 +36,74 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """List what a trace recorded; a trace that was cut short is shown up to its end."""
-    trace = load(folder)
+    trace = open_trace(folder)
+    first = str(trace.ranks[0].rank)
+    chosen = _choose(trace, first if rank is None else rank, iteration, phase, unit)
     for warning in trace.warnings:
         typer.echo(f"note: {warning}", err=True)
-    chosen = list(_chosen(trace, rank, iteration, phase, unit, hops=hops))
+    kinds = (Kind.COLLECTIVE, Kind.TRANSFER) if hops else (Kind.COLLECTIVE,)
+    events = [event for event in _events(trace) if event.kind in kinds and chosen.takes(event)]
     if as_json:
-        print_json([asdict(event) for event in chosen])
+        print_json([asdict(event) for event in events])
     else:
-        _print(trace, chosen)
+        _print(trace, events)
     return 0
 
 
-def _chosen(
-    trace: Trace, rank: str, iteration: str, phase: str | None, unit: str | None, *, hops: bool
-) -> Iterator[Event]:
-    wanted_rank = _number(rank, "rank", (_ALL,))
-    wanted_iteration = _number(iteration, "iteration", (_ALL, _LAST))
-    if iteration == _LAST:
-        wanted_iteration = _last_iteration(trace)
-    wanted_phase = choice(Phase, phase, "phase") if phase is not None else None
-    known = [one.rank for one in trace.ranks]
-    if wanted_rank is not None and wanted_rank not in known:
-        names = ", ".join(map(str, known))
-        raise ConfigError(f"rank {wanted_rank} is not in {trace.folder}: expected one of {names}")
-    kinds = (Kind.COLLECTIVE, Kind.TRANSFER) if hops else (Kind.COLLECTIVE,)
-    for one in trace.ranks:
-        for event in one.events:
-            if (
-                event.kind in kinds
-                and wanted_rank in (None, event.rank)
-                and wanted_iteration in (None, event.iteration)
-                and wanted_phase in (None, event.phase)
-                and (unit is None or fnmatchcase(event.unit, unit))
-            ):
-                yield event
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which events to show; None stands for all."""
+
+    rank: int | None
+    iteration: int | None
+    phase: Phase | None
+    unit: str | None
+
+    def takes(self, event: Event) -> bool:
+        return (
+            self.rank in (None, event.rank)
+            and self.iteration in (None, event.iteration)
+            and self.phase in (None, event.phase)
+            and (self.unit is None or fnmatchcase(event.unit, self.unit))
+        )
+
+
+def _choose(
+    trace: Trace, rank: str, iteration: str, phase: str | None, unit: str | None
+) -> _Choice:
+    """Read the options, and see that the trace has what they name."""
+    wanted = _number(rank, "rank", (_ALL,))
+    step = _last_iteration(trace) if iteration == _LAST else None
+    if step is None:
+        step = _number(iteration, "iteration", (_LAST, _ALL))
+        _require(trace, step, "iteration", {event.iteration for event in _events(trace)})
+    _require(trace, wanted, "rank", {one.rank for one in trace.ranks})
+    units = {event.unit for event in _events(trace) if event.unit}
+    if unit is not None and not any(fnmatchcase(name, unit) for name in units):
+        names = ", ".join(sorted(units)[:_MOST_NAMES]) + (
+            ", ..." if len(units) > _MOST_NAMES else ""
+        )
+        raise ConfigError(
+            f"unit {unit!r} fits nothing in {trace.folder}: "
+            + (f"expected one of {names}; * stands for anything" if units else "it has no units")
+        )
+    return _Choice(wanted, step, None if phase is None else choice(Phase, phase, "phase"), unit)
+
+
+def _require(trace: Trace, wanted: int | None, what: str, present: set[int]) -> None:
+    if wanted is None or wanted in present:
+        return
+    if not present:
+        raise ConfigError(f"{what} {wanted} is not in {trace.folder}: nothing was recorded")
+    numbers = sorted(present)
+    known = ", ".join(map(str, numbers[:_MOST_NAMES])) + ", ..." * (len(numbers) > _MOST_NAMES)
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        known = f"{numbers[0]} to {numbers[-1]}"
+    raise ConfigError(f"{what} {wanted} is not in {trace.folder}: expected one of {known}")
+
+
+def _events(trace: Trace) -> Iterator[Event]:
+    return (event for one in trace.ranks for event in one.events)
 
 
 def _last_iteration(trace: Trace) -> int:
@@ -74,7 +111,7 @@ def _last_iteration(trace: Trace) -> int:
     complete = iterations(trace)
     if trace.complete and complete:
         return complete[-1]
-    return max((event.iteration for one in trace.ranks for event in one.events), default=0)
+    return max((event.iteration for event in _events(trace)), default=0)
 
 
 def _number(text: str, what: str, words: tuple[str, ...]) -> int | None:
@@ -83,8 +120,8 @@ def _number(text: str, what: str, words: tuple[str, ...]) -> int | None:
     try:
         return int(text)
     except ValueError:
-        expected = ", ".join(words)
-        raise ConfigError(f"{what} is {text!r}: expected a number or {expected}") from None
+        expected = " or ".join(", ".join(["a number", *words]).rsplit(", ", 1))
+        raise ConfigError(f"{what} is {text!r}: expected {expected}") from None
 
 
 def _print(trace: Trace, events: list[Event]) -> None:
@@ -107,8 +144,10 @@ def _print(trace: Trace, events: list[Event]) -> None:
             _milliseconds(event),
             event.source,
         )
-    console.print(table)
-    console.print(f"{len(events)} of {sum(len(one.events) for one in trace.ranks)} events")
+    print_table(console, table)
+    total = sum(1 for _ in _events(trace))
+    console.print()
+    console.print(f"{len(events):,} shown of {total:,} recorded events; --help says how to choose")
 
 
 def _what(event: Event) -> str:

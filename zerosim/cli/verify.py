@@ -9,7 +9,8 @@ import typer
 
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.ledgers import print_report
-from zerosim.record import load
+from zerosim.cli.options import open_trace, whole
+from zerosim.errors import TraceError
 from zerosim.verify import verify as verify_trace
 
 
@@ -17,7 +18,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     iteration: Annotated[
-        int | None, typer.Option(help="Whose ledgers to show; the last complete one by default.")
+        int | None, whole("Whose ledgers to show; the last complete one by default.")
     ] = None,
     received: Annotated[
         bool, typer.Option("--received", help="Show bytes received instead of sent.")
@@ -25,7 +26,14 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Hold theory, trace and wire against each other; exit 1 if a claim is false."""
-    report = verify_trace(load(folder, strict=True), iteration)
+    trace = open_trace(folder)
+    if not trace.complete:
+        others = f" (and {len(trace.warnings) - 1} more)" if len(trace.warnings) > 1 else ""
+        raise TraceError(
+            f"{folder} is incomplete: {trace.warnings[0]}{others}: nothing is proved by a part; "
+            f"zerosim show {folder} prints what is there, or record the run again"
+        )
+    report = verify_trace(trace, iteration)
     if as_json:
         print_json(report.to_plain())
     else:

@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 
 from zerosim.collectives.protocol import Handle
-from zerosim.errors import CollectiveError, first_line
+from zerosim.errors import CollectiveError, ZerosimError, first_line
 from zerosim.trace import labels
 from zerosim.trace.sink import Labels
 
@@ -62,7 +62,7 @@ class _Pending:
         self.labels = snapshot
         self.ready = ready
         self.over: torch.cuda.Event | None = None
-        self.error: CollectiveError | None = None
+        self.error: ZerosimError | None = None
         self.finished = threading.Event()
 
     def wait(self) -> None:
@@ -83,7 +83,7 @@ class BackgroundExecutor:
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
-        self._failed: CollectiveError | None = None
+        self._failed: ZerosimError | None = None
         self._thread = threading.Thread(target=self._loop, name="zerosim-collectives", daemon=True)
         self._thread.start()
 
@@ -108,7 +108,7 @@ class BackgroundExecutor:
                 if self._failed is not None:
                     raise self._failed
                 self._run(pending)
-            except CollectiveError as error:
+            except ZerosimError as error:
                 self._failed = pending.error = error
             finally:
                 pending.finished.set()
@@ -129,7 +129,7 @@ def _perform(work: Work, snapshot: Labels) -> None:
     try:
         with labels.restored(snapshot), torch.no_grad():
             work()
-    except CollectiveError:
+    except ZerosimError:
         raise
     except Exception as error:
         position = snapshot.position

@@ -12,7 +12,9 @@ Imports torch, zerosim's L0, collectives and trace.labels. Never theory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
@@ -39,9 +41,10 @@ from zerosim.engine.stage1 import OptimizerPartition
 from zerosim.engine.stage2 import GradientPartition
 from zerosim.engine.stage3 import ParameterPartition
 from zerosim.engine.units import ROOT, partition
-from zerosim.errors import ConfigError
+from zerosim.errors import ConfigError, ZerosimError
 from zerosim.events import Phase, Purpose
 from zerosim.trace import labels
+from zerosim.trace.sink import Description
 
 TORCH_DTYPES = {
     DType.FP32: torch.float32,
@@ -88,12 +91,12 @@ class Engine:
         self._device = next(iter(model.parameters())).device
         self._dtype = TORCH_DTYPES[config.dtype]
         self._state = EngineState.READY
+        units = partition(model, group.size, config.units)
         in_background = config.overlap and group.size > 1
         self._executor = BackgroundExecutor(self._device) if in_background else InlineExecutor()
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
         )
-        units = partition(model, group.size, config.units)
         self._units = [
             FlatUnit(unit, group.size, group.rank, self._dtype, self._device) for unit in units
         ]
@@ -111,6 +114,7 @@ class Engine:
         )
         self._scaler = LossScaler(config)
         self._unfinished: dict[str, FlatUnit] = {}
+        self._uses: Counter[str] = Counter()
         self._spans: dict[str, int | None] = {}
         self._hooks = attach_hooks(self._units, self)
 
@@ -130,15 +134,8 @@ class Engine:
             labels.enter(self.iteration, Phase.FORWARD, self.micro_step)
         else:
             labels.enter(before.iteration, Phase.OUTSIDE)
-        try:
+        with self._explained():
             output = self.model(*args, **kwargs)
-        except Exception as error:
-            if self.config.stage == 3:
-                error.add_note(
-                    "in stage 3 a module's weights exist only while it computes itself: if "
-                    "another module uses them, give units=(...) that leave them to the root"
-                )
-            raise
         self._stage.finish_forward()
         if training:
             self._state = EngineState.FORWARDED
@@ -157,7 +154,9 @@ class Engine:
         labels.enter(self.iteration, Phase.BACKWARD, self.micro_step)
         self._unfinished = {flat.name: flat for flat in reversed(self._units)}
         scale = self._scaler.scale
-        (loss if scale == 1.0 else loss * scale).backward()
+        with self._explained():
+            (loss if scale == 1.0 else loss * scale).backward()
+        self._uses.clear()
         for flat in list(self._unfinished.values()):
             self._finish_unit(flat)
         self._stage.finish_backward(last_micro_step=self.is_boundary)
@@ -246,12 +245,18 @@ class Engine:
         """Parameters must be there before the module computes."""
         for flat in units:
             self._stage.before_forward(flat)
+            self._uses[flat.name] += torch.is_grad_enabled()
         self._begin_compute(units[0])
 
-    def module_ends(self, units: Sequence[FlatUnit]) -> None:
+    def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:
         """Parameters are no longer needed by forward."""
         self._end_compute(units[0])
         for flat in units:
+            if self.config.stage == 3 and any(flat.holds(output) for output in outputs):
+                raise ConfigError(
+                    f"unit {flat.name} returned weights of its own, which stage 3 frees: return "
+                    "a clone, or give units=(...) that leave them to the root"
+                )
             self._stage.after_forward(flat)
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
@@ -264,16 +269,37 @@ class Engine:
 
     def parameter_gradient(self, flat: FlatUnit, index: int) -> None:
         """One more gradient is there; the unit's last one ends its backward."""
+        if flat.name not in self._unfinished:
+            raise ConfigError(
+                f"a gradient of unit {flat.name} came when none was expected: call "
+                "engine.backward(loss) for loss.backward(), and checkpoint a module that is used "
+                "twice with use_reentrant=False"
+            )
         if flat.collect_gradient(index):
             self._finish_unit(flat)
 
     def input_gradients(self, units: Sequence[FlatUnit]) -> None:
-        """Frozen parameters are needed until here."""
+        """Frozen parameters are needed until here, if this was the module's first use."""
         for flat in units:
+            self._uses[flat.name] -= 1
+            if self._uses[flat.name] > 0:
+                continue
             if not flat.unit.trainable and flat.name in self._unfinished:
                 self._finish_unit(flat)
 
     # parts
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self.config.stage == 3 and not isinstance(error, ZerosimError):
+                error.add_note(
+                    "in stage 3 a module's weights exist only while it computes itself: if "
+                    "another module uses them, give units=(...) that leave them to the root"
+                )
+            raise
 
     def _finish_unit(self, flat: FlatUnit) -> None:
         self._end_compute(flat)
@@ -343,7 +369,7 @@ class Engine:
 
     def _describe(self, context: Context) -> None:
         labels.describe(
-            labels.Description(
+            Description(
                 config=self.config.to_plain(),
                 units=tuple(flat.unit.layout(self.group.size) for flat in self._units),
                 buckets=tuple(context.buckets),

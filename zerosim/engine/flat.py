@@ -55,6 +55,7 @@ class FlatUnit:
         with torch.no_grad():
             for slot in unit.slots:
                 slot.parameter.data = slot.parameter.data.to(device=device, dtype=dtype)
+                slot.parameter.grad = None
                 self._view(slot).copy_(slot.parameter)
         self._show_parameters()
 
@@ -93,6 +94,12 @@ class FlatUnit:
             slot.parameter.data = self._nothing
         self.flat.untyped_storage().resize_(0)
         self.state = UnitState.SHARDED
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """True if the tensor's values lie in the flat vector."""
+        if tensor.layout is not torch.strided or tensor.numel() == 0:
+            return False
+        return tensor.untyped_storage().data_ptr() == self.flat.untyped_storage().data_ptr()
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:

@@ -12,6 +12,7 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
 import torch
@@ -29,8 +30,8 @@ class Listener(Protocol):
         """The module of these units is about to compute."""
         ...
 
-    def module_ends(self, units: Sequence[FlatUnit]) -> None:
-        """The module of these units has computed."""
+    def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:
+        """The module of these units has computed `outputs`."""
         ...
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
@@ -73,16 +74,18 @@ def _attach_to_module(
 
     def begins(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         listener.module_begins(members)
-        inputs = _differentiable((args, kwargs))
+        inputs = [tensor for tensor in _tensors((args, kwargs)) if tensor.requires_grad]
         if has_frozen and inputs:
             torch.autograd.graph.register_multi_grad_hook(
                 inputs, lambda _: listener.input_gradients(members)
             )
 
     def ends(_: nn.Module, __: Any, output: Any) -> None:
-        listener.module_ends(members)
-        for tensor in _differentiable(output):
-            tensor.register_hook(lambda _: listener.output_gradient(members))
+        outputs = _tensors(output)
+        listener.module_ends(members, outputs)
+        for tensor in outputs:
+            if tensor.requires_grad:
+                tensor.register_hook(lambda _: listener.output_gradient(members))
 
     return [
         module.register_forward_pre_hook(begins, prepend=True, with_kwargs=True),
@@ -96,9 +99,11 @@ def _parameter_hook(
     return lambda _: listener.parameter_gradient(flat, index)
 
 
-def _differentiable(values: Any) -> list[torch.Tensor]:
-    return [
-        value
-        for value in tree_leaves(values)
-        if isinstance(value, torch.Tensor) and value.requires_grad
-    ]
+def _tensors(values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in tree_leaves(values):
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif is_dataclass(value):
+            found += _tensors([getattr(value, field.name) for field in fields(value)])
+    return found

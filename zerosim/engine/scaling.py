@@ -33,7 +33,7 @@ class LossScaler:
         if not self.is_dynamic:
             return
         if overflowed:
-            self.scale = max(1.0, self.scale / 2)
+            self.scale = min(self.scale, max(1.0, self.scale / 2))
             self._good_steps = 0
             return
         self._good_steps += 1

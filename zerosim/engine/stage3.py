@@ -75,8 +75,10 @@ class ParameterPartition(Stage):
         self._gradients.after_backward(flat)
 
     def finish_backward(self, *, last_micro_step: bool) -> None:
-        """Wait for the buckets on their way."""
+        """Reshard what was recomputed last; wait for the buckets on their way."""
         self._finished.clear()
+        for flat in self.context.units:
+            self._reshard(flat)
         self._gradients.finish_backward(last_micro_step=last_micro_step)
 
     def finish_update(self) -> None:

@@ -19,6 +19,10 @@ from zerosim.events import Slot, UnitLayout
 
 ROOT = "root"
 _FROZEN_SUFFIX = ".frozen"
+_LISTS = (nn.ModuleList, nn.ModuleDict)
+_CONTAINERS = (*_LISTS, nn.Sequential)
+_NEVER_CALLED = (*_LISTS, nn.ParameterList, nn.ParameterDict)
+"""Modules that only hold others: no hook of theirs ever fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) ->
     """Divide a model's parameters into units, in the order in which modules were registered.
 
     A parameter belongs to the unit whose module holds it. One that several units hold (tied
-    weights), or none, belongs to "root", which is complete while the whole model computes.
+    weights), or none, belongs to "root", which is complete while the whole model computes. The
+    root is the first unit, because backward completes its gradient last.
 
     Args:
         patterns: names of modules (with wildcards) that make up a unit each; by default each
@@ -93,7 +98,7 @@ def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) ->
     if not owners:
         raise ConfigError(f"{type(model).__name__} has no parameters: there is nothing to train")
     members: dict[str, tuple[nn.Module, list[nn.Parameter]]] = {
-        name: (module, []) for name, module in [*blocks, (ROOT, model)]
+        name: (module, []) for name, module in [(ROOT, model), *blocks]
     }
     for parameter, holders in owners.items():
         name = holders[0][0] if len(holders) == 1 else ROOT
@@ -137,17 +142,18 @@ def _unit(
 
 
 def _default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    containers = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
-
     def walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
         for name, child in module.named_children():
             path = f"{prefix}{name}"
-            if isinstance(module, containers):
-                if any(True for _ in child.parameters()):
-                    yield path, child
-            elif any(isinstance(inner, containers) for inner in child.modules()):
+            if isinstance(child, _LISTS):
                 yield from walk(child, f"{path}.")
-            elif module is model and any(True for _ in child.parameters()):
+            elif isinstance(child, _NEVER_CALLED) or not any(True for _ in child.parameters()):
+                continue
+            elif isinstance(module, _CONTAINERS):
+                yield path, child
+            elif any(isinstance(inner, _CONTAINERS) for inner in child.modules()):
+                yield from walk(child, f"{path}.")
+            elif module is model:
                 yield path, child
 
     yield from walk(model, "")
@@ -156,7 +162,7 @@ def _default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, nn.Module]]:
     named = [(name, module) for name, module in model.named_modules() if name]
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name, _ in named):
+        if not any(_fits(name, pattern) for name, _ in named):
             known = ", ".join(name for name, _ in model.named_children())
             raise ConfigError(
                 f"no module fits the unit pattern {pattern!r}: expected a name such as {known}"
@@ -166,7 +172,12 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
         for name, module in named
         if any(_fits(name, pattern) for pattern in patterns)
     ]
-    for name, _ in chosen:
+    for name, module in chosen:
+        if isinstance(module, _NEVER_CALLED):
+            raise ConfigError(
+                f"unit {name} is a {type(module).__name__}, which never computes itself: give "
+                f"{name}.* for what it holds"
+            )
         for other, _ in chosen:
             if name.startswith(f"{other}."):
                 raise ConfigError(

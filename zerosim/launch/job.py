@@ -1,8 +1,9 @@
-"""What the launcher tells each rank. Imports zerosim's L0."""
+"""What is to be run, and by how many. Imports zerosim's L0."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -40,3 +41,10 @@ class Job:
                 (EngineConfig.from_plain(config), Path(path)) for config, path in plain["engines"]
             ),
         )
+
+
+def joined_ranks() -> int | None:
+    """Number of ranks if a launcher such as torchrun started this process, else None."""
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
+        return int(os.environ["WORLD_SIZE"])
+    return None

@@ -1,12 +1,15 @@
 """What one rank does: join the others, train, and leave a trace, whatever happens.
 
 Started by `launcher` as `python -m zerosim.launch.worker JOB`, or called by the command line
-inside a process that `torchrun` started. Imports engine, models, trace and L0.
+inside a process that `torchrun` started. A rank that fails writes why, last in its own trace and
+in a file beside it. Imports engine, models, trace and L0.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,12 +24,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, RunConfig
 from zerosim.engine import initialize
-from zerosim.errors import RunError, ZerosimError
+from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
 from zerosim.launch.job import Job
 from zerosim.models import Batches, build, context_of
+from zerosim.rows import rank_file_name
 from zerosim.trace import trace
 
 ERROR_FILE = "rank-{rank}.error.txt"
+_PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
 
 
 def run_job(job: Job) -> None:
@@ -42,7 +48,7 @@ def run_job(job: Job) -> None:
     with _progress(total) as advance:
         for config, folder in job.engines:
             _train(job.run, config, folder, device, advance)
-    dist.barrier()
+    _settle("the job ends")
     dist.destroy_process_group()
 
 
@@ -83,12 +89,18 @@ def _settle(moment: str) -> None:
     """Wait until all ranks are here, over the store and not over the ranks' connections.
 
     Between two such moments nothing is under way, so what all ranks sent is what all received.
+
+    Raises:
+        CollectiveError: another rank did not come.
     """
     store = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - it has no public name
     key = f"zerosim: {moment}"
     if store.add(f"{key}, count", 1) == dist.get_world_size():
         store.set(key, "all")
-    store.wait([key])
+    try:
+        store.wait([key])
+    except dist.DistError as error:
+        raise CollectiveError(f"the other ranks did not come: {first_line(error)}") from error
 
 
 def _device(run: RunConfig) -> torch.device:
@@ -106,7 +118,10 @@ def _join(run: RunConfig, device: torch.device) -> None:
         backend = "nccl"
         if int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count():
             _share_a_device()
-    dist.init_process_group(backend, timeout=timedelta(seconds=run.timeout_s))
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=run.timeout_s))
+    except dist.DistError as error:
+        raise CollectiveError(f"the other ranks did not join: {first_line(error)}") from error
 
 
 def _share_a_device() -> None:
@@ -131,30 +146,57 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, advance=1, description=text)
 
 
-def run_guarded(job: Job) -> int:
-    """Run a job; turn whatever goes wrong into an exit code and a file beside the trace."""
+def run_guarded(job: Job) -> tuple[int, str]:
+    """Run a job; turn whatever goes wrong into a status.
+
+    Returns:
+        The exit code, and in one line what went wrong.
+    """
     try:
         run_job(job)
     except ZerosimError as error:
         _leave_error(job, error)
-        return error.exit_code
+        return error.exit_code, str(error)
     except Exception as error:  # noqa: BLE001 - a rank leaves with a status, whatever happened
         _leave_error(job, error)
-        return RunError.exit_code
-    return 0
+        return RunError.exit_code, f"{type(error).__name__}: {first_line(error)}"
+    return 0, ""
 
 
 def _leave_error(job: Job, error: Exception) -> None:
-    """Keep the traceback for a developer: users get one line from the launcher."""
-    started = [folder for _, folder in job.engines if folder.is_dir()]
-    if started:
-        name = ERROR_FILE.format(rank=os.environ.get("RANK", "0"))
-        (started[-1] / name).write_text("".join(traceback.format_exception(error)))
+    """Keep the traceback beside the trace: users get one line of it."""
+    rank = int(os.environ.get("RANK", "0"))
+    folders = [folder for _, folder in job.engines]
+    begun = [folder for folder in folders if (folder / rank_file_name(rank)).exists()]
+    folder = begun[-1] if begun else folders[0]
+    if folder.is_dir():
+        lines = traceback.format_exception(error)
+        (folder / ERROR_FILE.format(rank=rank)).write_text("".join(lines))
+
+
+def last_errors(job: Job) -> dict[int, str]:
+    """The last line of each traceback that the ranks of a job left, by rank."""
+    found: dict[int, str] = {}
+    for _, folder in job.engines:
+        for rank in range(job.run.ranks):
+            path = folder / ERROR_FILE.format(rank=rank)
+            lines = path.read_text().split("\n") if path.is_file() else []
+            # an error's own line is the last that is not indented
+            own = [line for line in lines if line and not line[0].isspace()]
+            if own:
+                found[rank] = own[-1]
+    return found
+
+
+def _leave_with_launcher() -> None:
+    """Have the kernel end this process when the launcher is gone, however it went."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
     """The entry point of a rank: leave at once, without waiting for lost peers."""
-    code = run_guarded(Job.decode(sys.argv[1]))
+    _leave_with_launcher()
+    code, _ = run_guarded(Job.decode(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -168,7 +168,8 @@ def _moment(phase: Phase, iteration: int) -> str:
 
 
 def _open_events(trace: RankTrace) -> list[Event]:
-    return [event for event in trace.events if event.end_ns is None and event.parent is None]
+    unfinished = set(trace.unfinished)
+    return [event for event in trace.events if event.id in unfinished]
 
 
 def _signal_name(number: int) -> str:

@@ -71,16 +71,21 @@ class RankLedger:
 
 
 def measure(trace: Trace) -> dict[int, dict[int, RankLedger]]:
-    """Both ledgers of every rank, by iteration and rank."""
+    """Both ledgers of every rank, by iteration and rank.
+
+    Calls that a foreign program leaves running beside each other have no wire of their own: what
+    the kernel counted for them is in the ledger's `outside`.
+    """
+    of_engine = bool(trace.manifest.config)
     peers = match_sockets(trace)
     ledgers: dict[int, dict[int, RankLedger]] = defaultdict(dict)
     for rank in trace.ranks:
-        for iteration, ledger in _measure_rank(rank, peers).items():
+        for iteration, ledger in _measure_rank(rank, peers, of_engine=of_engine).items():
             ledgers[iteration][rank.rank] = ledger
     return dict(ledgers)
 
 
-def _measure_rank(rank: RankTrace, peers: Peers) -> dict[int, RankLedger]:
+def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int, RankLedger]:
     moved: dict[int, dict[Reason, Moved]] = defaultdict(lambda: defaultdict(Moved))
     unknown: dict[int, str] = defaultdict(str)
     num_messages = _count_messages(rank)
@@ -100,7 +105,7 @@ def _measure_rank(rank: RankTrace, peers: Peers) -> dict[int, RankLedger]:
             continue
         row.cost += moved_cost
         _add_framing(row, rank, event, moved_cost)
-        if has_wire:
+        if has_wire and (of_engine or event.wire):
             _add_wire(row, rank, peers, event)
         else:
             row.wire_sent_bytes = row.wire_received_bytes = None

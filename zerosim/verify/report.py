@@ -104,7 +104,7 @@ class Report:
     Attributes:
         headline: one sentence that answers: is the theory true here?
         num_parameters: Psi.
-        iteration: whose ledgers `rows` are.
+        iteration: whose ledgers `rows` are; -1 for all of a program that told of no iterations.
         iterations: all that the verdicts cover.
         law_bytes: what the pure law makes a rank send; None if no law is known.
         causes: from the law to the wire, for the first rank.

@@ -12,7 +12,8 @@ from fractions import Fraction
 from zerosim.events import Algorithm, Phase
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.record import Trace, match_collectives, wire_by_peer
-from zerosim.theory import Cause, Claim, Workload, claims, deviations
+from zerosim.theory import Cause, Claim, Workload, claims, deviations, expected_traffic
+from zerosim.verify.measure import RankLedger, Reason
 from zerosim.verify.report import CauseBytes, LedgerRow, Verdict
 
 WIRE_TOLERANCE = Fraction(2, 1000)
@@ -23,13 +24,21 @@ UNEXPLAINED_TRACE = "unexplained (trace)"
 UNEXPLAINED_WIRE = "unexplained (wire)"
 _REFUTING = frozenset({Cause.BACKEND_ALGORITHM})
 """With one of these the law does not hold; all others are what the law leaves out."""
+_BEYOND_THE_LEDGERS = frozenset({FRAMING, UNEXPLAINED_TRACE, UNEXPLAINED_WIRE})
+"""Causes that lie between the ledgers, not between the law and theory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The ledgers of one iteration and what was to be expected in it."""
+    """One iteration: what was to be expected in it, and what was found.
+
+    Attributes:
+        ledgers: what moved, by rank.
+        rows: theory beside it.
+    """
 
     workload: Workload
+    ledgers: Mapping[int, RankLedger]
     rows: Sequence[LedgerRow]
 
 
@@ -45,34 +54,71 @@ def claim_verdicts(checked: Mapping[int, Checked], algorithm: Algorithm) -> tupl
 
 
 def _claim_verdict(claim: Claim, checked: Mapping[int, Checked], algorithm: Algorithm) -> Verdict:
-    holds = True
-    worst: Fraction = Fraction(0)
-    refuted: Fraction = Fraction(0)
+    """Whether a claim holds in every iteration on every rank; numbers are the last one's, rank 0.
+
+    In each row: bytes too many in one are not made up for by bytes too few in another.
+    """
+    strays = [
+        words
+        for iteration, step in checked.items()
+        for rank in range(step.workload.num_ranks)
+        for words in _strays(step.rows, rank, iteration, claim.phase)
+    ]
+    beyond = {
+        (iteration, rank): _beyond(step_causes(step, rank, algorithm, claim.phase))
+        for iteration, step in checked.items()
+        for rank in range(step.workload.num_ranks)
+    }
     last = max(checked)
-    for iteration, step in checked.items():
-        for rank in range(step.workload.num_ranks):
-            causes = step_causes(step, rank, algorithm, claim.phase)
-            strays = [c for c in causes if c.cause in (UNEXPLAINED_TRACE, UNEXPLAINED_WIRE)]
-            sent = _sum(step.rows, rank, claim.phase)
-            for stray in strays:
-                allowed = sent * WIRE_TOLERANCE if stray.cause == UNEXPLAINED_WIRE else 0
-                worst = max(worst, abs(stray.bytes))
-                holds = holds and abs(stray.bytes) <= allowed
-            beyond = sum((c.bytes for c in causes if not c.is_excused), Fraction(0))
-            if iteration == last and rank == 0:
-                refuted = beyond
-            holds = holds and beyond == 0
     workload = checked[last].workload
     sent = _sum(checked[last].rows, 0, claim.phase)
     unit = workload.num_parameters * workload.element_bytes
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
-    if refuted:
-        measured += f", {format_exact_bytes(refuted)} more than the law"
-    if worst:
-        measured += f", up to {format_exact_bytes(worst)} unexplained"
+    parts = [
+        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
+        for cause in step_causes(checked[last], 0, algorithm, claim.phase)
+        if cause.cause not in _BEYOND_THE_LEDGERS
+    ]
+    if parts:
+        measured += f", of it beside the law: {', '.join(parts)}"
+    if strays:
+        more = f" (and {len(strays) - 1} more)" if len(strays) > 1 else ""
+        measured += f"; {strays[0]}{more}"
     return Verdict(
-        id=claim.id, title=claim.title, formula=claim.formula, holds=holds, measured=measured
+        id=claim.id,
+        title=claim.title,
+        formula=claim.formula,
+        holds=not strays and not any(beyond.values()),
+        measured=measured,
     )
+
+
+def _beyond(causes: Sequence[CauseBytes]) -> Fraction:
+    return sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
+
+
+def _strays(rows: Sequence[LedgerRow], rank: int, iteration: int, phase: Phase | None) -> list[str]:
+    """Where one rank's trace is not what theory says, and its wire not what the trace says."""
+    rows = [row for row in rows if phase in (None, row.phase)]
+    found = []
+    for row in rows:
+        cell = row.sent[rank]
+        if cell.unexplained_trace:
+            expected = cell.theory + cell.algorithm
+            found.append(
+                f"rank {rank} was asked to send {format_exact_bytes(cell.trace)} in {row.phase} "
+                f"of iteration {iteration} ({row.purpose}: {row.op}), theory says "
+                f"{format_exact_bytes(expected)}"
+            )
+    on_wire = sum(row.sent[rank].unexplained_wire or 0 for row in rows)
+    if abs(on_wire) > WIRE_TOLERANCE * sum(row.sent[rank].trace for row in rows):
+        where = "iteration" if phase is None else f"{phase} of iteration"
+        found.append(
+            f"the kernel sent {format_exact_bytes(abs(on_wire))} "
+            f"{'more' if on_wire > 0 else 'less'} for rank {rank} in {where} {iteration} than the "
+            "trace and its framing"
+        )
+    return found
 
 
 def step_causes(
@@ -139,6 +185,51 @@ def wire_verdict(checked: Mapping[int, Checked], outside: int) -> Verdict:
         f"collectives, of {format_exact_bytes(total)}"
     )
     return _verdict("wire-is-trace", title, share <= WIRE_TOLERANCE, measured)
+
+
+def calls_verdict(checked: Mapping[int, Checked]) -> Verdict:
+    """Each reason has as many calls, and as much payload, as theory plans; and no other has any."""
+    title = "Every collective that theory plans was called, and no other"
+    problems = [
+        words
+        for iteration, step in checked.items()
+        for rank, ledger in sorted(step.ledgers.items())
+        for words in _wrong_calls(step.workload, ledger, rank, iteration)
+    ]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return _verdict("calls", title, holds=False, measured=f"{problems[0]}{more}")
+    count = sum(
+        moved.num_collectives
+        for step in checked.values()
+        for ledger in step.ledgers.values()
+        for moved in ledger.moved.values()
+    )
+    return _verdict("calls", title, holds=True, measured=f"{count:,} calls, all of them planned")
+
+
+def _wrong_calls(workload: Workload, ledger: RankLedger, rank: int, iteration: int) -> list[str]:
+    planned = {
+        Reason(row.phase, row.purpose, row.op): (row.num_collectives, row.payload_bytes)
+        for row in expected_traffic(workload, rank, Algorithm.RING)
+    }
+    called = {
+        reason: (moved.num_collectives, moved.payload_bytes)
+        for reason, moved in ledger.moved.items()
+    }
+    nothing = (0, 0)
+    return [
+        f"rank {rank} called {_calls(called.get(reason, nothing))} in {reason.phase} of iteration "
+        f"{iteration} ({reason.purpose}: {reason.op}), theory plans "
+        f"{_calls(planned.get(reason, nothing))}"
+        for reason in sorted(planned.keys() | called.keys())
+        if planned.get(reason, nothing) != called.get(reason, nothing)
+    ]
+
+
+def _calls(pair: tuple[int, int]) -> str:
+    number, payload = pair
+    return f"{number} of {format_exact_bytes(payload)} payload" if number else "none"
 
 
 def matching_verdict(trace: Trace) -> Verdict:

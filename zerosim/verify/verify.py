@@ -15,6 +15,7 @@ from zerosim.verify.measure import RankLedger, algorithm_of, measure
 from zerosim.verify.report import LedgerRow, Report, Verdict
 from zerosim.verify.verdicts import (
     Checked,
+    calls_verdict,
     claim_verdicts,
     conservation_verdict,
     matching_verdict,
@@ -22,6 +23,8 @@ from zerosim.verify.verdicts import (
     wire_verdict,
 )
 
+WHOLE = -1
+"""In place of an iteration: a program that told of none is shown as a whole."""
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
@@ -38,7 +41,10 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
     Raises:
         TraceError: no iteration is complete on all ranks, or not the one asked for.
     """
+    of_engine = is_engine_trace(trace)
     complete = iterations(trace)
+    if not complete and not of_engine and trace.complete:
+        complete = (WHOLE,)
     if not complete:
         raise TraceError(
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
@@ -53,19 +59,21 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
     ledgers = measure(trace)
     algorithm = algorithm_of(trace)
     empty = {rank.rank: RankLedger(rank.rank, {}, {}, "") for rank in trace.ranks}
-    of_engine = is_engine_trace(trace)
     checked: dict[int, Checked] = {}
     plain_rows: tuple[LedgerRow, ...] = ()
     for number in complete:
-        ledger = empty | _of_step(ledgers.get(number, {}))
+        found = ledgers.get(number, {})
+        ledger = empty | (_of_step(found) if of_engine else found)
         if of_engine:
             workload = workload_of(trace, number)
-            checked[number] = Checked(workload, ledger_rows(ledger, workload, algorithm))
+            rows = ledger_rows(ledger, workload, algorithm)
+            checked[number] = Checked(workload, ledger, rows)
         elif number == shown:
             plain_rows = ledger_rows(ledger, None, algorithm)
     verdicts: list[Verdict] = []
     if of_engine:
         verdicts += claim_verdicts(checked, algorithm)
+        verdicts.append(calls_verdict(checked))
         verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
     verdicts += [conservation_verdict(trace), matching_verdict(trace)]
     step = checked.get(shown)
@@ -88,7 +96,9 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         law_bytes=law(step.workload).sent_bytes if step else None,
         rows=tuple(step.rows) if step else plain_rows,
         causes=step_causes(step, 0, algorithm) if step else (),
-        outside_bytes=_outside_by_rank(ledgers.get(shown, {})),
+        outside_bytes=_outside_by_rank(
+            ledgers.get(shown, {}), STEP_PHASES if of_engine else tuple(Phase)
+        ),
         verdicts=tuple(verdicts),
         notes=_notes(trace, ledgers.get(shown, {})),
     )
@@ -107,9 +117,11 @@ def _of_step(ledgers: dict[int, RankLedger]) -> dict[int, RankLedger]:
     }
 
 
-def _outside_by_rank(ledgers: dict[int, RankLedger]) -> tuple[int, ...]:
+def _outside_by_rank(
+    ledgers: dict[int, RankLedger], phases: tuple[Phase, ...] = STEP_PHASES
+) -> tuple[int, ...]:
     return tuple(
-        sum(ledger.outside[phase].sent_bytes for phase in STEP_PHASES if phase in ledger.outside)
+        sum(ledger.outside[phase].sent_bytes for phase in phases if phase in ledger.outside)
         for _, ledger in sorted(ledgers.items())
     )
 
@@ -130,7 +142,7 @@ def _headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict
     workload = step.workload
     name = STAGE_NAMES[workload.stage]
     if workload.num_ranks == 1:
-        return f"One rank of {name} sends nothing."
+        return f"One rank of {name} has nobody to send to."
     expected = law(workload)
     multiple = _multiple(expected.payloads)
     causes = step_causes(step, 0, algorithm)
@@ -140,11 +152,11 @@ def _headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict
         unit = workload.num_parameters * workload.element_bytes * ring_share
         actual = _multiple(round((expected.sent_bytes + beyond) / unit))
         why = "; ".join(cause.words for cause in causes if not cause.is_excused)
-        return f"This {name} sends {actual}(N-1)/N a step, not {multiple}(N-1)/N: {why}."
+        return f"This run of {name} sends {actual}(N-1)/N a step, not {multiple}(N-1)/N: {why}."
     step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
     if step_claim.holds:
-        return f"This {name} sends {multiple}(N-1)/N a step, as the law says."
-    return f"This {name} does not send {multiple}(N-1)/N a step: {step_claim.measured}."
+        return f"This run of {name} sends {multiple}(N-1)/N a step, as the law says."
+    return f"This run of {name} does not send {multiple}(N-1)/N a step: {step_claim.measured}."
 
 
 def _multiple(payloads: Fraction | int) -> str:

@@ -1,0 +1,78 @@
+"""The command line, inside this process and as one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from unittest import mock
+
+from zerosim.cli import main
+
+DEADLINE_S = 120
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command(*args: object) -> Answer:
+    """Run `zerosim ARGS` in this process, its output going into a pipe."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: object = None
+    with (
+        mock.patch.object(sys, "argv", ["zerosim", *map(str, args)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    assert isinstance(code, int)
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    return Answer(code, *texts)
+
+
+def start(*args: object, **environment: str) -> subprocess.Popen[str]:
+    """Start `zerosim ARGS`, its output going into pipes."""
+    return subprocess.Popen(
+        (sys.executable, "-m", "zerosim.cli", *map(str, args)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def process(*args: object, **environment: str) -> Answer:
+    """Run `zerosim ARGS` as a process."""
+    started = start(*args, **environment)
+    try:
+        out, err = started.communicate(timeout=DEADLINE_S)
+    finally:
+        started.kill()
+    return Answer(started.returncode, out, err)
+
+
+def assert_one_line(answer: Answer, *words: str) -> None:
+    """The input was refused in one clear line that holds all of these words."""
+    assert answer.code == 2, answer
+    assert answer.out == "", answer
+    lines = answer.err.splitlines()
+    assert len(lines) == 1, answer
+    assert lines[0].startswith("zerosim: "), answer
+    assert "Traceback" not in lines[0]
+    for word in words:
+        assert word in lines[0], (word, lines[0])

@@ -1,0 +1,199 @@
+"""What the commands print: the same numbers as JSON and as text, into a pipe, a narrow terminal
+or a stream that knows ASCII only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.command import command, process
+from tests.cli.traces import engine_trace, write
+from zerosim.cli import doctor
+from zerosim.record import load
+from zerosim.verify import verify
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "t", engine_trace(3, num_ranks=4, clip=1.0))
+
+
+def numbers_of(text: str) -> set[int]:
+    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)}
+
+
+def test_verify_says_the_same_as_json_and_as_text(folder):
+    text = command("verify", folder).out
+    plain = json.loads(command("verify", folder, "--json").out)
+    report = verify(load(folder))
+    assert plain == json.loads(json.dumps(report.to_plain()))
+    assert plain["holds"] is True
+    assert plain["headline"] in text
+    assert {verdict["id"] for verdict in plain["verdicts"]} >= {"sent-a-step", "calls", "matched"}
+    for verdict in plain["verdicts"]:
+        assert verdict["title"] in text
+        assert verdict["measured"] in text
+    shown = numbers_of(text)
+    for row in plain["rows"]:
+        assert {row["num_collectives"], row["sent"][0]["theory"], row["sent"][0]["trace"]} <= shown
+    total = sum(row["sent"][0]["trace"] for row in plain["rows"])
+    assert total in shown
+    assert total == report.total("trace", 0)
+
+
+def test_verify_shows_what_was_received(folder):
+    report = verify(load(folder))
+    text = command("verify", folder, "--received").out
+    assert "bytes received by each rank" in text
+    for row in report.rows:
+        assert {cell.trace for cell in row.received} <= numbers_of(text)
+
+
+def test_show_says_the_same_as_json_and_as_text(folder):
+    for args in ((), ("--hops",), ("--rank", "all", "--iteration", "0", "--phase", "backward")):
+        events = json.loads(command("show", folder, *args, "--json").out)
+        lines = command("show", folder, *args).out.splitlines()
+        assert lines[-1].startswith(f"{len(events)} shown of ")
+        assert len(lines) == len(events) + 3
+        for event, line in zip(events, lines[1:], strict=False):
+            assert line.startswith(str(event["rank"]))
+            assert f"{event['payload_bytes']:,}" in line
+            assert event["purpose"] in line or "hop 0" in line
+    assert {event["phase"] for event in events} == {"backward"}
+    assert {event["rank"] for event in events} == {0, 1, 2, 3}
+    assert {event["iteration"] for event in events} == {0}
+
+
+def test_show_chooses_units_by_pattern(folder):
+    for pattern, some in (("bl*", True), ("block", True), ("b?ock", True)):
+        assert bool(json.loads(command("show", folder, "--unit", pattern, "--json").out)) is some
+
+
+def test_a_phase_without_events_is_empty_and_no_error(folder):
+    answer = command("show", folder, "--phase", "setup")
+    assert (answer.code, answer.err) == (0, "")
+    assert "0 shown of" in answer.out
+
+
+def test_doctor_says_the_same_as_json_and_as_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain = json.loads(process("doctor", "--json").out)
+    answer = process("doctor")
+    assert answer.code == 0
+    assert answer.err == ""
+    assert plain["able"] is True
+    for finding in plain["findings"]:
+        mark = "✓" if finding["works"] else "-"
+        words = finding["found"].split(";")[0].split(" GB")[0]
+        assert f"{mark} {finding['what']}: {words[:2]}" in answer.out
+        assert finding["works"] or not finding["is_needed"]
+
+
+def test_doctor_fails_without_what_is_needed(monkeypatch):
+    broken = doctor.Finding("gloo", works=False, found="this PyTorch was built without it")
+    monkeypatch.setattr(doctor, "_examine", lambda: iter([broken]))
+    answer = command("doctor")
+    assert answer.code == 2
+    assert "✗ gloo: this PyTorch was built without it" in answer.out
+    assert json.loads(command("doctor", "--json").out)["able"] is False
+
+
+@pytest.mark.ranks
+def test_run_says_the_same_as_json_and_as_text(tmp_path):
+    args = ("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--out", tmp_path)
+    answer = command(*args, "--stage", "0,3", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    plain = json.loads(answer.out)
+    assert [report["stage"] for report in plain] == [0, 3]
+    for report in plain:
+        folder = tmp_path / f"stage-{report['stage']}"
+        losses = report.pop("losses")
+        assert report == json.loads(command("verify", folder, "--json").out)
+        assert losses == [m.value for m in load(folder).ranks[0].metrics if m.name == "loss"]
+        assert len(losses) == 2
+    text = command(*args, "--stage", "3", "--overwrite")
+    assert text.code == 0
+    again = verify(load(tmp_path))
+    assert again.headline in text.out
+    assert f"next: zerosim show {tmp_path}" in text.out
+    assert numbers_of(command("verify", tmp_path).out) <= numbers_of(text.out)
+
+
+def test_a_pipe_gets_whole_lines_without_colours(folder):
+    answer = process("verify", folder, COLUMNS="40")
+    assert "…" not in answer.out
+    assert "\x1b" not in answer.out
+    assert answer.out == process("verify", folder).out
+
+
+@pytest.mark.parametrize("name", ["verify", "show"])
+def test_a_narrow_terminal_cuts_no_number(folder, name):
+    narrow = process(name, folder, FORCE_COLOR="1", NO_COLOR="", COLUMNS="40").out
+    piped = process(name, folder).out
+    assert "…" not in narrow
+    assert numbers_of(plain_text(narrow)) >= numbers_of(piped) - {0, 1, 2, 3}
+
+
+def plain_text(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+def test_no_color_is_respected(folder):
+    coloured = process("verify", folder, FORCE_COLOR="1", NO_COLOR="").out
+    assert re.search(r"\x1b\[[\d;]*3[12]m", coloured)
+    bare = process("verify", folder, FORCE_COLOR="1", NO_COLOR="1").out
+    assert not re.search(r"\x1b\[[\d;]*3\dm", bare)
+    assert "\x1b" not in process("verify", folder).out
+
+
+@pytest.mark.parametrize("args", ["verify", "verify --json", "show --hops", "show --json"])
+def test_ascii_only_output_stays_readable(folder, args):
+    answer = process(*args.split(), folder, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.isascii()
+    assert "?" not in answer.out
+    if args == "verify":
+        assert answer.out.startswith("ok This run of ZeRO-3 sends 3Psi(N-1)/N a step")
+
+
+@pytest.mark.parametrize(
+    ("args", "holds", "code"),
+    [
+        ("verify", True, 0),
+        ("verify", False, 1),
+        ("verify --json", True, 0),
+        ("verify --json", False, 1),
+        ("show --hops", True, 0),
+        ("show --json", True, 0),
+    ],
+)
+def test_a_reader_that_is_gone_changes_not_the_verdict(tmp_path, args, holds, code):
+    good, other = engine_trace(3), engine_trace(2)
+    rows = good.rows if holds else other.rows
+    folder = write(tmp_path, replace(good, rows=rows))
+    reader, writer = os.pipe()
+    started = subprocess.Popen(
+        (sys.executable, "-m", "zerosim.cli", *args.split(), str(folder)),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(reader)
+    os.close(writer)
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (code, "")
+
+
+def test_version_and_help_name_the_same_program():
+    assert re.fullmatch(r"zerosim \d+\.\d+\.\d+\S*\n", command("--version").out)
+    for name in ("run", "verify", "show", "doctor"):
+        answer = command(name, "--help")
+        assert answer.code == 0
+        assert f"Usage: zerosim {name}" in answer.out
+        assert name in command("--help").out

@@ -1,0 +1,102 @@
+"""`torchrun` starts the ranks, on one node or on two; each command becomes one rank."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.command import command
+from tests.ranks import free_port
+from zerosim.record import load
+from zerosim.verify import verify
+
+pytestmark = pytest.mark.ranks
+
+OPTIONS = ("--model", "mlp", "--steps", "2", "--stage", "1")
+
+
+def torchrun(*args: object, cwd) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        (sys.executable, "-m", "torch.distributed.run", *map(str, args)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
+    try:
+        ends = [(*each.communicate(timeout=120), each.returncode) for each in started]
+    finally:
+        for each in started:
+            each.kill()
+    return [(code, out, err) for out, err, code in ends]
+
+
+def assert_proved(folder) -> None:
+    answer = command("verify", folder)
+    assert (answer.code, answer.err) == (0, ""), answer
+    report = verify(load(folder, strict=True))
+    assert report.holds is True
+    assert report.unexplained_wire == 0
+    assert report.num_ranks == 2
+    assert report.iterations == (0, 1)
+
+
+def test_one_node(tmp_path):
+    folder = tmp_path / "t"
+    ranks = ("--nproc-per-node", 2, "--master-port", free_port())
+    [(code, out, err)] = finish(
+        torchrun(*ranks, "-m", "zerosim.cli", "run", *OPTIONS, "--out", folder, cwd=tmp_path)
+    )
+    assert code == 0, err
+    assert out.splitlines() == [
+        f"rank 0 wrote its trace to {folder}",
+        "with the files of all ranks in one folder: zerosim verify FOLDER",
+    ]
+    assert "Traceback" not in err
+    assert_proved(folder)
+
+
+def test_without_a_folder_all_ranks_choose_the_same(tmp_path):
+    ranks = ("--nproc-per-node", 2, "--master-port", free_port())
+    [(code, _, err)] = finish(torchrun(*ranks, "-m", "zerosim.cli", "run", *OPTIONS, cwd=tmp_path))
+    assert code == 0, err
+    [folder] = (tmp_path / "traces").iterdir()
+    assert_proved(folder)
+
+
+def test_two_nodes(tmp_path):
+    """As on two machines: each has its own launcher; here they also share a folder."""
+    folder = tmp_path / "t"
+    port = free_port()
+    nodes = [
+        torchrun(
+            "--nnodes", 2, "--node-rank", node, "--nproc-per-node", 1,
+            "--master-addr", "127.0.0.1", "--master-port", port,
+            "-m", "zerosim.cli", "run", *OPTIONS, "--out", folder, cwd=tmp_path,
+        )
+        for node in range(2)
+    ]  # fmt: skip
+    (first, second) = finish(*nodes)
+    assert first[0] == second[0] == 0, (first, second)
+    assert first[1].startswith(f"rank 0 wrote its trace to {folder}\n")
+    assert second[1] == ""
+    assert_proved(folder)
+
+
+def test_a_wrong_word_is_told_by_each_rank_in_one_line(tmp_path):
+    ranks = ("--nproc-per-node", 1, "--master-port", free_port())
+    [(code, out, err)] = finish(
+        torchrun(*ranks, "-m", "zerosim.cli", "run", "--ranks", 3, cwd=tmp_path)
+    )
+    assert code != 0
+    assert out == ""
+    told = [line for line in err.splitlines() if line.startswith("zerosim: ")]
+    assert told == ["zerosim: ranks is 3: this launcher started 1; leave --ranks out"]
+    assert not (tmp_path / "traces").exists()

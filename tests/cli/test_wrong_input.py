@@ -1,0 +1,285 @@
+"""Whatever is given wrongly gets one clear line and exit 2: never a traceback, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cli.command import assert_one_line, command, process
+from tests.cli.traces import engine_trace, write
+from tests.strategies import header, trace_files, write_files
+from zerosim.launch import launcher
+
+
+@pytest.fixture
+def no_ranks(monkeypatch):
+    """No process may be started."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a rank was started")
+
+    monkeypatch.setattr(launcher, "_start", refuse)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("run --model bert", ("'bert'", "gpt-tiny, gpt-small, mlp")),
+        ("run --ranks 0", ("ranks is 0", "1 or more")),
+        ("run --ranks -3", ("ranks is -3", "1 or more")),
+        ("run --ranks two", ("ranks is 'two'", "whole number", "zerosim run --help")),
+        ("run --ranks 2.5", ("ranks is '2.5'", "whole number")),
+        ("run --stage 4", ("stage is '4'", "0, 1, 2, 3")),
+        ("run --stage x", ("stage is 'x'", "all")),
+        ("run --stage 1,,2", ("stage is '1,,2'", "0,3")),
+        ("run --dtype int8", ("'int8'", "fp32, bf16, fp16")),
+        ("run --collectives mpi", ("'mpi'", "ring, native")),
+        ("run --device tpu", ("'tpu'", "cpu, cuda")),
+        ("run --clip 0", ("clip is 0", "positive")),
+        ("run --clip -1", ("clip is -1", "positive")),
+        ("run --clip nan", ("clip is nan", "positive")),
+        ("run --clip big", ("clip is 'big'", "a number")),
+        ("run --bucket-elements 0", ("bucket-elements is 0", "1 or more")),
+        ("run --steps 0", ("steps is 0", "1 or more")),
+        ("run --batch 0", ("batch is 0", "1 or more")),
+        ("run --accumulate 0", ("accumulate is 0", "1 or more")),
+        ("run --prefetch -1", ("prefetch is -1", "0 or more")),
+        ("run --learning-rate -1", ("learning rate is -1", "0 or more")),
+        ("run --seed -1", ("seed is -1", "0 to")),
+        ("run --seed 99999999999999999999", ("seed is 9999", "0 to")),
+        ("run --timeout 0", ("timeout is 0", "positive")),
+        ("run --timeout 1e300", ("timeout is 1e+300", "at most 86400")),
+        ("run --port 70000", ("port is 70000", "65535")),
+        ("run --port -1", ("port is -1", "65535")),
+        ("run --frob", ("--frob", "zerosim run --help")),
+        ("run --steps", ("--steps", "argument", "--help")),
+        ("run more", ("more", "zerosim run --help")),
+        ("frobnicate", ("'frobnicate'", "zerosim --help")),
+        ("--frob", ("--frob", "zerosim --help")),
+        ("verify", ("folder", "zerosim verify --help")),
+        ("verify nowhere", ("nowhere", "no such folder", "record a run")),
+        ("show nowhere", ("nowhere", "no such folder", "record a run")),
+        ("show", ("folder", "zerosim show --help")),
+        ("doctor who", ("who", "zerosim doctor --help")),
+    ],
+)
+def test_wrong_words(tmp_path, monkeypatch, no_ranks, args, words):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(command(*args.split()), *words)
+    assert list(tmp_path.iterdir()) == []  # not even a folder was made
+
+
+def test_as_a_process_it_is_one_line_as_well(tmp_path):
+    for args in (("run", "--ranks", "two"), ("frob",), ("verify", tmp_path)):
+        assert_one_line(process(*args))
+
+
+def test_no_command_prints_the_help():
+    answer = command()
+    assert answer.code == 2
+    assert answer.err == ""
+    assert "Usage: zerosim" in answer.out
+
+
+def test_no_gpu(tmp_path, monkeypatch, no_ranks):
+    monkeypatch.setattr(launcher.torch.cuda, "is_available", lambda: False)
+    answer = command("run", "--device", "cuda", "--out", tmp_path / "t")
+    assert_one_line(answer, "device is cuda", "found none", "--device cpu")
+
+
+def test_a_dtype_that_the_device_cannot_compute_in(tmp_path, monkeypatch, no_ranks):
+    monkeypatch.setattr(launcher, "dtype_problem", lambda dtype, _: f"no kernel for {dtype}")
+    answer = command("run", "--dtype", "fp16", "--out", tmp_path / "t")
+    assert_one_line(answer, "dtype is fp16", "no kernel for fp16", "--dtype bf16")
+
+
+def test_a_port_in_use(tmp_path, no_ranks):
+    folder = write(tmp_path, engine_trace(1))
+    before = contents(folder)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        answer = command(
+            "run", "--stage", 1, "--port", port, "--out", folder, "--overwrite", "--ranks", 2
+        )
+    assert_one_line(answer, f"port {port} is in use", "leave --port out")
+    assert contents(folder) == before
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("stage", ["2", "all"])
+def test_a_folder_that_cannot_be_written(tmp_path, no_ranks, stage):
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file" / "below", "/proc/zerosim", tmp_path / "file"):
+        answer = command("run", "--stage", stage, "--out", folder, "--overwrite")
+        assert_one_line(answer, f"cannot write to {folder}", "give an --out")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("stages", ["1", "0,1"])
+def test_a_folder_that_holds_a_trace_keeps_it(tmp_path, no_ranks, stages):
+    folder = tmp_path if stages == "1" else tmp_path / "stage-1"
+    write(folder, engine_trace(1))
+    before = contents(tmp_path)
+    answer = command("run", "--stage", stages, "--out", tmp_path)
+    assert_one_line(answer, f"{folder} already holds a trace", "--overwrite")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.ranks
+def test_overwrite_replaces_what_the_folder_held(tmp_path):
+    write(tmp_path, engine_trace(1, num_ranks=4))
+    (tmp_path / "notes.txt").write_text("mine")
+    args = ("run", "--stage", "1", "--ranks", 2, "--model", "mlp", "--steps", 1, "--overwrite")
+    assert command(*args, "--out", tmp_path).code == 0
+    assert sorted(contents(tmp_path)) == [
+        "manifest.json", "notes.txt", "rank-0.jsonl", "rank-1.jsonl",
+    ]  # fmt: skip
+
+
+def test_ranks_that_contradict_torchrun(tmp_path, monkeypatch, no_ranks):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, value)
+    answer = command("run", "--ranks", 3, "--out", tmp_path / "t")
+    assert_one_line(answer, "ranks is 3", "started 2", "leave --ranks out")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "t", engine_trace(3))
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("verify", "--iteration", 7), ("iteration 7", "0 to 1")),
+        (("verify", "--iteration", -1), ("iteration -1", "0 to 1")),
+        (("verify", "--iteration", "x"), ("iteration is 'x'", "whole number")),
+        (("show", "--iteration", 7), ("iteration 7", "expected one of 0, 1")),
+        (("show", "--iteration", "x"), ("iteration is 'x'", "a number, last or all")),
+        (("show", "--rank", 2), ("rank 2", "expected one of 0, 1")),
+        (("show", "--rank", "x"), ("rank is 'x'", "a number or all")),
+        (("show", "--phase", "dinner"), ("'dinner'", "forward, backward, update")),
+        (("show", "--unit", "blok*"), ("'blok*'", "expected one of block", "*")),
+    ],
+)
+def test_what_a_trace_does_not_hold(folder, args, words):
+    assert_one_line(command(args[0], folder, *args[1:]), *words)
+
+
+def test_a_folder_of_traces_names_them(tmp_path):
+    for stage in (0, 3):
+        write(tmp_path / f"stage-{stage}", engine_trace(stage))
+    for name in ("verify", "show"):
+        answer = command(name, tmp_path)
+        assert_one_line(answer, "stage-0, stage-3", f"try {tmp_path / 'stage-3'}")
+
+
+def test_a_trace_cut_short_is_shown_and_not_verified(folder):
+    file = folder / "rank-1.jsonl"
+    file.write_bytes(file.read_bytes()[:-60])
+    answer = command("verify", folder)
+    assert_one_line(answer, "is incomplete", "rank 1", f"zerosim show {folder}")
+    shown = command("show", folder, "--rank", "all")
+    assert shown.code == 0
+    assert shown.err.startswith("note: rank 1")
+    assert "all-gather (ring): gather parameters" in shown.out
+
+
+def test_a_run_without_a_complete_iteration_is_not_verified(tmp_path):
+    written = engine_trace(1, num_ranks=1)
+    folder = write(tmp_path, replace(written, rows={0: [("header", header(0, 1))]}))
+    assert_one_line(command("verify", folder), "no iteration is complete", "zerosim show")
+    assert command("show", folder).code == 0
+
+
+FILES = trace_files(engine_trace(3))
+NAMES = sorted(FILES)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What the commands say of the trace before anything happened to it."""
+    folder = write_files(tmp_path_factory.mktemp("fuzz") / "t", FILES)
+    return folder, {name: command(*name.split(), folder) for name in COMMANDS}
+
+
+COMMANDS = ("verify", "verify --json", "show --rank all --iteration all --hops", "show --json")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damage_is_refused_in_one_line_or_changes_nothing(whole, data):
+    folder, before = whole
+    name = data.draw(st.sampled_from(NAMES))
+    content = FILES[name]
+    kind = data.draw(st.sampled_from(["flip", "cut", "drop", "double", "remove", "insert"]))
+    place = data.draw(st.integers(0, len(content) - 1))
+    lines = content.splitlines(keepends=True)
+    line = place % len(lines)
+    damaged = {
+        "flip": lambda: (
+            content[:place]
+            + bytes([content[place] ^ data.draw(st.integers(1, 255))])
+            + content[place + 1 :]
+        ),
+        "cut": lambda: content[:place],
+        "drop": lambda: b"".join(lines[:line] + lines[line + 1 :]),
+        "double": lambda: b"".join(lines[: line + 1] + lines[line:]),
+        "remove": lambda: None,
+        "insert": lambda: content[:place] + data.draw(st.binary(min_size=1)) + content[place:],
+    }[kind]()
+    shutil.rmtree(folder)
+    write_files(folder, FILES | {name: damaged or b""})
+    if damaged is None:
+        (folder / name).unlink()
+    for words, expected in before.items():
+        answer = command(*words.split(), folder)
+        assert "Traceback" not in answer.err
+        if words.startswith("show") and answer.code == 0:
+            # a trace that was cut short is shown, with a note that says so
+            notes = answer.err.splitlines()
+            assert all(note.startswith("note: ") for note in notes)
+            assert notes or answer == expected
+        elif answer != expected:
+            assert_one_line(answer)
+
+
+def test_the_fuzz_can_see_damage(whole, tmp_path):
+    """The trace is good, and a flip in the middle of a number is found."""
+    _, before = whole
+    assert {answer.code for answer in before.values()} == {0}
+    folder = write_files(tmp_path, FILES)
+    file = folder / "rank-0.jsonl"
+    file.write_bytes(
+        re.sub(rb'"sent_bytes":(\d)', rb'"sent_bytes":9\1', file.read_bytes(), count=1)
+    )
+    assert_one_line(command("verify", folder), "rank-0.jsonl", "checksum")
+
+
+def test_a_manifest_that_is_whole_but_no_use(tmp_path):
+    good = engine_trace(3)
+    bad = replace(good, manifest=replace(good.manifest, config={"stage": 9, "collectives": "ring"}))
+    assert_one_line(command("verify", write(tmp_path, bad)), "stage is 9", "0, 1, 2 or 3")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_of_someone_else(tmp_path, no_ranks):
+    tmp_path.chmod(0o500)
+    answer = command("run", "--stage", 1, "--out", tmp_path / "t")
+    assert_one_line(answer, "Permission denied", "give an --out")

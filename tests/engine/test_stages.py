@@ -1,0 +1,266 @@
+"""Stages 0 to 3 train as one process does, and to the bit as each other, for 2, 3 and 4 ranks."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.engine.samples import (
+    ODD_MODELS,
+    Case,
+    build,
+    engine_config,
+    oracle,
+    train,
+)
+from tests.ranks import run_ranks
+from zerosim.collectives import Group
+from zerosim.config import CollectivesKind, DType
+
+pytestmark = pytest.mark.ranks
+
+STAGES = (0, 1, 2, 3)
+CLIP = 0.05
+LARGE_EPSILON = 1e-3
+"""With it AdamW moves a weight by a smooth function of its gradient. With 1e-8, a gradient that is
+0 but for rounding moves its weight by the whole learning rate, in a direction that is chance."""
+
+KNOBS = {
+    "small odd buckets": {"bucket_elements": 997},
+    "one huge bucket": {"bucket_elements": 10**9},
+    "no overlap": {"overlap": False},
+    "no prefetch": {"prefetch": 0},
+    "prefetch 3": {"prefetch": 3},
+    "short chunks": {"chunk_bytes": 512},
+    "all at once": {"bucket_elements": 1001, "overlap": False, "prefetch": 3, "chunk_bytes": 256},
+}
+
+
+def _cases():
+    """Everything that one set of ranks trains, by name."""
+    cases = {}
+    for stage in STAGES:
+        config = engine_config(stage=stage)
+        cases["gpt", stage] = Case("gpt", config)
+        smooth = replace(config, epsilon=LARGE_EPSILON, weight_decay=0.1)
+        cases["smooth", stage] = Case("gpt", smooth, steps=10)
+        cases["clipped gpt", stage] = Case("gpt", replace(smooth, clip=CLIP), steps=10)
+        cases["native", stage] = Case(
+            "mlp", replace(config, epsilon=LARGE_EPSILON, collectives=CollectivesKind.NATIVE)
+        )
+        cases["native's reference", stage] = Case("mlp", replace(config, epsilon=LARGE_EPSILON))
+        for dtype, clip in itertools.product(DType, (None, CLIP)):
+            changed = replace(config, dtype=dtype, clip=clip, initial_loss_scale=1024.0)
+            cases["dtype", dtype, clip, stage] = Case("mlp", changed)
+        for dtype in (DType.FP32, DType.FP16):
+            for knob, values in KNOBS.items():
+                changed = replace(config, dtype=dtype, initial_loss_scale=1024.0, **values)
+                cases["knob", dtype, knob, stage] = Case("mlp", changed, steps=5)
+            plain = replace(config, dtype=dtype, initial_loss_scale=1024.0)
+            cases["knob", dtype, "none", stage] = Case("mlp", plain, steps=5)
+        for count, dtype in ((2, DType.FP32), (3, DType.FP32), (3, DType.BF16)):
+            changed = replace(config, accumulate=count, dtype=dtype, epsilon=LARGE_EPSILON)
+            cases["accumulate", count, dtype, stage] = Case("mlp", changed, steps=5)
+        for model in ODD_MODELS:
+            odd = replace(config, epsilon=LARGE_EPSILON)
+            cases["odd", model, stage] = Case(model, odd, steps=4)
+        cases["evaluates", stage] = Case("Stack", config, steps=4, evaluates=True)
+        cases["does not", stage] = Case("Stack", config, steps=4)
+        cases["tied gpt", stage] = Case(
+            "gpt tied", replace(config, epsilon=LARGE_EPSILON, accumulate=2, prefetch=2), steps=5
+        )
+        cases["units", stage] = Case("gpt", replace(config, units=("blocks.*",)), steps=3)
+        cases["finer units", stage] = Case(
+            "gpt", replace(config, units=("blocks.*.mlp", "head.norm"), prefetch=2), steps=3
+        )
+        cases["coarse unit", stage] = Case("gpt", replace(config, units=("head",)), steps=3)
+        cases["default units", stage] = Case("gpt", config, steps=3)
+    return cases
+
+
+CASES = _cases()
+BIT_EQUAL_KINDS = sorted(
+    {name[0] for name in CASES} - {"native", "native's reference", "does not", "default units"}
+)
+
+
+def _train_all():
+    return {name: train(case) for name, case in CASES.items()}
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def num_ranks(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ranks(num_ranks):
+    return run_ranks(_train_all, num_ranks, deadline_s=200)
+
+
+@pytest.fixture(scope="module")
+def outcomes(ranks):
+    return ranks[0]
+
+
+def _bit_differences(outcomes, kind):
+    """What differs from its reference: the same case without its last part, the stage, or 0."""
+    return [
+        f"{name}: {difference}"
+        for name, outcome in outcomes.items()
+        if name[0] == kind
+        and (difference := outcome.differs_from(outcomes[*name[:-1], _reference_stage(name)]))
+    ]
+
+
+def _reference_stage(name):
+    # stages 2 and 3 add micro-steps after they were reduced over the ranks, 0 and 1 before
+    return name[-1] // 2 * 2 if CASES[name].config.accumulate > 1 else 0
+
+
+def test_all_ranks_end_with_the_same_weights(ranks):
+    differences = [
+        f"{name} on rank {rank}: {difference}"
+        for rank, outcomes in enumerate(ranks)
+        for name, outcome in outcomes.items()
+        if (difference := outcome.differs_from(ranks[0][name]))
+    ]
+    assert not differences
+
+
+@pytest.mark.parametrize("kind", BIT_EQUAL_KINDS)
+def test_stages_are_bit_equal(outcomes, kind):
+    assert not _bit_differences(outcomes, kind)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_training_learns_what_one_process_learns(outcomes, num_ranks, stage):
+    expected = oracle(CASES["gpt", stage], num_ranks)
+    outcome = outcomes["gpt", stage]
+    assert outcome.loss_distance(expected) < 1e-6
+    assert outcome.losses[-1] < outcome.losses[0] - 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("smooth", 2e-6), ("tied gpt", 2e-6), ("clipped gpt", 2e-6)],
+)
+def test_weights_are_those_of_one_process(outcomes, num_ranks, name, tolerance):
+    for stage in STAGES:
+        expected = oracle(CASES[name, stage], num_ranks)
+        outcome = outcomes[name, stage]
+        assert outcome.loss_distance(expected) < 1e-6
+        assert outcome.weight_distance(expected) < tolerance
+        assert outcome.norms == pytest.approx(expected.norms, rel=1e-6)
+
+
+def test_clipping_changes_the_training(outcomes):
+    assert min(outcomes["clipped gpt", 0].norms) > CLIP
+    assert outcomes["clipped gpt", 0].weight_distance(outcomes["smooth", 0]) > 1e-4
+
+
+@pytest.mark.parametrize("model", ODD_MODELS)
+def test_odd_models_train_as_in_one_process(outcomes, num_ranks, model):
+    expected = oracle(CASES["odd", model, 0], num_ranks)
+    outcome = outcomes["odd", model, 0]
+    assert outcome.loss_distance(expected) < 1e-6
+    assert outcome.weight_distance(expected) < 2e-6
+    start = dict(build(model, seed=0).named_parameters())
+    for name, weight in outcome.weights.items():
+        moved = not torch.equal(weight, start[name])
+        assert moved == (start[name].requires_grad and weight.numel() > 0), name
+
+
+def test_accumulation_means_over_micro_steps(outcomes, num_ranks):
+    for name, outcome in outcomes.items():
+        if name[0] == "accumulate" and name[2] is DType.FP32:
+            expected = oracle(CASES[name], num_ranks)
+            assert outcome.loss_distance(expected) < 1e-6, name
+            assert outcome.weight_distance(expected) < 2e-6, name
+
+
+def test_no_knob_changes_a_bit(outcomes):
+    differences = [
+        f"{name}: {difference}"
+        for name, outcome in outcomes.items()
+        if name[0] == "knob"
+        and (difference := outcome.differs_from(outcomes["knob", name[1], "none", 0]))
+    ]
+    assert not differences
+
+
+@pytest.mark.parametrize("how", ["units", "finer units", "coarse unit"])
+def test_how_a_model_is_cut_into_units_changes_rounding_only(outcomes, how):
+    for stage in STAGES:
+        distance = outcomes[how, stage].loss_distance(outcomes["default units", stage])
+        assert distance < 1e-6, stage
+
+
+def test_native_collectives_train_the_same_but_for_rounding(outcomes):
+    for stage in STAGES:
+        native, ring = outcomes["native", stage], outcomes["native's reference", stage]
+        assert native.loss_distance(ring) < 1e-6, stage
+        assert native.weight_distance(ring) < 2e-6, stage
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(DType.BF16, 1e-2), (DType.FP16, 2e-3)])
+@pytest.mark.parametrize("clip", [None, CLIP])
+def test_half_precision_follows_fp32(outcomes, dtype, tolerance, clip):
+    for stage in STAGES:
+        half, single = outcomes["dtype", dtype, clip, stage], outcomes["dtype", "fp32", clip, stage]
+        assert half.skipped == 0
+        assert 0 < half.loss_distance(single) < tolerance, stage
+        assert next(iter(half.weights.values())).element_size() == 2
+
+
+def test_evaluation_between_steps_disturbs_nothing(outcomes):
+    for stage in STAGES:
+        assert not outcomes["evaluates", stage].differs_from(outcomes["does not", stage])
+
+
+def _train_in_halves():
+    """Ranks 0 and 1 train together, and apart from them ranks 2 and 3."""
+    import torch.distributed as dist
+
+    members = [(0, 1), (2, 3)]
+    groups = [dist.new_group(list(ranks)) for ranks in members]
+    half = dist.get_rank() // 2
+    group = Group(dist.get_rank() % 2, members[half], groups[half])
+    return {
+        (stage, kind): train(
+            Case("RootParameters", engine_config(stage=stage, collectives=kind), steps=3), group
+        )
+        for stage in STAGES
+        for kind in CollectivesKind
+    }
+
+
+def test_two_groups_train_beside_each_other():
+    expected = oracle(Case("RootParameters", engine_config(), steps=3), 2)
+    for outcomes in run_ranks(_train_in_halves, 4):
+        for name, outcome in outcomes.items():
+            assert outcome.loss_distance(expected) < 1e-6, name
+
+
+def _train_few():
+    return {
+        (model, stage): train(
+            Case(model, engine_config(stage=stage, clip=CLIP, epsilon=LARGE_EPSILON), steps=2)
+        )
+        for stage in STAGES
+        for model in ("mlp", "RootParameters", "FrozenFirst")
+    }
+
+
+@pytest.mark.parametrize("num_many", [1, 5, 8])
+def test_other_world_sizes(num_many):
+    for outcomes in run_ranks(_train_few, num_many):
+        for (model, stage), outcome in outcomes.items():
+            expected = oracle(
+                Case(model, engine_config(clip=CLIP, epsilon=LARGE_EPSILON), 2), num_many
+            )
+            assert not outcome.differs_from(outcomes[model, 0])
+            assert outcome.loss_distance(expected) < 1e-6, (model, stage)
+            assert outcome.weight_distance(expected) < 2e-6, (model, stage)
+            assert outcome.norms == pytest.approx(expected.norms, rel=1e-6)

@@ -1,0 +1,268 @@
+"""What becomes of a run whose rank is killed, stopped or broken, or whose person has enough."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.cli.command import process, start
+from zerosim.errors import TraceError
+from zerosim.record import Trace, load
+from zerosim.rows import rank_file_name
+
+pytestmark = pytest.mark.ranks
+
+BOUND_S = 15
+"""From the kill to the end of the run: promised, and so asserted."""
+KILLS = 20
+_ENDLESS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended after something happened to it."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def lines(self) -> list[str]:
+        return self.err.removeprefix("zerosim: ").splitlines()
+
+
+class Run:
+    """A run that would never end."""
+
+    def __init__(self, folder, ranks: int, *args: object) -> None:
+        self.folder = folder
+        self.ranks = ranks
+        self.seen: dict[int, int] = {}
+        self.process = start(
+            "run", "--model", "mlp", "--ranks", ranks, "--steps", _ENDLESS, "--out", folder, *args
+        )
+
+    def workers(self) -> dict[int, int]:
+        """Process ids by rank, also of ranks that have not begun their trace."""
+        found = {}
+        for child in _children(self.process.pid):
+            with contextlib.suppress(OSError):
+                environment = _read(f"/proc/{child}/environ").split(b"\0")
+                told = dict(item.split(b"=", 1) for item in environment if b"=" in item)
+                if b"TORCHELASTIC_USE_AGENT_STORE" in told:
+                    found[int(told[b"RANK"])] = child
+        self.seen |= found
+        return found
+
+    def wait_for_workers(self) -> dict[int, int]:
+        while len(workers := self.workers()) < self.ranks:
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        return workers
+
+    def wait_for_rows(self, rank: int, least: int) -> int:
+        """Wait until a rank wrote so many rows; its process id by its header."""
+        file = self.folder / rank_file_name(rank)
+        for _ in count():
+            assert self.process.poll() is None, self.process.communicate()
+            if file.exists() and file.read_bytes().count(b"\n") >= least:
+                break
+            time.sleep(0.02)
+        with file.open() as rows:
+            pid: int = json.loads(rows.readline())["pid"]
+        return pid
+
+    def end(self) -> Ended:
+        began = time.monotonic()
+        out, err = self.process.communicate(timeout=60)
+        return Ended(self.process.returncode, out, err, time.monotonic() - began)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.workers()
+        for pid in filter(_is_running, self.seen.values()):
+            os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.communicate()
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:  # it has ended
+        return []
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def assert_readable(folder, ranks: int) -> Trace:
+    """Every rank's trace can be loaded up to its last whole row."""
+    trace = load(folder)
+    assert [rank.rank for rank in trace.ranks] == list(range(ranks))
+    for rank in trace.ranks:
+        assert rank.events
+    return trace
+
+
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_a_killed_rank_ends_the_run_and_is_named(tmp_path, kill, record_property):
+    chance = random.Random(kill)  # noqa: S311 - any seed will do, but always the same
+    ranks = chance.choice((3, 4))
+    victim = chance.randrange(ranks)
+    stage = chance.randrange(4)
+    at_start = kill % 5 == 4
+    with Run(tmp_path / "t", ranks, "--stage", stage) as run:
+        if at_start:
+            workers = run.wait_for_workers()
+            time.sleep(chance.uniform(0, 2.5))
+            pid = workers[victim]
+        else:
+            pid = run.wait_for_rows(victim, 60)
+            time.sleep(chance.uniform(0, 1.5))
+        workers = run.workers()
+        assert workers[victim] == pid
+        os.kill(pid, signal.SIGKILL)
+        ended = run.end()
+    record_property("seconds from kill to exit", round(ended.seconds, 2))
+    print(f"kill {kill}: {ended.seconds:.2f} s\n{ended.err}")
+    assert ended.code == 3, ended
+    assert ended.seconds < BOUND_S
+    assert "Traceback" not in ended.err
+    assert ended.lines[0].startswith(f"rank {victim} was killed (SIGKILL), "), ended.err
+    for rank in range(ranks):
+        assert sum(line.startswith(f"rank {rank} ") for line in ended.lines) == 1, ended.err
+    assert not any(map(_is_running, workers.values()))
+    if at_start:
+        with contextlib.suppress(TraceError):  # perhaps no rank came so far
+            load(tmp_path / "t")
+        return
+    trace = assert_readable(tmp_path / "t", ranks)
+    assert all(not rank.complete or rank.failure is not None for rank in trace.ranks)
+    waiting = [line for line in ended.lines if " was waiting in the " in line]
+    assert len(waiting) == ranks - 1, ended.err
+    for line in waiting:
+        assert " for rank" in line
+        assert " of iteration " in line
+    shown = process("show", tmp_path / "t", "--rank", victim)
+    assert shown.code == 0
+    assert f"rank {victim}" in shown.err  # the note that its trace stops
+
+
+def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
+    with Run(tmp_path / "t", 3, "--stage", 3, "--timeout", 5) as run:
+        pid = run.wait_for_rows(1, 60)
+        os.kill(pid, signal.SIGSTOP)
+        run.workers()
+        ended = run.end()
+        assert not any(map(_is_running, run.seen.values()))
+    assert ended.code == 3, ended
+    assert ended.lines[0].startswith("rank 1 stopped answering for 5 s, "), ended.err
+    assert [line.split(" was ")[0] for line in ended.lines[1:3]] == ["rank 0", "rank 2"]
+    assert all("waiting in the" in line for line in ended.lines[1:3])
+    assert_readable(tmp_path / "t", 3)
+
+
+def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
+    with Run(tmp_path / "t", 2, "--timeout", 3) as run:
+        os.kill(run.wait_for_workers()[1], signal.SIGSTOP)
+        ended = run.end()
+    assert ended.code == 3, ended
+    assert ended.lines == [
+        "rank 1 stopped answering for 3 s, before its first event",
+        "rank 0 was starting, or waiting for the others to join",
+    ]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_that_raises_is_named_with_its_reason(tmp_path, rank):
+    """Rank `rank` finds a folder where its file should be; the others wait for it."""
+    broken = tmp_path / "t" / rank_file_name(rank)
+    with Run(tmp_path / "t", 3, "--stage", 1, "--timeout", 30) as run:
+        run.wait_for_workers()
+        broken.mkdir()
+        ended = run.end()
+    assert ended.code == 3, ended
+    assert ended.lines[0].startswith(f"rank {rank} failed: "), ended.err
+    assert "already holds a trace" in ended.lines[0]
+    assert len([line for line in ended.lines if line.startswith("rank ")]) == 3
+    assert "Traceback" not in ended.err
+    assert "Traceback" in (tmp_path / "t" / f"rank-{rank}.error.txt").read_text()
+
+
+def test_a_full_disk_is_named(tmp_path):
+    """The file system refuses a rank's rows in the middle of the run."""
+    script = (
+        "import resource, sys;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000));"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "from zerosim.cli import main; sys.argv[0] = 'zerosim'; main()"
+    )
+    args = ("run", "--model", "mlp", "--ranks", "2", "--steps", str(_ENDLESS), "--stage", "0")
+    done = subprocess.run(
+        (sys.executable, "-c", script, *args, "--out", str(tmp_path / "t")),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3, done
+    assert "cannot write to" in done.stderr
+    assert "File too large" in done.stderr or "disk is full" in done.stderr
+    assert done.stderr.startswith("zerosim: rank ")
+    assert "Traceback" not in done.stderr
+    load(tmp_path / "t")
+
+
+@pytest.mark.parametrize("when", ["starting", "training"])
+def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path, when):
+    with Run(tmp_path / "t", 3) as run:
+        workers = run.wait_for_workers()
+        if when == "training":
+            file = tmp_path / "t" / "stage-0" / rank_file_name(0)
+            while not file.exists() or file.read_bytes().count(b"\n") < 60:
+                assert run.process.poll() is None
+                time.sleep(0.02)
+        run.process.send_signal(signal.SIGINT)
+        ended = run.end()
+    assert ended.code == 130, ended
+    assert len(ended.lines) == 1, ended.err
+    assert ended.lines[0].startswith("interrupted: the ranks were ended")
+    assert not any(map(_is_running, workers.values()))
+    if when == "training":
+        assert ended.lines[0].endswith(f"zerosim show {tmp_path / 't' / 'stage-0'}")
+        assert_readable(tmp_path / "t" / "stage-0", 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_rank_outlives_its_launcher(tmp_path, number):
+    with Run(tmp_path / "t", 2, "--stage", 2) as run:
+        workers = run.wait_for_workers()
+        run.wait_for_rows(0, 60)
+        run.process.send_signal(number)
+        run.end()
+        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+            time.sleep(0.05)

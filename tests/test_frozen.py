@@ -1,0 +1,180 @@
+"""What others rely on, written down: whoever changes it, changes it here as well, on purpose."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+import pytest
+import typer
+
+from zerosim import events
+from zerosim.cli.app import app
+
+COMMANDS = {
+    "run": """
+        --stage --ranks --model --dtype --steps --batch --accumulate --bucket-elements
+        --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
+        --timeout --port --out --overwrite --json --help
+    """,
+    "verify": "FOLDER --iteration --received --json --help",
+    "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
+    "doctor": "--json --help",
+}
+EXIT_CODES = {
+    "ZerosimError": 2,
+    "InputError": 2,
+    "ConfigError": 2,
+    "TraceError": 2,
+    "EnvironmentFault": 2,
+    "ClaimFailed": 1,
+    "RunError": 3,
+    "CollectiveError": 3,
+}
+
+SCHEMA_VERSION = 1
+ENUMS = {
+    "Kind": ["compute", "collective", "transfer", "memory", "mark"],
+    "Phase": ["setup", "forward", "backward", "update", "outside"],
+    "Purpose": [
+        "gather parameters",
+        "reduce gradients",
+        "gradient norm",
+        "overflow flag",
+        "average loss",
+        "broadcast initial state",
+        "unlabelled",
+    ],
+    "Op": [
+        "all-reduce",
+        "reduce-scatter",
+        "all-gather",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "all-to-all",
+        "send",
+        "receive",
+        "barrier",
+    ],
+    "Algorithm": ["ring", "gloo", "nccl", "other"],
+}
+RECORDS = {
+    "WireDelta": "socket sent_bytes received_bytes",
+    "Event": """
+        id parent rank kind iteration micro_step phase unit purpose op algorithm group sequence
+        peers dtype elements payload_bytes sent_bytes received_bytes wire issue_ns start_ns end_ns
+        source tensors hop shard error
+    """,
+    "Close": "id sent_bytes received_bytes wire start_ns end_ns error",
+    "Transfer": "id parent op peer elements payload_bytes start_ns end_ns hop shard",
+    "Header": "schema rank num_ranks local_rank host pid device clock_ns wall_ns",
+    "Group": "name backend ranks",
+    "Socket": "index local remote",
+    "WireSample": "iteration micro_step phase time_ns counters",
+    "Metric": "iteration name value time_ns",
+    "Failure": "message iteration phase unit op purpose waiting_for peer_lost time_ns",
+    "End": "time_ns num_rows",
+    "Slot": "name shape offset elements",
+    "UnitLayout": "name elements padded_elements trainable slots",
+    "Segment": "unit start stop",
+    "BucketLayout": "name segments",
+    "Manifest": """
+        schema created program num_ranks backend device versions config run units buckets
+    """,
+}
+ROWS = {
+    "header": "Header",
+    "group": "Group",
+    "socket": "Socket",
+    "event": "Event",
+    "open": "Event",
+    "close": "Close",
+    "transfer": "Transfer",
+    "wire": "WireSample",
+    "metric": "Metric",
+    "failure": "Failure",
+    "end": "End",
+}
+
+NAMES = {
+    "zerosim": "Engine EngineConfig RunConfig Trace __version__ initialize load trace",
+    "zerosim.cli": "main",
+    "zerosim.collectives": """
+        BackgroundExecutor Collectives Executor Group Handle InlineExecutor Native Ring
+        make_collectives world
+    """,
+    "zerosim.engine": "Engine initialize",
+    "zerosim.models": """
+        GPT MLP Batches GPTConfig MLPConfig build context_of train_text unigram_loss
+        validation_text whole_text
+    """,
+    "zerosim.record": """
+        CollectiveKey MatchedCollective Matching Mismatch MismatchKind PeerBytes Peers PhaseWire
+        RankTrace Trace explain_failure iterations load match_collectives match_sockets phase_wire
+        wire_between wire_by_peer
+    """,
+    "zerosim.theory": """
+        Call Cause Claim Cost Deviation Framing Law Measure Optimizer Role RoleBytes TableCell
+        TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost
+        cut_buckets deviations exact_model_states expected_traffic framing ideal_model_states law
+        list_reduce_scatter_cost optimizer_bytes padded_elements padding_elements paper_table_1
+        planned_calls shard_elements total_received_bytes total_sent_bytes
+    """,
+    "zerosim.trace": "Recorder trace",
+    "zerosim.verify": "CauseBytes LedgerRow RankBytes Report Verdict verify",
+}
+
+
+def test_commands_and_options():
+    group = typer.main.get_command(app)
+    context = typer.Context(group)
+    found = {}
+    for name in group.list_commands(context):
+        params = group.get_command(context, name).get_params(context)
+        found[name] = {
+            "/".join([*param.opts, *param.secondary_opts])
+            if param.param_type_name == "option"
+            else param.name.upper()
+            for param in params
+        }
+    assert found == {name: set(words.split()) for name, words in COMMANDS.items()}
+    options = {word for param in group.get_params(context) for word in param.opts}
+    assert options == {"--version", "--help"}
+
+
+def test_exit_codes():
+    errors = importlib.import_module("zerosim.errors")
+    found = {
+        name: kind.exit_code
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert found == EXIT_CODES
+    assert importlib.import_module("zerosim.cli.app").INTERRUPTED == 130
+
+
+def test_the_schema_of_events():
+    own = [
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and kind.__module__ == events.__name__
+    ]
+    enums = {kind.__name__: [m.value for m in kind] for kind in own if issubclass(kind, Enum)}
+    records = {
+        kind.__name__: [field.name for field in fields(kind)] for kind in own if is_dataclass(kind)
+    }
+    assert enums == ENUMS
+    assert records == {name: words.split() for name, words in RECORDS.items()}
+    assert {name: kind.__name__ for name, kind in events.ROW_TYPES.items()} == ROWS
+    assert events.SCHEMA_VERSION == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("package", NAMES)
+def test_public_names(package):
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == sorted(NAMES[package].split())
+    for name in module.__all__:
+        assert getattr(module, name) is not None
