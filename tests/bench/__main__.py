@@ -36,11 +36,15 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
     lines = [
         "# Benchmarks",
         "",
-        f"`make bench`, {datetime.now(UTC):%Y-%m-%d}: {options.model}, {options.ranks} ranks, "
-        f"one thread each, Gloo over loopback; torch {torch.__version__}, "
-        f"Python {platform.python_version()}.",
-        "Steps of A and B are run in turn; the ratio is the median over "
-        f"{options.pairs} pairs, with its first and third quartile. Below 1, A is faster.",
+        (
+            f"`make bench`, {datetime.now(UTC):%Y-%m-%d}: {options.model}, {options.ranks} ranks, "
+            f"one thread each, Gloo over loopback; torch {torch.__version__}, "
+            f"Python {platform.python_version()}."
+        ),
+        (
+            "Steps of A and B are run in turn; the ratio is the median over "
+            f"{options.pairs} pairs, with its first and third quartile. Below 1, A is faster."
+        ),
         "Bytes are what the kernel sent for rank 0 in one step.",
         "",
         "| A | B | A, s | B, s | A/B | quartiles | A sent, B | B sent, B |",
