@@ -18,7 +18,7 @@ help:  ## list the targets
 setup: $(STAMP)  ## install zerosim and its tools in .venv (a minute or two, once)
 
 demo: setup  ## run all stages on 4 ranks and keep the traces in traces/demo
-	$(ZEROSIM) run --stage all --ranks 4 --out traces/demo --overwrite
+	$(ZEROSIM) run --stage all --ranks 4 --steps 30 --out traces/demo --overwrite
 
 test: setup  ## run the tests
 	$(BIN)/python -m pytest

@@ -46,6 +46,7 @@ class Ring:
         self.group = group
         self._executor = executor
         self._chunk_bytes = chunk_bytes
+        self._scratch = _Scratch()
 
     def all_reduce(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.all_reduce`."""
@@ -130,7 +131,9 @@ class Ring:
         """Pass rows around the ring: at hop h send row `first - h`, receive the one before it."""
         size = self.group.size
         chunks = [self._chunks(row) for row in rows]
-        pool = _Scratch(chunks, adds=adds)
+        longest = max((chunk for row in chunks for chunk in row), key=len, default=None)
+        if adds and longest is not None:
+            self._scratch.fit(longest)
         under_way: deque[_Step] = deque()
         sends: list[tuple[_Step, dist.Work]] = []
         arrived: set[tuple[int, int]] = set()
@@ -151,7 +154,7 @@ class Ring:
                 ):
                     finish_oldest()
                 step = _Step(hop, index, incoming, adds)
-                sent = step.post(self.group, pool, outgoing, out_row, in_row, first_hop)
+                sent = step.post(self.group, self._scratch, outgoing, out_row, in_row, first_hop)
                 if sent is not None:
                     sends.append((step, sent))
                 under_way.append(step)
@@ -181,16 +184,21 @@ class Ring:
 
 
 class _Scratch:
-    """Buffers for chunks that are added: one arrives while another is added."""
+    """Buffers for chunks that are added: one arrives while another is added.
 
-    def __init__(self, chunks: Sequence[Sequence[torch.Tensor]], *, adds: bool) -> None:
-        longest = max((chunk for row in chunks for chunk in row), key=len, default=None)
-        self._buffers = (
-            [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
-            if adds and longest is not None
-            else []
-        )
+    They are kept from one collective to the next: fresh memory would cost as much as the addition.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[torch.Tensor] = []
         self._taken = 0
+
+    def fit(self, longest: torch.Tensor) -> None:
+        """Have buffers that hold a chunk of this size, dtype and device."""
+        have = self._buffers[0] if self._buffers else None
+        fits = have is not None and have.dtype == longest.dtype and have.device == longest.device
+        if not fits or have is None or have.numel() < longest.numel():
+            self._buffers = [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
 
     def take(self, elements: int) -> torch.Tensor:
         """The buffer that was taken longest ago: what it held has been added by now."""
@@ -214,7 +222,7 @@ class _Step:
     def post(
         self,
         group: Group,
-        pool: _Scratch,
+        scratch: _Scratch,
         outgoing: torch.Tensor | None,
         out_row: int,
         in_row: int,
@@ -227,7 +235,7 @@ class _Step:
                 dist.P2POp(dist.isend, outgoing, group.next, group=group.process_group)
             )
         if self.incoming is not None:
-            self.landing = pool.take(self.incoming.numel()) if self.adds else self.incoming
+            self.landing = scratch.take(self.incoming.numel()) if self.adds else self.incoming
             operations.append(
                 dist.P2POp(dist.irecv, self.landing, group.previous, group=group.process_group)
             )

@@ -144,10 +144,14 @@ class FlatUnit:
         self._written.clear()
         return matrix
 
+    def start_over(self) -> None:
+        """The next gradient replaces this one, in the same memory."""
+        self._accumulated.clear()
+
     def free_gradient(self) -> None:
         """Free the whole gradient; `reduced` stays."""
         self.gradient = None
-        self._accumulated.clear()
+        self.start_over()
 
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:

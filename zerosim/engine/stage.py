@@ -50,7 +50,13 @@ class Context:
 
 
 class Stage:
-    """What happens to a unit at each moment of an iteration."""
+    """What happens to a unit at each moment of an iteration.
+
+    Attributes:
+        frees_parameters: a unit's parameters are there only while its module computes.
+    """
+
+    frees_parameters = False
 
     def __init__(self, context: Context) -> None:
         """Take over units whose parameters are complete on every rank."""
@@ -93,4 +99,4 @@ class Stage:
     def finish_update(self) -> None:
         """The optimizer step is over, or was skipped."""
         for flat in self.context.units:
-            flat.free_gradient()
+            flat.start_over()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 
+from zerosim.collectives import Handle
 from zerosim.engine.buckets import GradientReducer, keep_in_place
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stage import Context, Stage
@@ -25,8 +26,8 @@ class DataParallel(Stage):
         self._reducer = GradientReducer(
             context.buckets,
             context.units,
-            context.collectives.all_reduce,
-            self._reduced,
+            self.reduce,
+            self.reduced,
             in_flight=len(context.buckets),
         )
 
@@ -34,8 +35,16 @@ class DataParallel(Stage):
         """All of them: each rank does the whole update, and all do the same."""
         return tuple(range(self.context.num_ranks))
 
+    def reduce(self, bucket: torch.Tensor) -> Handle:
+        """Every rank gets the sum of all rows."""
+        return self.context.collectives.all_reduce(bucket)
+
+    def reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        """A piece of a unit's gradient is reduced."""
+        keep_in_place(flat, segment, matrix, slice(None))
+
     def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
-        """Gradients add up locally until the last micro-step; then they are all-reduced."""
+        """Gradients add up locally until the last micro-step; then they are reduced."""
         if flat.unit.trainable and last_micro_step and self.context.communicates:
             self._reducer.ready(flat)
 
@@ -43,6 +52,3 @@ class DataParallel(Stage):
         """Wait for the buckets on their way."""
         if last_micro_step and self.context.communicates:
             self._reducer.finish()
-
-    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
-        keep_in_place(flat, segment, matrix, slice(None))

@@ -11,35 +11,37 @@ from __future__ import annotations
 import torch
 
 from zerosim.collectives import Handle
-from zerosim.engine.buckets import GradientReducer, keep_in_place
+from zerosim.engine.buckets import keep_in_place
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.stage import Context, Stage
+from zerosim.engine.stage import Context
+from zerosim.engine.stage0 import DataParallel
 from zerosim.events import Purpose, Segment
 from zerosim.trace import labels
 
 
-class OptimizerPartition(Stage):
-    """Reduce-scatters whole gradients when the last micro-step is over."""
+class OptimizerPartition(DataParallel):
+    """Data parallel in which a rank updates its own row only.
+
+    So it needs the sum of that row only, and then the other ranks' new rows.
+    """
 
     def __init__(self, context: Context) -> None:
         """See `Stage`."""
         super().__init__(context)
-        self._reducer = GradientReducer(
-            context.buckets,
-            context.units,
-            context.collectives.reduce_scatter,
-            self._reduced,
-            in_flight=len(context.buckets),
-        )
         self._gathers: list[Handle] = []
 
-    def finish_backward(self, *, last_micro_step: bool) -> None:
-        """At the boundary each rank gets the sum of its own rows."""
-        if last_micro_step and self.context.communicates:
-            for flat in reversed(self.context.units):
-                if flat.unit.trainable:
-                    self._reducer.ready(flat)
-            self._reducer.finish()
+    def updated_rows(self) -> tuple[int, ...]:
+        """This rank's own row."""
+        return (self.context.rank,)
+
+    def reduce(self, bucket: torch.Tensor) -> Handle:
+        """Every rank gets the sum of its own row."""
+        return self.context.collectives.reduce_scatter(bucket)
+
+    def reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        """Only the own row is a sum; the others hold partial ones."""
+        own = self.context.rank
+        keep_in_place(flat, segment, matrix, slice(own, own + 1))
 
     def after_update(self, flat: FlatUnit) -> None:
         """Each rank has updated its own row: all need all of them."""
@@ -55,7 +57,3 @@ class OptimizerPartition(Stage):
             gather.wait()
         self._gathers.clear()
         super().finish_update()
-
-    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
-        own = self.context.rank
-        keep_in_place(flat, segment, matrix, slice(own, own + 1))

@@ -28,6 +28,8 @@ class ParameterPartition(Stage):
     while the present one computes.
     """
 
+    frees_parameters = True
+
     def __init__(self, context: Context) -> None:
         """See `Stage`. Keeps this rank's row of each unit and frees the rest."""
         super().__init__(context)
