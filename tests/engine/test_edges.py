@@ -142,11 +142,8 @@ def test_two_forwards_before_a_backward(stage):
         model = build("FrozenPartTwice", 0)
         engine = initialize(model, engine_config(stage=stage, epsilon=1e-3))
         halves = inputs("Stack", 0, 1, 0, 0)[0].chunk(2)
-        if summed:
-            loss = (engine(halves[0]) + engine(halves[1])) / 2
-        else:
-            loss = engine(torch.cat(halves))
-        engine.backward(loss)
+        batches = halves if summed else [torch.cat(halves)]
+        engine.backward(sum(engine(batch) for batch in batches) / len(batches))
         engine.step()
         weights.append(engine.full_parameters())
     for name, weight in weights[0].items():
