@@ -16,6 +16,7 @@ from tests.cli.command import assert_one_line, command, process
 from tests.cli.traces import engine_trace, write
 from tests.strategies import header, trace_files, write_files
 from zerosim.launch import launcher
+from zerosim.launch.agent import PatientAgent
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def no_ranks(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a rank was started")
 
-    monkeypatch.setattr(launcher, "_start", refuse)
+    monkeypatch.setattr(PatientAgent, "run", refuse)
 
 
 @pytest.mark.parametrize(
