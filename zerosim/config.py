@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from zerosim.errors import ConfigError
 
@@ -49,6 +49,9 @@ class DeviceKind(StrEnum):
 
 
 STAGES = (0, 1, 2, 3)
+_SEEDS = 2**32
+_LONGEST_TIMEOUT_S = 86_400
+"""A day: clocks that wait longer do not exist everywhere."""
 STAGE_NAMES = {0: "data parallel", 1: "ZeRO-1", 2: "ZeRO-2", 3: "ZeRO-3"}
 
 
@@ -73,13 +76,50 @@ def choice(kind: type[E], value: str, what: str) -> E:
         raise ConfigError(f"unknown {what} {value!r}: expected one of {known}") from None
 
 
+def _require_whole(config: object, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        _require(whole, name.replace("_", "-"), repr(value), "a whole number")
+
+
 def _require(holds: bool, what: str, value: object, expected: str) -> None:
     if not holds:
         raise ConfigError(f"{what} is {value}: expected {expected}")
 
 
+class _Plain:
+    """What goes through JSON and comes back."""
+
+    __slots__ = ()
+
+    def to_plain(self) -> dict[str, object]:
+        """The configuration as JSON values, for a manifest."""
+        values: dict[str, object] = asdict(cast("Any", self))
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_plain`.
+
+        Raises:
+            ConfigError: an unknown key, or a value that the class refuses.
+        """
+        known = [field.name for field in fields(cast("Any", cls))]
+        for name in values:
+            if name not in known:
+                raise ConfigError(f"unknown key {name!r}: expected one of {', '.join(known)}")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ConfigError(f"a value of the wrong type: {error}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
+class EngineConfig(_Plain):
     """What `zerosim.initialize` takes.
 
     Attributes:
@@ -119,7 +159,18 @@ class EngineConfig:
     units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _require_whole(self, "stage", "accumulate", "prefetch", "chunk_bytes")
+        _require_whole(self, "loss_scale_interval")
+        if self.bucket_elements is not None:
+            _require_whole(self, "bucket_elements")
+        _require(not isinstance(self.units, str), "units", repr(self.units), "a tuple of patterns")
         _require(self.stage in STAGES, "stage", self.stage, "0, 1, 2 or 3")
+        for name in ("beta1", "beta2"):
+            value = getattr(self, name)
+            _require(0 <= value < 1, name, value, "0 or more, and below 1")
+        for name in ("epsilon", "weight_decay"):
+            value = getattr(self, name)
+            _require(value >= 0 and math.isfinite(value), name, value, "0 or more")
         object.__setattr__(self, "dtype", choice(DType, self.dtype, "dtype"))
         object.__setattr__(
             self, "collectives", choice(CollectivesKind, self.collectives, "collectives")
@@ -152,22 +203,9 @@ class EngineConfig:
             at_least_one,
         )
 
-    def to_plain(self) -> dict[str, object]:
-        """The configuration as JSON values, for a manifest."""
-        return _plain(self)
-
-    @classmethod
-    def from_plain(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_plain`.
-
-        Raises:
-            ConfigError: an unknown key, or a value that `EngineConfig` refuses.
-        """
-        return _from_plain(cls, values)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
+class RunConfig(_Plain):
     """What `zerosim run` adds to the engine's configuration.
 
     Attributes:
@@ -189,43 +227,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", choice(ModelName, self.model, "model"))
         object.__setattr__(self, "device", choice(DeviceKind, self.device, "device"))
+        _require_whole(self, "ranks", "steps", "batch", "seed")
         at_least_one = "a whole number of 1 or more"
         _require(self.ranks >= 1, "ranks", self.ranks, at_least_one)
         _require(self.steps >= 1, "steps", self.steps, at_least_one)
         _require(self.batch >= 1, "batch", self.batch, at_least_one)
-        positive_time = self.timeout_s > 0 and math.isfinite(self.timeout_s)
-        _require(positive_time, "timeout", self.timeout_s, "a positive number of seconds")
-
-    def to_plain(self) -> dict[str, object]:
-        """The configuration as JSON values, for a manifest."""
-        return _plain(self)
-
-    @classmethod
-    def from_plain(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_plain`.
-
-        Raises:
-            ConfigError: an unknown key, or a value that `RunConfig` refuses.
-        """
-        return _from_plain(cls, values)
-
-
-C = TypeVar("C", bound="EngineConfig | RunConfig")
-
-
-def _plain(config: EngineConfig | RunConfig) -> dict[str, object]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(config).items()
-    }
-
-
-def _from_plain(cls: type[C], values: dict[str, Any]) -> C:
-    known = [field.name for field in fields(cls)]
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"unknown key {name!r}: expected one of {', '.join(known)}")
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise ConfigError(f"a value of the wrong type: {error}") from None
+        _require(0 <= self.seed < _SEEDS, "seed", self.seed, f"0 to {_SEEDS - 1}")
+        _require(self.timeout_s > 0, "timeout", self.timeout_s, "a positive number of seconds")
+        in_time = self.timeout_s <= _LONGEST_TIMEOUT_S
+        _require(in_time, "timeout", self.timeout_s, f"at most {_LONGEST_TIMEOUT_S} seconds")

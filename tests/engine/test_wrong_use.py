@@ -60,6 +60,11 @@ def test_a_model_with_nothing_to_train():
         ({"learning_rate": -1.0}, "learning rate is -1.0"),
         ({"initial_loss_scale": 0.0}, "initial loss scale is 0.0"),
         ({"loss_scale_interval": 0}, "loss scale interval is 0"),
+        ({"accumulate": 1.5}, "accumulate is 1.5: expected a whole number"),
+        ({"stage": "2"}, "stage is '2': expected a whole number"),
+        ({"units": "blocks.*"}, "units is 'blocks.*': expected a tuple of patterns"),
+        ({"beta2": 1.0}, "beta2 is 1.0"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
     ],
 )
 def test_configurations_that_do_not_exist(values, words):
