@@ -3,6 +3,10 @@
 import pytest
 import torch.distributed as dist
 
+from zerosim.events import Phase
+from zerosim.trace import labels
+from zerosim.trace.sink import Description
+
 
 class HandClock:
     """A clock that stands still until it is moved."""
@@ -28,3 +32,10 @@ def alone():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
+
+
+@pytest.fixture(autouse=True)
+def fresh_process():
+    """Where a process is in its training is one thing for all tests that share it."""
+    labels.enter(-1, Phase.OUTSIDE)
+    labels.describe(Description())
