@@ -175,7 +175,8 @@ def conservation_verdict(trace: Trace) -> Verdict:
     if sent == received or trace.manifest.run:
         return _verdict("sent-is-received", title, sent == received, measured)
     measured += "; what was under way when a rank began or ended is on one side only"
-    small = abs(sent - received) <= max(sent * WIRE_TOLERANCE, _UNDER_WAY_BYTES * len(moved))
+    allowed = max(sent * WIRE_TOLERANCE, Fraction(_UNDER_WAY_BYTES * len(moved)))
+    small = abs(sent - received) <= allowed
     return _verdict("sent-is-received", title, None if small else False, measured)
 
 
