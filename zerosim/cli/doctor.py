@@ -16,6 +16,7 @@ import typer
 from rich.text import Text
 
 from zerosim.cli.console import make_console, print_json
+from zerosim.errors import first_line
 
 _NEEDED_DISK_BYTES = 10**9
 
@@ -78,8 +79,7 @@ def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> Find
     try:
         return Finding(what, works=True, found=probe(), is_needed=is_needed)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        return Finding(what, works=False, found=first, is_needed=is_needed)
+        return Finding(what, works=False, found=first_line(error), is_needed=is_needed)
 
 
 def _torch() -> Finding:

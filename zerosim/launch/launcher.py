@@ -1,7 +1,7 @@
 """Starting the ranks of a run on this host with PyTorch's elastic agent, and ending them.
 
 The agent holds the store where the ranks meet, so that no rank's death takes it away.
-Imports torch, zerosim's L0, launch.agent and launch.job.
+Imports torch, zerosim's L0, engine, launch.agent and launch.job.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 
 from zerosim.config import DeviceKind, DType, EngineConfig, RunConfig
+from zerosim.engine.prepare import TORCH_DTYPES
 from zerosim.errors import ConfigError, EnvironmentFault, RunError, first_line
 from zerosim.launch.agent import make_agent
 from zerosim.launch.job import Job
@@ -97,11 +98,11 @@ def require_device(run: RunConfig, config: EngineConfig) -> None:
 
 def dtype_problem(dtype: DType, device: torch.device) -> str:
     """Why a small forward and backward fails in this dtype; "" if it works."""
-    kinds = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
+    kind = TORCH_DTYPES[dtype]
     try:
         layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU())
-        layer = layer.to(device=device, dtype=kinds[dtype])
-        output = layer(torch.ones(2, 8, device=device, dtype=kinds[dtype]))
+        layer = layer.to(device=device, dtype=kind)
+        output = layer(torch.ones(2, 8, device=device, dtype=kind))
         torch.softmax(output, dim=-1).sum().backward()
     except (RuntimeError, NotImplementedError) as error:
         return first_line(error)
