@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from zerosim.events import (
     SCHEMA_VERSION,
     Algorithm,
-    BucketLayout,
     Close,
     End,
     Event,
@@ -21,19 +20,16 @@ from zerosim.events import (
     Group,
     Header,
     Kind,
-    Manifest,
     Metric,
     Op,
     Phase,
     Purpose,
-    Segment,
-    Slot,
     Socket,
     Transfer,
-    UnitLayout,
     WireDelta,
     WireSample,
 )
+from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, UnitLayout
 from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from enum import Enum
 import pytest
 import typer
 
-from zerosim import events
+from zerosim import events, manifest, memory
 from zerosim.cli.app import app
+from zerosim.rows import ROW_TYPES
 
 COMMANDS = {
     "run": """
@@ -35,7 +36,7 @@ EXIT_CODES = {
 
 SCHEMA_VERSION = 1
 ENUMS = {
-    "Kind": ["compute", "collective", "transfer", "memory", "mark"],
+    "Kind": ["compute", "collective", "transfer", "wait", "mark"],
     "Phase": ["setup", "forward", "backward", "update", "outside"],
     "Purpose": [
         "gather parameters",
@@ -60,6 +61,18 @@ ENUMS = {
         "barrier",
     ],
     "Algorithm": ["ring", "gloo", "nccl", "other"],
+    "Role": [
+        "parameters",
+        "gradients",
+        "fp32 master",
+        "momentum",
+        "variance",
+        "gathered parameters",
+        "communication buffers",
+        "activations",
+        "other",
+    ],
+    "Moment": ["begin", "end", "phase"],
 }
 RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
@@ -81,6 +94,12 @@ RECORDS = {
     "UnitLayout": "name elements padded_elements trainable slots",
     "Segment": "unit start stop",
     "BucketLayout": "name segments",
+    "Holding": "role unit bytes",
+    "MemorySample": """
+        number event moment iteration micro_step phase time_ns changes unrecorded_bytes
+        allocated_bytes
+    """,
+    "Allocations": "numbers allocated_bytes peak_bytes",
     "Manifest": """
         schema created program num_ranks backend device versions config run units buckets
     """,
@@ -94,6 +113,8 @@ ROWS = {
     "close": "Close",
     "transfer": "Transfer",
     "wire": "WireSample",
+    "memory": "MemorySample",
+    "allocations": "Allocations",
     "metric": "Metric",
     "failure": "Failure",
     "end": "End",
@@ -117,7 +138,7 @@ NAMES = {
         wire_between wire_by_peer
     """,
     "zerosim.theory": """
-        Call Cause Claim Cost Deviation Framing Law Measure Optimizer Role RoleBytes TableCell
+        Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes TableCell
         TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost
         cut_buckets deviations exact_model_states expected_traffic framing ideal_model_states law
         list_reduce_scatter_cost optimizer_bytes padded_elements padding_elements paper_table_1
@@ -159,8 +180,9 @@ def test_exit_codes():
 def test_the_schema_of_events():
     own = [
         kind
-        for kind in vars(events).values()
-        if isinstance(kind, type) and kind.__module__ == events.__name__
+        for module in (events, memory, manifest)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
     ]
     enums = {kind.__name__: [m.value for m in kind] for kind in own if issubclass(kind, Enum)}
     records = {
@@ -168,7 +190,7 @@ def test_the_schema_of_events():
     }
     assert enums == ENUMS
     assert records == {name: words.split() for name, words in RECORDS.items()}
-    assert {name: kind.__name__ for name, kind in events.ROW_TYPES.items()} == ROWS
+    assert {name: kind.__name__ for name, kind in ROW_TYPES.items()} == ROWS
     assert events.SCHEMA_VERSION == SCHEMA_VERSION
 
 

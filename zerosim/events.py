@@ -8,6 +8,7 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     transfer                     one message of a collective, when it is over
     open ... close               something that takes time: a computation, a collective
     wire                         the kernel's counters at a phase border
+    memory, allocations          what is alive, by role; what PyTorch's allocator counted
     metric                       a number that the program reported: loss, gradient norm
     failure                      this rank could not go on
     end                          always the last row of a run that closed its trace
@@ -19,7 +20,7 @@ Imports nothing but the standard library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 SCHEMA_VERSION = 1
@@ -34,8 +35,8 @@ class Kind(StrEnum):
     """An operation of a whole group, or a point-to-point call outside of any collective."""
     TRANSFER = "transfer"
     """One message of a collective: a hop of a ring."""
-    MEMORY = "memory"
-    """A change of what is allocated."""
+    WAIT = "wait"
+    """The program stands still until a collective is over."""
     MARK = "mark"
     """A moment without a duration."""
 
@@ -114,7 +115,8 @@ class Event:
 
     Attributes:
         id: unique on its rank, increasing in the order of issue.
-        parent: id of the collective that a transfer belongs to, else None.
+        parent: id of the collective that a transfer belongs to, or that a wait waits for; else
+            None.
         rank: global rank.
         iteration: optimizer step, counted from 0; -1 before the first.
         micro_step: position within a gradient accumulation, counted from 0.
@@ -305,87 +307,3 @@ class End:
 
     time_ns: int
     num_rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """Where one parameter lives inside its unit's flat buffer."""
-
-    name: str
-    shape: tuple[int, ...]
-    offset: int
-    elements: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitLayout:
-    """A unit as the manifest describes it.
-
-    Attributes:
-        elements: number of parameters, without padding.
-        padded_elements: the next multiple of the number of ranks.
-        trainable: False for parameters that receive no gradient.
-    """
-
-    name: str
-    elements: int
-    padded_elements: int
-    trainable: bool
-    slots: tuple[Slot, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A piece of a unit inside a bucket: columns [start, stop) of each of its shards."""
-
-    unit: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketLayout:
-    """What is reduced in one collective."""
-
-    name: str
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What a trace was made of and where; `manifest.json` beside the ranks' files.
-
-    Attributes:
-        program: the command that made the trace.
-        config: the engine's configuration as plain values; empty for a foreign program.
-        run: model, steps, seed and the like, as plain values; empty for a foreign program.
-        versions: zerosim, torch, python, kernel.
-    """
-
-    schema: int
-    created: str
-    program: str
-    num_ranks: int
-    backend: str
-    device: str
-    versions: dict[str, str] = field(default_factory=dict)
-    config: dict[str, object] = field(default_factory=dict)
-    run: dict[str, object] = field(default_factory=dict)
-    units: tuple[UnitLayout, ...] = ()
-    buckets: tuple[BucketLayout, ...] = ()
-
-
-ROW_TYPES: dict[str, type] = {
-    "header": Header,
-    "group": Group,
-    "socket": Socket,
-    "event": Event,
-    "open": Event,
-    "close": Close,
-    "transfer": Transfer,
-    "wire": WireSample,
-    "metric": Metric,
-    "failure": Failure,
-    "end": End,
-}
-"""The name that a row carries in its first field, and the record that it holds."""

@@ -8,7 +8,8 @@ The checksum is the CRC-32 of the text before `,"crc"`, continued from the check
 before. So a line that was changed, dropped, doubled or moved breaks the chain at that line.
 Fields that have their default value are left out. Values that JSON has no number for are written
 as strings ("nan", "inf"). Shared by the writer (`zerosim.trace`) and the reader
-(`zerosim.record`). Imports nothing but the standard library.
+(`zerosim.record`). Imports the standard library and
+the records of L0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,37 @@ from dataclasses import MISSING, asdict, fields
 from operator import attrgetter
 from typing import Any
 
-from zerosim.events import ROW_TYPES, Manifest
+from zerosim.events import (
+    Close,
+    End,
+    Event,
+    Failure,
+    Group,
+    Header,
+    Metric,
+    Socket,
+    Transfer,
+    WireSample,
+)
+from zerosim.manifest import Manifest
+from zerosim.memory import Allocations, MemorySample
+
+ROW_TYPES: dict[str, type] = {
+    "header": Header,
+    "group": Group,
+    "socket": Socket,
+    "event": Event,
+    "open": Event,
+    "close": Close,
+    "transfer": Transfer,
+    "wire": WireSample,
+    "memory": MemorySample,
+    "allocations": Allocations,
+    "metric": Metric,
+    "failure": Failure,
+    "end": End,
+}
+"""The name that a row carries in its first field, and the record that it holds."""
 
 MANIFEST_NAME = "manifest.json"
 _MARK = b',"crc":"'

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
 from zerosim.config import EngineConfig
-from zerosim.events import (
-    Algorithm,
-    Event,
-    Group,
-    Kind,
-    Manifest,
-    Op,
-    UnitLayout,
-)
+from zerosim.events import Algorithm, Event, Group, Kind, Op
+from zerosim.manifest import Manifest, UnitLayout
 from zerosim.theory import UnitSize, Workload, padded_elements, planned_calls
 
 if TYPE_CHECKING:

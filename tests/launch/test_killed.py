@@ -41,7 +41,9 @@ class Ended:
 
     @property
     def lines(self) -> list[str]:
-        return self.err.removeprefix("zerosim: ").splitlines()
+        # Gloo prints by itself, in brackets, what befell a connection that was being made
+        own = [line for line in self.err.splitlines() if not line.startswith("[")]
+        return "\n".join(own).removeprefix("zerosim: ").splitlines()
 
 
 class Run:

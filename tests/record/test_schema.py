@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as draw
-from zerosim.events import ROW_TYPES, End, Group, Manifest, Socket
+from zerosim.events import End, Group, Socket
+from zerosim.manifest import Manifest
 from zerosim.record.schema import (
     DECODERS,
     OtherSchemaError,
     check_header_schema,
     decode_manifest,
 )
-from zerosim.rows import check_line, encode_manifest, encode_row
+from zerosim.rows import ROW_TYPES, check_line, encode_manifest, encode_row
 
 ROWS = st.one_of(
     st.builds(draw.header, draw.small, draw.small, draw.texts).map(lambda r: ("header", r)),

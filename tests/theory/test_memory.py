@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from zerosim.config import DType
 from zerosim.errors import ConfigError
+from zerosim.memory import MODEL_STATES
 from zerosim.theory import (
     Optimizer,
-    Role,
     UnitSize,
     bytes_a_parameter,
     exact_model_states,
@@ -80,7 +80,7 @@ def test_exact_bytes_by_hand():
     def of(stage, **more):
         return {each.role: each.bytes for each in exact_model_states(stage, 4, units, **more)}
 
-    parameters, gradients, master, momentum, variance = Role
+    parameters, gradients, master, momentum, variance = MODEL_STATES
     assert of(0) == {parameters: 32, gradients: 16, master: 32, momentum: 32, variance: 32}
     assert of(1) == {parameters: 32, gradients: 16, master: 8, momentum: 8, variance: 8}
     assert of(2) == {parameters: 32, gradients: 4, master: 8, momentum: 8, variance: 8}

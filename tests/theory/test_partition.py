@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerosim.errors import ConfigError
-from zerosim.events import BucketLayout, Segment
+from zerosim.manifest import BucketLayout, Segment
 from zerosim.theory import (
     UnitSize,
     bucket_columns,

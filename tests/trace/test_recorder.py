@@ -121,7 +121,8 @@ def test_a_call_that_the_backend_refuses_is_closed_with_its_error(tmp_path, alon
         with pytest.raises(CollectiveError):
             carrier.reduce_scatter(torch.zeros(2, 3))
     rank = only(tmp_path / "t")
-    gather, reduce_scatter = rank.events
+    gather, reduce_scatter, wait = rank.events
+    assert (wait.kind, wait.parent) == (Kind.WAIT, reduce_scatter.id)
     assert "invalid" in gather.error
     assert reduce_scatter.error
     for event in rank.events:

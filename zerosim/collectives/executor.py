@@ -47,7 +47,9 @@ class InlineExecutor:
 
     def submit(self, work: Work) -> Handle:
         """Run `work`; it is over when this returns."""
-        _perform(work, labels.snapshot())
+        own = labels.Awaited()
+        with labels.waiting(own):
+            _perform(work, labels.snapshot(), own)
         return Done()
 
     def close(self) -> None:
@@ -61,13 +63,16 @@ class _Pending:
         self.work = work
         self.labels = snapshot
         self.ready = ready
+        self.awaited = labels.Awaited()
         self.over: torch.cuda.Event | None = None
         self.error: ZerosimError | None = None
         self.finished = threading.Event()
 
     def wait(self) -> None:
         """Block this thread until the collective is over (CUDA: this stream)."""
-        self.finished.wait()
+        if not self.finished.is_set():
+            with labels.waiting(self.awaited):
+                self.finished.wait()
         if self.error is not None:
             raise self.error
         if self.over is not None:
@@ -115,19 +120,19 @@ class BackgroundExecutor:
 
     def _run(self, pending: _Pending) -> None:
         if self._stream is None:
-            _perform(pending.work, pending.labels)
+            _perform(pending.work, pending.labels, pending.awaited)
             return
         assert pending.ready is not None
         with torch.cuda.stream(self._stream):
             self._stream.wait_event(pending.ready)
-            _perform(pending.work, pending.labels)
+            _perform(pending.work, pending.labels, pending.awaited)
             pending.over = torch.cuda.Event()
             pending.over.record()
 
 
-def _perform(work: Work, snapshot: Labels) -> None:
+def _perform(work: Work, snapshot: Labels, own: labels.Awaited) -> None:
     try:
-        with labels.restored(snapshot), torch.no_grad():
+        with labels.restored(snapshot), labels.awaited(own), torch.no_grad():
             work()
     except ZerosimError:
         raise

@@ -14,7 +14,8 @@ import torch
 
 from zerosim.collectives import Handle
 from zerosim.engine.flat import FlatUnit
-from zerosim.events import BucketLayout, Purpose, Segment
+from zerosim.events import Purpose
+from zerosim.manifest import BucketLayout, Segment
 from zerosim.trace import labels
 
 Reduce = Callable[[torch.Tensor], Handle]

@@ -16,7 +16,7 @@ import torch
 from zerosim.collectives import Collectives
 from zerosim.config import EngineConfig
 from zerosim.engine.flat import FlatUnit
-from zerosim.events import BucketLayout
+from zerosim.manifest import BucketLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from zerosim.collectives import Handle
 from zerosim.engine.buckets import GradientReducer, keep_in_place
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stage import Context, Stage
-from zerosim.events import Segment
+from zerosim.manifest import Segment
 
 
 class DataParallel(Stage):

@@ -15,7 +15,8 @@ from zerosim.engine.buckets import keep_in_place
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stage import Context
 from zerosim.engine.stage0 import DataParallel
-from zerosim.events import Purpose, Segment
+from zerosim.events import Purpose
+from zerosim.manifest import Segment
 from zerosim.trace import labels
 
 

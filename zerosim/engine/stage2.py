@@ -15,7 +15,7 @@ from zerosim.engine.buckets import GradientReducer
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stage import Context
 from zerosim.engine.stage1 import OptimizerPartition
-from zerosim.events import Segment
+from zerosim.manifest import Segment
 
 
 class PartitionedGradients:

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from zerosim.errors import ConfigError
-from zerosim.events import Slot, UnitLayout
+from zerosim.manifest import Slot, UnitLayout
 
 ROOT = "root"
 _FROZEN_SUFFIX = ".frozen"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Transfer,
         WireSample,
     )
+    from zerosim.memory import Allocations, MemorySample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class RankTrace:
         groups: process groups by name; one with several backends has the first it used.
         sockets: TCP connections by index.
         wire_samples: the kernel's counters at phase borders, in the order of writing.
+        memory_samples: what was alive by role, by number.
+        allocations: what PyTorch's allocator counted at those samples, in the order of writing.
         metrics: numbers that the program reported, in the order of writing.
         failure: why the rank could not go on; None if it could.
         unfinished: ids of events that were opened and never closed.
@@ -59,6 +62,8 @@ class RankTrace:
     groups: dict[str, Group]
     sockets: dict[int, Socket]
     wire_samples: tuple[WireSample, ...]
+    memory_samples: tuple[MemorySample, ...] = ()
+    allocations: tuple[Allocations, ...] = ()
     metrics: tuple[Metric, ...]
     failure: Failure | None
     unfinished: tuple[int, ...]
@@ -121,6 +126,8 @@ class _Rows:
         self.groups: dict[str, Group] = {}
         self.sockets: dict[int, Socket] = {}
         self.wire_samples: list[WireSample] = []
+        self.memory_samples: list[MemorySample] = []
+        self.allocations: list[Allocations] = []
         self.metrics: list[Metric] = []
         self.failure: Failure | None = None
         self.end: End | None = None
@@ -133,6 +140,8 @@ class _Rows:
             "close": self.add_close,
             "transfer": self.add_transfer,
             "wire": self.wire_samples.append,
+            "memory": self.add_memory_sample,
+            "allocations": self.add_allocations,
             "metric": self.metrics.append,
             "failure": self.add_failure,
             "end": self.add_end,
@@ -231,6 +240,28 @@ class _Rows:
             )
         )
 
+    def add_memory_sample(self, sample: MemorySample) -> None:
+        if sample.number != len(self.memory_samples):
+            raise ValueError(
+                f"memory sample {sample.number}, expected number {len(self.memory_samples)}"
+            )
+        if sample.event is not None and sample.event not in self.events:
+            raise ValueError(
+                f"memory sample {sample.number} belongs to event {sample.event}, which is unknown"
+            )
+        self.memory_samples.append(sample)
+
+    def add_allocations(self, allocations: Allocations) -> None:
+        lengths = {
+            len(allocations.numbers),
+            len(allocations.allocated_bytes),
+            len(allocations.peak_bytes),
+        }
+        last = max(allocations.numbers, default=-1)
+        if len(lengths) > 1 or last >= len(self.memory_samples):
+            raise ValueError("allocations that do not fit the memory samples before them")
+        self.allocations.append(allocations)
+
     def add_failure(self, failure: Failure) -> None:
         if self.failure is not None:
             raise ValueError("a second failure")
@@ -263,6 +294,8 @@ class _Rows:
             groups=self.groups,
             sockets=self.sockets,
             wire_samples=tuple(self.wire_samples),
+            memory_samples=tuple(self.memory_samples),
+            allocations=tuple(self.allocations),
             metrics=tuple(self.metrics),
             failure=self.failure,
             unfinished=tuple(sorted(self.open)),

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from zerosim.events import ROW_TYPES, SCHEMA_VERSION, Manifest
-from zerosim.rows import check_manifest
+from zerosim.events import SCHEMA_VERSION
+from zerosim.manifest import Manifest
+from zerosim.rows import ROW_TYPES, check_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

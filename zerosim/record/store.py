@@ -21,7 +21,7 @@ from zerosim.rows import MANIFEST_NAME, rank_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zerosim.events import Manifest
+    from zerosim.manifest import Manifest
 
 _RANK_FILE = re.compile(r"rank-(.*)\.jsonl", re.DOTALL)
 _RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")

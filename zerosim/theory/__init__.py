@@ -14,7 +14,6 @@ from zerosim.theory.gloo import list_reduce_scatter_cost
 from zerosim.theory.laws import Cause, Deviation, Law, deviations, law
 from zerosim.theory.memory import (
     Optimizer,
-    Role,
     RoleBytes,
     TableCell,
     bytes_a_parameter,
@@ -53,7 +52,6 @@ __all__ = [
     "Law",
     "Measure",
     "Optimizer",
-    "Role",
     "RoleBytes",
     "TableCell",
     "TrafficRow",

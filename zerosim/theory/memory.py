@@ -18,23 +18,13 @@ from typing import TYPE_CHECKING
 
 from zerosim.config import STAGES, DType
 from zerosim.errors import ConfigError
+from zerosim.memory import Role
 from zerosim.theory.partition import UnitSize, padded_elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FP32_BYTES = 4
-
-
-class Role(StrEnum):
-    """What a model state is kept for."""
-
-    PARAMETERS = "parameters"
-    GRADIENTS = "gradients"
-    MASTER = "master"
-    """fp32 copy of the parameters, below fp32 only."""
-    MOMENTUM = "momentum"
-    VARIANCE = "variance"
 
 
 class Optimizer(StrEnum):

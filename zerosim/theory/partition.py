@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zerosim.errors import ConfigError
-from zerosim.events import BucketLayout, Segment
+from zerosim.manifest import BucketLayout, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

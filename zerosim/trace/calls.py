@@ -56,6 +56,7 @@ class Calls:
         if is_message:
             self._write_message(event)
             return None
+        labels.began(event.id)
         return self._book.begin(event, reads_wire=self._exclusive.events is not None)
 
     def performed(self, token: int, work: Any) -> None:

@@ -9,6 +9,7 @@ operators that PyTorch performs are intercepted in `dispatch`.
     with collective(...)         the messages inside are hops of one collective of our own
     with exclusive()             the native collective inside has the sockets for itself
     begin_compute / end          a unit computes
+    with waiting(...)            this thread stands still until a collective is over
 
 Imports zerosim's L0, `sink` and `source`, and no torch.
 """
@@ -58,6 +59,7 @@ class _State:
 class _ThreadState(threading.local):
     labels = Labels()
     collective: tuple[Sink, int] | None = None
+    last_collective: tuple[Sink, int] | None = None
     hop: Hop | None = None
 
 
@@ -181,6 +183,7 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
     sink = _state.sink
     event = sink.open_collective(snapshot(), request) if sink is not None else None
     _thread.collective = None if event is None or sink is None else (sink, event)
+    _thread.last_collective = _thread.collective
     error = ""
     try:
         yield
@@ -191,6 +194,38 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
         _thread.collective = before
         if event is not None and sink is not None:
             sink.close(event, error)
+
+
+class Awaited:
+    """A collective that will be waited for, known once it has begun."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self) -> None:
+        self.begun: tuple[Sink, int] | None = None
+
+
+@contextmanager
+def awaited(by: Awaited) -> Iterator[None]:
+    """Whoever waits with `by` waits for the collective inside."""
+    _thread.last_collective = None
+    try:
+        yield
+    finally:
+        by.begun = _thread.last_collective
+
+
+@contextmanager
+def waiting(collective: Awaited) -> Iterator[None]:
+    """This thread stands still inside until a collective is over."""
+    sink = _state.sink
+    since_ns = 0 if sink is None else sink.now_ns()
+    try:
+        yield
+    finally:
+        begun = collective.begun
+        if sink is not None and begun is not None and begun[0] is sink:
+            sink.waited(current(), begun[1], since_ns)
 
 
 @contextmanager
@@ -229,6 +264,12 @@ def open_collective() -> int | None:
     """
     opened = _thread.collective
     return opened[1] if opened is not None and opened[0] is _state.sink else None
+
+
+def began(event: int) -> None:
+    """A native collective of this thread began: whoever waits for the work waits for it."""
+    if _state.sink is not None:
+        _thread.last_collective = (_state.sink, event)
 
 
 def open_hop() -> Hop | None:

@@ -16,7 +16,8 @@ import torch
 import torch.distributed as dist
 
 from zerosim.errors import CollectiveError, ConfigError, EnvironmentFault
-from zerosim.events import SCHEMA_VERSION, Header, Manifest
+from zerosim.events import SCHEMA_VERSION, Header
+from zerosim.manifest import Manifest
 from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock, SystemClock

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zerosim.events import Algorithm, BucketLayout, Op, Phase, Purpose, UnitLayout
+from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.manifest import BucketLayout, UnitLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,10 @@ class Sink(Protocol):
 
     def close(self, event: int, error: str) -> None:
         """The event is over; `error` is "" if it succeeded."""
+        ...
+
+    def waited(self, labels: Labels, collective: int, since_ns: int) -> None:
+        """A thread stood still until now for a collective."""
         ...
 
     def begin_exclusive(self) -> None:

@@ -1,0 +1,1 @@
+"""The event graph over all ranks: built, checked, searched for paths."""

@@ -1,0 +1,105 @@
+"""What memory is kept for, and the rows that say how much of it is alive.
+
+    memory        at an event: how many bytes each role has, as far as that changed
+    allocations   once an iteration: what PyTorch's own allocator counted at those events
+
+A role's bytes are those of storages that are alive, each counted once. They are kept apart by unit,
+and a row says only what changed, so the state at a row is the last word on each (role, unit).
+Imports the standard library and `zerosim.events`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zerosim.events import Phase
+
+
+class Role(StrEnum):
+    """What memory is kept for. The first five are the model states."""
+
+    PARAMETERS = "parameters"
+    """What this rank keeps between iterations: all of them, or its shard."""
+    GRADIENTS = "gradients"
+    MASTER = "fp32 master"
+    """fp32 copy of the parameters, below fp32 only."""
+    MOMENTUM = "momentum"
+    VARIANCE = "variance"
+    GATHERED = "gathered parameters"
+    """Whole units that exist only while they are computed with."""
+    BUFFERS = "communication buffers"
+    """What a collective was given that is nothing else."""
+    ACTIVATIONS = "activations"
+    """What autograd saved in forward for backward."""
+    OTHER = "other"
+    """Never recorded: what the allocator counted and no role explains."""
+
+
+MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
+
+
+class Moment(StrEnum):
+    """When memory was looked at."""
+
+    BEGIN = "begin"
+    """An event began."""
+    END = "end"
+    """An event was over."""
+    PHASE = "phase"
+    """A phase began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one role has for one unit.
+
+    Attributes:
+        unit: "" if unknown.
+        bytes: of the storages that are alive; 0 if none is any more.
+    """
+
+    role: Role
+    unit: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySample:
+    """What changed in memory since the sample before.
+
+    Attributes:
+        number: counted from 0 on its rank.
+        event: id of the event that began or was over; None at a phase's beginning.
+        changes: the roles and units whose bytes changed, with the new bytes.
+        unrecorded_bytes: of all roles together, what existed before the allocator was watched.
+        allocated_bytes: what the allocator says is alive; None if it tells only later (CPU).
+    """
+
+    number: int
+    event: int | None
+    moment: Moment
+    iteration: int
+    micro_step: int
+    phase: Phase
+    time_ns: int
+    changes: tuple[Holding, ...]
+    unrecorded_bytes: int = 0
+    allocated_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocations:
+    """What PyTorch's own record of allocations says, once an iteration is over.
+
+    Counted from the trace's beginning: what was allocated earlier is not in it.
+
+    Attributes:
+        numbers: of the samples concerned, ascending.
+        allocated_bytes: alive at each of them.
+        peak_bytes: the most that was alive since the one before.
+    """
+
+    numbers: tuple[int, ...]
+    allocated_bytes: tuple[int, ...]
+    peak_bytes: tuple[int, ...]
