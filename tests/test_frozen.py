@@ -17,7 +17,7 @@ COMMANDS = {
     "run": """
         --stage --ranks --model --dtype --steps --batch --accumulate --bucket-elements
         --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
-        --timeout --port --out --overwrite --json --help
+        --timeout --port --memory/--no-memory --out --overwrite --json --help
     """,
     "verify": "FOLDER --iteration --received --json --help",
     "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
@@ -138,11 +138,12 @@ NAMES = {
         wire_between wire_by_peer
     """,
     "zerosim.theory": """
-        Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes TableCell
+        Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes RoleLaw TableCell
         TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost
         cut_buckets deviations exact_model_states expected_traffic framing ideal_model_states law
-        list_reduce_scatter_cost optimizer_bytes padded_elements padding_elements paper_table_1
-        planned_calls shard_elements total_received_bytes total_sent_bytes
+        law_words list_reduce_scatter_cost module_of most_gathered_bytes num_ahead optimizer_bytes
+        padded_elements padding_elements paper_table_1 planned_calls role_laws shard_elements
+        state_deviations total_received_bytes total_sent_bytes whole_gradients
     """,
     "zerosim.trace": "Recorder trace",
     "zerosim.verify": "CauseBytes LedgerRow RankBytes Report Verdict verify",

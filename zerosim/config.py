@@ -214,6 +214,7 @@ class RunConfig(_Plain):
         batch: sequences in a micro-batch of one rank.
         seed: of the initial weights and of the order of the data.
         timeout_s: a rank that is silent for so long is given up.
+        memory: whether traces say what is alive in memory, by role.
     """
 
     model: ModelName = ModelName.GPT_TINY
@@ -223,6 +224,7 @@ class RunConfig(_Plain):
     seed: int = 0
     device: DeviceKind = DeviceKind.CPU
     timeout_s: float = 60.0
+    memory: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", choice(ModelName, self.model, "model"))

@@ -57,6 +57,7 @@ def run(  # noqa: PLR0913 - an option is an argument
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
     port: Annotated[int, whole("Where the ranks meet; a free port by default.")] = 0,
+    memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
@@ -75,6 +76,7 @@ def run(  # noqa: PLR0913 - an option is an argument
         seed=seed,
         device=device,  # type: ignore[arg-type]
         timeout_s=timeout,
+        memory=memory,
     )
     stages = parse_stages(stage)
     configs = [
@@ -141,6 +143,8 @@ def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
 
 
 def _join(job: Job, *, overwrite: bool) -> int:
+    # before torch is imported: its allocator has a remark on each profile that begins late
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from zerosim.launch.launcher import require_able
     from zerosim.launch.worker import run_guarded
 

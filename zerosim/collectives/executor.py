@@ -57,10 +57,14 @@ class InlineExecutor:
 
 
 class _Pending:
-    """A collective on its way through the background thread."""
+    """A collective on its way through the background thread.
+
+    The thread lets go of the work, hence of its buffers, before it says that it is over: who asked
+    frees them, when it is done with them.
+    """
 
     def __init__(self, work: Work, snapshot: Labels, ready: torch.cuda.Event | None) -> None:
-        self.work = work
+        self.work: Work | None = work
         self.labels = snapshot
         self.ready = ready
         self.awaited = labels.Awaited()
@@ -117,15 +121,18 @@ class BackgroundExecutor:
                 self._failed = pending.error = error
             finally:
                 pending.finished.set()
+                del pending
 
     def _run(self, pending: _Pending) -> None:
+        work, pending.work = pending.work, None
+        assert work is not None, "performed twice"
         if self._stream is None:
-            _perform(pending.work, pending.labels, pending.awaited)
+            _perform(work, pending.labels, pending.awaited)
             return
         assert pending.ready is not None
         with torch.cuda.stream(self._stream):
             self._stream.wait_event(pending.ready)
-            _perform(pending.work, pending.labels, pending.awaited)
+            _perform(work, pending.labels, pending.awaited)
             pending.over = torch.cuda.Event()
             pending.over.record()
 

@@ -46,34 +46,33 @@ class Ring:
         self.group = group
         self._executor = executor
         self._chunk_bytes = chunk_bytes
-        self._scratch = _Scratch()
+        self._scratch: dict[tuple[torch.dtype, torch.device], _Scratch] = {}
 
     def all_reduce(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.all_reduce`."""
+        rows = self._rows(buffer)
+        scratch = self._make_room(rows)
 
         def work() -> None:
-            rows = self._rows(buffer)
-            self._rotate(rows, first=self.group.rank - 1, adds=True)
-            self._rotate(rows, first=self.group.rank, adds=False, first_hop=self.group.size - 1)
+            self._rotate(rows, self.group.rank - 1, scratch)
+            self._rotate(rows, self.group.rank, None, first_hop=self.group.size - 1)
 
         return self._submit(Op.ALL_REDUCE, buffer, work)
 
     def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.reduce_scatter`."""
         require_matrix(Op.REDUCE_SCATTER, buffer, self.group)
+        rows = buffer.unbind(0)
+        scratch = self._make_room(rows)
         return self._submit(
-            Op.REDUCE_SCATTER,
-            buffer,
-            lambda: self._rotate(buffer.unbind(0), first=self.group.rank - 1, adds=True),
+            Op.REDUCE_SCATTER, buffer, lambda: self._rotate(rows, self.group.rank - 1, scratch)
         )
 
     def all_gather(self, buffer: torch.Tensor) -> Handle:
         """See `Collectives.all_gather`."""
         require_matrix(Op.ALL_GATHER, buffer, self.group)
         return self._submit(
-            Op.ALL_GATHER,
-            buffer,
-            lambda: self._rotate(buffer.unbind(0), first=self.group.rank, adds=False),
+            Op.ALL_GATHER, buffer, lambda: self._rotate(buffer.unbind(0), self.group.rank, None)
         )
 
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
@@ -121,19 +120,35 @@ class Ring:
             return buffer.unbind(0)
         return buffer.view(-1).tensor_split(self.group.size)
 
+    def _make_room(self, rows: Sequence[torch.Tensor]) -> _Scratch:
+        """Scratch for what these rows will be added from.
+
+        The thread that asks allocates it: that is the one whose allocations PyTorch records.
+        """
+        scratch = self._scratch.setdefault((rows[0].dtype, rows[0].device), _Scratch())
+        chunks = [self._chunks(row)[0] for row in rows if row.numel()]
+        if chunks and self.group.size > 1:
+            scratch.fit(max(chunks, key=len))
+        return scratch
+
     def _chunks(self, row: torch.Tensor) -> Sequence[torch.Tensor]:
         elements = max(1, self._chunk_bytes // row.element_size())
         return row.split(elements) if row.numel() else ()
 
     def _rotate(
-        self, rows: Sequence[torch.Tensor], first: int, *, adds: bool, first_hop: int = 0
+        self,
+        rows: Sequence[torch.Tensor],
+        first: int,
+        scratch: _Scratch | None,
+        first_hop: int = 0,
     ) -> None:
-        """Pass rows around the ring: at hop h send row `first - h`, receive the one before it."""
+        """Pass rows around the ring: at hop h send row `first - h`, receive the one before it.
+
+        Args:
+            scratch: where rows arrive that are added; None if they are kept.
+        """
         size = self.group.size
         chunks = [self._chunks(row) for row in rows]
-        longest = max((chunk for row in chunks for chunk in row), key=len, default=None)
-        if adds and longest is not None:
-            self._scratch.fit(longest)
         under_way: deque[_Step] = deque()
         sends: list[tuple[_Step, dist.Work]] = []
         arrived: set[tuple[int, int]] = set()
@@ -153,8 +168,8 @@ class Ring:
                     len(under_way) >= _IN_FLIGHT or (hop > 0 and needs not in arrived)
                 ):
                     finish_oldest()
-                step = _Step(hop, index, incoming, adds)
-                sent = step.post(self.group, self._scratch, outgoing, out_row, in_row, first_hop)
+                step = _Step(hop, index, incoming, scratch)
+                sent = step.post(self.group, outgoing, out_row, in_row, first_hop)
                 if sent is not None:
                     sends.append((step, sent))
                 under_way.append(step)
@@ -184,9 +199,10 @@ class Ring:
 
 
 class _Scratch:
-    """Buffers for chunks that are added: one arrives while another is added.
+    """Buffers of one dtype for chunks that are added: one arrives while another is added.
 
     They are kept from one collective to the next: fresh memory would cost as much as the addition.
+    A collective under way keeps the buffers that it took when others replace them.
     """
 
     def __init__(self) -> None:
@@ -194,16 +210,16 @@ class _Scratch:
         self._taken = 0
 
     def fit(self, longest: torch.Tensor) -> None:
-        """Have buffers that hold a chunk of this size, dtype and device."""
-        have = self._buffers[0] if self._buffers else None
-        fits = have is not None and have.dtype == longest.dtype and have.device == longest.device
-        if not fits or have is None or have.numel() < longest.numel():
+        """Have buffers that hold a chunk of this size."""
+        if not self._buffers or self._buffers[0].numel() < longest.numel():
             self._buffers = [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
 
     def take(self, elements: int) -> torch.Tensor:
         """The buffer that was taken longest ago: what it held has been added by now."""
         buffer = self._buffers[self._taken % _IN_FLIGHT]
         self._taken += 1
+        if buffer.is_cuda:  # allocated for one stream, used on another
+            buffer.record_stream(torch.cuda.current_stream())
         return buffer[:elements]
 
 
@@ -214,7 +230,7 @@ class _Step:
     hop: int
     chunk: int
     incoming: torch.Tensor | None
-    adds: bool
+    scratch: _Scratch | None
     landing: torch.Tensor | None = None
     received: dist.Work | None = None
     posted: labels.Hop | None = None
@@ -222,7 +238,6 @@ class _Step:
     def post(
         self,
         group: Group,
-        scratch: _Scratch,
         outgoing: torch.Tensor | None,
         out_row: int,
         in_row: int,
@@ -235,7 +250,9 @@ class _Step:
                 dist.P2POp(dist.isend, outgoing, group.next, group=group.process_group)
             )
         if self.incoming is not None:
-            self.landing = scratch.take(self.incoming.numel()) if self.adds else self.incoming
+            self.landing = self.incoming
+            if self.scratch is not None:
+                self.landing = self.scratch.take(self.incoming.numel())
             operations.append(
                 dist.P2POp(dist.irecv, self.landing, group.previous, group=group.process_group)
             )
@@ -251,7 +268,7 @@ class _Step:
             return
         self.received.wait()
         self.finish_label(Op.RECEIVE)
-        if self.adds:
+        if self.scratch is not None:
             self.incoming.add_(self.landing)
 
     def finish_label(self, op: Op) -> None:

@@ -1,7 +1,7 @@
 """The memory behind a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
-do is here. Imports torch and zerosim's L0.
+do is here. Imports torch, zerosim's L0 and trace.holdings.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from enum import StrEnum
 import torch
 
 from zerosim.engine.units import ParameterSlot, Unit
+from zerosim.memory import Role
+from zerosim.trace.holdings import hold
 
 
 class UnitState(StrEnum):
@@ -58,6 +60,7 @@ class FlatUnit:
                 slot.parameter.grad = None
                 self._view(slot).copy_(slot.parameter)
         self._show_parameters()
+        hold(self.flat, Role.PARAMETERS, unit.name)
 
     @property
     def name(self) -> str:
@@ -69,6 +72,8 @@ class FlatUnit:
     def keep_shard(self) -> None:
         """Give this rank's row a memory of its own, so that the flat vector can be freed."""
         self.shard = self.rows[self.rank].clone()
+        hold(self.shard, Role.PARAMETERS, self.name)
+        hold(self.flat, Role.GATHERED, self.name)
         self.free_parameters()
 
     def allocate_parameters(self) -> None:
@@ -156,5 +161,6 @@ class FlatUnit:
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:
             self.gradient = torch.empty_like(self.rows)
+            hold(self.gradient, Role.GRADIENTS, self.name)
             self.gradient.view(-1)[self.unit.elements :].zero_()
         return self.gradient

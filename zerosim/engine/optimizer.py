@@ -2,7 +2,7 @@
 
 The arithmetic is PyTorch's own fused AdamW. Stage 0 updates N rows of a unit one by one, where
 stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits.
-Imports torch and zerosim's L0.
+Imports torch, zerosim's L0 and trace.holdings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import torch
 
 from zerosim.config import EngineConfig
 from zerosim.engine.flat import FlatUnit
+from zerosim.memory import Role
+from zerosim.trace.holdings import hold
 
 
 class UnitOptimizer:
@@ -21,14 +23,19 @@ class UnitOptimizer:
     K = 12 bytes for each parameter of a row. In fp32 the parameters are their own master.
     """
 
-    def __init__(self, rows: Sequence[torch.Tensor], config: EngineConfig) -> None:
+    def __init__(self, unit: str, rows: Sequence[torch.Tensor], config: EngineConfig) -> None:
         """Copy the rows to fp32.
 
         Args:
+            unit: its name.
             rows: the parameters, in the compute dtype; `update` writes the new values here.
         """
+        self._unit = unit
         self._rows = rows
         self._masters = [row.float() for row in rows]
+        for master, row in zip(self._masters, rows, strict=True):
+            if master is not row:
+                hold(master, Role.MASTER, unit)
         self._adam = torch.optim.AdamW(
             self._masters,
             lr=config.learning_rate,
@@ -47,7 +54,12 @@ class UnitOptimizer:
         """
         for master, gradient in zip(self._masters, gradients, strict=True):
             master.grad = gradient.float().mul_(factor)
+        is_first = not self._adam.state
         self._adam.step()
+        if is_first:
+            for state in self._adam.state.values():
+                hold(state["exp_avg"], Role.MOMENTUM, self._unit)
+                hold(state["exp_avg_sq"], Role.VARIANCE, self._unit)
         for row, master in zip(self._rows, self._masters, strict=True):
             master.grad = None
             if row.data_ptr() != master.data_ptr():
@@ -67,4 +79,7 @@ def make_optimizers(
     Args:
         rows: for each unit, the rows that this rank updates.
     """
-    return {flat.name: UnitOptimizer(own, config) for flat, own in zip(units, rows, strict=True)}
+    return {
+        flat.name: UnitOptimizer(flat.name, own, config)
+        for flat, own in zip(units, rows, strict=True)
+    }

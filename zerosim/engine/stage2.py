@@ -4,7 +4,7 @@
     all         own row    own row          2   (G + 1 with G micro-steps: no rank could add up
                                                  whole gradients, because none keeps one)
 
-Imports torch, zerosim's L0, collectives and trace.labels.
+Imports torch, zerosim's L0, collectives, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stage import Context
 from zerosim.engine.stage1 import OptimizerPartition
 from zerosim.manifest import Segment
+from zerosim.memory import Role
+from zerosim.trace.holdings import hold
 
 
 class PartitionedGradients:
@@ -46,6 +48,7 @@ class PartitionedGradients:
         self._missing[flat.name] = flat.unit.columns
         if flat.reduced is None:
             flat.reduced = torch.empty_like(flat.shard)
+            hold(flat.reduced, Role.GRADIENTS, flat.name)
         if self._context.communicates:
             self._reducer.ready(flat)
         else:

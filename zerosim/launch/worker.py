@@ -8,6 +8,7 @@ in a file beside it. Imports engine, models, trace and L0.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -67,7 +68,7 @@ def _train(
         context=context_of(run.model),
     )
     _settle(f"{folder} begins")
-    with trace(folder, run=run.to_plain()):
+    with trace(folder, run=run.to_plain(), memory=run.memory, allocations=run.memory):
         _settle(f"{folder} has begun")
         engine = initialize(build(run.model, run.seed).to(device), config)
         for iteration in range(run.steps):
@@ -83,6 +84,8 @@ def _train(
         engine.close()
         _settle(f"{folder} ends")
     _settle(f"{folder} has ended")
+    del engine, loss
+    gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
 
 
 def _settle(moment: str) -> None:

@@ -13,11 +13,13 @@ import torch
 import torch.distributed as dist
 
 from zerosim.events import Algorithm, Close, Event, Group, Kind, WireDelta
+from zerosim.memory import Moment
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock
 from zerosim.trace.dispatch import Call
+from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
-from zerosim.trace.sink import Labels
+from zerosim.trace.sink import Labels, Position
 from zerosim.trace.wire import Totals, Wire, difference
 
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
@@ -49,12 +51,20 @@ class Book:
     """
 
     def __init__(
-        self, rank: int, rows: RowFile, clock: Clock, wire: Wire | None, *, is_synchronous: bool
+        self,
+        rank: int,
+        rows: RowFile,
+        clock: Clock,
+        wire: Wire | None,
+        memory: MemoryLedger | None,
+        *,
+        is_synchronous: bool,
     ) -> None:
         """Start with nothing open.
 
         Args:
             wire: the process's connections; None if they are not to be measured.
+            memory: what is alive; None if it is not to be measured.
             is_synchronous: False on a GPU, where bytes move later than the call that asks.
         """
         self.rows = rows
@@ -62,6 +72,7 @@ class Book:
         self._rank = rank
         self._clock = clock
         self._wire = wire
+        self._memory = memory
         self._is_synchronous = is_synchronous
         self._lock = threading.Lock()
         self._next_id = 0
@@ -114,6 +125,7 @@ class Book:
         with self._lock:
             self._begun[event.id] = begun
         self.rows.write("open", replace(event, start_ns=None))
+        self._look(Moment.BEGIN, event)
         return event.id
 
     def begun(self, event: int) -> Begun | None:
@@ -159,6 +171,7 @@ class Book:
                 error=error,
             ),
         )
+        self._look(Moment.END, begun.event)
 
     # groups and connections
 
@@ -195,6 +208,16 @@ class Book:
         self.rows.close(self.now_ns())
         if self._wire is not None:
             self._wire.close()
+
+    def uses(self, tensors: list[torch.Tensor]) -> None:
+        """A call was given these tensors."""
+        if self._memory is not None:
+            self._memory.uses(tensors)
+
+    def _look(self, moment: Moment, event: Event) -> None:
+        if self._memory is not None:
+            position = Position(event.iteration, event.micro_step, event.phase)
+            self._memory.look(moment, event.id, position)
 
     def _totals(self) -> Totals:
         return self._wire.read() if self._wire is not None and self._is_synchronous else {}

@@ -34,6 +34,7 @@ class Calls:
     def issued(self, call: Call) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
         algorithm, ranks = self._book.describe_group(call)
+        self._book.uses(call.tensors)
         parent = labels.open_collective()
         if parent is not None and call.peer is not None:
             self._post(call, parent, ranks[call.peer])

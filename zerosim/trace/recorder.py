@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerosim.events import Failure, Header, Kind, Metric, WireSample
+from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
 from zerosim.trace import labels
 from zerosim.trace.book import Book
 from zerosim.trace.calls import Calls
 from zerosim.trace.clock import Clock
+from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.sink import CollectiveRequest, Description, Labels, Position
 from zerosim.trace.wire import Wire
@@ -35,6 +37,9 @@ class Recorder:
         clock: Clock,
         wire: Wire | None,
         on_description: Callable[[Description], None],
+        *,
+        memory: bool = False,
+        allocations: bool = False,
     ) -> None:
         """Open the rank's file and write its header.
 
@@ -42,13 +47,20 @@ class Recorder:
             folder: where the trace lives; it must exist.
             wire: the process's connections; None if they are not to be measured.
             on_description: told what the engine says of itself.
+            memory: look at what is alive, at each event.
+            allocations: keep PyTorch's record of CPU allocations beside it.
 
         Raises:
             EnvironmentFault: the file exists or cannot be created.
         """
         rows = RowFile(folder / rank_file_name(header.rank))
         on_cpu = header.device == "cpu"
-        self._book = Book(header.rank, rows, clock, wire, is_synchronous=on_cpu)
+        self._memory = (
+            MemoryLedger(rows.write, clock.now_ns, counts_allocations=allocations and on_cpu)
+            if memory
+            else None
+        )
+        self._book = Book(header.rank, rows, clock, wire, self._memory, is_synchronous=on_cpu)
         self.calls = Calls(self._book)
         self.described = on_description
         self.now_ns = self._book.now_ns
@@ -70,9 +82,13 @@ class Recorder:
                 counters=counters,
             )
             self._book.rows.write("wire", sample)
+        if self._memory is not None:
+            self._memory.look(Moment.PHASE, None, position)
 
     def open_compute(self, labels_: Labels) -> int:
         """A computation begins."""
+        if self._memory is not None:
+            self._memory.computes(labels_.unit)
         return self._book.begin(self._book.make_event(labels_, Kind.COMPUTE))
 
     def open_collective(self, labels_: Labels, request: CollectiveRequest) -> int:
@@ -95,6 +111,8 @@ class Recorder:
         """A computation or a collective of our own is over."""
         begun = self._book.begun(event)
         if begun is not None:
+            if self._memory is not None and begun.event.kind is Kind.COMPUTE:
+                self._memory.computes("")
             self._book.end(event, error, reads_wire=begun.event.kind is Kind.COLLECTIVE)
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
@@ -143,5 +161,8 @@ class Recorder:
 
     def finish(self) -> None:
         """Write the last row and close the file; later calls write nothing."""
+        if self._memory is not None:
+            memory, self._memory = self._memory, None
+            memory.close()
         self.calls.finish()
         self._book.close()

@@ -35,6 +35,8 @@ def trace(
     *,
     run: dict[str, object] | None = None,
     wire: bool = True,
+    memory: bool = True,
+    allocations: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[Recorder]:
     """Record every collective of this process while the block runs.
@@ -47,6 +49,9 @@ def trace(
         out_dir: the trace's folder; created if missing.
         run: what the manifest shall say about the program: model, steps, seed.
         wire: read the kernel's counters of this process's TCP connections.
+        memory: look at what is alive, by role, at each event.
+        allocations: beside it, keep PyTorch's own record of what this thread allocates on the
+            CPU. It needs PyTorch's profiler, so the program cannot run one itself meanwhile.
         clock: where the time comes from; the kernel's monotonic clock by default.
 
     Yields:
@@ -82,7 +87,15 @@ def trace(
         connections = Wire(_store_ports()) if wire and wire_supported() else None
         if connections is not None:
             undo.callback(connections.close)
-        recorder = Recorder(folder, header, clock, connections, write_manifest)
+        recorder = Recorder(
+            folder,
+            header,
+            clock,
+            connections,
+            write_manifest,
+            memory=memory,
+            allocations=allocations,
+        )
         undo.callback(recorder.finish)
         write_manifest(labels.description())
         interception = Interception(recorder.calls)

@@ -1,0 +1,113 @@
+"""PyTorch's own record of allocations on the CPU: what its allocator says is alive.
+
+On CUDA the caching allocator can be asked at any time. On the CPU only a profiler is told of each
+allocation, by the thread that it runs on, and it tells us once it is stopped. PyTorch's first
+profiler (`torch.autograd.profiler_legacy`) does that silently and for about a microsecond an
+operator. A moment is found again by a mark: an operator that nothing else calls.
+Imports torch.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._C import _autograd as autograd
+from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
+
+_MARK = "aten::_debug_has_internal_overlap"
+_MOST_MARKS = 256
+"""After so many the profiler is read, so that its memory stays bounded."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was alive at some marks, in bytes.
+
+    Attributes:
+        numbers: what each mark was given.
+        allocated_bytes: counted from the record's beginning.
+        peak_bytes: the most since the mark before.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    allocated_bytes: list[int] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list)
+
+
+class AllocationRecord:
+    """Counts what the thread that made it allocates and frees."""
+
+    def __init__(self) -> None:
+        """Begin to count.
+
+        Raises:
+            RuntimeError: a profiler is running in this thread.
+        """
+        self._thread = threading.get_ident()
+        self._marked: list[int] = []
+        self._alive = 0
+        self._peak = 0
+        self._nothing = torch.empty(0)
+        _enable()
+
+    @property
+    def is_own_thread(self) -> bool:
+        """True on the thread whose allocations are counted."""
+        return threading.get_ident() == self._thread
+
+    @property
+    def is_full(self) -> bool:
+        """True if it should be read soon."""
+        return len(self._marked) >= _MOST_MARKS
+
+    def mark(self, number: int) -> None:
+        """Remember this moment; nothing on another thread."""
+        if self.is_own_thread:
+            torch._debug_has_internal_overlap(self._nothing)
+            self._marked.append(number)
+
+    def read(self) -> Counted:
+        """What was alive at the marks since the last reading."""
+        events = autograd._disable_profiler_legacy()
+        _enable()
+        return self._count(events)
+
+    def close(self) -> Counted:
+        """Stop counting."""
+        return self._count(autograd._disable_profiler_legacy())
+
+    def _count(self, threads: list[list[Any]]) -> Counted:
+        counted = Counted()
+        numbers = iter(self._marked)
+        events = [event for thread in threads for event in thread]
+        if len(threads) > 1:
+            events.sort(key=lambda event: event.start_us())
+        for event in events:
+            kind = event.kind()
+            if kind == "memory_alloc":
+                self._alive += event.cpu_memory_usage()
+                self._peak = max(self._peak, self._alive)
+            elif kind == "push" and event.name() == _MARK:
+                counted.numbers.append(next(numbers))
+                counted.allocated_bytes.append(self._alive)
+                counted.peak_bytes.append(self._peak)
+                self._peak = self._alive
+        self._marked = []
+        return counted
+
+
+def _enable() -> None:
+    autograd._enable_profiler_legacy(
+        ProfilerConfig(
+            ProfilerState.CPU,
+            False,  # noqa: FBT003 - input shapes
+            True,  # noqa: FBT003 - memory
+            False,  # noqa: FBT003 - stacks
+            False,  # noqa: FBT003 - flops
+            False,  # noqa: FBT003 - modules
+            _ExperimentalConfig(),
+        )
+    )

@@ -1,0 +1,115 @@
+"""What memory is for in a program that says nothing: found by walking modules and optimizers.
+
+    a module's parameters         parameters; whole ones beside sharded ones: gathered parameters
+    their .grad                   gradients
+    an optimizer's own tensors    momentum, variance, or an fp32 master copy
+
+PyTorch calls a global hook before each module's forward and after each optimizer's step, so each
+is met once it is used. An engine that says what it holds needs none of this.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.hooks import RemovableHandle
+
+from zerosim.memory import Role
+from zerosim.trace import labels
+from zerosim.trace.holdings import Holdings, key_of
+
+_STATES = {
+    "exp_avg": Role.MOMENTUM,
+    "momentum_buffer": Role.MOMENTUM,
+    "exp_avg_sq": Role.VARIANCE,
+    "max_exp_avg_sq": Role.VARIANCE,
+    "square_avg": Role.VARIANCE,
+    "sum": Role.VARIANCE,
+}
+"""Names that PyTorch's optimizers give to what they keep."""
+
+
+class Discovery:
+    """Says what it finds to the holdings."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._hooks: list[RemovableHandle] = []
+        self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._parameters: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._sizes: weakref.WeakKeyDictionary[torch.optim.Optimizer, int]
+        self._sizes = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Begin to look at what is used."""
+        self._hooks = [
+            register_module_forward_pre_hook(self._module_computes),
+            register_optimizer_step_post_hook(self._optimizer_stepped),
+        ]
+
+    def remove(self) -> None:
+        """Stop looking."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def look(self) -> None:
+        """Meet gradients that are new."""
+        for number, reference in list(self._parameters.items()):
+            parameter = reference()
+            if parameter is None:
+                del self._parameters[number]
+            elif parameter.grad is not None:
+                self._meet(parameter.grad, Role.GRADIENTS)
+
+    def _module_computes(self, module: nn.Module, _: Any) -> None:
+        if labels.description().units:
+            return
+        sharded = self._sharded.get(module)
+        if sharded is None:
+            for inner in module.modules():
+                self._meet_module(inner)
+        elif sharded:
+            for parameter in module.parameters(recurse=False):
+                if not _is_sharded(parameter):
+                    self._meet_parameter(parameter, Role.GATHERED)
+
+    def _meet_module(self, module: nn.Module) -> None:
+        own = list(module.parameters(recurse=False))
+        self._sharded[module] = any(_is_sharded(parameter) for parameter in own)
+        for parameter in own:
+            self._meet_parameter(parameter, Role.PARAMETERS)
+
+    def _meet_parameter(self, parameter: torch.Tensor, role: Role) -> None:
+        self._meet(parameter, role)
+        self._parameters[id(parameter)] = weakref.ref(parameter)
+
+    def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        num_states = sum(len(state) for state in optimizer.state.values())
+        if labels.description().units or self._sizes.get(optimizer) == num_states:
+            return
+        self._sizes[optimizer] = num_states
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._meet(parameter, Role.MASTER)
+        for state in optimizer.state.values():
+            for name, value in state.items():
+                if name in _STATES and isinstance(value, torch.Tensor):
+                    self._meet(value, _STATES[name])
+
+    def _meet(self, tensor: torch.Tensor, role: Role) -> None:
+        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient."""
+        local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+        held = self._holdings.get(key_of(local))
+        if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
+            self._holdings.hold(local, role, "")
+
+
+def _is_sharded(parameter: torch.Tensor) -> bool:
+    return hasattr(parameter, "_local_tensor")

@@ -1,0 +1,94 @@
+"""What storages are kept for, as those who allocate them say.
+
+    hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
+
+A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
+are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
+costs about a microsecond, whether a trace is recorded or not, so that a trace may begin late.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from zerosim.memory import Role
+
+_FIRST_CLEANING = 256
+"""With so many entries those of dead storages are dropped for the first time."""
+
+
+class Held:
+    """One storage and what it is for.
+
+    Attributes:
+        key: identifies the storage as long as this entry exists.
+    """
+
+    __slots__ = ("_reference", "key", "role", "unit")
+
+    def __init__(self, storage: torch.UntypedStorage, role: Role, unit: str) -> None:
+        self._reference = StorageWeakRef(storage)
+        self.key: int = self._reference.cdata
+        self.role = role
+        self.unit = unit
+
+    def bytes(self) -> int | None:
+        """What the storage occupies now; None if it is gone."""
+        storage = torch.UntypedStorage._new_with_weak_ptr(self.key)
+        return None if storage is None else storage.nbytes()
+
+
+class Holdings:
+    """All that was said and is still alive. Safe to use from several threads.
+
+    Attributes:
+        version: changes whenever something new is said.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._held: dict[int, Held] = {}
+        self._lock = threading.Lock()
+        self._clean_at = _FIRST_CLEANING
+
+    def hold(self, tensor: torch.Tensor, role: Role, unit: str) -> None:
+        """Say what a tensor's storage is for; the last word on it counts."""
+        held = Held(tensor.untyped_storage(), role, unit)
+        with self._lock:
+            self._held[held.key] = held
+            self.version += 1
+            if len(self._held) >= self._clean_at:
+                self._held = {k: one for k, one in self._held.items() if one.bytes() is not None}
+                self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
+
+    def get(self, key: int) -> Held | None:
+        """What was said of a living storage."""
+        # an entry's weak reference sees to it that no other storage has this address
+        return self._held.get(key)
+
+    def drop(self, key: int) -> None:
+        """Forget a storage that is gone."""
+        with self._lock:
+            self._held.pop(key, None)
+
+    def __iter__(self) -> Iterator[Held]:
+        """Everything, alive or not, in the order in which it was first said."""
+        with self._lock:
+            return iter(list(self._held.values()))
+
+
+holdings = Holdings()
+"""Of this process."""
+
+hold = holdings.hold
+
+
+def key_of(tensor: torch.Tensor) -> int:
+    """What identifies a tensor's storage while it lives."""
+    key: int = tensor.untyped_storage()._cdata
+    return key

@@ -1,0 +1,180 @@
+"""The memory ledger of one rank: at each event, the bytes that are alive, by role and unit.
+
+What a storage is for comes from `holdings` and, in a program that says nothing, from `discovery`;
+what autograd saved from `saved`; how large it is always from the storage itself. Beside it stands
+what the device's allocator says.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from zerosim.events import Phase
+from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.trace.allocations import AllocationRecord, Counted
+from zerosim.trace.discovery import Discovery
+from zerosim.trace.holdings import Held, holdings, key_of
+from zerosim.trace.saved import SavedTensors
+from zerosim.trace.sink import Position
+
+_MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS)
+"""Looked at in each event; the others come and go between phases only."""
+
+State = dict[tuple[Role, str], int]
+Write = Callable[[str, object], None]
+
+
+class MemoryLedger:
+    """Looks at memory and writes down what changed. Safe to use from several threads."""
+
+    def __init__(
+        self, write: Write, now_ns: Callable[[], int], *, counts_allocations: bool
+    ) -> None:
+        """Begin to look.
+
+        Args:
+            write: takes the rows.
+            counts_allocations: keep PyTorch's own record of this thread's allocations as well,
+                unless a profiler is running already.
+        """
+        self._write = write
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._number = 0
+        self._state: State = {}
+        self._fixed: list[Held] = []
+        self._moving: list[Held] = []
+        self._fixed_state: State = {}
+        self._version = -1
+        self._unrecorded = 0
+        self._saved = SavedTensors(holdings)
+        self._discovery = Discovery(holdings)
+        self._before: dict[int, StorageWeakRef] = {}
+        self._record: AllocationRecord | None = None
+        self._saved.install()
+        self._discovery.install()
+        if counts_allocations:
+            self._before = _alive_storages()
+            with suppress(RuntimeError):
+                self._record = AllocationRecord()
+
+    def computes(self, unit: str) -> None:
+        """What autograd saves from now on is this unit's."""
+        self._saved.unit = unit
+
+    def uses(self, tensors: list[torch.Tensor]) -> None:
+        """A collective was given these tensors: those that are nothing else are its buffers."""
+        for tensor in tensors:
+            if holdings.get(key_of(tensor)) is None:
+                holdings.hold(tensor, Role.BUFFERS, "")
+
+    def look(self, moment: Moment, event: int | None, position: Position) -> None:
+        """Write down what changed since the last look; at a phase border in any case."""
+        with self._lock:
+            state = self._measure(at_border=moment is Moment.PHASE)
+            old = self._state
+            changes = tuple(
+                Holding(role, unit, state.get((role, unit), 0))
+                for role, unit in old.keys() | state.keys()
+                if old.get((role, unit), 0) != state.get((role, unit), 0)
+            )
+            if changes or moment is Moment.PHASE:
+                self._state = state
+                sample = MemorySample(
+                    number=self._number,
+                    event=event,
+                    moment=moment,
+                    iteration=position.iteration,
+                    micro_step=position.micro_step,
+                    phase=position.phase,
+                    time_ns=self._now_ns(),
+                    changes=changes,
+                    unrecorded_bytes=self._unrecorded,
+                    allocated_bytes=_allocated_on_device(),
+                )
+                self._number += 1
+                self._write("memory", sample)
+                if self._record is not None:
+                    self._record.mark(sample.number)
+        ends = moment is Moment.PHASE and position.phase is Phase.OUTSIDE
+        record = self._record
+        if record is not None and record.is_own_thread and (ends or record.is_full):
+            self._write_allocations(record.read())
+
+    def close(self) -> None:
+        """Look no more."""
+        self._discovery.remove()
+        self._saved.remove()
+        if self._record is not None:
+            record, self._record = self._record, None
+            self._write_allocations(record.close())
+
+    def _write_allocations(self, counted: Counted) -> None:
+        if counted.numbers:
+            row = Allocations(
+                numbers=tuple(counted.numbers),
+                allocated_bytes=tuple(counted.allocated_bytes),
+                peak_bytes=tuple(counted.peak_bytes),
+            )
+            self._write("allocations", row)
+
+    def _measure(self, *, at_border: bool) -> State:
+        self._discovery.look()
+        if holdings.version != self._version:
+            self._version = holdings.version
+            everything = list(holdings)
+            self._fixed = [held for held in everything if held.role not in _MOVING]
+            self._moving = [held for held in everything if held.role in _MOVING]
+            at_border = True
+        if at_border:
+            self._fixed_state = {}
+            self._unrecorded = 0
+            self._fixed = self._add(self._fixed, self._fixed_state)
+        state = dict(self._fixed_state)
+        self._moving = self._add(self._moving, state)
+        for unit, num_bytes in self._saved.bytes_by_unit().items():
+            if num_bytes:
+                state[Role.ACTIVATIONS, unit] = num_bytes
+        return state
+
+    def _add(self, entries: list[Held], state: State) -> list[Held]:
+        """Add what these storages occupy; returns those that are alive."""
+        alive = []
+        for held in entries:
+            num_bytes = held.bytes()
+            if num_bytes is None:
+                holdings.drop(held.key)
+                continue
+            alive.append(held)
+            if num_bytes:
+                place = (held.role, held.unit)
+                state[place] = state.get(place, 0) + num_bytes
+                if held.key in self._before:
+                    self._unrecorded += num_bytes
+        return alive
+
+
+def _alive_storages() -> dict[int, StorageWeakRef]:
+    """Every storage that Python knows of, by key."""
+    found: dict[int, StorageWeakRef] = {}
+    for thing in gc.get_objects():
+        if type(thing) in (torch.Tensor, torch.nn.Parameter):
+            reference = StorageWeakRef(thing.untyped_storage())
+            found[reference.cdata] = reference
+    return found
+
+
+def _allocated_on_device() -> int | None:
+    """What CUDA's caching allocator says is alive; None on the CPU, which tells later."""
+    if not torch.cuda.is_initialized():
+        return None
+    stats = torch.cuda.memory_stats_as_nested_dict()
+    current: int = stats["allocated_bytes"]["all"]["current"]
+    return current

@@ -1,0 +1,114 @@
+"""What autograd saved in forward for backward, counted while it is saved.
+
+PyTorch offers a pair of hooks for saved tensors. Ours hand the same tensor back, so nothing
+changes in what is computed; what is handed over in between is a small object whose end tells that
+autograd let go. A storage that is a parameter, or anything else whose purpose is known, is none.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerosim.trace.holdings import Holdings
+
+_PLAIN = (torch.Tensor, nn.Parameter)
+"""A subclass need not have a storage of its own; it passes through uncounted."""
+
+
+class _Saved:
+    """A tensor in autograd's keeping."""
+
+    __slots__ = ("_gone", "key", "tensor")
+
+    def __init__(self, tensor: torch.Tensor, key: int, gone: deque[int]) -> None:
+        self.tensor = tensor
+        self.key = key
+        self._gone = gone
+
+    def __del__(self) -> None:
+        # may run in the middle of anything, so it only leaves a word
+        self._gone.append(self.key)
+
+
+class _Kept:
+    """A storage that is saved, perhaps more than once."""
+
+    __slots__ = ("bytes", "times", "unit")
+
+    def __init__(self, unit: str, num_bytes: int) -> None:
+        self.unit = unit
+        self.bytes = num_bytes
+        self.times = 0
+
+
+class SavedTensors:
+    """Counts the bytes of saved tensors by unit, each storage once.
+
+    Attributes:
+        unit: whose forward computes now; "" if that is not known.
+    """
+
+    def __init__(self, holdings: Holdings) -> None:
+        """Count nothing yet; `install` begins.
+
+        Args:
+            holdings: storages that are something else.
+        """
+        self.unit = ""
+        self._holdings = holdings
+        self._kept: dict[int, _Kept] = {}
+        self._bytes: Counter[str] = Counter()
+        self._gone: deque[int] = deque()
+        self._lock = threading.RLock()
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+
+    def install(self) -> None:
+        """Begin to count what this thread's forward saves."""
+        self._hooks.__enter__()
+
+    def remove(self) -> None:
+        """Stop; what is saved stays valid."""
+        self._hooks.__exit__()
+
+    def bytes_by_unit(self) -> dict[str, int]:
+        """What is saved now."""
+        with self._lock:
+            self._settle()
+            return dict(self._bytes)
+
+    def _pack(self, tensor: torch.Tensor) -> Any:
+        if type(tensor) not in _PLAIN or tensor.is_meta:
+            return tensor
+        storage = tensor.untyped_storage()
+        key: int = storage._cdata
+        if self._holdings.get(key) is not None:
+            return tensor
+        with self._lock:
+            self._settle()
+            kept = self._kept.get(key)
+            if kept is None:
+                kept = self._kept[key] = _Kept(self.unit, storage.nbytes())
+                self._bytes[kept.unit] += kept.bytes
+            kept.times += 1
+        return _Saved(tensor, key, self._gone)
+
+    def _settle(self) -> None:
+        """Take in what was let go of meanwhile."""
+        while self._gone:
+            key = self._gone.popleft()
+            kept = self._kept[key]
+            kept.times -= 1
+            if kept.times == 0:
+                del self._kept[key]
+                self._bytes[kept.unit] -= kept.bytes
+
+
+def _unpack(saved: Any) -> torch.Tensor:
+    tensor: torch.Tensor = saved.tensor if type(saved) is _Saved else saved
+    return tensor
