@@ -15,12 +15,16 @@ from zerosim.theory.laws import Cause, Deviation, Law, deviations, law
 from zerosim.theory.memory import (
     Optimizer,
     RoleBytes,
+    RoleLaw,
     TableCell,
     bytes_a_parameter,
     exact_model_states,
     ideal_model_states,
+    law_words,
     optimizer_bytes,
     paper_table_1,
+    role_laws,
+    state_deviations,
 )
 from zerosim.theory.messages import Cost
 from zerosim.theory.partition import (
@@ -31,6 +35,12 @@ from zerosim.theory.partition import (
     padded_elements,
     padding_elements,
     shard_elements,
+)
+from zerosim.theory.residency import (
+    module_of,
+    most_gathered_bytes,
+    num_ahead,
+    whole_gradients,
 )
 from zerosim.theory.traffic import (
     Call,
@@ -53,6 +63,7 @@ __all__ = [
     "Measure",
     "Optimizer",
     "RoleBytes",
+    "RoleLaw",
     "TableCell",
     "TrafficRow",
     "UnitSize",
@@ -69,13 +80,20 @@ __all__ = [
     "framing",
     "ideal_model_states",
     "law",
+    "law_words",
     "list_reduce_scatter_cost",
+    "module_of",
+    "most_gathered_bytes",
+    "num_ahead",
     "optimizer_bytes",
     "padded_elements",
     "padding_elements",
     "paper_table_1",
     "planned_calls",
+    "role_laws",
     "shard_elements",
+    "state_deviations",
     "total_received_bytes",
     "total_sent_bytes",
+    "whole_gradients",
 ]

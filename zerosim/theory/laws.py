@@ -26,7 +26,7 @@ PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 class Cause(StrEnum):
-    """Why a step sends more, or less, than the pure law says."""
+    """Why a step sends, or a rank keeps, more or less than the pure law says."""
 
     PADDING = "padding"
     """Zeros that make units a multiple of the number of ranks."""

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from zerosim.config import STAGES, DType
 from zerosim.errors import ConfigError
 from zerosim.memory import Role
-from zerosim.theory.partition import UnitSize, padded_elements
+from zerosim.quantities import PSI, format_exact
+from zerosim.theory.laws import Cause, Deviation
+from zerosim.theory.partition import UnitSize, padded_elements, padding_elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,6 +161,101 @@ def exact_model_states(
         held_by = num_ranks if _is_partitioned(each.role, stage) else 1
         states.append(RoleBytes(each.role, each.bytes * num_elements // held_by))
     return tuple(states)
+
+
+def law_words(stage: int, dtype: DType = DType.BF16, optimizer: Optimizer = Optimizer.ADAM) -> str:
+    """The law of a stage: "16Ψ", "4Ψ + 12Ψ/N", "2Ψ + 14Ψ/N", "16Ψ/N" with mixed precision Adam.
+
+    Raises:
+        ConfigError: no such stage.
+    """
+    _check(stage, 1)
+    whole = divided = 0
+    for each in bytes_a_parameter(dtype, optimizer):
+        if _is_partitioned(each.role, stage):
+            divided += each.bytes
+        else:
+            whole += each.bytes
+    return " + ".join(
+        f"{number}{PSI}{rest}" for number, rest in ((whole, ""), (divided, "/N")) if number
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RoleLaw:
+    """What the law says of one role.
+
+    Attributes:
+        words: "2Ψ", "4Ψ/N".
+        bytes: on each rank.
+    """
+
+    role: Role
+    words: str
+    bytes: Fraction
+
+
+def role_laws(
+    stage: int,
+    num_ranks: int,
+    num_parameters: int,
+    dtype: DType = DType.BF16,
+    optimizer: Optimizer = Optimizer.ADAM,
+) -> tuple[RoleLaw, ...]:
+    """The law of each model state; together they are `ideal_model_states`.
+
+    Raises:
+        ConfigError: no such stage, or no ranks.
+    """
+    _check(stage, num_ranks)
+    laws = []
+    for each in bytes_a_parameter(dtype, optimizer):
+        is_divided = _is_partitioned(each.role, stage)
+        words = f"{each.bytes}{PSI}{'/N' if is_divided else ''}"
+        held_by = num_ranks if is_divided else 1
+        laws.append(RoleLaw(each.role, words, Fraction(each.bytes * num_parameters, held_by)))
+    return tuple(laws)
+
+
+def state_deviations(
+    stage: int,
+    num_ranks: int,
+    units: Sequence[UnitSize],
+    dtype: DType = DType.BF16,
+    optimizer: Optimizer = Optimizer.ADAM,
+) -> tuple[Deviation, ...]:
+    """Why `exact_model_states` is not what the law says, cause by cause.
+
+    Returns:
+        The causes that are not zero. Their sum is exactly the difference, in bytes of a rank.
+
+    Raises:
+        ConfigError: no such stage, or no ranks.
+    """
+    sizes = {flag: sum(u.elements for u in units if u.trainable is flag) for flag in (True, False)}
+    padding = sum(padding_elements(unit.elements, num_ranks) for unit in units)
+    laws = role_laws(stage, num_ranks, sizes[True] + sizes[False], dtype, optimizer)
+    share = Fraction(sizes[False], sizes[True] + sizes[False])
+    frozen = -sum(
+        (law.bytes * share for law in laws if law.role is not Role.PARAMETERS), Fraction()
+    )
+    exact = sum(
+        each.bytes for each in exact_model_states(stage, num_ranks, units, dtype, optimizer)
+    )
+    found = (
+        Deviation(
+            Cause.PADDING,
+            exact - sum((law.bytes for law in laws), Fraction()) - frozen,
+            f"{format_exact(padding)} zeros make the units a multiple of {num_ranks}",
+        ),
+        Deviation(
+            Cause.FROZEN_PARAMETERS,
+            frozen,
+            f"{format_exact(sizes[False])} frozen parameters have no gradients and no optimizer "
+            "states",
+        ),
+    )
+    return tuple(deviation for deviation in found if deviation.bytes)
 
 
 @dataclass(frozen=True, slots=True)

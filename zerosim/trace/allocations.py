@@ -2,8 +2,9 @@
 
 On CUDA the caching allocator can be asked at any time. On the CPU only a profiler is told of each
 allocation, by the thread that it runs on, and it tells us once it is stopped. PyTorch's first
-profiler (`torch.autograd.profiler_legacy`) does that silently and for about a microsecond an
-operator. A moment is found again by a mark: an operator that nothing else calls.
+profiler (`torch.autograd.profiler_legacy`) does that silently. It would note each operator too,
+which nobody needs and which costs a microsecond each, so that is off, but for the one operator
+whose only purpose is to mark a moment.
 Imports torch.
 """
 
@@ -66,7 +67,9 @@ class AllocationRecord:
     def mark(self, number: int) -> None:
         """Remember this moment; nothing on another thread."""
         if self.is_own_thread:
+            _note_operators(wanted=True)
             torch._debug_has_internal_overlap(self._nothing)
+            _note_operators(wanted=False)
             self._marked.append(number)
 
     def read(self) -> Counted:
@@ -77,6 +80,7 @@ class AllocationRecord:
 
     def close(self) -> Counted:
         """Stop counting."""
+        _note_operators(wanted=True)
         return self._count(autograd._disable_profiler_legacy())
 
     def _count(self, threads: list[list[Any]]) -> Counted:
@@ -99,6 +103,10 @@ class AllocationRecord:
         return counted
 
 
+def _note_operators(*, wanted: bool) -> None:
+    autograd._enable_record_function(wanted)
+
+
 def _enable() -> None:
     autograd._enable_profiler_legacy(
         ProfilerConfig(
@@ -111,3 +119,4 @@ def _enable() -> None:
             _ExperimentalConfig(),
         )
     )
+    _note_operators(wanted=False)

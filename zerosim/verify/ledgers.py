@@ -18,19 +18,27 @@ from zerosim.verify.report import LedgerRow, RankBytes
 PHASE_ORDER = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
 
 
+def config_of(trace: Trace) -> EngineConfig:
+    """How the engine of a trace was configured.
+
+    Raises:
+        TraceError: the manifest has no usable engine configuration.
+    """
+    try:
+        return EngineConfig.from_plain(trace.manifest.config)
+    except (ConfigError, TypeError) as error:
+        raise TraceError(
+            f"{trace.folder}: the manifest's configuration is no use: {error}"
+        ) from None
+
+
 def workload_of(trace: Trace, iteration: int) -> Workload:
     """What the engine of a trace was configured to do in one iteration.
 
     Raises:
         TraceError: the manifest has no usable engine configuration.
     """
-    manifest = trace.manifest
-    try:
-        config = EngineConfig.from_plain(manifest.config)
-    except (ConfigError, TypeError) as error:
-        raise TraceError(
-            f"{trace.folder}: the manifest's configuration is no use: {error}"
-        ) from None
+    manifest, config = trace.manifest, config_of(trace)
     metrics = [metric for metric in trace.ranks[0].metrics if metric.iteration == iteration]
     names = {metric.name for metric in metrics}
     return Workload(

@@ -152,7 +152,7 @@ class Report:
 
     def to_plain(self) -> dict[str, Any]:
         """The report as JSON values; fractions become numbers if whole, else strings."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = to_json(asdict(self))
         plain["unexplained_trace_bytes"] = self.unexplained_trace
         plain["unexplained_wire_bytes"] = self.unexplained_wire
         return plain
@@ -161,11 +161,12 @@ class Report:
         return [cell for row in self.rows for cell in row.sent]
 
 
-def _plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Records' values as JSON has them; a fraction becomes a number if it is whole."""
     if isinstance(value, Fraction):
         return value.numerator if value.denominator == 1 else str(value)
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [to_json(item) for item in value]
     return value

@@ -1,0 +1,96 @@
+"""What a rank may hold beside its model states while it computes: gathered units, whole gradients.
+
+The laws of memory count what is kept. In between, stage 3 gives a unit all its rows while it
+computes, and stages 2 and 3 have a unit's whole gradient from its backward until its last bucket
+is reduced. Both are bounded: by the units ahead that are gathered early, and by one bucket on its
+way. Units that span the whole model ("root") come first and stay until the end.
+
+Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3. May import the
+standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from zerosim.manifest import BucketLayout
+
+_FROZEN_SUFFIX = ".frozen"
+
+
+def module_of(unit: str) -> str:
+    """The module that a unit belongs to: its frozen parameters are a unit of their own."""
+    return unit.removesuffix(_FROZEN_SUFFIX)
+
+
+def num_ahead(
+    gathered: Iterable[str], computing: Collection[str], spanning: Collection[str]
+) -> int:
+    """How many units are gathered beside those that compute; no more than the prefetch is allowed.
+
+    Args:
+        gathered: units with all their rows.
+        computing: modules that compute. If none of them is gathered, one is about to begin, and
+            its units do not count either.
+        spanning: modules that are gathered for as long as the whole model computes.
+    """
+    modules = Counter(module_of(unit) for unit in gathered)
+    for module in spanning:
+        modules.pop(module, None)
+    present = [module for module in computing if module in modules]
+    if not present and modules:
+        present = [max(modules, key=lambda module: modules[module])]
+    return modules.total() - sum(modules[module] for module in present)
+
+
+def most_gathered_bytes(
+    whole_bytes: Mapping[str, int],
+    order: Sequence[str],
+    spanning: Collection[str],
+    prefetch: int,
+) -> int:
+    """The most that gathered units may occupy: one module's, those ahead of it, and the spanning.
+
+    Args:
+        whole_bytes: of each unit with all its rows, padding included.
+        order: units in the order of forward, without the spanning ones.
+        spanning: modules that are gathered for as long as the whole model computes.
+        prefetch: how many units are gathered ahead, in either direction.
+    """
+    always = sum(size for unit, size in whole_bytes.items() if module_of(unit) in spanning)
+    most = 0
+    for place, unit in enumerate(order):
+        first = last = place
+        while first > 0 and module_of(order[first - 1]) == module_of(unit):
+            first -= 1
+        while last + 1 < len(order) and module_of(order[last + 1]) == module_of(unit):
+            last += 1
+        forward = order[first : last + 1 + prefetch]
+        backward = order[max(0, first - prefetch) : last + 1]
+        most = max(most, *(sum(whole_bytes[one] for one in path) for path in (forward, backward)))
+    return always + most
+
+
+def whole_gradients(
+    buckets: Sequence[BucketLayout], computed: Collection[str], computing: Collection[str]
+) -> set[str]:
+    """Units whose whole gradient a rank may hold in stages 2 and 3.
+
+    A bucket is reduced once all its units have their gradients, in the order of the buckets, and
+    the one before it is over by then.
+
+    Args:
+        buckets: in the order in which they are reduced.
+        computed: units whose gradient is complete.
+        computing: units whose gradient is being computed.
+    """
+    num_started = 0
+    for bucket in buckets:
+        if any(segment.unit not in computed for segment in bucket.segments):
+            break
+        num_started += 1
+    pending = {
+        segment.unit for bucket in buckets[max(0, num_started - 1) :] for segment in bucket.segments
+    }
+    return set(computing) | (pending & set(computed))

@@ -1,0 +1,272 @@
+"""The verification of a trace's memory: model states, peaks, and what is allowed in between.
+
+Imports zerosim's L0, record, theory, analysis and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from zerosim.analysis.memory import Timeline, largest_other, timeline
+from zerosim.config import EngineConfig
+from zerosim.errors import TraceError
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.quantities import format_bytes, format_decimal, format_exact_bytes
+from zerosim.record import Trace, iterations
+from zerosim.theory import UnitSize
+from zerosim.verify.ledgers import config_of, is_engine_trace
+from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
+from zerosim.verify.peaks import rank_peak, when
+from zerosim.verify.report import Verdict
+from zerosim.verify.residency import gathered_verdict, gradients_verdict
+from zerosim.verify.states import (
+    Plan,
+    StateCheck,
+    check_states,
+    state_causes,
+    states_verdict,
+    totals,
+)
+
+OTHER_GOAL = Fraction(2, 100)
+"""Of the peak: what no role explains should be less on a model of some size."""
+
+
+def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
+    """Hold a trace's memory against the laws.
+
+    Args:
+        iteration: whose model states to show; the last complete one by default. The verdicts
+            always cover all complete iterations.
+
+    Returns:
+        The report; of a program that zerosim's engine did not run, without a law. A trace that
+        was cut short is judged as far as all its ranks came.
+
+    Raises:
+        TraceError: nothing about memory was recorded, the iteration asked for is not complete, or
+            the engine's configuration is no use.
+    """
+    lines = timelines(trace)
+    complete = iterations(trace)
+    if iteration is not None and iteration not in complete:
+        known = f"expected one of {complete[0]} to {complete[-1]}" if complete else "none is"
+        raise TraceError(f"iteration {iteration} is not complete in {trace.folder}: {known}")
+    shown = iteration if iteration is not None else max(complete, default=None)
+    if not is_engine_trace(trace):
+        return _without_law(trace, lines, shown, complete)
+    config = config_of(trace)
+    plan = plan_of(trace, config)
+    checks = check_states(plan, lines, complete)
+    verdicts = [states_verdict(plan, checks)] if checks else []
+    if config.stage >= 2:
+        verdicts.append(gradients_verdict(trace, plan, lines))
+    if config.stage == 3:
+        verdicts.append(gathered_verdict(trace, plan, lines, config.prefetch))
+    peaks = tuple(rank_peak(line, plan, accumulate=config.accumulate) for line in lines.values())
+    verdicts += [other_verdict(peaks), allocated_verdict(lines)]
+    of_shown = [check for check in checks if check.iteration == shown]
+    return MemoryReport(
+        folder=str(trace.folder),
+        headline=_headline(plan, verdicts),
+        holds=_all_hold(verdicts),
+        stage=config.stage,
+        law=plan.law,
+        dtype=config.dtype.value,
+        num_ranks=plan.num_ranks,
+        num_parameters=plan.num_parameters,
+        element_bytes=config.dtype.element_bytes,
+        ranks=tuple(lines),
+        iteration=shown,
+        iterations=complete,
+        law_bytes=sum((law.bytes for law in plan.role_laws()), Fraction()),
+        rows=_rows(plan, of_shown),
+        causes=state_causes(plan, of_shown[0]) if of_shown else (),
+        peaks=peaks,
+        verdicts=tuple(verdicts),
+        notes=_notes(trace, lines, complete),
+    )
+
+
+def timelines(trace: Trace) -> dict[int, Timeline]:
+    """The memory over time of each rank that recorded any.
+
+    Raises:
+        TraceError: none did.
+    """
+    lines = {rank.rank: timeline(rank) for rank in trace.ranks if rank.memory_samples}
+    if not lines:
+        raise TraceError(
+            f"{trace.folder} was recorded without memory: record it again without --no-memory"
+        )
+    return lines
+
+
+def plan_of(trace: Trace, config: EngineConfig) -> Plan:
+    """What decides the model states of a trace."""
+    manifest = trace.manifest
+    skipped = {m.iteration for m in trace.ranks[0].metrics if m.name == "overflow"}
+    return Plan(
+        stage=config.stage,
+        num_ranks=manifest.num_ranks,
+        units=tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units),
+        dtype=config.dtype,
+        skipped=frozenset(skipped),
+    )
+
+
+def other_verdict(peaks: tuple[RankPeak, ...]) -> Verdict:
+    """How much of the peak no role explains; small models have more, so that refutes nothing."""
+    title = f"What no role explains is under {format_decimal(100 * OTHER_GOAL, 0)} % of the peak"
+    known = [
+        (Fraction(abs(top.other_bytes), top.bytes), top)
+        for top in peaks
+        if top.other_bytes is not None and top.bytes
+    ]
+    if not known:
+        return Verdict(
+            id="other", title=title, formula="", holds=None, measured="the allocator was not asked"
+        )
+    share, worst = max(known, key=lambda pair: pair[0])
+    assert worst.other_bytes is not None
+    measured = (
+        f"{format_decimal(100 * share, 2)} %: {format_exact_bytes(worst.other_bytes)} of "
+        f"{format_bytes(worst.bytes)} on rank {worst.rank}"
+    )
+    holds = True if share < OTHER_GOAL else None
+    return Verdict(id="other", title=title, formula="", holds=holds, measured=measured)
+
+
+def allocated_verdict(lines: dict[int, Timeline]) -> Verdict:
+    """The roles never have more than the allocator counted, at any event."""
+    title = "The roles have no more than PyTorch's allocator says is alive, at every event"
+    found = {rank: worst for rank, line in lines.items() if (worst := largest_other(line))}
+    if not found:
+        return Verdict(
+            id="allocated", title=title, formula="", holds=None,
+            measured="the allocator was not asked",
+        )  # fmt: skip
+    count = 0
+    least = 0
+    where = ""
+    for line in lines.values():
+        for position in range(len(line.samples)):
+            other = line.other(position)
+            if other is None:
+                continue
+            count += 1
+            if other < least:
+                least, where = other, f"rank {line.rank} {when(line, position)}"
+    rank, worst = max(found.items(), key=lambda pair: abs(pair[1].bytes))
+    measured = (
+        f"{count:,} samples, the largest difference {format_exact_bytes(worst.bytes)} on rank "
+        f"{rank} {when(lines[rank], worst.position)}"
+    )
+    if where:
+        measured += f"; {where} has {format_exact_bytes(-least)} that the allocator does not know"
+    return Verdict(id="allocated", title=title, formula="", holds=not where, measured=measured)
+
+
+def _rows(plan: Plan, checks: list[StateCheck]) -> tuple[RoleRow, ...]:
+    if not checks:
+        return ()
+    expected = totals(checks[0].expected)
+    measured = [totals(check.measured) for check in checks]
+    laws = {law.role: law for law in plan.role_laws()}
+    roles = [
+        role for role in MODEL_STATES if role in laws or any(found[role] for found in measured)
+    ]
+    return tuple(
+        RoleRow(
+            role=role,
+            law=laws[role].words if role in laws else "",
+            law_bytes=laws[role].bytes if role in laws else Fraction(),
+            theory_bytes=expected[role],
+            measured_bytes=tuple(found[role] for found in measured),
+        )
+        for role in roles
+    )
+
+
+def _without_law(
+    trace: Trace, lines: dict[int, Timeline], shown: int | None, complete: tuple[int, ...]
+) -> MemoryReport:
+    """Of a program whose law is not known: its peaks, and what it keeps at them."""
+    peaks = tuple(rank_peak(line, None) for line in lines.values())
+    verdicts = (other_verdict(peaks), allocated_verdict(lines))
+    found: list[Counter[Role]] = [
+        Counter({part.role: part.bytes for part in top.parts}) for top in peaks
+    ]
+    rows = tuple(
+        RoleRow(
+            role=role,
+            law="",
+            law_bytes=None,
+            theory_bytes=None,
+            measured_bytes=tuple(at_peak[role] for at_peak in found),
+        )
+        for role in Role
+        if any(at_peak[role] for at_peak in found)
+    )
+    return MemoryReport(
+        folder=str(trace.folder),
+        headline="No law is known for this program: its memory is shown as it was measured.",
+        holds=_all_hold(verdicts),
+        stage=None,
+        law="",
+        dtype="",
+        num_ranks=trace.manifest.num_ranks,
+        num_parameters=0,
+        element_bytes=0,
+        ranks=tuple(lines),
+        iteration=shown,
+        iterations=complete,
+        law_bytes=None,
+        rows=rows,
+        causes=(),
+        peaks=peaks,
+        verdicts=verdicts,
+        notes=_notes(trace, lines, complete),
+    )
+
+
+def _headline(plan: Plan, verdicts: list[Verdict]) -> str:
+    """The answer in one sentence."""
+    found = {verdict.id: verdict for verdict in verdicts}
+    states = found.get("model-states")
+    name = f"This run of {plan.name}"
+    if states is None:
+        return f"{name} finished no iteration on all ranks: only its peaks are shown."
+    if states.holds is False:
+        return f"{name} does not keep {plan.law} of model states on each rank: {states.measured}."
+    if states.holds is None:
+        return f"{name} made one update: momentum and variance came after its only measurement."
+    wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
+    if wrong is not None:
+        return f"{name} keeps {plan.law} of model states, but: {wrong.measured}."
+    return (
+        f"This run of {plan.name} keeps {plan.law} of model states on each rank, as the law says."
+    )
+
+
+def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:
+    answers = [verdict.holds for verdict in verdicts if verdict.holds is not None]
+    return all(answers) if answers else None
+
+
+def _notes(trace: Trace, lines: dict[int, Timeline], complete: tuple[int, ...]) -> tuple[str, ...]:
+    notes = list(trace.warnings)
+    if not complete and is_engine_trace(trace):
+        notes.append("no iteration is complete on all ranks: no law was held against this trace")
+    notes += [
+        f"rank {rank.rank} failed: {rank.failure.message}"
+        for rank in trace.ranks
+        if rank.failure is not None
+    ]
+    notes += [
+        f"rank {rank.rank} recorded no memory" for rank in trace.ranks if rank.rank not in lines
+    ]
+    if any(not line.is_measured for line in lines.values()):
+        notes.append("the allocator was not asked: what no role explains is not measured")
+    return tuple(notes)

@@ -1,0 +1,133 @@
+"""What a verification of memory says, as data that a command prints and a page draws.
+
+Imports zerosim's L0 and this package's report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from zerosim.events import Phase
+from zerosim.memory import Role
+from zerosim.verify.report import CauseBytes, Verdict, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRow:
+    """One model state when the update begins, all ranks.
+
+    Attributes:
+        law: in words, such as "12Ψ/N"; "" if no law is known.
+        law_bytes: what the law gives a rank.
+        theory_bytes: what it means here, exact: padding, frozen units, what comes later.
+        measured_bytes: by rank, in the order of `MemoryReport.ranks`.
+    """
+
+    role: Role
+    law: str
+    law_bytes: Fraction | None
+    theory_bytes: int | None
+    measured_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolePart:
+    """What one role has at a peak.
+
+    Attributes:
+        units: that make it up, where that is worth telling: gathered, or with a whole gradient.
+    """
+
+    role: Role
+    bytes: int
+    units: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPeak:
+    """The most that one rank held within iterations.
+
+    Attributes:
+        sample: number of the sample.
+        bytes: alive at it: by PyTorch's allocator, or by all roles if that was not asked.
+        when: the event, in words.
+        parts: the roles that made it, the largest first.
+        other_bytes: what no role explains; None if it was not measured.
+        causes: from the law of model states to this peak; empty if no law is known.
+        between_bytes: the most that the allocator counted between two samples; None if it was
+            not measured or is no more than `bytes`.
+        between: when that was, in words.
+        setup_bytes: the most outside of iterations, if that is more; else None.
+        sentence: all of this, to be read aloud.
+    """
+
+    rank: int
+    sample: int
+    iteration: int
+    phase: Phase
+    bytes: int
+    when: str
+    parts: tuple[RolePart, ...]
+    other_bytes: int | None
+    causes: tuple[CauseBytes, ...]
+    between_bytes: int | None
+    between: str
+    setup_bytes: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReport:
+    """Model states against their law, the peaks, and the verdicts over all complete iterations.
+
+    Attributes:
+        headline: one sentence that answers: is the law true here?
+        law: of the model states, in words; "" if none is known.
+        num_parameters: Psi.
+        ranks: those that recorded memory.
+        iteration: whose update `rows` are of; None if no iteration is complete.
+        iterations: all that the verdicts cover.
+        law_bytes: model states of a rank by the pure law; None if no law is known.
+        rows: model states, one role each.
+        causes: from the law to what `ranks[0]` keeps.
+        peaks: by rank.
+        notes: what else a reader should know.
+    """
+
+    folder: str
+    headline: str
+    holds: bool | None
+    stage: int | None
+    law: str
+    dtype: str
+    num_ranks: int
+    num_parameters: int
+    element_bytes: int
+    ranks: tuple[int, ...]
+    iteration: int | None
+    iterations: tuple[int, ...]
+    law_bytes: Fraction | None
+    rows: tuple[RoleRow, ...]
+    causes: tuple[CauseBytes, ...]
+    peaks: tuple[RankPeak, ...]
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def unexplained_bytes(self) -> int | None:
+        """The largest difference between theory and a role on any rank; None without a law."""
+        gaps = [
+            abs(measured - row.theory_bytes)
+            for row in self.rows
+            if row.theory_bytes is not None
+            for measured in row.measured_bytes
+        ]
+        return max(gaps, default=None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The report as JSON values; fractions become numbers if whole, else strings."""
+        plain: dict[str, Any] = to_json(asdict(self))
+        plain["unexplained_bytes"] = self.unexplained_bytes
+        return plain

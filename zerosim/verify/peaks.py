@@ -1,0 +1,217 @@
+"""The peak of a rank: where it was, what made it, and how it comes from the law.
+
+Imports zerosim's L0, record, theory, analysis and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from zerosim.analysis.memory import (
+    Holders,
+    Timeline,
+    in_steps,
+    peak,
+    peak_between,
+)
+from zerosim.events import Kind, Phase
+from zerosim.memory import MODEL_STATES, Moment, Role
+from zerosim.quantities import format_bytes
+from zerosim.verify.memory_report import RankPeak, RolePart
+from zerosim.verify.report import CauseBytes
+from zerosim.verify.states import Plan
+
+_MOST_NAMES = 4
+
+
+def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> RankPeak:
+    """The most that a rank held within iterations; of a trace without any, in all of it.
+
+    Args:
+        plan: None for a program whose law is not known.
+        accumulate: micro-steps of a step; with one, they are not named.
+    """
+    everything = np.arange(len(line.samples), dtype=np.int64)
+    positions = in_steps(line)
+    if not len(positions):
+        positions = everything
+    top = peak(line, positions)
+    assert top is not None, "a timeline has samples"
+    state = line.at(top.position)
+    parts = _parts(line, top.position, state, plan)
+    other = line.other(top.position)
+    between = peak_between(line, positions)
+    if between is not None and between.bytes <= top.bytes:
+        between = None
+    outside = peak(line, np.setdiff1d(everything, positions))
+    sample = line.samples[top.position]
+    found = RankPeak(
+        rank=line.rank,
+        sample=top.position,
+        iteration=sample.iteration,
+        phase=sample.phase,
+        bytes=top.bytes,
+        when=when(line, top.position, accumulate=accumulate),
+        parts=parts,
+        other_bytes=other,
+        causes=() if plan is None else peak_causes(plan, state, other),
+        between_bytes=None if between is None else between.bytes,
+        between="" if between is None else _during(line, between.position),
+        setup_bytes=outside.bytes if outside is not None and outside.bytes > top.bytes else None,
+        sentence="",
+    )
+    return _with_sentence(found)
+
+
+def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
+    """The moment of a sample: "when backward of blocks.3 ended in iteration 2"."""
+    sample = line.samples[position]
+    event = line.event_of(position)
+    verb = "ended" if sample.moment is Moment.END else "began"
+    if sample.iteration < 0:
+        place = ""
+    elif accumulate > 1 and sample.phase is not Phase.UPDATE:
+        place = f" in micro-step {sample.micro_step} of iteration {sample.iteration}"
+    else:
+        place = f" in iteration {sample.iteration}"
+    if event is None:
+        what = {
+            Phase.SETUP: "set-up",
+            Phase.UPDATE: "the update",
+            Phase.OUTSIDE: "what comes between iterations",
+        }.get(sample.phase, sample.phase.value)
+        return f"when {what} {verb}{place}"
+    if event.kind is Kind.COMPUTE:
+        article = "the " if event.phase is Phase.UPDATE else ""
+        return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"
+    of_unit = f" of {event.unit}" if event.unit else ""
+    return f"when the {event.op}{of_unit} ({event.purpose}) {verb} in {sample.phase}{place}"
+
+
+def _during(line: Timeline, position: int) -> str:
+    """What went on before a sample: the computation that it ends, or the way to it."""
+    sample, event = line.samples[position], line.event_of(position)
+    if event is not None and event.kind is Kind.COMPUTE and sample.moment is Moment.END:
+        article = "the " if event.phase is Phase.UPDATE else ""
+        place = f" in iteration {sample.iteration}" if sample.iteration >= 0 else ""
+        return f"during {article}{event.phase} of {event.unit or 'a unit'}{place}"
+    return f"before {when(line, position).removeprefix('when ')}"
+
+
+def _parts(
+    line: Timeline, position: int, state: Holders, plan: Plan | None
+) -> tuple[RolePart, ...]:
+    units: dict[Role, tuple[str, ...]] = {
+        Role.GATHERED: tuple(unit for role, unit in state if role is Role.GATHERED and unit)
+    }
+    if plan is not None and plan.stage >= 2:
+        units[Role.GRADIENTS] = tuple(_whole_gradients(plan, state))
+    found = [
+        RolePart(role=role, bytes=size, units=units.get(role, ()))
+        for role, size in line.roles_at(position).items()
+        if size
+    ]
+    return tuple(sorted(found, key=lambda part: -part.bytes))
+
+
+def _whole_gradients(plan: Plan, state: Holders) -> dict[str, int]:
+    """Units whose whole gradient is there in a stage that keeps only rows."""
+    if plan.num_ranks == 1:
+        return {}
+    whole = plan.whole_bytes()
+    return {
+        unit: whole[unit]
+        for (role, unit), size in state.items()
+        if role is Role.GRADIENTS and unit in whole and size >= whole[unit]
+    }
+
+
+def peak_causes(plan: Plan, state: Holders, other: int | None) -> tuple[CauseBytes, ...]:
+    """From the law of model states to all that is alive; an unexplained rest is not excused.
+
+    Args:
+        state: what is alive, by role and unit.
+        other: what no role explains; None if it was not measured.
+    """
+    found = [(each.cause.value, each.bytes, each.words) for each in plan.deviations()]
+    whole = _whole_gradients(plan, state) if plan.stage >= 2 else {}
+    missing: dict[Role, int] = {}
+    unexplained = 0
+    expected = {
+        (role, unit): size for role in MODEL_STATES for unit, size in plan.row_bytes(role).items()
+    }
+    for place in expected.keys() | {key for key in state if key[0] in MODEL_STATES}:
+        role, unit = place
+        present = state.get(place, 0) - (whole.get(unit, 0) if role is Role.GRADIENTS else 0)
+        size = expected.get(place, 0)
+        if present == 0 and role not in (Role.PARAMETERS, Role.MASTER):
+            missing[role] = missing.get(role, 0) - size
+        else:
+            unexplained += present - size
+    found += [
+        ("not there at this moment", Fraction(missing[role]), role.value)
+        for role in MODEL_STATES
+        if missing.get(role)
+    ]
+    if whole:
+        words = f"of {_names(whole)}: computed, or on their way"
+        found.append(("whole gradients", Fraction(sum(whole.values())), words))
+    for role in (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS):
+        size = sum(held for (one, _), held in state.items() if one is role)
+        if size:
+            names = [unit for one, unit in state if one is role and unit]
+            words = {
+                Role.GATHERED: f"{_names(names)}",
+                Role.BUFFERS: "what collectives were given",
+                Role.ACTIVATIONS: "saved in forward for backward",
+            }[role]
+            found.append((role.value, Fraction(size), words))
+    if other:
+        found.append((Role.OTHER.value, Fraction(other), "what no role explains"))
+    causes = [CauseBytes(cause=c, bytes=b, words=w, is_excused=True) for c, b, w in found]
+    if unexplained:
+        words = "model states that are not what theory says"
+        causes.append(
+            CauseBytes(
+                cause="unexplained", bytes=Fraction(unexplained), words=words, is_excused=False
+            )
+        )
+    return tuple(causes)
+
+
+def _with_sentence(found: RankPeak) -> RankPeak:
+    words = [_part_words(part) for part in found.parts]
+    if found.other_bytes is None:
+        rest = "; what no role explains was not measured"
+    else:
+        words.append(f"other {format_bytes(found.other_bytes)}")
+        rest = ""
+    sentence = (
+        f"Rank {found.rank} peaked at {format_bytes(found.bytes)} {found.when}: "
+        f"{', '.join(words)}{rest}."
+    )
+    if found.between_bytes is not None:
+        sentence += (
+            f" Between events PyTorch's record reached {format_bytes(found.between_bytes)} "
+            f"({found.between})."
+        )
+    if found.setup_bytes is not None:
+        sentence += f" Before training it held more: {format_bytes(found.setup_bytes)}."
+    return replace(found, sentence=sentence)
+
+
+def _part_words(part: RolePart) -> str:
+    text = f"{part.role} {format_bytes(part.bytes)}"
+    if not part.units:
+        return text
+    whole = "whole of " if part.role is Role.GRADIENTS else ""
+    return f"{text} ({whole}{_names(part.units)})"
+
+
+def _names(units: object) -> str:
+    names = list(units)  # type: ignore[call-overload]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

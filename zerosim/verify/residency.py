@@ -1,0 +1,248 @@
+"""What a rank holds beside its model states, held against what its stage allows it at a time.
+
+A window lasts from the beginning of one computation to that of the next. What another thread saw
+in between may belong to two windows. Imports zerosim's L0, record, theory, analysis and this
+package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from zerosim.analysis.memory import Holders, Timeline, states
+from zerosim.events import Event, Kind, Phase
+from zerosim.manifest import BucketLayout
+from zerosim.memory import Role
+from zerosim.quantities import format_exact_bytes
+from zerosim.record import RankTrace, Trace
+from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
+from zerosim.verify.report import Verdict
+from zerosim.verify.states import Plan
+
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What computes, from the beginning of a computation to that of the next.
+
+    Attributes:
+        begins_ns: on the rank's clock.
+        computing: units that compute in it.
+        computed: units whose backward was over when it began, in this micro-step.
+    """
+
+    begins_ns: int
+    computing: frozenset[str] = frozenset()
+    computed: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Largest:
+    """The most that was found at a time, and what was found against the rule."""
+
+    bytes: int = 0
+    units: tuple[str, ...] = ()
+    strays: list[str] = field(default_factory=list)
+
+    def meet(self, held: Mapping[str, int]) -> None:
+        """Remember what is held, if it is the most so far."""
+        total = sum(held.values())
+        if total > self.bytes:
+            self.bytes, self.units = total, tuple(held)
+
+
+def windows(rank: RankTrace) -> list[Window]:
+    """The windows of one rank, in the order of time."""
+    computations = sorted(
+        (
+            event
+            for event in rank.events
+            if event.kind is Kind.COMPUTE and event.phase in (Phase.FORWARD, Phase.BACKWARD)
+        ),
+        key=attrgetter("issue_ns"),
+    )
+    found = [Window(0)]
+    going_on: list[Event] = []
+    computed: set[str] = set()
+    place: tuple[object, ...] = ()
+    for event in computations:
+        begins = event.issue_ns if event.start_ns is None else event.start_ns
+        if place != (place := (event.iteration, event.micro_step, event.phase)):
+            computed = set()
+        over = [one for one in going_on if one.end_ns is not None and one.end_ns <= begins]
+        going_on = [one for one in going_on if one not in over] + [event]
+        if event.phase is Phase.BACKWARD:
+            computed |= {one.unit for one in over if one.phase is Phase.BACKWARD}
+        computing = frozenset(one.unit for one in going_on)
+        found.append(Window(begins, computing, frozenset(computed)))
+    return found
+
+
+def with_windows(
+    line: Timeline, rank: RankTrace
+) -> Iterator[tuple[int, Holders, tuple[Window, ...]]]:
+    """Every sample of an iteration: what is alive, and the window or windows that it may be in."""
+    path = windows(rank)
+    index = 0
+    for number, state in states(line):
+        while index + 1 < len(path) and path[index + 1].begins_ns <= line.samples[number].time_ns:
+            index += 1
+        if line.samples[number].iteration < 0:
+            continue
+        first = max(0, index - 1) if line.is_beside(number) else index
+        yield number, state, tuple(path[first : index + 1])
+
+
+def spanning_modules(trace: Trace) -> set[str]:
+    """Modules without computations of their own: they span the whole model, like "root"."""
+    own = {e.unit for rank in trace.ranks for e in rank.events if e.kind is Kind.COMPUTE}
+    return {module_of(u.name) for u in trace.manifest.units} - {module_of(unit) for unit in own}
+
+
+def gathered_verdict(
+    trace: Trace, plan: Plan, lines: Mapping[int, Timeline], prefetch: int
+) -> Verdict:
+    """Stage 3: what is gathered at a time is one module's units, the next ones, and the root."""
+    spanning = spanning_modules(trace)
+    whole = plan.whole_bytes()
+    largest, bound = Largest(), 0
+    for rank in trace.ranks:
+        if rank.rank not in lines:
+            continue
+        line = lines[rank.rank]
+        order = _forward_order(rank, whole, spanning)
+        bound = max(bound, most_gathered_bytes(whole, order, spanning, prefetch))
+        for number, state, path in with_windows(line, rank):
+            held = {unit: size for (role, unit), size in state.items() if role is Role.GATHERED}
+            if not held:
+                continue
+            beside = line.is_beside(number)
+            if not beside:
+                largest.meet(held)
+            computing = {module_of(unit) for window in path for unit in window.computing}
+            ahead = num_ahead(held, computing, spanning)
+            if ahead > prefetch + beside:
+                words = f"{ahead} units ahead of what computes ({_names(held)})"
+                largest.strays.append(f"{_where(line, number)}: {words}")
+            largest.strays += [
+                f"{_where(line, number)}: {format_exact_bytes(size)} of {unit or 'no unit'}, "
+                f"whole it has {format_exact_bytes(whole.get(unit, 0))}"
+                for unit, size in held.items()
+                if size != whole.get(unit)
+            ]
+    extra = f" beside {', '.join(sorted(spanning))}" if spanning else ""
+    return _verdict(
+        "gathered-parameters",
+        f"Gathered are at most the unit that computes and {prefetch} ahead of it{extra}",
+        f"at most {format_exact_bytes(bound)}",
+        largest,
+        bound,
+    )
+
+
+def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -> Verdict:
+    """Stages 2 and 3: a whole gradient exists only until its last bucket is reduced."""
+    title = "No rank holds whole gradients but those that are computed or on their way"
+    if plan.num_ranks == 1:
+        return Verdict(
+            id="whole-gradients",
+            title=title,
+            formula="",
+            holds=None,
+            measured="nothing: a rank alone keeps all",
+        )
+    spanning = spanning_modules(trace)
+    whole = plan.whole_bytes()
+    trained = {unit.name for unit in plan.units if unit.trainable}
+    always = {unit for unit in trained if module_of(unit) in spanning}
+    rows = plan.row_bytes(Role.GRADIENTS)
+    largest, bound = Largest(), sum(whole[unit] for unit in always)
+    for rank in trace.ranks:
+        if rank.rank not in lines:
+            continue
+        line = lines[rank.rank]
+        for number, state, path in with_windows(line, rank):
+            allowed = (_allowed(trace.manifest.buckets, path) & trained) | always
+            held, strays = _held_gradients(state, rows, whole)
+            if held.keys() - allowed:
+                late = _names(held.keys() - allowed)
+                strays.append(f"the whole gradient of {late} is still there")
+            if not line.is_beside(number):
+                largest.meet(held)
+                bound = max(bound, sum(whole[unit] for unit in allowed))
+            largest.strays += [f"{_where(line, number)}: {words}" for words in strays]
+    total = sum(whole[unit] for unit in trained)
+    return _verdict(
+        "whole-gradients",
+        title,
+        f"at most {format_exact_bytes(bound)} of {format_exact_bytes(total)}",
+        largest,
+        bound,
+    )
+
+
+def _held_gradients(
+    state: Holders, rows: Mapping[str, int], whole: Mapping[str, int]
+) -> tuple[dict[str, int], list[str]]:
+    """Whole gradients that are there, and what is neither a row nor a whole one."""
+    held, strays = {}, []
+    for (role, unit), size in state.items():
+        if role is not Role.GRADIENTS:
+            continue
+        row, all_rows = rows.get(unit, 0), whole.get(unit, 0)
+        if size not in (row, all_rows, row + all_rows):
+            strays.append(
+                f"{format_exact_bytes(size)} of gradients for {unit or 'an unknown unit'}, its "
+                f"row has {format_exact_bytes(row)}"
+            )
+        if size >= all_rows:
+            held[unit] = all_rows
+    return held, strays
+
+
+def _allowed(buckets: tuple[BucketLayout, ...], path: tuple[Window, ...]) -> set[str]:
+    return {
+        unit
+        for window in path
+        for unit in whole_gradients(buckets, window.computed, window.computing)
+    }
+
+
+def _forward_order(rank: RankTrace, whole: Mapping[str, int], spanning: set[str]) -> list[str]:
+    """Units in the order of the first forward; a module's frozen unit follows it."""
+    modules = dict.fromkeys(
+        module_of(event.unit)
+        for event in rank.events
+        if event.kind is Kind.COMPUTE and event.phase is Phase.FORWARD
+    )
+    return [
+        unit
+        for module in modules
+        for unit in whole
+        if module_of(unit) == module and module not in spanning
+    ]
+
+
+def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: int) -> Verdict:
+    measured = f"at most {format_exact_bytes(largest.bytes)}"
+    if largest.units:
+        measured += f" ({_names(largest.units)})"
+    if largest.strays:
+        more = f" (and {len(largest.strays) - 1} more)" if len(largest.strays) > 1 else ""
+        measured += f"; {largest.strays[0]}{more}"
+    holds = not largest.strays and largest.bytes <= bound
+    return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=measured)
+
+
+def _where(line: Timeline, number: int) -> str:
+    sample = line.samples[number]
+    return f"rank {line.rank} in {sample.phase} of iteration {sample.iteration}"
+
+
+def _names(units: object) -> str:
+    names = list(units)  # type: ignore[call-overload]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name or "an unknown unit" for name in names[:_MOST_NAMES]) + more
