@@ -21,6 +21,8 @@ COMMANDS = {
     """,
     "verify": "FOLDER --iteration --received --json --help",
     "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
+    "memory": "FOLDER --rank --iteration --json --help",
+    "table": "NAME --json --help",
     "doctor": "--json --help",
 }
 EXIT_CODES = {
@@ -146,7 +148,10 @@ NAMES = {
         state_deviations total_received_bytes total_sent_bytes whole_gradients
     """,
     "zerosim.trace": "Recorder trace",
-    "zerosim.verify": "CauseBytes LedgerRow RankBytes Report Verdict verify",
+    "zerosim.verify": """
+        CauseBytes LedgerRow MemoryReport RankBytes RankPeak Report RolePart RoleRow Verdict verify
+        verify_memory
+    """,
 }
 
 

@@ -8,6 +8,7 @@ Imports numpy, zerosim's L0 and record. No torch.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -231,19 +232,30 @@ def largest_other(line: Timeline) -> Peak | None:
     return Peak(int(measured[worst]), int(other[worst]))
 
 
-def updates_begin(line: Timeline) -> dict[int, int]:
-    """The sample that shows what is alive when the update begins, by iteration.
+def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
+    """The sample that shows what is alive when an iteration's update begins, by iteration.
 
-    Nothing is written where nothing changed, so it may be the last one of backward.
+    Nothing is written where nothing changed, so it may be the last one of backward, or of an
+    earlier iteration; -1 if nothing was written until then.
     """
-    found: dict[int, int] = {}
-    sure: set[int] = set()
-    for number, sample in enumerate(line.samples):
-        if sample.iteration < 0 or sample.iteration in sure:
-            continue
-        if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE:
-            sure.add(sample.iteration)
-            found[sample.iteration] = number
-        elif sample.phase in (Phase.FORWARD, Phase.BACKWARD):
-            found[sample.iteration] = number
+    steps = in_steps(line)
+    of_samples = [line.samples[number].iteration for number in steps]
+    found = {}
+    for iteration in iterations:
+        first, end = bisect_left(of_samples, iteration), bisect_right(of_samples, iteration)
+        found[iteration] = int(steps[end]) - 1 if end < len(steps) else len(line.samples) - 1
+        for number in steps[first:end]:
+            sample = line.samples[number]
+            if sample.phase is Phase.UPDATE:
+                is_border = sample.moment is Moment.PHASE
+                found[iteration] = int(number) - (0 if is_border else 1)
+                break
     return found
+
+
+def whole_iteration(line: Timeline, iteration: int) -> Bytes:
+    """The samples of an iteration, and the first one after it."""
+    positions = in_steps(line, [iteration])
+    if len(positions) and positions[-1] + 1 < len(line.samples):
+        positions = np.append(positions, positions[-1] + 1)
+    return positions

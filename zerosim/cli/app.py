@@ -11,8 +11,10 @@ import typer
 
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
+from zerosim.cli.memory import memory
 from zerosim.cli.run import run
 from zerosim.cli.show import show
+from zerosim.cli.table import table
 from zerosim.cli.verify import verify
 from zerosim.errors import ZerosimError
 from zerosim.version import VERSION
@@ -31,6 +33,8 @@ app = typer.Typer(
 app.command()(run)
 app.command()(verify)
 app.command()(show)
+app.command()(memory)
+app.command()(table)
 app.command()(doctor)
 
 

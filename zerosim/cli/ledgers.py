@@ -19,7 +19,7 @@ _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""
 _OTHER_COLUMNS = 53
 """Width of phase, purpose and calls."""
-_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("-", "yellow")}
+MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("-", "yellow")}
 
 
 def print_report(console: Console, report: Report, *, received: bool = False) -> None:
@@ -31,14 +31,14 @@ def print_report(console: Console, report: Report, *, received: bool = False) ->
         print_table(console, _causes_table(report))
         console.print()
     for verdict in report.verdicts:
-        _print_verdict(console, verdict)
+        print_verdict(console, verdict)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
 
 
 def print_title(console: Console, report: Report) -> None:
     """The answer in a sentence, and what was run."""
-    mark, colour = _MARKS[report.holds]
+    mark, colour = MARKS[report.holds]
     console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
     plural = "s" if report.num_ranks > 1 else ""
     facts = [f"{report.num_ranks} rank{plural}", _carrier(report)]
@@ -76,8 +76,8 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
             phase,
             f"{row.purpose}: {row.op}",
             str(row.num_collectives),
-            "no law" if report.law_bytes is None else _range([cell.theory for cell in cells]),
-            _range([cell.trace for cell in cells]),
+            "no law" if report.law_bytes is None else number_range([cell.theory for cell in cells]),
+            number_range([cell.trace for cell in cells]),
             *_wire_cells(cells, len(wire_columns)),
         )
     table.add_section()
@@ -87,7 +87,7 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
     if report.law_bytes is None and any(report.outside_bytes) and not received:
         counted = report.outside_bytes
         narrow = len(wire_columns) < len(counted)
-        wires = [_range(counted)] if narrow else [_number(value) for value in counted]
+        wires = [number_range(counted)] if narrow else [_number(value) for value in counted]
         table.add_row("kernel", "counted beside all calls", "", "", "", *wires)
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
@@ -108,7 +108,7 @@ def _wire_columns(report: Report, console: Console) -> list[str]:
 def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
     values = [cell.wire for cell in cells]
     if columns < len(values):
-        return [_range(values)]
+        return [number_range(values)]
     return [_number(value) for value in values]
 
 
@@ -123,16 +123,17 @@ def _totals(
     trace = [sum(cell.trace for cell in cells) for cells in by_rank]
     wire = [_sum([cell.wire for cell in cells]) for cells in by_rank]
     narrow = num_wires < len(wire)
-    wires = [_range(wire, unit)] if narrow else [_number(value, unit) for value in wire]
-    bound = "no law" if report.law_bytes is None else _range(theory, unit)
-    return [bound, _range(trace, unit), *wires]
+    wires = [number_range(wire, unit)] if narrow else [_number(value, unit) for value in wire]
+    bound = "no law" if report.law_bytes is None else number_range(theory, unit)
+    return [bound, number_range(trace, unit), *wires]
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
     return None if None in values else sum(value or 0 for value in values)
 
 
-def _range(values: Sequence[int | None], unit: int | None = None) -> str:
+def number_range(values: Sequence[int | None], unit: int | None = None) -> str:
+    """The smallest and the largest of some numbers; one if they are equal."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return _number(None)
@@ -167,8 +168,9 @@ def _causes_table(report: Report) -> Table:
     return table
 
 
-def _print_verdict(console: Console, verdict: Verdict) -> None:
-    mark, colour = _MARKS[verdict.holds]
+def print_verdict(console: Console, verdict: Verdict) -> None:
+    """A claim, whether it holds, and what was measured."""
+    mark, colour = MARKS[verdict.holds]
     console.print(Text.assemble((mark, colour), f" {verdict.title}"))
     law = f"{verdict.formula}; " if verdict.formula else ""
     console.print(Text(f"    {law}measured {verdict.measured}", style="dim"))
@@ -187,7 +189,7 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
     table.title_justify = "left"
     table.title_style = "dim"
     for report, losses in rows:
-        mark, colour = _MARKS[report.holds]
+        mark, colour = MARKS[report.holds]
         unit = report.num_parameters * report.element_bytes
         trace = report.total("trace", 0)
         table.add_row(

@@ -1,14 +1,34 @@
-"""The only place where theory meets measurement: three ledgers, named causes, verdicts.
+"""The only place where theory meets measurement: three ledgers and memory, named causes, verdicts.
 
     measure    the trace and wire ledgers, from a trace
     ledgers    theory beside them, a row for each reason
     verdicts   each claim held against all complete iterations
     report     the result as data
 
-Imports zerosim's L0, record and theory; never torch or the engine.
+    memory     what is alive, held against the laws
+    states     model states: each role and unit, rank and iteration
+    residency  what exists only for a while: gathered units, whole gradients
+    peaks      the most that a rank held, and what made it
+    memory_report  the result as data
+
+Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 """
 
+from zerosim.verify.memory import verify_memory
+from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
 from zerosim.verify.report import CauseBytes, LedgerRow, RankBytes, Report, Verdict
 from zerosim.verify.verify import verify
 
-__all__ = ["CauseBytes", "LedgerRow", "RankBytes", "Report", "Verdict", "verify"]
+__all__ = [
+    "CauseBytes",
+    "LedgerRow",
+    "MemoryReport",
+    "RankBytes",
+    "RankPeak",
+    "Report",
+    "RolePart",
+    "RoleRow",
+    "Verdict",
+    "verify",
+    "verify_memory",
+]

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from zerosim.analysis.memory import (
+    NOT_MEASURED,
     Holders,
     Timeline,
     in_steps,
@@ -38,7 +39,8 @@ def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> Rank
     positions = in_steps(line)
     if not len(positions):
         positions = everything
-    top = peak(line, positions)
+    asked = positions[line.allocated[positions] != NOT_MEASURED]
+    top = peak(line, asked if len(asked) else positions)
     assert top is not None, "a timeline has samples"
     state = line.at(top.position)
     parts = _parts(line, top.position, state, plan)
@@ -77,13 +79,11 @@ def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
         place = f" in micro-step {sample.micro_step} of iteration {sample.iteration}"
     else:
         place = f" in iteration {sample.iteration}"
+    if event is None and sample.phase is Phase.OUTSIDE:
+        return f"when {place.removeprefix(' in ') or 'set-up'} was over"
     if event is None:
-        what = {
-            Phase.SETUP: "set-up",
-            Phase.UPDATE: "the update",
-            Phase.OUTSIDE: "what comes between iterations",
-        }.get(sample.phase, sample.phase.value)
-        return f"when {what} {verb}{place}"
+        what = {Phase.SETUP: "set-up", Phase.UPDATE: "the update"}
+        return f"when {what.get(sample.phase, sample.phase.value)} {verb}{place}"
     if event.kind is Kind.COMPUTE:
         article = "the " if event.phase is Phase.UPDATE else ""
         return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"

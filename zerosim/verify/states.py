@@ -5,7 +5,6 @@ Imports zerosim's L0, record, theory, analysis and this package. No torch.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -132,11 +131,7 @@ def check_states(
     expected = {iteration: plan.expected(iteration) for iteration in iterations}
     checks = []
     for rank, line in lines.items():
-        places = updates_begin(line)
-        for iteration in iterations:
-            position = places.get(iteration)
-            if position is None:  # nothing changed in it
-                position = bisect_right(line.samples, iteration, key=lambda s: s.iteration) - 1
+        for iteration, position in updates_begin(line, iterations).items():
             state = line.at(position)
             measured = {key: size for key, size in state.items() if key[0] in MODEL_STATES}
             checks.append(StateCheck(rank, iteration, expected[iteration], measured))
