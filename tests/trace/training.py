@@ -101,7 +101,7 @@ def train_all(folder):
     for name, train in runs().items():
         weights = []
         for traced in (False, True):
-            with zerosim.trace(f"{folder}/{name}") if traced else nullcontext():
+            with zerosim.trace(f"{folder}/{name}", allocations=True) if traced else nullcontext():
                 weights.append(train())
         plain, traced = weights
         if not all(torch.equal(plain[key], traced[key]) for key in plain) or not plain:

@@ -1,6 +1,6 @@
 """What autograd saved in forward for backward, counted while it is saved.
 
-PyTorch offers a pair of hooks for saved tensors. Ours hand the same tensor back, so nothing
+PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing
 changes in what is computed; what is handed over in between is a small object whose end tells that
 autograd let go. A storage that is a parameter, or anything else whose purpose is known, is none.
 Imports torch and zerosim's L0.
@@ -21,19 +21,29 @@ _PLAIN = (torch.Tensor, nn.Parameter)
 """A subclass need not have a storage of its own; it passes through uncounted."""
 
 
-class _Saved:
-    """A tensor in autograd's keeping."""
+class _Packed:
+    """A tensor in autograd's keeping, as it was when it was saved."""
 
-    __slots__ = ("_gone", "key", "tensor")
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.version = tensor._version
+
+
+class _Counted(_Packed):
+    """One whose storage is counted until autograd lets go of it."""
+
+    __slots__ = ("_gone", "_key")
 
     def __init__(self, tensor: torch.Tensor, key: int, gone: deque[int]) -> None:
-        self.tensor = tensor
-        self.key = key
+        super().__init__(tensor)
+        self._key = key
         self._gone = gone
 
     def __del__(self) -> None:
         # may run in the middle of anything, so it only leaves a word
-        self._gone.append(self.key)
+        self._gone.append(self._key)
 
 
 class _Kept:
@@ -85,10 +95,14 @@ class SavedTensors:
     def _pack(self, tensor: torch.Tensor) -> Any:
         if type(tensor) not in _PLAIN or tensor.is_meta:
             return tensor
+        if tensor.grad_fn is not None:
+            # an operator that saves its own result would be kept alive by it for ever; when it is
+            # unpacked, autograd attaches the result to its operator again
+            tensor = tensor.detach()
         storage = tensor.untyped_storage()
         key: int = storage._cdata
         if self._holdings.get(key) is not None:
-            return tensor
+            return _Packed(tensor)
         with self._lock:
             self._settle()
             kept = self._kept.get(key)
@@ -96,7 +110,7 @@ class SavedTensors:
                 kept = self._kept[key] = _Kept(self.unit, storage.nbytes())
                 self._bytes[kept.unit] += kept.bytes
             kept.times += 1
-        return _Saved(tensor, key, self._gone)
+        return _Counted(tensor, key, self._gone)
 
     def _settle(self) -> None:
         """Take in what was let go of meanwhile."""
@@ -110,5 +124,14 @@ class SavedTensors:
 
 
 def _unpack(saved: Any) -> torch.Tensor:
-    tensor: torch.Tensor = saved.tensor if type(saved) is _Saved else saved
-    return tensor
+    if not isinstance(saved, _Packed):
+        whole: torch.Tensor = saved
+        return whole
+    # with hooks PyTorch leaves this check to them
+    if saved.tensor._version != saved.version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: a tensor of shape {list(saved.tensor.shape)} is at version "
+            f"{saved.tensor._version}; expected version {saved.version} instead"
+        )
+    return saved.tensor
