@@ -166,6 +166,13 @@ def test_a_second_derivative_is_as_it_was(saved):
     assert torch.equal(second, x.exp())
 
 
+def test_a_transform_that_suffers_no_hooks_works_uncounted(saved):
+    x = torch.ones(10)
+    assert torch.equal(torch.func.grad(lambda value: value.exp().sum())(x), x.exp())
+    y = x.requires_grad_().exp()
+    assert sum(saved.bytes_by_unit().values()) == y.numel() * 4
+
+
 def test_a_subclass_and_a_tensor_without_memory_pass_through(saved):
     class Strange(torch.Tensor):
         pass

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import autograd, nn
 
 from zerosim.trace.holdings import Holdings
 
@@ -76,14 +78,17 @@ class SavedTensors:
         self._bytes: Counter[str] = Counter()
         self._gone: deque[int] = deque()
         self._lock = threading.RLock()
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+        self._hooks = autograd.graph.saved_tensors_hooks(self._pack, _unpack)
 
     def install(self) -> None:
         """Begin to count what this thread's forward saves."""
         self._hooks.__enter__()
+        self._disable = autograd.graph.disable_saved_tensors_hooks
+        autograd.graph.disable_saved_tensors_hooks = self._step_aside
 
     def remove(self) -> None:
         """Stop; what is saved stays valid."""
+        autograd.graph.disable_saved_tensors_hooks = self._disable
         self._hooks.__exit__()
 
     def bytes_by_unit(self) -> dict[str, int]:
@@ -91,6 +96,20 @@ class SavedTensors:
         with self._lock:
             self._settle()
             return dict(self._bytes)
+
+    @contextmanager
+    def _step_aside(self, error_message: str) -> Iterator[None]:
+        """Take our hooks away where PyTorch suffers none (torch.func.grad): nothing is counted."""
+        top = torch._C._autograd._top_saved_tensors_default_hooks(False)  # noqa: FBT003
+        ours = top is not None and getattr(top[0], "__self__", None) is self
+        if ours:
+            self._hooks.__exit__()
+        try:
+            with self._disable(error_message):
+                yield
+        finally:
+            if ours:
+                self._hooks.__enter__()
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         if type(tensor) not in _PLAIN or tensor.is_meta:
