@@ -10,7 +10,7 @@ the matrix, which is the least possible (Patarasuk and Yuan 2009, section 3).
 
 The sum of row j is always taken in the order j+1, j+2, ..., j, so results have the same bits in
 every run, on every rank, and for every way of cutting a unit into buckets.
-Imports torch, zerosim's L0 and trace.labels.
+Imports torch, zerosim's L0, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from zerosim.collectives.executor import Done, Executor, Work
 from zerosim.collectives.group import Group
 from zerosim.collectives.protocol import Handle, require_matrix
 from zerosim.events import Algorithm, Op
+from zerosim.memory import Role
 from zerosim.trace import labels
+from zerosim.trace.holdings import hold
 from zerosim.trace.sink import CollectiveRequest
 
 _IN_FLIGHT = 2
@@ -213,6 +215,8 @@ class _Scratch:
         """Have buffers that hold a chunk of this size."""
         if not self._buffers or self._buffers[0].numel() < longest.numel():
             self._buffers = [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
+            for buffer in self._buffers:
+                hold(buffer, Role.BUFFERS, "")
 
     def take(self, elements: int) -> torch.Tensor:
         """The buffer that was taken longest ago: what it held has been added by now."""

@@ -2,7 +2,7 @@
 
 A bucket takes the same columns of every row, so that each element keeps its owner, and the order
 in which a ring adds it, however the units are cut.
-Imports torch, zerosim's L0, collectives and trace.labels.
+Imports torch, zerosim's L0, collectives, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from zerosim.collectives import Handle
 from zerosim.engine.flat import FlatUnit
 from zerosim.events import Purpose
 from zerosim.manifest import BucketLayout, Segment
+from zerosim.memory import Role
 from zerosim.trace import labels
+from zerosim.trace.holdings import hold
 
 Reduce = Callable[[torch.Tensor], Handle]
 
@@ -125,7 +127,10 @@ class GradientReducer:
 
     def _start(self, bucket: BucketLayout) -> None:
         pieces = [self._piece(segment) for segment in bucket.segments]
-        matrix = pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+        matrix = pieces[0]
+        if len(pieces) > 1:
+            matrix = torch.cat(pieces, dim=1)
+            hold(matrix, Role.BUFFERS, bucket.name)
         names = tuple(
             f"{segment.unit}[:, {segment.start}:{segment.stop}]" for segment in bucket.segments
         )
