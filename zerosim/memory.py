@@ -72,7 +72,8 @@ class MemorySample:
         number: counted from 0 on its rank.
         event: id of the event that began or was over; None at a phase's beginning.
         changes: the roles and units whose bytes changed, with the new bytes.
-        unrecorded_bytes: of all roles together, what existed before the allocator was watched.
+        unrecorded_bytes: of all roles together, what the allocator's record leaves out: what was
+            there before it began, and buffers that another thread allocated.
         allocated_bytes: what the allocator says is alive; None if it tells only later (CPU).
     """
 

@@ -54,14 +54,15 @@ class MemoryLedger:
         self._fixed_state: State = {}
         self._version = -1
         self._unrecorded = 0
+        self._fixed_unrecorded = 0
         self._saved = SavedTensors(holdings)
         self._discovery = Discovery(holdings)
-        self._before: dict[int, StorageWeakRef] = {}
+        self._not_recorded: dict[int, StorageWeakRef] = {}
         self._record: AllocationRecord | None = None
         self._saved.install()
         self._discovery.install()
         if counts_allocations:
-            self._before = _alive_storages()
+            self._not_recorded = _alive_storages()
             with suppress(RuntimeError):
                 self._record = AllocationRecord()
 
@@ -74,6 +75,9 @@ class MemoryLedger:
         for tensor in tensors:
             if holdings.get(key_of(tensor)) is None:
                 holdings.hold(tensor, Role.BUFFERS, "")
+                if self._record is not None and not self._record.is_own_thread:
+                    reference = StorageWeakRef(tensor.untyped_storage())
+                    self._not_recorded[reference.cdata] = reference
 
     def look(self, moment: Moment, event: int | None, position: Position) -> None:
         """Write down what changed since the last look; at a phase border in any case."""
@@ -137,7 +141,9 @@ class MemoryLedger:
             self._fixed_state = {}
             self._unrecorded = 0
             self._fixed = self._add(self._fixed, self._fixed_state)
+            self._fixed_unrecorded = self._unrecorded
         state = dict(self._fixed_state)
+        self._unrecorded = self._fixed_unrecorded
         self._moving = self._add(self._moving, state)
         for unit, num_bytes in self._saved.bytes_by_unit().items():
             if num_bytes:
@@ -151,12 +157,13 @@ class MemoryLedger:
             num_bytes = held.bytes()
             if num_bytes is None:
                 holdings.drop(held.key)
+                self._not_recorded.pop(held.key, None)
                 continue
             alive.append(held)
             if num_bytes:
                 place = (held.role, held.unit)
                 state[place] = state.get(place, 0) + num_bytes
-                if held.key in self._before:
+                if held.key in self._not_recorded:
                     self._unrecorded += num_bytes
         return alive
 
