@@ -218,18 +218,31 @@ def peak_between(line: Timeline, positions: Bytes) -> Peak | None:
     return Peak(int(measured[best]), int(line.between[measured][best]))
 
 
-def largest_other(line: Timeline) -> Peak | None:
-    """Where the roles and the allocator disagree most, and by how much (negative: too little).
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """How far the roles and the allocator are apart.
 
-    Returns:
-        None if the allocator was not asked.
+    Attributes:
+        num_samples: at which the allocator was asked.
+        position: the sample with the largest difference.
+        bytes: what the roles do not explain there; negative if they have too much.
+        least_bytes: the smallest difference of all samples.
     """
+
+    num_samples: int
+    position: int
+    bytes: int
+    least_bytes: int
+
+
+def disagreement(line: Timeline) -> Disagreement | None:
+    """Where the roles and the allocator disagree most; None if the allocator was not asked."""
     measured = np.flatnonzero(line.allocated != NOT_MEASURED)
     if not len(measured):
         return None
     other = line.allocated[measured] - line.known[measured]
     worst = int(np.abs(other).argmax())
-    return Peak(int(measured[worst]), int(other[worst]))
+    return Disagreement(len(measured), int(measured[worst]), int(other[worst]), int(other.min()))
 
 
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:

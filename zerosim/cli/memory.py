@@ -18,7 +18,8 @@ from zerosim.cli.options import open_trace, whole
 from zerosim.cli.plot import print_plot
 from zerosim.errors import ConfigError
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.verify import MemoryReport, RankPeak, verify_memory
+from zerosim.record.text import name_ranks
+from zerosim.verify import CauseBytes, MemoryReport, RankPeak, verify_memory
 from zerosim.verify.memory import timelines
 
 _MOST_SENTENCES = 8
@@ -67,15 +68,19 @@ def _print(
         print_verdict(console, verdict)
     console.print()
     told = _told(report.peaks, rank)
-    for top in told:
-        console.print(top.sentence)
+    highest = max(told, key=lambda top: top.bytes)
+    if highest.causes:
+        print_table(console, _peak_table(report, highest))
+        console.print()
+    for sentence in _sentences(told):
+        console.print(sentence)
     if rank is None and len(told) < len(report.peaks):
         console.print(f"the highest of {len(report.peaks)} ranks; --rank shows any other")
     console.print()
-    highest = max(told, key=lambda top: top.bytes)
     drawn = report.iteration if report.iteration is not None else highest.iteration
     theory = [row.theory_bytes for row in report.rows if row.theory_bytes is not None]
-    print_plot(console, lines[highest.rank], drawn, sum(theory) if theory else None)
+    steps = drawn if drawn >= 0 else None
+    print_plot(console, lines[highest.rank], steps, sum(theory) if theory else None)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
 
@@ -100,6 +105,14 @@ def _told(peaks: Sequence[RankPeak], rank: int | None) -> list[RankPeak]:
     if len(peaks) <= _MOST_SENTENCES:
         return list(peaks)
     return sorted(peaks, key=lambda top: -top.bytes)[:_MOST_SENTENCES]
+
+
+def _sentences(peaks: Sequence[RankPeak]) -> list[str]:
+    """One for each rank, or for all ranks whose peaks are alike."""
+    alike: dict[str, list[int]] = {}
+    for top in peaks:
+        alike.setdefault(top.sentence.removeprefix(f"Rank {top.rank} "), []).append(top.rank)
+    return [f"{name_ranks(ranks).capitalize()} {words}" for words, ranks in alike.items()]
 
 
 def _states_table(report: MemoryReport) -> Table:
@@ -129,19 +142,31 @@ def _states_table(report: MemoryReport) -> Table:
 
 
 def _causes_table(report: MemoryReport) -> Table:
-    assert report.law_bytes is not None
-    first = report.ranks[0]
-    table = make_table(f"from the law to what rank {first} keeps", "bytes", "", left=1)
-    table.columns[2].justify = "left"
-    table.columns[2].no_wrap = False
-    table.add_row("the law", format_exact(report.law_bytes), report.law)
-    for cause in report.causes:
-        sign = "+" if cause.bytes > 0 else ""
-        style = "" if cause.is_excused else "red"
-        number = f"{sign}{format_exact(cause.bytes)}"
-        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
+    """From the law to what the first rank keeps."""
+    table = _bridge(f"from the law to what rank {report.ranks[0]} keeps", report, report.causes)
     measured = sum(row.measured_bytes[0] for row in report.rows)
     table.add_row("measured", f"{measured:,}", "in storages that are alive", style="bold")
     unexplained = format_exact_bytes(report.unexplained_bytes or 0)
     table.add_row("unexplained", "", f"{unexplained} in any role of any rank")
+    return table
+
+
+def _peak_table(report: MemoryReport, top: RankPeak) -> Table:
+    """From the law to all that is alive at a peak."""
+    table = _bridge(f"from the law to the peak of rank {top.rank}", report, top.causes)
+    table.add_row("the peak", f"{top.bytes:,}", top.when, style="bold")
+    return table
+
+
+def _bridge(title: str, report: MemoryReport, causes: Sequence[CauseBytes]) -> Table:
+    assert report.law_bytes is not None
+    table = make_table(title, "bytes", "", left=1)
+    table.columns[2].justify = "left"
+    table.columns[2].no_wrap = False
+    table.add_row("the law", format_exact(report.law_bytes), report.law)
+    for cause in causes:
+        sign = "+" if cause.bytes > 0 else ""
+        style = "" if cause.is_excused else "red"
+        number = f"{sign}{format_exact(cause.bytes)}"
+        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
     return table

@@ -33,6 +33,11 @@ _STACK = (
     Role.OTHER,
 )
 """From below: what stays, what comes and goes. The first five are the model states."""
+_SHORT = {
+    Phase.FORWARD: ("fwd", "f"),
+    Phase.BACKWARD: ("bwd", "b"),
+    Phase.UPDATE: ("upd", "u"),
+}
 _GLYPHS = {
     Role.PARAMETERS: ("p", "blue"),
     Role.GRADIENTS: ("g", "red"),
@@ -62,11 +67,12 @@ class _Picture:
 
 
 def print_plot(
-    console: Console, line: Timeline, iteration: int, theory_bytes: int | None = None
+    console: Console, line: Timeline, iteration: int | None, theory_bytes: int | None = None
 ) -> None:
     """Draw one iteration; nothing if it has fewer than two samples.
 
     Args:
+        iteration: None for all that was recorded.
         theory_bytes: what model states should be when the update begins.
     """
     width = min(console.width, _WIDEST) - _MARGIN - 2
@@ -76,7 +82,8 @@ def print_plot(
     is_plain = console.color_system is None or console.no_color
     is_ascii = console.options.ascii_only
     axis, corner, dash, low = "|+-_" if is_ascii else "│└╌─"
-    console.print(Text(f"rank {line.rank} in iteration {iteration}: bytes alive", style="dim"))
+    what = "all that was recorded" if iteration is None else f"iteration {iteration}"
+    console.print(Text(f"bytes alive on rank {line.rank}: {what}", style="dim"))
     step = picture.top / _HEIGHT
     mark = None if theory_bytes is None else int(theory_bytes / step)
     for row in reversed(range(_HEIGHT)):
@@ -97,8 +104,9 @@ def print_plot(
     _print_legend(console, picture, theory_bytes, dash, is_plain=is_plain)
 
 
-def _picture(line: Timeline, iteration: int, width: int) -> _Picture | None:
-    positions = whole_iteration(line, iteration)
+def _picture(line: Timeline, iteration: int | None, width: int) -> _Picture | None:
+    everything = np.arange(len(line.samples), dtype=np.int64)
+    positions = everything if iteration is None else whole_iteration(line, iteration)
     if len(positions) < 2:
         return None
     columns = _columns([line.samples[number].time_ns for number in positions], width)
@@ -150,8 +158,9 @@ def _phases(picture: _Picture) -> str:
     words = ""
     ends = [*(column for column, _ in picture.starts[1:]), picture.tops.shape[1]]
     for (column, phase), end in zip(picture.starts, ends, strict=True):
-        words = words.ljust(column)[:column] if column else words
-        words += phase.value[: max(1, end - column - 1)]
+        room = end - column - 1
+        fitting = [name for name in (phase.value, *_SHORT[phase]) if len(name) <= room]
+        words = words.ljust(column)[:column] + (fitting or [""])[0]
     return words
 
 

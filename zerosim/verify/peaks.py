@@ -23,9 +23,7 @@ from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes
 from zerosim.verify.memory_report import RankPeak, RolePart
 from zerosim.verify.report import CauseBytes
-from zerosim.verify.states import Plan
-
-_MOST_NAMES = 4
+from zerosim.verify.states import Plan, name_units
 
 
 def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> RankPeak:
@@ -157,14 +155,14 @@ def peak_causes(plan: Plan, state: Holders, other: int | None) -> tuple[CauseByt
         if missing.get(role)
     ]
     if whole:
-        words = f"of {_names(whole)}: computed, or on their way"
+        words = f"{name_units(whole)}: computed, or on their way"
         found.append(("whole gradients", Fraction(sum(whole.values())), words))
     for role in (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS):
         size = sum(held for (one, _), held in state.items() if one is role)
         if size:
             names = [unit for one, unit in state if one is role and unit]
             words = {
-                Role.GATHERED: f"{_names(names)}",
+                Role.GATHERED: name_units(names),
                 Role.BUFFERS: "what collectives were given",
                 Role.ACTIVATIONS: "saved in forward for backward",
             }[role]
@@ -208,10 +206,4 @@ def _part_words(part: RolePart) -> str:
     if not part.units:
         return text
     whole = "whole of " if part.role is Role.GRADIENTS else ""
-    return f"{text} ({whole}{_names(part.units)})"
-
-
-def _names(units: object) -> str:
-    names = list(units)  # type: ignore[call-overload]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return f"{text} ({whole}{name_units(part.units)})"

@@ -8,7 +8,7 @@ package. No torch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from zerosim.analysis.memory import Holders, Timeline, states
@@ -19,9 +19,7 @@ from zerosim.quantities import format_exact_bytes
 from zerosim.record import RankTrace, Trace
 from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
 from zerosim.verify.report import Verdict
-from zerosim.verify.states import Plan
-
-_MOST_NAMES = 6
+from zerosim.verify.states import Plan, name_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def gathered_verdict(
             computing = {module_of(unit) for window in path for unit in window.computing}
             ahead = num_ahead(held, computing, spanning)
             if ahead > prefetch + beside:
-                words = f"{ahead} units ahead of what computes ({_names(held)})"
+                words = f"{ahead} units ahead of what computes ({name_units(held)})"
                 largest.strays.append(f"{_where(line, number)}: {words}")
             largest.strays += [
                 f"{_where(line, number)}: {format_exact_bytes(size)} of {unit or 'no unit'}, "
@@ -168,20 +166,19 @@ def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -
             allowed = (_allowed(trace.manifest.buckets, path) & trained) | always
             held, strays = _held_gradients(state, rows, whole)
             if held.keys() - allowed:
-                late = _names(held.keys() - allowed)
+                late = name_units(held.keys() - allowed)
                 strays.append(f"the whole gradient of {late} is still there")
             if not line.is_beside(number):
                 largest.meet(held)
                 bound = max(bound, sum(whole[unit] for unit in allowed))
             largest.strays += [f"{_where(line, number)}: {words}" for words in strays]
     total = sum(whole[unit] for unit in trained)
-    return _verdict(
-        "whole-gradients",
-        title,
-        f"at most {format_exact_bytes(bound)} of {format_exact_bytes(total)}",
-        largest,
-        bound,
-    )
+    allowed_words = f"at most {format_exact_bytes(bound)} of {format_exact_bytes(total)}"
+    verdict = _verdict("whole-gradients", title, allowed_words, largest, bound)
+    if largest.bytes == total and len(trained) > 1:
+        remark = "; that is all of it, because the buckets are as large as the model"
+        return replace(verdict, measured=verdict.measured + remark)
+    return verdict
 
 
 def _held_gradients(
@@ -229,7 +226,7 @@ def _forward_order(rank: RankTrace, whole: Mapping[str, int], spanning: set[str]
 def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: int) -> Verdict:
     measured = f"at most {format_exact_bytes(largest.bytes)}"
     if largest.units:
-        measured += f" ({_names(largest.units)})"
+        measured += f" ({name_units(largest.units)})"
     if largest.strays:
         more = f" (and {len(largest.strays) - 1} more)" if len(largest.strays) > 1 else ""
         measured += f"; {largest.strays[0]}{more}"
@@ -240,9 +237,3 @@ def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: i
 def _where(line: Timeline, number: int) -> str:
     sample = line.samples[number]
     return f"rank {line.rank} in {sample.phase} of iteration {sample.iteration}"
-
-
-def _names(units: object) -> str:
-    names = list(units)  # type: ignore[call-overload]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(name or "an unknown unit" for name in names[:_MOST_NAMES]) + more

@@ -6,7 +6,7 @@ Imports zerosim's L0, record, theory, analysis and this package. No torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,6 +29,7 @@ from zerosim.verify.report import CauseBytes, Verdict
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
 """What the first update makes."""
 FIRST_UPDATE = "before the first update"
+_MOST_NAMES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,13 @@ def state_causes(plan: Plan, check: StateCheck) -> tuple[CauseBytes, ...]:
             CauseBytes(cause="unexplained", bytes=Fraction(gap), words=words, is_excused=False)
         )
     return tuple(found)
+
+
+def name_units(units: Iterable[str]) -> str:
+    """Units in words; of many, the first ones."""
+    names = [name or "an unknown unit" for name in units]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def _count(number: int, noun: str) -> str:
