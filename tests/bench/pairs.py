@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch.distributed as dist
 
 Step = Callable[[], None]
+Around = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +45,33 @@ class Pairs:
 
 
 def time_pairs(
-    step_a: Step, step_b: Step, num_pairs: int, sent_bytes: Callable[[], int] = lambda: 0
+    step_a: Step,
+    step_b: Step,
+    num_pairs: int,
+    sent_bytes: Callable[[], int] = lambda: 0,
+    around_a: Around = nullcontext,
+    around_b: Around = nullcontext,
 ) -> Pairs:
     """Run both in turn on all ranks together.
 
     Args:
         num_pairs: counted; one more of each warms up.
         sent_bytes: a counter to read before and after a step.
+        around_a, around_b: what a step is done in; entered, warmed up with a step and left outside
+            of what is timed.
     """
     seconds: dict[str, list[float]] = {"a": [], "b": []}
     sent = {"a": 0, "b": 0}
+    warms_up = around_a is not nullcontext or around_b is not nullcontext
+    ways = [("a", step_a, around_a), ("b", step_b, around_b)]
     for number in range(num_pairs + 1):
-        order = (("a", step_a), ("b", step_b))
-        for name, step in order if number % 2 else reversed(order):
-            before = sent_bytes()
-            duration = time_step(step)
-            sent[name] = sent_bytes() - before
+        for name, step, around in ways if number % 2 else reversed(ways):
+            with around():
+                if warms_up:
+                    step()
+                before = sent_bytes()
+                duration = time_step(step)
+                sent[name] = sent_bytes() - before
             if number:
                 seconds[name].append(duration)
     return Pairs(tuple(seconds["a"]), tuple(seconds["b"]), sent["a"], sent["b"])

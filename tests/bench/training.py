@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.parallel import DistributedDataParallel
 
 import zerosim
-from tests.bench.pairs import Pairs, Step, time_pairs, time_step
+from tests.bench.pairs import Pairs, Step, time_pairs
 from zerosim.config import DType, EngineConfig, ModelName
 from zerosim.models import Batches, build, context_of
 from zerosim.trace import trace
@@ -48,7 +49,7 @@ def measure(model: ModelName, num_pairs: int) -> list[Row]:
     rows = []
     for stage in range(4):
         with _engine(model, stage, DType.FP32) as step:
-            rows.append(_traced(f"stage {stage}", step, num_pairs))
+            rows += _traced(f"stage {stage}", step, num_pairs)
             rows.append(_watched(f"stage {stage}", step, num_pairs))
     for stage, name, make in (
         (0, "DDP", _ddp),
@@ -81,18 +82,27 @@ def _engine(model: ModelName, stage: int, dtype: DType) -> Iterator[Step]:
     engine.close()
 
 
-def _traced(name: str, step: Step, num_pairs: int) -> Row:
-    """A trace is opened and closed outside of what is timed."""
-    seconds_a: list[float] = []
-    seconds_b: list[float] = []
-    step()
+def _traced(name: str, step: Step, num_pairs: int) -> Iterator[Row]:
+    """What tracing costs without memory, and what memory and the allocations' record add to it."""
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(num_pairs):
-            with trace(f"{folder}/{number}"):
-                seconds_a.append(time_step(step))
-            seconds_b.append(time_step(step))
-    pairs = Pairs(tuple(seconds_a), tuple(seconds_b))
-    return Row(f"zerosim {name}, traced", f"zerosim {name}, untraced", pairs)
+        numbers = count()
+
+        def plain() -> AbstractContextManager[object]:
+            return trace(f"{folder}/{next(numbers)}", memory=False)
+
+        def with_roles() -> AbstractContextManager[object]:
+            return trace(f"{folder}/{next(numbers)}")
+
+        def with_all() -> AbstractContextManager[object]:
+            return trace(f"{folder}/{next(numbers)}", allocations=True)
+
+        for a, around_a, b, around_b in (
+            ("traced without memory", plain, "untraced", nullcontext),
+            ("traced", with_roles, "traced without memory", plain),
+            ("traced with allocations", with_all, "untraced", nullcontext),
+        ):
+            pairs = time_pairs(step, step, num_pairs, around_a=around_a, around_b=around_b)
+            yield Row(f"{name}, {a}", b, pairs)
 
 
 def _watched(name: str, step: Step, num_pairs: int) -> Row:
@@ -101,7 +111,7 @@ def _watched(name: str, step: Step, num_pairs: int) -> Row:
             step()
 
     pairs = time_pairs(watched, step, num_pairs)
-    return Row(f"zerosim {name}, under CommDebugMode", f"zerosim {name}, untraced", pairs)
+    return Row(f"{name}, under CommDebugMode", "untraced", pairs)
 
 
 def _ddp(model: ModelName) -> Step:

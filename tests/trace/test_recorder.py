@@ -33,6 +33,13 @@ class Ticking:
         return 0
 
 
+reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def calls_of(rank):
+    return [event for event in rank.events if event.kind is not Kind.WAIT]
+
+
 def only(folder):
     (rank,) = load(folder).ranks
     return rank
@@ -80,9 +87,12 @@ def test_a_native_call_is_issued_then_starts_then_ends(tmp_path, alone):
             work = dist.all_reduce(torch.ones(3), async_op=True)
             work.wait()
     rank = only(tmp_path / "t")
-    assert [event.id for event in rank.events] == list(range(40))
-    assert [event.sequence for event in rank.events] == list(range(40))
-    for event in rank.events:
+    assert [event.id for event in rank.events] == list(range(len(rank.events)))
+    waits = [event.parent for event in rank.events if event.kind is Kind.WAIT]
+    assert len(set(waits)) == len(waits)
+    assert set(waits) <= {event.id for event in calls_of(rank)}
+    assert [event.sequence for event in calls_of(rank)] == list(range(40))
+    for event in calls_of(rank):
         assert event.issue_ns < event.start_ns < event.end_ns
         assert event.source.startswith("trace/test_recorder.py:")
     assert rank.unfinished == ()
@@ -98,18 +108,36 @@ def test_an_asynchronous_call_ends_without_being_waited_for(tmp_path, alone):
     assert event.issue_ns <= event.start_ns <= event.end_ns
 
 
-def test_a_call_whose_end_cannot_be_seen_is_closed_without_one(tmp_path, alone):
-    """Gloo's reduce-scatter has no future: it works while it is waited for."""
-    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+def test_a_call_that_works_while_it_is_waited_for_ends_with_the_wait(tmp_path, alone):
+    """Gloo's reduce-scatter has no future."""
     own = torch.zeros(4)
     with zerosim.trace(tmp_path / "t"):
         reduce_scatter(own, torch.ones(4))
     assert own.tolist() == [1.0] * 4
     rank = only(tmp_path / "t")
-    (event,) = rank.events
-    assert event.end_ns is None
-    assert event.error == ""
+    event, wait = rank.events
+    assert (wait.kind, wait.parent) == (Kind.WAIT, event.id)
+    assert event.start_ns <= wait.start_ns <= wait.end_ns <= event.end_ns
     assert rank.unfinished == ()
+
+
+def test_a_call_whose_end_cannot_be_seen_is_closed_without_one(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t"):
+        work = reduce_scatter(torch.zeros(4), torch.ones(4), async_op=True)
+        reduce_scatter(torch.zeros(4), torch.ones(4))
+    work.wait()
+    rank = only(tmp_path / "t")
+    unseen, _, _ = rank.events
+    assert unseen.end_ns is None
+    assert unseen.error == ""
+    assert rank.unfinished == ()
+
+
+def test_waits_take_their_own_way_again_after_a_trace(tmp_path, alone):
+    before = dist.Work.wait
+    with zerosim.trace(tmp_path / "t"):
+        assert dist.Work.wait is not before
+    assert dist.Work.wait is before
 
 
 def test_a_call_that_the_backend_refuses_is_closed_with_its_error(tmp_path, alone):
@@ -150,7 +178,7 @@ def test_each_row_is_in_the_file_before_the_program_goes_on(tmp_path, alone):
         assert b'"op":"barrier"' in file.read_bytes()
         before = load(tmp_path / "t")
         assert not before.complete
-        assert len(before.ranks[0].events) == 2
+        assert [e.kind for e in before.ranks[0].events][:2] == [Kind.COMPUTE, Kind.COLLECTIVE]
     assert b'"row":"end"' in last()
     assert load(tmp_path / "t", strict=True).complete
 
@@ -162,10 +190,10 @@ def test_a_group_is_described_before_its_first_call(tmp_path, alone):
     rank = only(tmp_path / "t")
     (group,) = rank.groups.values()
     assert (group.backend, group.ranks) == ("gloo", (0,))
-    assert [event.group for event in rank.events] == [group.name] * 2
-    assert [event.dtype for event in rank.events] == ["", "float32"]
-    assert {event.algorithm for event in rank.events} == {Algorithm.GLOO}
-    assert {event.purpose for event in rank.events} == {Purpose.UNLABELLED}
+    assert [event.group for event in calls_of(rank)] == [group.name] * 2
+    assert [event.dtype for event in calls_of(rank)] == ["", "float32"]
+    assert {event.algorithm for event in calls_of(rank)} == {Algorithm.GLOO}
+    assert {event.purpose for event in calls_of(rank)} == {Purpose.UNLABELLED}
 
 
 def test_a_failure_names_what_the_rank_was_in(tmp_path):

@@ -173,6 +173,20 @@ class Book:
         )
         self._look(Moment.END, begun.event)
 
+    def write_wait(self, labels_: Labels, collective: int, since_ns: int) -> None:
+        """Write down that a thread stood still until now for a collective."""
+        event = self.make_event(labels_, Kind.WAIT)
+        self.rows.write(
+            "event",
+            replace(
+                event,
+                parent=collective,
+                issue_ns=since_ns,
+                start_ns=since_ns,
+                end_ns=event.start_ns,
+            ),
+        )
+
     # groups and connections
 
     def next_sequence(self, group: str) -> int:

@@ -19,8 +19,11 @@ from zerosim.trace.dispatch import Call
 from zerosim.trace.messages import Messages
 
 
-class _Exclusive(threading.local):
-    events: list[int] | None = None
+class _ThreadState(threading.local):
+    exclusive: list[int] | None = None
+    unseen: tuple[Any, int] | None = None
+    """A work whose end cannot be seen but by waiting for it, and its event."""
+    since_ns: int = 0
 
 
 class Calls:
@@ -29,7 +32,8 @@ class Calls:
     def __init__(self, book: Book) -> None:
         self.messages = Messages(book.rows.write)
         self._book = book
-        self._exclusive = _Exclusive()
+        self._thread = _ThreadState()
+        self._works: dict[int, tuple[Any, int]] = {}
 
     def issued(self, call: Call) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
@@ -58,15 +62,15 @@ class Calls:
             self._write_message(event)
             return None
         labels.began(event.id)
-        return self._book.begin(event, reads_wire=self._exclusive.events is not None)
+        return self._book.begin(event, reads_wire=self._thread.exclusive is not None)
 
     def performed(self, token: int, work: Any) -> None:
         """The operator returned; what it began may still be in flight."""
         begun = self._book.begun(token)
         if begun is None:
             return
-        if self._exclusive.events is not None:
-            self._exclusive.events.append(token)
+        if self._thread.exclusive is not None:
+            self._thread.exclusive.append(token)
             return
         if work is None:
             self._book.end(token, "")
@@ -74,11 +78,32 @@ class Calls:
         try:
             future = work.get_future()
         except RuntimeError:
-            # Gloo's reduce-scatter works only while it is waited for: its end cannot be seen
-            self._book.end(token, "", is_seen=False)
+            # Gloo's reduce-scatter works only while it is waited for
+            self._forget_unseen()
+            self._thread.unseen = (work, token)
             return
         begun.future = future
-        future.add_done_callback(lambda done: self._book.end(token, _error_of(done)))
+        key = id(work)
+        # as long as this refers to the work, who waits for it holds the same object
+        self._works[key] = (work, token)
+        future.add_done_callback(lambda done: self._over(key, token, done))
+
+    def waits(self, work: Any) -> int | None:
+        """A thread is about to wait for a work; returns the event, if it is known."""
+        known = self._thread.unseen or (None, -1)
+        if known[0] is not work:
+            known = self._works.get(id(work), known)
+        if known[0] is not work:
+            return None
+        self._thread.since_ns = self._book.now_ns()
+        return known[1]
+
+    def waited(self, token: int) -> None:
+        """The thread waited until now."""
+        self._book.write_wait(labels.current(), token, self._thread.since_ns)
+        if self._thread.unseen is not None and self._thread.unseen[1] == token:
+            self._thread.unseen = None
+            self._book.end(token, "")
 
     def refused(self, token: int, error: BaseException) -> None:
         """The operator raised: nothing is in flight."""
@@ -86,22 +111,33 @@ class Calls:
 
     def begin_exclusive(self) -> None:
         """This thread's next native collectives have the sockets for themselves."""
-        self._exclusive.events = []
+        self._thread.exclusive = []
 
     def end_exclusive(self, error: str) -> None:
         """The native collectives since `begin_exclusive` are over."""
-        events = self._exclusive.events or []
-        self._exclusive.events = None
+        events = self._thread.exclusive or []
+        self._thread.exclusive = None
         for event in events:
             self._book.end(event, error, reads_wire=len(events) == 1)
 
     def finish(self) -> None:
         """Write down what is over and was not yet said to be."""
+        self._forget_unseen()
         for begun in self._book.all_begun():
             if begun.future is not None and begun.future.done():
                 # over, but the backend's thread has not come round to say so
                 self._book.end(begun.event.id, _error_of(begun.future))
         self.messages.flush()
+
+    def _over(self, work: int, token: int, done: torch.futures.Future[Any]) -> None:
+        self._book.end(token, _error_of(done))
+        self._works.pop(work, None)
+
+    def _forget_unseen(self) -> None:
+        """What nobody waited for is over at a time that cannot be known."""
+        if self._thread.unseen is not None:
+            self._book.end(self._thread.unseen[1], "", is_seen=False)
+            self._thread.unseen = None
 
     def _post(self, call: Call, parent: int, peer: int) -> None:
         size = call.payload_bytes

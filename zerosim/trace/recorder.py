@@ -117,17 +117,7 @@ class Recorder:
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
         """A thread stood still until now for a collective."""
-        event = self._book.make_event(labels_, Kind.WAIT)
-        self._book.rows.write(
-            "event",
-            replace(
-                event,
-                parent=collective,
-                issue_ns=since_ns,
-                start_ns=since_ns,
-                end_ns=event.start_ns,
-            ),
-        )
+        self._book.write_wait(labels_, collective, since_ns)
 
     def finish_transfer(self, transfer: int) -> None:
         """A message of a collective is over."""

@@ -24,6 +24,7 @@ from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.dispatch import Interception
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Description
+from zerosim.trace.waits import Waits
 from zerosim.trace.wire import Wire
 from zerosim.trace.wire import supported as wire_supported
 from zerosim.version import VERSION
@@ -101,6 +102,9 @@ def trace(
         interception = Interception(recorder.calls)
         undo.callback(interception.remove)
         interception.install()
+        waits = Waits(recorder.calls)
+        undo.callback(waits.remove)
+        waits.install()
         undo.callback(labels.attach, None)
         labels.attach(recorder)
         recorder.entered(labels.position())

@@ -1,0 +1,51 @@
+"""Who waits for a native call, and how long: `Work.wait`, as Python code calls it.
+
+A wait inside PyTorch's C++ (DDP's reducer) is not seen. Imports torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch.distributed as dist
+
+
+class Observer(Protocol):
+    """Who is told about waits."""
+
+    def waits(self, work: Any) -> int | None:
+        """A thread is about to wait for a Work; returns a token for `waited`, or None."""
+        ...
+
+    def waited(self, token: int) -> None:
+        """It waited until now."""
+        ...
+
+
+class Waits:
+    """Passes each wait by, from `install` to `remove`."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._original: Any = None
+
+    def install(self) -> None:
+        """Begin to see waits."""
+        original, observer = dist.Work.wait, self._observer
+
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            token = observer.waits(work)
+            try:
+                return original(work, *args, **kwargs)
+            finally:
+                if token is not None:
+                    observer.waited(token)
+
+        self._original = original
+        dist.Work.wait = wait  # type: ignore[method-assign, assignment]
+
+    def remove(self) -> None:
+        """Stop; waits take the way they took before `install`."""
+        if self._original is not None:
+            dist.Work.wait = self._original  # type: ignore[method-assign]
+            self._original = None
