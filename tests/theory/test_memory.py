@@ -10,13 +10,17 @@ from zerosim.config import DType
 from zerosim.errors import ConfigError
 from zerosim.memory import MODEL_STATES
 from zerosim.theory import (
+    Cause,
     Optimizer,
     UnitSize,
     bytes_a_parameter,
     exact_model_states,
     ideal_model_states,
+    law_words,
     optimizer_bytes,
     paper_table_1,
+    role_laws,
+    state_deviations,
 )
 
 CELLS = paper_table_1()
@@ -114,3 +118,62 @@ def test_what_has_no_law_is_refused():
             ideal_model_states(stage, num_ranks, 10)
         with pytest.raises(ConfigError, match="expected stage"):
             exact_model_states(stage, num_ranks, (UnitSize("a", 1),))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "optimizer", "words"),
+    [
+        (DType.BF16, Optimizer.ADAM, ["16Ψ", "4Ψ + 12Ψ/N", "2Ψ + 14Ψ/N", "16Ψ/N"]),
+        (DType.FP32, Optimizer.ADAM, ["16Ψ", "8Ψ + 8Ψ/N", "4Ψ + 12Ψ/N", "16Ψ/N"]),
+        (DType.FP16, Optimizer.MOMENTUM, ["12Ψ", "4Ψ + 8Ψ/N", "2Ψ + 10Ψ/N", "12Ψ/N"]),
+        (DType.FP16, Optimizer.SGD, ["8Ψ", "4Ψ + 4Ψ/N", "2Ψ + 6Ψ/N", "8Ψ/N"]),
+        (DType.FP32, Optimizer.SGD, ["8Ψ", "8Ψ", "4Ψ + 4Ψ/N", "8Ψ/N"]),
+    ],
+)
+def test_the_laws_in_words(dtype, optimizer, words):
+    assert [law_words(stage, dtype, optimizer) for stage in range(4)] == words
+    with pytest.raises(ConfigError, match="expected stage"):
+        law_words(4)
+
+
+@given(st.integers(0, 3), st.integers(1, 9), st.sampled_from(DType), st.sampled_from(Optimizer))
+def test_roles_add_up_to_the_law(stage, num_ranks, dtype, optimizer):
+    psi = 1001
+    laws = role_laws(stage, num_ranks, psi, dtype, optimizer)
+    assert sum(law.bytes for law in laws) == ideal_model_states(
+        stage, num_ranks, psi, dtype, optimizer
+    )
+    assert [law.role for law in laws] == [r.role for r in bytes_a_parameter(dtype, optimizer)]
+    for law in laws:
+        number = int(law.words.partition("Ψ")[0])
+        held_by = num_ranks if law.words.endswith("/N") else 1
+        assert law.bytes == Fraction(number * psi, held_by)
+
+
+def test_deviations_by_hand():
+    # 5 trainable and 6 frozen parameters on 4 ranks, stage 2: 8 and 8 with padding
+    units = (UnitSize("a", 5), UnitSize("frozen", 6, trainable=False))
+    found = {each.cause: each.bytes for each in state_deviations(2, 4, units)}
+    frozen = -Fraction(14 * 6, 4)
+    exact = 2 * 16 + 14 * 8 // 4
+    assert found == {
+        Cause.PADDING: exact - (2 * 11 + Fraction(14 * 5, 4)),
+        Cause.FROZEN_PARAMETERS: frozen,
+    }
+    assert state_deviations(3, 4, (UnitSize("a", 8),)) == ()
+
+
+@given(
+    st.integers(0, 3),
+    st.integers(1, 9),
+    st.lists(st.tuples(st.integers(1, 500), st.booleans()), min_size=1, max_size=5),
+    st.sampled_from(DType),
+)
+def test_deviations_leave_nothing(stage, num_ranks, sizes, dtype):
+    units = tuple(UnitSize(f"u{i}", n, trains) for i, (n, trains) in enumerate(sizes))
+    exact = sum(each.bytes for each in exact_model_states(stage, num_ranks, units, dtype))
+    law = ideal_model_states(stage, num_ranks, sum(n for n, _ in sizes), dtype)
+    found = state_deviations(stage, num_ranks, units, dtype)
+    assert law + sum(each.bytes for each in found) == exact
+    for each in found:
+        assert each.bytes > 0 if each.cause is Cause.PADDING else each.bytes < 0

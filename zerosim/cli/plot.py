@@ -156,8 +156,8 @@ def _trimmed(text: Text) -> Text:
 def _phases(picture: _Picture) -> str:
     """The phases' names below their beginnings, shortened where they do not fit."""
     words = ""
-    ends = [*(column for column, _ in picture.starts[1:]), picture.tops.shape[1]]
-    for (column, phase), end in zip(picture.starts, ends, strict=True):
+    columns = [column for column, _ in picture.starts] + [picture.tops.shape[1]]
+    for (column, phase), end in zip(picture.starts, columns[1:], strict=True):
         room = end - column - 1
         fitting = [name for name in (phase.value, *_SHORT[phase]) if len(name) <= room]
         words = words.ljust(column)[:column] + (fitting or [""])[0]

@@ -125,7 +125,6 @@ def _plain(cells: tuple[TableCell, ...], *, agree: bool) -> dict[str, object]:
                 "stage": cell.stage,
                 "printed_gb": cell.printed,
                 "law_gb": exact_decimal(cell.exact_gb).replace(",", ""),
-                "law_bytes": int(cell.exact_gb * 10**9),
                 "agrees": _agrees(cell),
             }
             for cell in cells

@@ -253,7 +253,9 @@ def _headline(plan: Plan, verdicts: list[Verdict]) -> str:
     if states.holds is False:
         return f"{name} does not keep {plan.law} of model states on each rank: {states.measured}."
     if states.holds is None:
-        return f"{name} made one update: momentum and variance came after its only measurement."
+        return (
+            f"{name} keeps what it should so far; momentum and variance come with the first update."
+        )
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
         return f"{name} keeps {plan.law} of model states, but: {wrong.measured}."

@@ -1,0 +1,95 @@
+"""What may be gathered at a time, and which whole gradients may exist."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zerosim.theory import (
+    UnitSize,
+    cut_buckets,
+    module_of,
+    most_gathered_bytes,
+    num_ahead,
+    whole_gradients,
+)
+
+SIZES = {"root": 5, "a": 10, "b": 30, "b.frozen": 2, "c": 20}
+ORDER = ["a", "b", "b.frozen", "c"]
+
+
+def test_a_frozen_unit_belongs_to_its_module():
+    assert [module_of(unit) for unit in SIZES] == ["root", "a", "b", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("gathered", "computing", "ahead"),
+    [
+        ([], [], 0),
+        (["a"], ["a"], 0),
+        (["a", "b"], ["a"], 1),
+        (["a", "b", "b.frozen"], ["a"], 2),
+        (["b", "b.frozen", "c"], ["b"], 1),
+        (["b", "c"], ["a"], 1),  # a is over, b is about to begin
+        (["b", "b.frozen", "c"], ["a"], 1),
+        (["root", "a", "b"], ["a"], 1),
+        (["root"], [], 0),
+        (["a", "b", "c"], ["a", "c"], 1),  # two that compute at once
+    ],
+)
+def test_units_ahead(gathered, computing, ahead):
+    assert num_ahead(gathered, computing, {"root"}) == ahead
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "expected"),
+    [(0, 5 + 32), (1, 5 + 32 + 20), (2, 5 + 32 + 20), (9, 5 + 62)],
+)
+def test_most_gathered(prefetch, expected):
+    assert most_gathered_bytes(SIZES, ORDER, {"root"}, prefetch) == expected
+
+
+def test_the_order_decides():
+    sizes = {"large": 100, "small": 1, "huge": 1000}
+    assert most_gathered_bytes(sizes, ["large", "small", "huge"], (), 1) == 1001
+    assert most_gathered_bytes(sizes, ["small", "large", "huge"], (), 1) == 1100
+
+
+UNITS = tuple(UnitSize(name, 12) for name in ("a", "b", "c"))
+
+
+def test_whole_gradients_of_one_bucket_a_unit():
+    buckets = cut_buckets(UNITS, 2, None)
+    assert whole_gradients(buckets, set(), {"c"}) == {"c"}
+    assert whole_gradients(buckets, {"c"}, {"b"}) == {"c", "b"}
+    assert whole_gradients(buckets, {"c", "b"}, {"a"}) == {"b", "a"}
+    assert whole_gradients(buckets, {"c", "b", "a"}, set()) == {"a"}
+
+
+def test_whole_gradients_wait_for_a_large_bucket():
+    buckets = cut_buckets(UNITS, 2, 24)
+    assert whole_gradients(buckets, {"c"}, {"b"}) == {"c", "b"}
+    assert whole_gradients(buckets, {"c", "b"}, {"a"}) == {"a", "b", "c"}
+    assert whole_gradients(buckets, {"a", "b", "c"}, set()) == {"a"}
+    assert whole_gradients(cut_buckets(UNITS, 2, 1000), {"c", "b"}, {"a"}) == {"a", "b", "c"}
+
+
+def test_whole_gradients_of_small_buckets():
+    # two buckets a unit: the first of a unit is over when its second is on its way
+    buckets = cut_buckets(UNITS, 2, 6)
+    assert whole_gradients(buckets, {"c"}, {"b"}) == {"b", "c"}
+    assert whole_gradients(buckets, {"c", "b"}, {"a"}) == {"a", "b"}
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 50))
+def test_only_what_was_computed_may_be_whole(sizes, bucket_elements):
+    units = tuple(UnitSize(f"u{i}", n) for i, n in enumerate(sizes))
+    buckets = cut_buckets(units, 2, bucket_elements)
+    order = [unit.name for unit in reversed(units)]
+    for place, name in enumerate(order):
+        computed = set(order[:place])
+        allowed = whole_gradients(buckets, computed, {name})
+        assert name in allowed
+        assert allowed <= computed | {name}
+    assert whole_gradients(buckets, set(order), set()) <= {
+        segment.unit for segment in buckets[-1].segments
+    }
