@@ -23,6 +23,9 @@ COMMANDS = {
     "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
     "memory": "FOLDER --rank --iteration --json --help",
     "table": "NAME --json --help",
+    "graph": """
+        FOLDER --iteration --rank --top --graphml --nodelink --json --help
+    """,
     "doctor": "--json --help",
 }
 EXIT_CODES = {

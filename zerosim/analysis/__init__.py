@@ -1,1 +1,34 @@
-"""What a trace says about memory, waiting and overlap: pure functions of it."""
+"""What a trace says about time and memory: pure functions of it, without torch.
+
+path       the critical path over all ranks, its time by cause, slack
+budget     each rank's time by phase; who waited for whom; what was hidden
+bandwidth  algorithm and bus bandwidth
+report     all of these for one iteration
+memory     bytes by role over time
+"""
+
+from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
+from zerosim.analysis.budget import Budget, Budgets, Occupancy, State, budgets, occupancy
+from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
+from zerosim.analysis.report import GraphReport, Slack, Step, report
+
+__all__ = [
+    "Bandwidth",
+    "Budget",
+    "Budgets",
+    "Cause",
+    "CriticalPath",
+    "GraphReport",
+    "Occupancy",
+    "Piece",
+    "Slack",
+    "State",
+    "Step",
+    "bandwidths",
+    "budgets",
+    "bus_factor",
+    "critical_path",
+    "occupancy",
+    "report",
+    "slack",
+]

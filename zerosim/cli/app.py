@@ -11,6 +11,7 @@ import typer
 
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
+from zerosim.cli.graph import graph
 from zerosim.cli.memory import memory
 from zerosim.cli.run import run
 from zerosim.cli.show import show
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(verify)
 app.command()(show)
+app.command()(graph)
 app.command()(memory)
 app.command()(table)
 app.command()(doctor)

@@ -1,0 +1,99 @@
+"""Algorithm and bus bandwidth of collectives, as nccl-tests defines them.
+
+    algorithm bandwidth   payload / time
+    bus bandwidth         that times a factor of the number of ranks, so that it can be compared
+                          with what the hardware's links can do, whatever the operation
+
+The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
+of several ranks the longest is taken (its option `-a 3`). Its ranks call together; those of a
+training run do not, so the time after the last arrival is given as well.
+Imports zerosim's L0 and graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import median_low
+
+from zerosim.events import Op
+from zerosim.graph import EventGraph, NodeKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """Collectives of one operation and size.
+
+    Attributes:
+        num_ranks: of their group.
+        num_collectives: how many there were.
+        call_ns: median time of a call, from its begin to its end on the rank that took longest.
+        moving_ns: median of the time from the last arrival to the last end.
+    """
+
+    op: Op
+    payload_bytes: int
+    num_ranks: int
+    num_collectives: int
+    call_ns: int
+    moving_ns: int
+
+    @property
+    def algorithm_bytes_per_s(self) -> float | None:
+        """Payload by the time of a call."""
+        return _rate(self.payload_bytes, self.call_ns)
+
+    @property
+    def bus_bytes_per_s(self) -> float | None:
+        """What each link had to carry, by the time of a call."""
+        return _rate(self.payload_bytes * bus_factor(self.op, self.num_ranks), self.call_ns)
+
+    @property
+    def moving_bus_bytes_per_s(self) -> float | None:
+        """What each link had to carry, by the time after the last arrival."""
+        return _rate(self.payload_bytes * bus_factor(self.op, self.num_ranks), self.moving_ns)
+
+
+def bus_factor(op: Op, num_ranks: int) -> Fraction:
+    """Bus bandwidth by algorithm bandwidth (nccl-tests, doc/PERFORMANCE.md)."""
+    if op is Op.ALL_REDUCE:
+        return Fraction(2 * (num_ranks - 1), num_ranks)
+    if op in (Op.BROADCAST, Op.REDUCE, Op.SEND, Op.RECEIVE):
+        return Fraction(1)
+    return Fraction(num_ranks - 1, num_ranks)
+
+
+def bandwidths(graph: EventGraph) -> tuple[Bandwidth, ...]:
+    """Bandwidths of the complete collectives that moved something, by operation and size."""
+    calls: dict[tuple[Op, int, int], list[int]] = {}
+    moving: dict[tuple[Op, int, int], list[int]] = {}
+    for node in graph.is_kind(NodeKind.MATCH).nonzero()[0].tolist():
+        matched = graph.collective_of(node)
+        assert matched is not None
+        events = list(matched.events.values())
+        durations = [
+            event.end_ns - event.start_ns
+            for event in events
+            if event.start_ns is not None and event.end_ns is not None
+        ]
+        payload = events[0].payload_bytes
+        if not matched.complete or len(durations) < len(events) or not payload:
+            continue
+        key = (matched.op, payload, len(events))
+        calls.setdefault(key, []).append(max(durations))
+        moving.setdefault(key, []).append(int(graph.end[node] - graph.start[node]))
+    return tuple(
+        Bandwidth(
+            op=op,
+            payload_bytes=payload,
+            num_ranks=num_ranks,
+            num_collectives=len(moving[op, payload, num_ranks]),
+            call_ns=median_low(calls[op, payload, num_ranks]),
+            moving_ns=median_low(moving[op, payload, num_ranks]),
+        )
+        for op, payload, num_ranks in sorted(calls, key=lambda key: (key[0].value, *key[1:]))
+    )
+
+
+def _rate(size: int | Fraction, time_ns: int) -> float | None:
+    return float(Fraction(size) * 10**9 / time_ns) if time_ns > 0 else None

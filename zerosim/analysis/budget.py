@@ -1,0 +1,245 @@
+"""What each rank's time went to, phase by phase, to the nanosecond; and who waited for whom.
+
+A rank's time is cut wherever anything begins or ends. Each piece is then one of four: the program
+computed; it stood still while a collective moved bytes (exposed communication); it stood still
+because another rank had not arrived yet; or it did something that was not recorded. What was
+communicated while the program did not stand still is hidden.
+Imports numpy, zerosim's L0 and graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+
+from zerosim.events import Phase
+from zerosim.graph import EventGraph, NodeKind
+from zerosim.graph.kinds import PHASE_CODES, PHASES
+from zerosim.graph.table import NONE, Ints, Mask
+
+
+class State(IntEnum):
+    """What a rank did."""
+
+    COMPUTE = 0
+    EXPOSED = 1
+    """It stood still, and nobody was missing: communication that nothing hides."""
+    WAITING = 2
+    """It stood still, because another rank had not arrived."""
+    OTHER = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupancy:
+    """One rank's time in pieces, in order and without gaps.
+
+    Attributes:
+        start, end: ns.
+        phase: positions in `PHASES`.
+        state: codes of `State`.
+        straggler: the rank that was waited for; `NONE` where nobody was.
+        communicates: a collective of this rank moved bytes.
+    """
+
+    rank: int
+    start: Ints
+    end: Ints
+    phase: Ints
+    state: Ints
+    straggler: Ints
+    communicates: Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Time in ns; compute, exposed, waiting and other sum to the wall time.
+
+    Attributes:
+        exposed_ns: stood still in communication.
+        waiting_ns: stood still because another rank had not arrived.
+        hidden_ns: communication while the program did not stand still; a part of the others.
+    """
+
+    wall_ns: int = 0
+    compute_ns: int = 0
+    exposed_ns: int = 0
+    waiting_ns: int = 0
+    other_ns: int = 0
+    hidden_ns: int = 0
+
+    def __add__(self, other: Budget) -> Budget:
+        """Both together."""
+        return Budget(
+            **{
+                field.name: getattr(self, field.name) + getattr(other, field.name)
+                for field in fields(Budget)
+            }
+        )
+
+    @property
+    def overlap(self) -> float | None:
+        """Which part of the communication is hidden; None if there was none."""
+        total = self.hidden_ns + self.exposed_ns
+        return self.hidden_ns / total if total else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What all ranks' time went to.
+
+    Attributes:
+        by_phase: by rank and phase.
+        waited_ns: by waiting rank and the rank that it waited for.
+    """
+
+    by_phase: dict[tuple[int, Phase], Budget]
+    waited_ns: dict[tuple[int, int], int]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks, ascending."""
+        return tuple(sorted({rank for rank, _ in self.by_phase}))
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that there are, in the order of an iteration."""
+        present = {phase for _, phase in self.by_phase}
+        return tuple(phase for phase in PHASES if phase in present)
+
+    def of(self, *, rank: int | None = None, phase: Phase | None = None) -> Budget:
+        """The sum over what is not given."""
+        total = Budget()
+        for (one, other), budget in self.by_phase.items():
+            if rank in (None, one) and phase in (None, other):
+                total += budget
+        return total
+
+    def waited_for(self, straggler: int) -> int:
+        """What all others together waited for a rank, ns."""
+        return sum(ns for (_, cause), ns in self.waited_ns.items() if cause == straggler)
+
+
+def budgets(graph: EventGraph) -> Budgets:
+    """Add up the pieces of all ranks."""
+    by_phase: dict[tuple[int, Phase], Budget] = {}
+    waited: dict[tuple[int, int], int] = {}
+    for place, rank in enumerate(graph.trace.ranks):
+        pieces = occupancy(graph, place)
+        length = pieces.end - pieces.start
+        for code in np.unique(pieces.phase).tolist():
+            inside = pieces.phase == code
+            states = [int(length[inside & (pieces.state == state)].sum()) for state in State]
+            hidden = inside & pieces.communicates & (pieces.state != State.EXPOSED)
+            by_phase[rank.rank, PHASES[code]] = Budget(
+                wall_ns=int(length[inside].sum()),
+                compute_ns=states[State.COMPUTE],
+                exposed_ns=states[State.EXPOSED],
+                waiting_ns=states[State.WAITING],
+                other_ns=states[State.OTHER],
+                hidden_ns=int(length[hidden].sum()),
+            )
+        for straggler in np.unique(pieces.straggler[pieces.straggler != NONE]).tolist():
+            time = int(length[pieces.straggler == straggler].sum())
+            waited[rank.rank, straggler] = time
+    return Budgets(by_phase=by_phase, waited_ns=waited)
+
+
+def occupancy(graph: EventGraph, place: int) -> Occupancy:
+    """Cut one rank's time.
+
+    Args:
+        place: position of the rank in `graph.trace.ranks`.
+    """
+    own = (graph.place == place) & ~graph.is_kind(NodeKind.MATCH)
+    borders, phases = _phases(graph, own)
+    computes = np.flatnonzero(own & graph.is_kind(NodeKind.COMPUTE))
+    waits = np.flatnonzero(own & graph.is_kind(NodeKind.WAIT))
+    compute = _disjoint(graph.start[computes], graph.end[computes])
+    still = _disjoint(graph.start[waits], graph.end[waits])
+    begin, arrival, over, last = _collectives(graph, own)
+    cuts = np.unique(np.concatenate([borders, *compute, *still, begin, arrival, over]))
+    cuts = cuts[(cuts >= borders[0]) & (cuts <= borders[-1])]
+    start, end = cuts[:-1], cuts[1:]
+    within = np.searchsorted(begin, start, side="right") - 1
+    index = np.maximum(within, 0)
+    nothing = np.zeros(len(start), np.bool_)
+    in_call = (within >= 0) & (start < over[index]) if len(begin) else nothing
+    has_begun = in_call & (start >= arrival[index]) if len(begin) else nothing
+    rank = graph.trace.ranks[place].rank
+    straggles = in_call & ~has_begun & (last[index] != rank) if len(begin) else nothing
+    stands = _inside(start, *still)
+    waiting = stands & straggles
+    state = np.where(_inside(start, *compute), State.COMPUTE, State.OTHER)
+    state = np.where(stands, State.EXPOSED, state)
+    state = np.where(waiting, State.WAITING, state)
+    return Occupancy(
+        rank=rank,
+        start=start,
+        end=end,
+        phase=phases[np.searchsorted(borders, start, side="right") - 1],
+        state=state.astype(np.int64),
+        straggler=np.where(waiting, last[index], NONE) if len(begin) else np.full(len(start), NONE),
+        communicates=has_begun,
+    )
+
+
+def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:
+    """When the phases begin, the end of the last one behind them; and which ones they are."""
+    marks = np.flatnonzero(own & graph.is_kind(NodeKind.PHASE))
+    marks = marks[np.argsort(graph.start[marks], kind="stable")]
+    borders, phases = graph.start[marks], graph.phase[marks].astype(np.int64)
+    nodes = np.flatnonzero(own)
+    end = int(graph.end[nodes].max(initial=0))
+    if not len(marks):
+        begin = int(graph.start[nodes].min(initial=end))
+        outside = PHASE_CODES[Phase.OUTSIDE]
+        return np.array([begin, end]), np.array([outside, outside])
+    if len(marks) == 1 or phases[-1] != PHASE_CODES[Phase.OUTSIDE]:
+        # the rank stopped within its last phase
+        return np.append(borders, max(end, int(borders[-1]))), np.append(phases, phases[-1])
+    return borders, phases
+
+
+def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of this rank's calls, one after another: begin, last arrival, end, and who arrived last."""
+    arrivals = np.full(len(graph.matching.collectives), NONE, np.int64)
+    stragglers = arrivals.copy()
+    matched = np.flatnonzero(graph.is_kind(NodeKind.MATCH))
+    arrivals[graph.collective[matched]] = graph.start[matched]
+    stragglers[graph.collective[matched]] = graph.rank[matched]
+    calls = np.flatnonzero(own & graph.is_kind(NodeKind.CALL))
+    calls = calls[np.lexsort((graph.end[calls], graph.start[calls]))]
+    begin, over = graph.start[calls], graph.end[calls]
+    arrival, last = begin.copy(), np.full(len(calls), NONE, np.int64)
+    known = np.flatnonzero(graph.collective[calls] != NONE)
+    place = graph.collective[calls[known]]
+    # a rank that was done before the last one arrived did not wait for it
+    needed = (arrivals[place] != NONE) & (arrivals[place] <= over[known])
+    known, place = known[needed], place[needed]
+    arrival[known], last[known] = np.maximum(arrivals[place], begin[known]), stragglers[place]
+    # calls that overlap in time, on several threads: each begins where the ones before are over
+    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(over)[:-1]])[
+        : len(over)
+    ]
+    begin = np.maximum(begin, before)
+    over = np.maximum(over, begin)
+    return begin, np.clip(arrival, begin, over), over, last
+
+
+def _disjoint(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The same time as intervals in order that do not overlap."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    begins = np.concatenate([[True], start[1:] > end[:-1]])[: len(start)]
+    ends = np.concatenate([begins[1:], [True]])[: len(start)]
+    return start[begins], end[ends]
+
+
+def _inside(times: Ints, start: Ints, end: Ints) -> Mask:
+    """Whether each time is within one of the intervals."""
+    if not len(start):
+        return np.zeros(len(times), np.bool_)
+    place = np.searchsorted(start, times, side="right") - 1
+    return (place >= 0) & (times < end[np.maximum(place, 0)])

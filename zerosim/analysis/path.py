@@ -1,0 +1,198 @@
+"""The critical path over all ranks, where its time went, and what time every event has to spare.
+
+From the last thing that happened one goes back to what it was ready last for, and so on to the
+beginning: the time between is the path's, and nothing on it could have been later without the end
+being later. A rank's waiting for another is never on the path: the path is with the other.
+The slack of an event is how much later it could have been over with the end unchanged, everything
+else taking as long as it did (Kelley and Walker 1959).
+Imports numpy, zerosim's L0 and graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from zerosim.errors import TraceError
+from zerosim.graph import EventGraph, NodeKind, Reason
+from zerosim.graph.kinds import NODE_CODES, REASON_CODES
+from zerosim.graph.order import positions
+from zerosim.graph.table import NONE, Ints
+
+
+class Cause(StrEnum):
+    """What the time of a path was spent on."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    """In a collective, all of its ranks having arrived."""
+    WAITING = "waiting"
+    """Until a thread took up what was asked for, or went on with what was there."""
+    OTHER = "other"
+    """The program's own code between what was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a path.
+
+    Attributes:
+        node: what it led through, or to.
+        rank: whose time it is; of a collective, the rank that arrived last.
+    """
+
+    node: int
+    rank: int
+    cause: Cause
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it is."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """Stretches from the beginning to the end, without gaps.
+
+    Attributes:
+        nodes: in the order of time.
+        pieces: likewise; those without a duration are left out.
+    """
+
+    start_ns: int
+    end_ns: int
+    nodes: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def duration_ns(self) -> int:
+        """From the beginning to the end; what all pieces sum to."""
+        return self.end_ns - self.start_ns
+
+    def by_cause(self) -> dict[Cause, int]:
+        """Time by cause, ns; they sum to the duration."""
+        total = Counter(dict.fromkeys(Cause, 0))
+        for piece in self.pieces:
+            total[piece.cause] += piece.duration_ns
+        return {cause: total[cause] for cause in Cause}
+
+    def by_rank(self) -> dict[int, int]:
+        """Time that was one rank's own (not a collective's), ns."""
+        total: Counter[int] = Counter()
+        for piece in self.pieces:
+            total[piece.rank] += (piece.cause is not Cause.COMMUNICATION) * piece.duration_ns
+        return dict(sorted(total.items()))
+
+
+_LAG_ON_THE_PROGRAM = (NodeKind.COMPUTE, NodeKind.PHASE)
+_CAUSE_OF: Mapping[NodeKind, Cause] = {
+    NodeKind.COMPUTE: Cause.COMPUTE,
+    NodeKind.MATCH: Cause.COMMUNICATION,
+    NodeKind.CALL: Cause.COMMUNICATION,
+    NodeKind.SEND: Cause.COMMUNICATION,
+    NodeKind.RECEIVE: Cause.COMMUNICATION,
+}
+
+
+def critical_path(graph: EventGraph) -> CriticalPath:
+    """Walk back from the last event to the first.
+
+    Raises:
+        TraceError: the events wait for each other in a circle.
+    """
+    _require_order(graph)
+    if not graph.num_nodes:
+        return CriticalPath(0, 0, (), ())
+    binding = _binding_edges(graph)
+    node = _last(graph)
+    start_ns, end_ns = int(graph.start.min()), int(graph.end[node])
+    nodes: list[int] = []
+    pieces: list[Piece] = []
+
+    def add(cause: Cause, begin: int, end: int) -> None:
+        if end > begin:
+            pieces.append(Piece(node, int(graph.rank[node]), cause, begin, end))
+
+    leave = end_ns
+    while True:
+        nodes.append(node)
+        kind, at, over = graph.kind_of(node), int(graph.at[node]), int(graph.end[node])
+        add(Cause.OTHER, max(over, at), leave)
+        add(_CAUSE_OF.get(kind, Cause.OTHER), at, min(leave, max(over, at)))
+        edge = int(binding[node])
+        ready = start_ns if edge == NONE else int(graph.ready[edge])
+        add(Cause.OTHER if kind in _LAG_ON_THE_PROGRAM else Cause.WAITING, ready, at)
+        if edge == NONE:
+            break
+        node, leave = int(graph.source[edge]), ready
+    return CriticalPath(start_ns, end_ns, tuple(reversed(nodes)), tuple(reversed(pieces)))
+
+
+def slack(graph: EventGraph) -> Ints:
+    """By node, ns that it could have been over later without the end being later.
+
+    0 on the critical path. Linear in the number of edges.
+
+    Raises:
+        TraceError: the events wait for each other in a circle.
+    """
+    position = _require_order(graph)
+    if not graph.num_nodes:
+        return np.zeros(0, np.int64)
+    # a target was ready for its last edge; for any other edge there was time to spare
+    last_ready = np.full(graph.num_nodes, np.iinfo(np.int64).min)
+    np.maximum.at(last_ready, graph.target, graph.ready)
+    spare = last_ready[graph.target] - graph.ready
+    to_the_end = graph.end[_last(graph)] - graph.end
+    has_followers = np.zeros(graph.num_nodes, np.bool_)
+    has_followers[graph.source] = True
+    # what is followed may last beyond its followers' begin: then they decide
+    free: list[int] = np.where(has_followers, np.iinfo(np.int64).max, to_the_end).tolist()
+    order = np.argsort(position[graph.target], kind="stable")[::-1]
+    for source, target, extra in zip(
+        graph.source[order].tolist(), graph.target[order].tolist(), spare[order].tolist(),
+        strict=True,
+    ):  # fmt: skip
+        time = extra + free[target]
+        free[source] = min(free[source], time)
+    return np.array(free, np.int64)
+
+
+def _require_order(graph: EventGraph) -> Ints:
+    position = positions(graph)
+    if position is None:
+        raise TraceError(
+            f"{graph.trace.folder}: the collectives wait for each other in a circle, so there is "
+            "no path through them: zerosim graph names the calls"
+        )
+    return position
+
+
+_PREFERRED = (NodeKind.PHASE, NodeKind.WAIT, NodeKind.COMPUTE, NodeKind.MATCH, NodeKind.CALL)
+
+
+def _last(graph: EventGraph) -> int:
+    """Where everything ends; of several nodes that end then, what follows the others."""
+    final = np.flatnonzero(graph.end == graph.end.max())
+    turns = np.full(len(NODE_CODES), len(_PREFERRED))
+    for turn, kind in enumerate(_PREFERRED):
+        turns[NODE_CODES[kind]] = turn
+    return int(final[np.lexsort((-final, -graph.at[final], turns[graph.kind[final]]))[0]])
+
+
+def _binding_edges(graph: EventGraph) -> Ints:
+    """By node, the edge that was ready last; of several, the one that says most; or `NONE`."""
+    turns = np.zeros(len(REASON_CODES), np.int8)
+    for turn, reason in enumerate((Reason.OVER, Reason.ARRIVES, Reason.NEXT, Reason.ASKED)):
+        turns[REASON_CODES[reason]] = 9 - turn
+    order = np.lexsort((turns[graph.reason], graph.ready, graph.target))
+    binding = np.full(graph.num_nodes, NONE, np.int64)
+    binding[graph.target[order]] = order  # the last of equal targets stays
+    return binding

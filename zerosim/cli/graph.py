@@ -1,0 +1,58 @@
+"""`zerosim graph`: what every moment of an iteration followed from, over all ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.analysis import report
+from zerosim.cli.console import make_console, print_json
+from zerosim.cli.options import open_trace, whole
+from zerosim.cli.timings import print_timings
+from zerosim.errors import ConfigError
+from zerosim.export import write_graphml, write_nodelink
+from zerosim.graph import build_graph
+
+
+def graph(
+    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+    *,
+    iteration: Annotated[
+        int | None, whole("Which iteration to analyse; the last complete one by default.")
+    ] = None,
+    rank: Annotated[
+        int | None, whole("List this rank's events as well, each with its slack.")
+    ] = None,
+    top: Annotated[int, whole("How many steps of the critical path to name.")] = 10,
+    graphml: Annotated[
+        Path | None, typer.Option(help="Write the iteration's graph to this GraphML file.")
+    ] = None,
+    nodelink: Annotated[
+        Path | None, typer.Option(help="Write the iteration's graph to this node-link JSON file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show where an iteration's time went, over all ranks; exit 1 if the ranks do not fit."""
+    if top < 0:
+        raise ConfigError(f"top is {top}: expected 0 or more")
+    trace = open_trace(folder)
+    whole_graph = build_graph(trace)
+    answer = report(whole_graph, iteration, rank=rank, top=top)
+    written = []
+    if graphml is not None or nodelink is not None:
+        exported = whole_graph.within(answer.iteration).to_networkx()
+        counts = f"{exported.number_of_nodes():,} nodes, {exported.number_of_edges():,} edges"
+        for path, write in ((graphml, write_graphml), (nodelink, write_nodelink)):
+            if path is not None:
+                write(exported, path)
+                written.append(f"wrote {path}: {counts}")
+    if as_json:
+        print_json(answer.to_plain())
+    else:
+        console = make_console()
+        print_timings(console, answer)
+        for line in written:
+            console.print(line)
+    return 0 if answer.holds else 1

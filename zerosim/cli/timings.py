@@ -1,0 +1,252 @@
+"""What the event graph says, as tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zerosim.analysis import Budget, Cause, GraphReport, Step
+from zerosim.cli.console import make_table, print_table
+from zerosim.graph import Check, HostClock
+from zerosim.quantities import format_bytes
+
+_MARKS = {True: ("✓", "green"), False: ("✗", "red")}
+_MOST_RANKS = 8
+"""With more ranks than this only their sums are shown, and the longest waits."""
+_MOST_VIOLATIONS = 12
+_MOST_WAITS = 10
+_WORDS = {
+    Cause.COMPUTE: "units computed",
+    Cause.COMMUNICATION: "collectives moved bytes, all ranks being there",
+    Cause.WAITING: "hand-over between the program and the collectives' thread",
+    Cause.OTHER: "the program's own code between these",
+}
+
+
+def print_timings(console: Console, report: GraphReport) -> None:
+    """Print everything that the event graph says about an iteration."""
+    _print_title(console, report)
+    if report.path is not None:
+        _print(console, _path_table(report))
+        _print(console, _budget_table(report))
+        if report.budgets.waited_ns:
+            _print(console, _waiting_table(report))
+        if report.bandwidths:
+            _print(console, _bandwidth_table(report))
+        if report.steps:
+            _print(console, _steps_table(report))
+        if report.slacks:
+            _print(console, _slack_table(report))
+    if len(report.clocks) > 1:
+        _print(console, _clock_table(report.clocks))
+    for check in report.checks:
+        _print_check(console, check)
+    for note in report.notes:
+        console.print(f"note: {note}", style="yellow")
+
+
+def _print_title(console: Console, report: GraphReport) -> None:
+    mark, colour = _MARKS[report.holds]
+    console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
+    plural = "s" if report.num_ranks > 1 else ""
+    facts = [
+        f"{report.num_ranks} rank{plural}",
+        f"{report.num_nodes:,} nodes and {report.num_edges:,} edges in the whole trace",
+    ]
+    if report.iterations:
+        shown = f"{report.iterations[0]}..{report.iterations[-1]}"
+        facts.append(f"iteration {report.iteration} of {shown}")
+    console.print(Text("  " + " · ".join([*facts, "all times are measured"]), style="dim"))
+    console.print()
+
+
+def _print(console: Console, table: Table) -> None:
+    print_table(console, table)
+    console.print()
+
+
+def _titled(title: str, *columns: str, left: int = 1) -> Table:
+    table = make_table(*columns, left=left)
+    table.title, table.title_justify, table.title_style = title, "left", "dim"
+    return table
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.3f}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _path_table(report: GraphReport) -> Table:
+    path = report.path
+    assert path is not None
+    table = _titled("the critical path over all ranks", "cause", "ms", "share", "what it is")
+    table.columns[-1].justify = "left"
+    for cause, ns in path.by_cause().items():
+        table.add_row(cause.value, _ms(ns), _percent(ns, path.duration_ns), _WORDS[cause])
+    table.add_row("total", _ms(path.duration_ns), "", "first begin to last end", style="bold")
+    return table
+
+
+def _budget_table(report: GraphReport) -> Table:
+    budgets = report.budgets
+    table = _titled(
+        "each rank's time, ms: compute + exposed + waiting + other = wall; overlap is hidden / "
+        "(hidden + exposed)",
+        "rank", "phase", "wall", "compute", "exposed", "waiting", "other", "hidden", "overlap",
+        left=2,
+    )  # fmt: skip
+    if len(budgets.ranks) <= _MOST_RANKS:
+        for rank in budgets.ranks:
+            for index, phase in enumerate(budgets.phases):
+                if (rank, phase) in budgets.by_phase:
+                    name = str(rank) if index == 0 else ""
+                    table.add_row(name, phase.value, *_budget(budgets.by_phase[rank, phase]))
+            table.add_row("", "all", *_budget(budgets.of(rank=rank)), style="bold")
+    if len(budgets.ranks) > 1:
+        for index, phase in enumerate(budgets.phases):
+            name = "sum" if index == 0 else ""
+            table.add_row(name, phase.value, *_budget(budgets.of(phase=phase)))
+        table.add_row("", "all", *_budget(budgets.of()), style="bold")
+    return table
+
+
+def _budget(budget: Budget) -> list[str]:
+    times = (
+        budget.wall_ns,
+        budget.compute_ns,
+        budget.exposed_ns,
+        budget.waiting_ns,
+        budget.other_ns,
+        budget.hidden_ns,
+    )
+    return [*map(_ms, times), _share(budget.overlap)]
+
+
+def _waiting_table(report: GraphReport) -> Table:
+    waited, ranks = report.budgets.waited_ns, report.budgets.ranks
+    if len(ranks) > _MOST_RANKS:
+        table = _titled("who stood still for whom, the longest", "rank", "for rank", "ms")
+        longest = sorted(waited.items(), key=lambda item: -item[1])[:_MOST_WAITS]
+        for (rank, straggler), ns in longest:
+            table.add_row(str(rank), str(straggler), _ms(ns))
+        return table
+    names = [f"for rank {rank}" for rank in ranks]
+    table = _titled("who stood still for whom, ms", "", *names, "sum")
+    for rank in ranks:
+        times = [waited.get((rank, straggler), 0) for straggler in ranks]
+        cells = ["-" if one == rank else _ms(ns) for one, ns in zip(ranks, times, strict=True)]
+        table.add_row(f"rank {rank}", *cells, _ms(sum(times)))
+    totals = [report.budgets.waited_for(rank) for rank in ranks]
+    table.add_row("sum", *map(_ms, totals), _ms(sum(totals)), style="bold")
+    return table
+
+
+def _bandwidth_table(report: GraphReport) -> Table:
+    table = _titled(
+        "bandwidth by operation and payload, medians; algorithm and bus as nccl-tests defines them",
+        "operation", "payload B", "calls", "call ms", "algorithm", "bus",
+        "after the last arrival ms", "bus",
+    )  # fmt: skip
+    for one in report.bandwidths:
+        table.add_row(
+            one.op.value,
+            f"{one.payload_bytes:,}",
+            str(one.num_collectives),
+            _ms(one.call_ns),
+            _rate(one.algorithm_bytes_per_s),
+            _rate(one.bus_bytes_per_s),
+            _ms(one.moving_ns),
+            _rate(one.moving_bus_bytes_per_s),
+        )
+    return table
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "" if bytes_per_s is None else f"{format_bytes(round(bytes_per_s))}/s"
+
+
+def _steps_table(report: GraphReport) -> Table:
+    path = report.path
+    assert path is not None
+    table = _titled(
+        f"the {len(report.steps)} longest steps of the critical path",
+        "ms", "share", "at ms", "rank", "phase", "cause", "what", "called from", left=0,
+    )  # fmt: skip
+    for column in table.columns[4:]:
+        column.justify = "left"
+    for step in report.steps:
+        table.add_row(
+            _ms(step.duration_ns),
+            _percent(step.duration_ns, path.duration_ns),
+            _ms(step.start_ns),
+            _rank(step),
+            step.phase,
+            step.cause.value,
+            step.label,
+            step.source,
+        )
+    return table
+
+
+def _rank(step: Step) -> str:
+    return "all" if step.cause is Cause.COMMUNICATION else str(step.rank)
+
+
+def _slack_table(report: GraphReport) -> Table:
+    rank = report.slacks[0].rank
+    table = _titled(
+        f"rank {rank}'s events: how much later each could have ended without the iteration ending "
+        "later",
+        "at ms", "ms", "slack ms", "phase", "what", left=0,
+    )  # fmt: skip
+    for column in table.columns[3:]:
+        column.justify = "left"
+    for one in report.slacks:
+        style = "bold" if one.slack_ns == 0 else ""
+        free = "critical" if one.slack_ns == 0 else _ms(one.slack_ns)
+        table.add_row(
+            _ms(one.start_ns), _ms(one.duration_ns), free, one.phase, one.label, style=style
+        )
+    return table
+
+
+def _clock_table(clocks: Sequence[HostClock]) -> Table:
+    table = _titled("clocks, brought to that of the first host", "host", "ranks", "offset", left=3)
+    for index, clock in enumerate(clocks):
+        ranks = ", ".join(map(str, clock.ranks))
+        table.add_row(clock.host, ranks, "the reference" if index == 0 else clock_words(clock))
+    return table
+
+
+def clock_words(clock: HostClock) -> str:
+    """An offset in words: "+1.000000123 s ± 85 µs, from 1,204 exchanges"."""
+    seconds = f"{clock.offset_ns / 1e9:+,.9f} s"
+    if clock.uncertainty_ns is None:
+        return f"{seconds} by the wall clocks: nothing was exchanged that bounds it"
+    exchanges = f"from {clock.num_exchanges:,} exchanges"
+    uncertainty = f"{clock.uncertainty_ns / 1e3:,.0f} µs"
+    if clock.is_contradictory:
+        return (
+            f"{seconds}, contradicted by up to {uncertainty}, {exchanges}: a clock drifted or was "
+            "set during the run"
+        )
+    return f"{seconds} ± {uncertainty}, {exchanges}"
+
+
+def _print_check(console: Console, check: Check) -> None:
+    mark, colour = _MARKS[check.holds]
+    console.print(Text.assemble((mark, colour), f" {check.title}", (f": {check.counted}", "dim")))
+    for violation in check.violations[:_MOST_VIOLATIONS]:
+        console.print(Text(f"    {violation.message}", style="red"))
+    if len(check.violations) > _MOST_VIOLATIONS:
+        console.print(f"    and {len(check.violations) - _MOST_VIOLATIONS} more")

@@ -1,0 +1,208 @@
+"""From a trace to its event graph, in time linear in the number of events.
+
+    a rank's main thread   phase -> compute -> wait -> compute ...
+                                      |          ^
+                                  asks|          |over
+                                      v          |
+    its collectives        call -> collective -> ... -> call      (the thread is free again)
+                            |  ^                 ^
+    other ranks             |  call of rank 1    |
+                            v                    |
+    messages               send -> receive ------+
+
+The collective is one node over all ranks, from the last arrival on, so what a rank waited for
+another is in no node: it shows as the time between a rank's own arrival and the collective's start.
+Imports numpy, zerosim's L0, record and its siblings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from zerosim.graph.clocks import Clocks, align
+from zerosim.graph.collectives import describe_collectives, place_calls
+from zerosim.graph.hops import Hops, match_hops
+from zerosim.graph.kinds import NODE_CODES, NodeKind, Reason
+from zerosim.graph.lanes import main_lane
+from zerosim.graph.lifetimes import Lifetimes
+from zerosim.graph.model import EventGraph
+from zerosim.graph.parts import Edges, Nodes
+from zerosim.graph.phases import borders
+from zerosim.graph.table import NONE, Ints, Mask, Table, make_table
+from zerosim.record import Matching, Trace, match_collectives
+
+
+def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
+    """Build the graph of a whole trace, complete or not.
+
+    Args:
+        matching: of this trace, if it is known already.
+    """
+    if matching is None:
+        matching = match_collectives(trace)
+    table = make_table(trace)
+    calls, of_call = place_calls(trace, matching, table)
+    of_row = np.full(len(table.id), NONE, np.int64)
+    of_row[calls] = of_call
+    hops = match_hops(table, of_row)
+    clocks = align(trace, matching, table, hops)
+    builder = _Builder(trace, _shifted(trace, table, clocks), clocks)
+    builder.add_collectives(calls, of_call, len(matching.collectives))
+    for place in range(len(trace.ranks)):
+        builder.add_rank(place)
+    builder.add_hops(hops)
+    builder.add_lifetimes()
+    by_node = builder.nodes.arrays()
+    return EventGraph(
+        trace=trace,
+        matching=matching,
+        clocks=clocks,
+        hops=hops,
+        **by_node,
+        **builder.edges.arrays(by_node["at"]),
+    )
+
+
+def _shifted(trace: Trace, table: Table, clocks: Clocks) -> Table:
+    """All times on the first host's clock."""
+    if len(clocks.hosts) == 1:
+        return table
+    offsets = np.array([clocks.offset_ns(rank.rank) for rank in trace.ranks], np.int64)
+    shift = offsets[table.place]
+    return replace(
+        table, issue=table.issue + shift, start=table.start + shift, end=table.end + shift
+    )
+
+
+class _Builder:
+    """Collects nodes and edges.
+
+    Attributes:
+        brings: by row of a call, the node that brings its result to its rank.
+        last_piece: by row of a computation, the node at which it is over.
+    """
+
+    def __init__(self, trace: Trace, table: Table, clocks: Clocks) -> None:
+        self.trace = trace
+        self.table = table
+        self.clocks = clocks
+        self.nodes = Nodes()
+        self.edges = Edges()
+        self.brings: Ints = np.arange(len(table.id))
+        self.last_piece: Ints = np.arange(len(table.id))
+
+    def add_collectives(self, calls: Ints, of_call: Ints, count: int) -> None:
+        """The events, the collectives, and who arrives at them."""
+        table = self.table
+        collectives = describe_collectives(table, calls, of_call, count)
+        self.nodes.add_events(table, collectives)
+        first = self.nodes.add_collectives(table, collectives)
+        self.edges.add(calls, first + of_call, Reason.ARRIVES, table.start[calls])
+        # a rank that was done before the last one arrived, as the root of a broadcast can be, did
+        # not need it: there the call itself brings the result
+        waited = table.end[calls] >= collectives.arrival[of_call]
+        self.brings[calls[waited]] = first + of_call[waited]
+
+    def add_rank(self, place: int) -> None:
+        """One rank's main thread, what it asks for, and its collectives in order."""
+        table, rank = self.table, self.trace.ranks[place]
+        low, high = int(table.base[place]), int(table.base[place + 1])
+        kind = table.kind[low:high]
+        is_wait = kind == NODE_CODES[NodeKind.WAIT]
+        on_lane = np.flatnonzero(is_wait | (kind == NODE_CODES[NodeKind.COMPUTE])) + low
+        is_wait = is_wait[on_lane - low]
+        marks = borders(rank, self.clocks.offset_ns(rank.rank))
+        first_mark = self.nodes.add_borders(place, rank.rank, marks)
+        times = np.array([mark.time_ns for mark in marks], np.int64)
+        is_moment = np.concatenate([np.ones(len(marks), np.bool_), is_wait])
+        # a wait stands in the lane from its begin on; until then the program ran
+        since = np.concatenate([times, table.start[on_lane]])
+        lane = main_lane(since, np.concatenate([times, table.end[on_lane]]), is_moment)
+        items = np.concatenate([np.arange(len(marks)) + first_mark, on_lane])[lane.item]
+        moments = is_moment[lane.item]
+        pieces = self.nodes.add_pieces(items, lane.start, lane.end, moments)
+        of_event = items < len(table.id)
+        self.last_piece[items[of_event]] = pieces[of_event]
+        ran_until = np.where(moments, since[lane.item], lane.start)
+        self.edges.add(
+            pieces[:-1],
+            pieces[1:],
+            Reason.NEXT,
+            np.maximum(lane.end[:-1], _waited(ran_until, moments)),
+        )
+        calls = np.flatnonzero(kind == NODE_CODES[NodeKind.CALL]) + low
+        self._add_askers(calls, pieces, lane.start, ~moments)
+        self._add_thread(calls)
+        self._add_waits(on_lane[is_wait])
+
+    def _add_askers(self, calls: Ints, pieces: Ints, begin: Ints, lasts: Mask) -> None:
+        """Who asked for a call: what the main thread did at that time, or last before."""
+        if not len(pieces):
+            return
+        issue = self.table.issue[calls]
+        asker = np.searchsorted(begin, issue, side="right") - 1
+        # a computation that begins at the very moment did not ask
+        while np.any(too_late := (asker >= 0) & lasts[asker] & (begin[asker] == issue)):
+            asker[too_late] -= 1
+        asked = asker >= 0
+        self.edges.add(pieces[asker[asked]], calls[asked], Reason.ASKED, issue[asked])
+
+    def _add_thread(self, calls: Ints) -> None:
+        """One call after another, where the one before was over when the next began."""
+        table = self.table
+        order = calls[np.lexsort((calls, table.start[calls]))]
+        before, after = order[:-1], order[1:]
+        over = table.ended[before] & (table.end[before] <= table.start[after])
+        self._add_followers(before[over], after[over], Reason.THREAD)
+
+    def _add_waits(self, waits: Ints) -> None:
+        """A wait ends when what it waits for is over on its rank."""
+        parent = self.table.parent[waits]
+        is_call = (parent != NONE) & (self.table.kind[parent] == NODE_CODES[NodeKind.CALL])
+        self._add_followers(parent[is_call], waits[is_call], Reason.OVER)
+
+    def _add_followers(self, calls: Ints, followers: Ints, reason: Reason) -> None:
+        self.edges.add(self.brings[calls], followers, reason, self.table.end[calls])
+        self.edges.follow(calls, followers)
+
+    def add_hops(self, hops: Hops) -> None:
+        """Messages, what they are passed on as, and what follows the last one of each call."""
+        table, edges = self.table, self.edges
+        edges.add(hops.sends, hops.receives, Reason.MESSAGE, table.start[hops.sends])
+        edges.add(hops.received, hops.passed_on, Reason.PASSED_ON, table.end[hops.received])
+        first = np.concatenate([hops.first, table.rows(NodeKind.MARK)])
+        first = first[table.parent[first] != NONE]
+        edges.add(table.parent[first], first, Reason.FIRST_HOP, table.start[first])
+        messages = np.concatenate([table.rows(NodeKind.SEND), table.rows(NodeKind.RECEIVE)])
+        messages = messages[table.parent[messages] != NONE]
+        order = messages[np.lexsort((messages, table.end[messages], table.parent[messages]))]
+        last = np.full(len(table.id), NONE, np.int64)
+        last[table.parent[order]] = order  # the last of equal parents stays
+        calls, followers = edges.followers()
+        final = last[calls]
+        known = final != NONE
+        edges.add(final[known], followers[known], Reason.LAST_HOP, table.end[final[known]])
+
+    def add_lifetimes(self) -> None:
+        """The ways of tensors, by their labels."""
+        finder = Lifetimes(self.trace.manifest)
+        for place, rank in enumerate(self.trace.ranks):
+            base, shift = int(self.table.base[place]), self.clocks.offset_ns(rank.rank)
+            by_reason: dict[Reason, list[tuple[int, int, int]]] = {}
+            for life in finder.follow(rank.events):
+                by_reason.setdefault(life.reason, []).append(
+                    (life.source + base, life.target + base, life.ready_ns + shift)
+                )
+            for reason, ways in by_reason.items():
+                source, target, ready = np.array(ways, np.int64).T
+                is_call = self.table.kind[source] == NODE_CODES[NodeKind.CALL]
+                makers = np.where(is_call, self.brings[source], self.last_piece[source])
+                self.edges.add(makers, target, reason, ready)
+
+
+def _waited(ran_until: Ints, moments: Mask) -> Ints:
+    """For each pair of neighbours in a lane, when the second began to wait, if it is a wait."""
+    never = np.iinfo(np.int64).min
+    return np.where(moments, ran_until, never)[1:]

@@ -1,0 +1,219 @@
+"""What must hold in the graph of a run that went well; each violation names ranks, units and lines.
+
+What the ranks' calls contradict each other in is found by `record.match_collectives`; here it is
+joined by what only the graph shows. Imports numpy, zerosim's L0, record and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zerosim.events import Event, Kind
+from zerosim.graph.kinds import NodeKind
+from zerosim.graph.model import EventGraph
+from zerosim.graph.order import find_cycle
+from zerosim.record import MismatchKind
+
+
+class ViolationKind(StrEnum):
+    """What is wrong."""
+
+    CYCLE = "cycle"
+    """Events that wait for each other in a circle: with these calls the run cannot go on."""
+    INCOMPLETE = "incomplete"
+    """A collective that not all ranks called, or called twice, or that has no place."""
+    NEVER_ENDED = "never ended"
+    NOT_RECEIVED = "not received"
+    NOT_SENT = "not sent"
+    DIFFERENT = "different"
+    """Ranks that disagree on operation, size, dtype, unit, or on a message's size or shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One thing that is wrong.
+
+    Attributes:
+        message: one line that names ranks, units and source lines.
+        ranks, units: those concerned.
+    """
+
+    kind: ViolationKind
+    message: str
+    ranks: tuple[int, ...]
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that must hold.
+
+    Attributes:
+        title: what, in words.
+        counted: how much was looked at, in words.
+        violations: empty if it holds.
+    """
+
+    title: str
+    counted: str
+    violations: tuple[Violation, ...]
+
+    @property
+    def holds(self) -> bool:
+        """True if nothing is wrong."""
+        return not self.violations
+
+
+_DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
+
+
+def check_graph(graph: EventGraph) -> tuple[Check, ...]:
+    """Hold all checks against the graph of a whole trace."""
+    num_collectives = len(graph.matching.collectives)
+    num_messages = len(graph.hops.sends) + len(graph.hops.lost) + len(graph.hops.unsent)
+    return (
+        Check(
+            title="no event waits for itself",
+            counted=f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges",
+            violations=tuple(_cycles(graph)),
+        ),
+        Check(
+            title="every collective was called by all its ranks, and ended",
+            counted=f"{num_collectives:,} collectives",
+            violations=(*_mismatches(graph, different=False), *_never_ended(graph)),
+        ),
+        Check(
+            title="the ranks asked for the same operation, unit, size and dtype",
+            counted=f"{num_collectives:,} collectives",
+            violations=(*_mismatches(graph, different=True), *_crossed(graph)),
+        ),
+        Check(
+            title="every message was received as it was sent",
+            counted=f"{num_messages:,} messages" if num_messages else "no messages were recorded",
+            violations=tuple(_messages(graph)),
+        ),
+    )
+
+
+def _cycles(graph: EventGraph) -> Iterator[Violation]:
+    circle = find_cycle(graph)
+    if not circle:
+        return
+    calls = [node for node in circle if graph.kind_of(node) is NodeKind.CALL]
+    events = [event for node in calls or circle if (event := graph.event_of(node)) is not None]
+    steps = []
+    for node in calls:
+        event = graph.event_of(node)
+        assert event is not None
+        # the collective before this call in the circle is what its rank must end first
+        before = circle[circle.index(node) - 1]
+        first = graph.event_on(before, event.rank)
+        after = "" if first is None or first is event else f" only after {_call(first)}"
+        steps.append(f"rank {event.rank} comes to {_call(event)}{after}")
+    words = "; ".join(steps) or ", ".join(graph.label(node) for node in circle)
+    yield _violation(ViolationKind.CYCLE, f"a circle, hence a deadlock: {words}", events)
+
+
+def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
+    by_key = {collective.key: collective for collective in graph.matching.collectives}
+    for mismatch in graph.matching.mismatches:
+        if (mismatch.kind in _DIFFERENT) is not different:
+            continue
+        matched = None if mismatch.key is None else by_key.get(mismatch.key)
+        units = () if matched is None else (event.unit for event in matched.events.values())
+        yield Violation(
+            kind=ViolationKind.DIFFERENT if different else ViolationKind.INCOMPLETE,
+            message=mismatch.message,
+            ranks=mismatch.ranks,
+            units=tuple(dict.fromkeys(unit for unit in units if unit)),
+        )
+
+
+def _never_ended(graph: EventGraph) -> Iterator[Violation]:
+    for collective in graph.matching.collectives:
+        hanging = [event for event in collective.events.values() if event.end_ns is None]
+        if hanging:
+            ranks = ", ".join(str(event.rank) for event in hanging)
+            message = f"{_call(hanging[0])} never ended on rank{'s' * (len(hanging) > 1)} {ranks}"
+            yield _violation(ViolationKind.NEVER_ENDED, message, hanging)
+
+
+def _crossed(graph: EventGraph) -> Iterator[Violation]:
+    """Ranks whose calls fit in all but the unit: they took turns in another order."""
+    different = {one.key for one in graph.matching.mismatches if one.kind in _DIFFERENT}
+    for collective in graph.matching.collectives:
+        if collective.key.is_message or collective.key in different:
+            continue
+        events = list(collective.events.values())
+        if any(event.unit != events[0].unit for event in events):
+            sides = "; ".join(f"rank {event.rank}: {_call(event)}" for event in events)
+            message = (
+                f"collective {collective.key.sequence} of group {collective.key.group!r}: the "
+                f"ranks are in different units, so their order is crossed: {sides}"
+            )
+            yield _violation(ViolationKind.DIFFERENT, message, events)
+
+
+def _messages(graph: EventGraph) -> Iterator[Violation]:
+    hops = graph.hops
+    if not len(hops.lost) and not len(hops.unsent) and not len(hops.different):
+        return
+    calls = {(event.rank, event.id): event for rank in graph.trace.ranks for event in rank.events}
+    for rows, kind, verb in (
+        (hops.lost, ViolationKind.NOT_RECEIVED, "never received"),
+        (hops.unsent, ViolationKind.NOT_SENT, "received but never sent"),
+    ):
+        of_call: Counter[tuple[int, int]] = Counter()
+        first: dict[tuple[int, int], Event] = {}
+        for row in rows.tolist():
+            event = graph.event_of(row)
+            assert event is not None
+            assert event.parent is not None
+            key = (event.rank, event.parent)
+            of_call[key] += 1
+            first.setdefault(key, event)
+        for key, count in of_call.items():
+            event, call = first[key], calls[key]
+            more = f" (and {count - 1} more of this call)" if count > 1 else ""
+            message = f"{_message(event)} was {verb}{more}: {_call(call)}"
+            yield _violation(kind, message, [event], also=event.peers)
+    for position in hops.different.tolist():
+        sent = graph.event_of(int(hops.sends[position]))
+        received = graph.event_of(int(hops.receives[position]))
+        assert sent is not None
+        assert received is not None
+        message = (
+            f"{_message(sent)} arrived as another: {_message(received)}: "
+            f"{_call(calls[sent.rank, sent.parent or 0])}"
+        )
+        yield _violation(ViolationKind.DIFFERENT, message, [sent, received])
+
+
+def _message(event: Event) -> str:
+    ways = [f"rank {event.rank}", f"rank {event.peers[0] if event.peers else '?'}"]
+    source, target = ways if event.op == "send" else reversed(ways)
+    shard = "" if event.shard is None else f" of shard {event.shard}"
+    hop = "" if event.hop is None else f" at hop {event.hop}"
+    return f"the message of {event.payload_bytes} B{shard} from {source} to {target}{hop}"
+
+
+def _call(event: Event) -> str:
+    unit = f" of {event.unit}" if event.unit else ""
+    place = f" at {event.source}" if event.source else ""
+    what = f"{event.op}{unit}" if event.kind is Kind.COLLECTIVE else f"{event.kind}{unit}"
+    return f"{what} ({event.phase} of iteration {event.iteration}{place})"
+
+
+def _violation(
+    kind: ViolationKind, message: str, events: Iterable[Event], also: Iterable[int] = ()
+) -> Violation:
+    events = list(events)
+    return Violation(
+        kind=kind,
+        message=message,
+        ranks=tuple(sorted({event.rank for event in events} | set(also))),
+        units=tuple(dict.fromkeys(event.unit for event in events if event.unit)),
+    )

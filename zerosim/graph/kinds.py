@@ -1,0 +1,86 @@
+"""What a node and an edge of the event graph can be, and the words for an edge's reason.
+
+Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from zerosim.events import Phase
+
+
+class NodeKind(StrEnum):
+    """What a node stands for."""
+
+    PHASE = "phase"
+    """A phase begins on a rank; the last one of an iteration is its end."""
+    COMPUTE = "compute"
+    """A unit's forward, backward or update; one that was interrupted has a node for each piece."""
+    WAIT = "wait"
+    """The program stood still; the node is the moment at which it went on."""
+    CALL = "call"
+    """A rank's arrival at a collective."""
+    MATCH = "collective"
+    """The collective of all its ranks: from the last arrival to the last end."""
+    SEND = "send"
+    """A message of a collective leaves a rank."""
+    RECEIVE = "receive"
+    """It has arrived at another."""
+    MARK = "mark"
+    """What takes part in no path: a mark, a call inside of a collective."""
+
+
+class EdgeKind(StrEnum):
+    """Why one node follows another: the four sorts of reason."""
+
+    ORDER = "program order"
+    MATCH = "match"
+    MESSAGE = "message"
+    LIFETIME = "tensor lifetime"
+
+
+class Reason(StrEnum):
+    """Why one node follows another, in words; {unit}, {ranks} and the like are filled in."""
+
+    NEXT = "rank {target_rank} goes on"
+    ASKED = "rank {target_rank} asks for it"
+    THREAD = "the collectives' thread of rank {target_rank} is free"
+    ARRIVES = "rank {source_rank} has arrived"
+    OVER = "it is over on rank {target_rank}"
+    FIRST_HOP = "rank {target_rank} begins to send and to receive"
+    LAST_HOP = "its last message on rank {target_rank} is over"
+    MESSAGE = "message from rank {source_rank} to rank {target_rank}"
+    PASSED_ON = "rank {target_rank} passes shard {shard} on"
+    GATHERED = "gathered parameters of {target_unit} are computed with"
+    SAVED = "activations of {target_unit} were saved for backward"
+    GRADIENTS = "gradients of {source_unit} are reduced"
+    REDUCED = "reduced gradients of {target_unit} are applied"
+    UPDATED = "new parameters of {source_unit} are gathered"
+    UPDATED_IN_PLACE = "new parameters of {source_unit} are computed with"
+
+
+EDGE_KINDS: dict[Reason, EdgeKind] = {
+    Reason.NEXT: EdgeKind.ORDER,
+    Reason.ASKED: EdgeKind.ORDER,
+    Reason.THREAD: EdgeKind.ORDER,
+    Reason.ARRIVES: EdgeKind.MATCH,
+    Reason.OVER: EdgeKind.MATCH,
+    Reason.FIRST_HOP: EdgeKind.ORDER,
+    Reason.LAST_HOP: EdgeKind.ORDER,
+    Reason.MESSAGE: EdgeKind.MESSAGE,
+    Reason.PASSED_ON: EdgeKind.LIFETIME,
+    Reason.GATHERED: EdgeKind.LIFETIME,
+    Reason.SAVED: EdgeKind.LIFETIME,
+    Reason.GRADIENTS: EdgeKind.LIFETIME,
+    Reason.REDUCED: EdgeKind.LIFETIME,
+    Reason.UPDATED: EdgeKind.LIFETIME,
+    Reason.UPDATED_IN_PLACE: EdgeKind.LIFETIME,
+}
+
+NODE_KINDS = tuple(NodeKind)
+REASONS = tuple(Reason)
+PHASES = tuple(Phase)
+NODE_CODES = {kind: code for code, kind in enumerate(NODE_KINDS)}
+REASON_CODES = {reason: code for code, reason in enumerate(REASONS)}
+PHASE_CODES = {phase: code for code, phase in enumerate(PHASES)}
