@@ -3,7 +3,8 @@
 A rank's time is cut wherever anything begins or ends. Each piece is then one of four: the program
 computed; it stood still while a collective moved bytes (exposed communication); it stood still
 because another rank had not arrived yet; or it did something that was not recorded. What was
-communicated while the program did not stand still is hidden.
+communicated while the program did not stand still is hidden. Of a program whose waits were not
+recorded none of this is known: then only the arrivals at collectives are compared.
 Imports numpy, zerosim's L0 and graph.
 """
 
@@ -14,7 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from zerosim.events import Phase
+from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph, NodeKind
 from zerosim.graph.kinds import PHASE_CODES, PHASES
 from zerosim.graph.table import NONE, Ints, Mask
@@ -39,7 +40,7 @@ class Occupancy:
         start, end: ns.
         phase: positions in `PHASES`.
         state: codes of `State`.
-        straggler: the rank that was waited for; `NONE` where nobody was.
+        missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
         communicates: a collective of this rank moved bytes.
     """
 
@@ -48,7 +49,7 @@ class Occupancy:
     end: Ints
     phase: Ints
     state: Ints
-    straggler: Ints
+    missing: Ints
     communicates: Mask
 
 
@@ -92,8 +93,11 @@ class Budgets:
     Attributes:
         by_phase: by rank and phase.
         waited_ns: by waiting rank and the rank that it waited for.
+        waits_recorded: False if it is not known when the program stood still; then `waited_ns` is
+            the time between the arrivals at collectives, and of a budget only the wall time holds.
     """
 
+    waits_recorded: bool
     by_phase: dict[tuple[int, Phase], Budget]
     waited_ns: dict[tuple[int, int], int]
 
@@ -125,6 +129,7 @@ def budgets(graph: EventGraph) -> Budgets:
     """Add up the pieces of all ranks."""
     by_phase: dict[tuple[int, Phase], Budget] = {}
     waited: dict[tuple[int, int], int] = {}
+    waits_recorded = _records_waits(graph)
     for place, rank in enumerate(graph.trace.ranks):
         pieces = occupancy(graph, place)
         length = pieces.end - pieces.start
@@ -140,10 +145,20 @@ def budgets(graph: EventGraph) -> Budgets:
                 other_ns=states[State.OTHER],
                 hidden_ns=int(length[hidden].sum()),
             )
-        for straggler in np.unique(pieces.straggler[pieces.straggler != NONE]).tolist():
-            time = int(length[pieces.straggler == straggler].sum())
+        counts = (pieces.state == State.WAITING) | (not waits_recorded)
+        for straggler in np.unique(pieces.missing[counts & (pieces.missing != NONE)]).tolist():
+            time = int(length[counts & (pieces.missing == straggler)].sum())
             waited[rank.rank, straggler] = time
-    return Budgets(by_phase=by_phase, waited_ns=waited)
+    return Budgets(waits_recorded=waits_recorded, by_phase=by_phase, waited_ns=waited)
+
+
+def _records_waits(graph: EventGraph) -> bool:
+    """A program whose units compute says when it waits; another one may, or may not."""
+    return any(
+        event.kind in (Kind.WAIT, Kind.COMPUTE)
+        for rank in graph.trace.ranks
+        for event in rank.events
+    )
 
 
 def occupancy(graph: EventGraph, place: int) -> Occupancy:
@@ -168,19 +183,18 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     in_call = (within >= 0) & (start < over[index]) if len(begin) else nothing
     has_begun = in_call & (start >= arrival[index]) if len(begin) else nothing
     rank = graph.trace.ranks[place].rank
-    straggles = in_call & ~has_begun & (last[index] != rank) if len(begin) else nothing
+    lacks = in_call & ~has_begun & (last[index] != rank) if len(begin) else nothing
     stands = _inside(start, *still)
-    waiting = stands & straggles
     state = np.where(_inside(start, *compute), State.COMPUTE, State.OTHER)
     state = np.where(stands, State.EXPOSED, state)
-    state = np.where(waiting, State.WAITING, state)
+    state = np.where(stands & lacks, State.WAITING, state)
     return Occupancy(
         rank=rank,
         start=start,
         end=end,
         phase=phases[np.searchsorted(borders, start, side="right") - 1],
         state=state.astype(np.int64),
-        straggler=np.where(waiting, last[index], NONE) if len(begin) else np.full(len(start), NONE),
+        missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
         communicates=has_begun,
     )
 

@@ -14,7 +14,6 @@ from zerosim.analysis.bandwidth import Bandwidth, bandwidths
 from zerosim.analysis.budget import Budgets, budgets
 from zerosim.analysis.path import Cause, CriticalPath, critical_path, slack
 from zerosim.errors import ConfigError
-from zerosim.events import Kind
 from zerosim.graph import Check, EventGraph, HostClock, NodeKind, ViolationKind, check_graph
 from zerosim.graph.kinds import PHASES
 from zerosim.record import Trace, iterations
@@ -97,12 +96,10 @@ class GraphReport:
             return "The collectives wait for each other in a circle: a deadlock, named below."
         begin = "" if not failed else f"{failed} of {len(self.checks)} checks fail, see below. "
         what = "The recording" if self.iteration == EVERYTHING else f"Iteration {self.iteration}"
-        shares = ", ".join(
-            f"{100 * ns / self.path.duration_ns:.0f} % {cause}"
-            for cause, ns in sorted(self.path.by_cause().items(), key=lambda item: -item[1])
-            if ns
-        )
+        shares = ", ".join(f"{share} % {cause}" for cause, share in _shares(self.path.by_cause()))
         words = f"{begin}{what} took {milliseconds(self.path.duration_ns)} ms"
+        if not self.budgets.waits_recorded:
+            return f"{words}; what the program waited for was not recorded; {self._waited()}."
         if shares:
             words += f"; its critical path is {shares}"
         if self.num_ranks == 1:
@@ -121,7 +118,8 @@ class GraphReport:
         if rank is None or not totals[rank]:
             return "no rank waited for another"
         others = "the others" if self.num_ranks > 2 else f"rank {1 - rank}"
-        return f"{others} waited {milliseconds(totals[rank])} ms for rank {rank}"
+        who = others if self.budgets.waits_recorded else f"collectives of {others}"
+        return f"{who} waited {milliseconds(totals[rank])} ms for rank {rank}"
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON knows."""
@@ -146,6 +144,7 @@ class GraphReport:
                 {"rank": rank, "phase": phase.value, **asdict(budget), "overlap": budget.overlap}
                 for (rank, phase), budget in self.budgets.by_phase.items()
             ],
+            "waits_recorded": self.budgets.waits_recorded,
             "waited": [
                 {"rank": rank, "for_rank": straggler, "waited_ns": ns}
                 for (rank, straggler), ns in self.budgets.waited_ns.items()
@@ -171,6 +170,18 @@ def milliseconds(ns: int) -> str:
     """A time that is read from afar: three digits, or two places."""
     value = ns / 1e6
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _shares(times: dict[Cause, int]) -> list[tuple[Cause, int]]:
+    """Whole percents that sum to 100, the largest first; what rounds to none is left out."""
+    whole = sum(times.values())
+    if not whole:
+        return []
+    shares = {cause: 100 * ns // whole for cause, ns in times.items()}
+    by_rest = sorted(times, key=lambda cause: -(100 * times[cause] % whole))
+    for cause in by_rest[: 100 - sum(shares.values())]:
+        shares[cause] += 1
+    return sorted(((c, share) for c, share in shares.items() if share), key=lambda one: -one[1])
 
 
 def report(
@@ -200,6 +211,7 @@ def report(
         violation.kind is ViolationKind.CYCLE for check in checks for violation in check.violations
     )
     path = None if has_cycle else critical_path(part)
+    spent = budgets(part)
     return GraphReport(
         num_ranks=trace.manifest.num_ranks,
         iteration=chosen,
@@ -207,13 +219,13 @@ def report(
         num_nodes=graph.num_nodes,
         num_edges=graph.num_edges,
         path=path,
-        budgets=budgets(part),
+        budgets=spent,
         bandwidths=bandwidths(part),
         steps=() if path is None else tuple(_steps(part, path))[:top],
         slacks=() if path is None or rank is None else tuple(_slacks(part, rank)),
         checks=checks,
         clocks=graph.clocks.hosts,
-        notes=tuple(_notes(trace)),
+        notes=tuple(_notes(trace, waits_recorded=spent.waits_recorded)),
     )
 
 
@@ -240,18 +252,20 @@ def _choose(trace: Trace, known: tuple[int, ...], wanted: int | None) -> int:
 
 def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
     """The nodes of a path with their time, by cause, the longest first."""
-    total: dict[tuple[int, Cause], int] = defaultdict(int)
-    begin: dict[tuple[int, Cause], int] = {}
+    total: dict[tuple[int, Cause, bool], int] = defaultdict(int)
+    begin: dict[tuple[int, Cause, bool], int] = {}
     for piece in path.pieces:
-        total[piece.node, piece.cause] += piece.duration_ns
-        begin.setdefault((piece.node, piece.cause), piece.start_ns)
-    for (node, cause), time in sorted(total.items(), key=lambda item: (-item[1], begin[item[0]])):
+        key = (piece.node, piece.cause, piece.start_ns < graph.at[piece.node])
+        total[key] += piece.duration_ns
+        begin.setdefault(key, piece.start_ns)
+    for key, time in sorted(total.items(), key=lambda item: (-item[1], begin[item[0]])):
+        node, cause, is_before = key
         event = graph.event_of(node)
         label = graph.label(node)
-        if cause is Cause.OTHER and begin[node, cause] == path.start_ns and node == path.nodes[0]:
-            label = f"rank {graph.rank[node]} came later than the first; then its own code"
+        if is_before and begin[key] == path.start_ns:
+            label = f"rank {graph.rank[node]} came later than the first"
         elif cause is Cause.OTHER:
-            label = f"the program's own code near: {label}"
+            label = f"own code {'before' if is_before else 'after'}: {label}"
         elif cause is Cause.WAITING:
             label = f"hand-over before: {label}"
         yield Step(
@@ -260,7 +274,7 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
             unit="" if event is None else event.unit,
             phase=PHASES[graph.phase[node]].value,
             cause=cause,
-            start_ns=begin[node, cause] - path.start_ns,
+            start_ns=begin[key] - path.start_ns,
             duration_ns=time,
             source="" if event is None else event.source,
         )
@@ -284,15 +298,10 @@ def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
         )
 
 
-def _notes(trace: Trace) -> Iterator[str]:
+def _notes(trace: Trace, *, waits_recorded: bool) -> Iterator[str]:
     yield from trace.warnings
-    kinds = _kinds(trace)
-    if Kind.WAIT not in kinds and Kind.COLLECTIVE in kinds:
+    if not waits_recorded:
         yield (
-            "the program's waits were not recorded, so exposed communication and waiting for "
-            "stragglers are not known and count as other"
+            "this program's waits were not recorded, so its critical path, exposed communication "
+            "and overlap are not known"
         )
-
-
-def _kinds(trace: Trace) -> set[Kind]:
-    return {event.kind for rank in trace.ranks for event in rank.events}

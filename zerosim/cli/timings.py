@@ -30,15 +30,17 @@ def print_timings(console: Console, report: GraphReport) -> None:
     """Print everything that the event graph says about an iteration."""
     _print_title(console, report)
     if report.path is not None:
-        _print(console, _path_table(report))
-        _print(console, _budget_table(report))
+        known = report.budgets.waits_recorded
+        if known:
+            _print(console, _path_table(report))
+            _print(console, _budget_table(report))
         if report.budgets.waited_ns:
             _print(console, _waiting_table(report))
         if report.bandwidths:
             _print(console, _bandwidth_table(report))
-        if report.steps:
+        if known and report.steps:
             _print(console, _steps_table(report))
-        if report.slacks:
+        if known and report.slacks:
             _print(console, _slack_table(report))
     if len(report.clocks) > 1:
         _print(console, _clock_table(report.clocks))
@@ -134,14 +136,17 @@ def _budget(budget: Budget) -> list[str]:
 
 def _waiting_table(report: GraphReport) -> Table:
     waited, ranks = report.budgets.waited_ns, report.budgets.ranks
+    title = "who stood still for whom"
+    if not report.budgets.waits_recorded:
+        title = "whose collectives waited for whose arrival (whether it stood still is not known)"
     if len(ranks) > _MOST_RANKS:
-        table = _titled("who stood still for whom, the longest", "rank", "for rank", "ms")
+        table = _titled(f"{title}, the longest", "rank", "for rank", "ms")
         longest = sorted(waited.items(), key=lambda item: -item[1])[:_MOST_WAITS]
         for (rank, straggler), ns in longest:
             table.add_row(str(rank), str(straggler), _ms(ns))
         return table
     names = [f"for rank {rank}" for rank in ranks]
-    table = _titled("who stood still for whom, ms", "", *names, "sum")
+    table = _titled(f"{title}, ms", "", *names, "sum")
     for rank in ranks:
         times = [waited.get((rank, straggler), 0) for straggler in ranks]
         cells = ["-" if one == rank else _ms(ns) for one, ns in zip(ranks, times, strict=True)]

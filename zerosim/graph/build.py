@@ -117,7 +117,6 @@ class _Builder:
         first_mark = self.nodes.add_borders(place, rank.rank, marks)
         times = np.array([mark.time_ns for mark in marks], np.int64)
         is_moment = np.concatenate([np.ones(len(marks), np.bool_), is_wait])
-        # a wait stands in the lane from its begin on; until then the program ran
         since = np.concatenate([times, table.start[on_lane]])
         lane = main_lane(since, np.concatenate([times, table.end[on_lane]]), is_moment)
         items = np.concatenate([np.arange(len(marks)) + first_mark, on_lane])[lane.item]
@@ -125,13 +124,10 @@ class _Builder:
         pieces = self.nodes.add_pieces(items, lane.start, lane.end, moments)
         of_event = items < len(table.id)
         self.last_piece[items[of_event]] = pieces[of_event]
-        ran_until = np.where(moments, since[lane.item], lane.start)
-        self.edges.add(
-            pieces[:-1],
-            pieces[1:],
-            Reason.NEXT,
-            np.maximum(lane.end[:-1], _waited(ran_until, moments)),
-        )
+        # to a wait the program comes when the wait begins
+        before, waits = lane.end[:-1], (moments & of_event)[1:]
+        ready = np.where(waits, np.maximum(before, since[lane.item[1:]]), before)
+        self.edges.add(pieces[:-1], pieces[1:], Reason.NEXT, ready)
         calls = np.flatnonzero(kind == NODE_CODES[NodeKind.CALL]) + low
         self._add_askers(calls, pieces, lane.start, ~moments)
         self._add_thread(calls)
@@ -200,9 +196,3 @@ class _Builder:
                 is_call = self.table.kind[source] == NODE_CODES[NodeKind.CALL]
                 makers = np.where(is_call, self.brings[source], self.last_piece[source])
                 self.edges.add(makers, target, reason, ready)
-
-
-def _waited(ran_until: Ints, moments: Mask) -> Ints:
-    """For each pair of neighbours in a lane, when the second began to wait, if it is a wait."""
-    never = np.iinfo(np.int64).min
-    return np.where(moments, ran_until, never)[1:]
