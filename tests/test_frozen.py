@@ -26,6 +26,7 @@ COMMANDS = {
     "graph": """
         FOLDER --iteration --rank --top --graphml --nodelink --json --help
     """,
+    "compare": "FOLDERS --json --help",
     "doctor": "--json --help",
 }
 EXIT_CODES = {

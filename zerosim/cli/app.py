@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from zerosim.cli.compare import compare_traces
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
 from zerosim.cli.graph import graph
@@ -36,6 +37,7 @@ app.command()(verify)
 app.command()(show)
 app.command()(graph)
 app.command()(memory)
+app.command("compare")(compare_traces)
 app.command()(table)
 app.command()(doctor)
 

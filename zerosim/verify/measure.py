@@ -99,7 +99,7 @@ def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int
         row.num_collectives += 1
         row.payload_bytes += event.payload_bytes
         try:
-            moved_cost = _cost(rank, event, num_messages.get(event.id, (0, 0)))
+            moved_cost = cost_of(rank, event, num_messages.get(event.id, (0, 0)))
         except ConfigError as error:
             unknown[event.iteration] = str(error)
             continue
@@ -125,7 +125,15 @@ def _count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
     return {parent: (sent, received) for parent, (sent, received) in counts.items()}
 
 
-def _cost(rank: RankTrace, event: Event, messages: tuple[int, int]) -> Cost:
+def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -> Cost:
+    """What one collective made a rank send and receive: recorded, or by its algorithm.
+
+    Args:
+        messages: sent and received within it, if they are to be counted.
+
+    Raises:
+        ConfigError: the algorithm of a native call is not known.
+    """
     if event.sent_bytes is not None and event.received_bytes is not None:
         sent, received = messages
         if event.op is Op.SEND:

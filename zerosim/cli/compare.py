@@ -1,0 +1,187 @@
+"""`zerosim compare`: two to four traces side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from zerosim.analysis import Cause
+from zerosim.analysis.memory import STEP_PHASES
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.options import open_trace
+from zerosim.events import Phase
+from zerosim.memory import Role
+from zerosim.quantities import PSI, format_decimal
+from zerosim.verify.comparison import FEWEST, MOST, Side, Times, compare
+from zerosim.verify.differences import differences, headline, title_of
+
+_WORDS = {
+    Cause.COMPUTE: "computing",
+    Cause.COMMUNICATION: "communicating",
+    Cause.WAITING: "handing over",
+    Cause.OTHER: "other code",
+}
+Row = tuple[str, str, Callable[[Side], str]]
+"""A group's name, the row's, and what it says of a side."""
+
+
+def compare_traces(
+    folders: Annotated[
+        list[Path], typer.Argument(help=f"{FEWEST} to {MOST} traces' folders, in order.")
+    ],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Set traces side by side: traffic, memory and time, by phase and unit."""
+    sides = compare([open_trace(folder) for folder in folders])
+    if as_json:
+        plain = {
+            "headline": headline(sides),
+            "differences": list(differences(sides)),
+            "sides": [side.to_plain() for side in sides],
+        }
+        print_json(plain)
+    else:
+        _print(make_console(), sides)
+    return 0
+
+
+def _print(console: Console, sides: Sequence[Side]) -> None:
+    console.print(Text(headline(sides), style="bold"))
+    for side in sides:
+        console.print(Text(f"  {side.name}: {title_of(side)} · {side.folder}", style="dim"))
+    console.print()
+    _table(console, sides, "in a step", _whole_rows(sides))
+    _table(console, sides, "bytes that rank 0 sent, by phase and unit", _unit_rows(sides))
+    _table(console, sides, "bytes alive on rank 0 at its peak", _role_rows())
+    _table(console, sides, "ms of a rank in each phase, medians", _time_rows())
+    for line in differences(sides):
+        console.print(f"- {line}")
+
+
+def _table(console: Console, sides: Sequence[Side], title: str, rows: Sequence[Row]) -> None:
+    shown = [(group, name, [cell(side) for side in sides]) for group, name, cell in rows]
+    shown = [row for row in shown if any(row[2])]
+    if not shown:
+        return
+    table = make_table("", "", *(side.name for side in sides), left=2)
+    table.title, table.title_justify, table.title_style = title, "left", "dim"
+    before = ""
+    for group, name, cells in shown:
+        style = "bold" if name in ("all", "peak") else ""
+        table.add_row("" if group == before else group, name, *cells, style=style)
+        before = group
+    print_table(console, table)
+    console.print()
+
+
+def _whole_rows(sides: Sequence[Side]) -> list[Row]:
+    return [
+        ("traffic", "law", lambda side: side.traffic_law),
+        ("traffic", "sent B", lambda side: _bytes(side.total_bytes) if side.sent_bytes else ""),
+        ("traffic", f"in {PSI}", _in_psi),
+        ("traffic", "on the wire B", lambda side: _bytes(side.wire_bytes)),
+        ("memory", "law", lambda side: side.states_law),
+        ("memory", "model states B", lambda s: _bytes(s.held.states_bytes) if s.held else ""),
+        ("memory", "peak B", _peak),
+        ("memory", f"of {sides[0].name}", partial(_share_of_peak, sides[0])),
+        ("time", "critical path ms", partial(_time, lambda times: _ms(times.duration_ns))),
+        *(("time", words, partial(_cause, cause)) for cause, words in _WORDS.items()),
+        ("time", "hidden of comm.", partial(_time, lambda times: _percent(times.overlap))),
+        ("loss", "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
+    ]
+
+
+def _unit_rows(sides: Sequence[Side]) -> list[Row]:
+    order = list({unit: None for side in sides for _, unit in side.unit_bytes if unit})
+    rows: list[Row] = []
+    for phase in Phase:
+        units = {unit for side in sides for other, unit in side.unit_bytes if other is phase}
+        rows += [
+            (phase.value, unit or "(scalars)", partial(_unit_cell, (phase, unit)))
+            for unit in [*order, ""]
+            if unit in units
+        ]
+        if units:
+            rows.append((phase.value, "all", partial(_phase_cell, phase)))
+    return rows
+
+
+def _unit_cell(place: tuple[Phase, str], side: Side) -> str:
+    return _bytes(side.unit_bytes.get(place))
+
+
+def _phase_cell(phase: Phase, side: Side) -> str:
+    return _bytes(sum(sent for (other, _), sent in side.unit_bytes.items() if other is phase))
+
+
+def _role_rows() -> list[Row]:
+    return [
+        *(("", role.value, partial(_role, role)) for role in Role),
+        ("", "peak", _peak),
+        *(("peak within", phase.value, partial(_phase_peak, phase)) for phase in STEP_PHASES),
+    ]
+
+
+def _role(role: Role, side: Side) -> str:
+    return _bytes(side.held.roles.get(role) or None) if side.held else ""
+
+
+def _peak(side: Side) -> str:
+    return _bytes(side.held.highest_bytes) if side.held else ""
+
+
+def _phase_peak(phase: Phase, side: Side) -> str:
+    return _bytes(side.held.peak_bytes.get(phase)) if side.held else ""
+
+
+def _time_rows() -> list[Row]:
+    return [
+        (phase.value, name, partial(_phase_time, phase, name))
+        for phase in STEP_PHASES
+        for name in ("wall", "exposed", "waiting", "hidden")
+    ]
+
+
+def _phase_time(phase: Phase, name: str, side: Side) -> str:
+    return "" if side.times is None else _ms(getattr(side.times, f"{name}_ns")[phase])
+
+
+def _time(cell: Callable[[Times], str], side: Side) -> str:
+    return "" if side.times is None else cell(side.times)
+
+
+def _cause(cause: Cause, side: Side) -> str:
+    return "" if side.times is None else _ms(side.times.by_cause_ns[cause.value])
+
+
+def _in_psi(side: Side) -> str:
+    unit = side.num_parameters * side.element_bytes
+    if not side.sent_bytes or not unit:
+        return ""
+    return format_decimal(Fraction(side.total_bytes, unit), 3)
+
+
+def _share_of_peak(first: Side, side: Side) -> str:
+    if side.held is None or first.held is None or not first.held.highest_bytes:
+        return ""
+    return f"{100 * side.held.highest_bytes / first.held.highest_bytes:.1f} %"
+
+
+def _bytes(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.1f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,291 @@
+"""Several traces side by side: what each sent, held and took, aligned by phase and unit.
+
+Bytes are of one iteration and exact. Times are medians over iterations, each rank counting
+equally: they belong to the machine they were measured on.
+Imports zerosim's L0, record, theory, graph, analysis and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+from typing import Any
+
+from zerosim.analysis import GraphReport, report
+from zerosim.analysis.memory import (
+    NOT_MEASURED,
+    STEP_PHASES,
+    Timeline,
+    in_steps,
+    updates_begin,
+)
+from zerosim.config import STAGE_NAMES
+from zerosim.errors import ConfigError, TraceError
+from zerosim.events import Kind, Phase
+from zerosim.graph import build_graph
+from zerosim.manifest import BucketLayout
+from zerosim.memory import Role
+from zerosim.quantities import PSI, format_decimal
+from zerosim.record import Trace, iterations
+from zerosim.theory import law
+from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
+from zerosim.verify.measure import Reason, cost_of, measure
+from zerosim.verify.memory import plan_of, timelines
+from zerosim.verify.report import to_json
+
+FEWEST, MOST = 2, 4
+"""How many traces can be compared."""
+_TIMED = 20
+"""Of a long run, the last iterations whose times count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Where the time of an iteration went, ns: medians over iterations.
+
+    Attributes:
+        num_iterations: that the medians are over; the first one, which warms up, is left out if
+            there are others.
+        duration_ns: of the critical path.
+        by_cause_ns: of the critical path, by `analysis.Cause`; medians need not sum up.
+        wall_ns, exposed_ns, waiting_ns, hidden_ns: by phase, the mean of all ranks.
+    """
+
+    num_iterations: int
+    duration_ns: int
+    by_cause_ns: dict[str, int]
+    wall_ns: dict[Phase, int]
+    exposed_ns: dict[Phase, int]
+    waiting_ns: dict[Phase, int]
+    hidden_ns: dict[Phase, int]
+
+    @property
+    def overlap(self) -> float | None:
+        """Which part of the communication is hidden; None if there was none."""
+        hidden, exposed = sum(self.hidden_ns.values()), sum(self.exposed_ns.values())
+        return hidden / (hidden + exposed) if hidden + exposed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What the first rank held, over all iterations.
+
+    Attributes:
+        peak_bytes: the most, by phase.
+        roles: at the highest of these peaks.
+        states_bytes: all model states when the last update began.
+    """
+
+    peak_bytes: dict[Phase, int]
+    roles: dict[Role, int]
+    states_bytes: int
+
+    @property
+    def highest_bytes(self) -> int:
+        """The most in any phase."""
+        return max(self.peak_bytes.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the traces.
+
+    Attributes:
+        name: what it is called in a table.
+        traffic_law, states_law: what theory says of this run, such as "2Ψ(N-1)/N" and "16Ψ/N"; ""
+            if it knows none.
+        settings: the configuration and the run, as plain values.
+        iteration: whose bytes these are.
+        sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
+        unit_bytes: likewise by phase and unit; a bucket's bytes are its units' by their columns.
+        wire_bytes: that the kernel sent for the first rank; None if it was not measured.
+        held: None if nothing was recorded about memory.
+        times: None if the ranks do not fit together.
+        loss: the last one; None if none was reported.
+    """
+
+    name: str
+    folder: str
+    stage: int | None
+    traffic_law: str
+    states_law: str
+    num_ranks: int
+    num_parameters: int
+    element_bytes: int
+    settings: dict[str, object]
+    iteration: int
+    sent_bytes: dict[Reason, int]
+    unit_bytes: dict[tuple[Phase, str], int]
+    wire_bytes: int | None
+    held: Held | None
+    times: Times | None
+    loss: float | None
+
+    @property
+    def total_bytes(self) -> int:
+        """What the first rank sent in the iteration."""
+        return sum(self.sent_bytes.values())
+
+    def to_plain(self) -> dict[str, Any]:
+        """As values that JSON knows; pairs become lists."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["held"] = None if self.held is None else asdict(self.held)
+        plain["times"] = None if self.times is None else asdict(self.times)
+        plain["sent_bytes"] = [
+            {**asdict(reason), "bytes": sent} for reason, sent in self.sent_bytes.items()
+        ]
+        plain["unit_bytes"] = [
+            {"phase": phase, "unit": unit, "bytes": sent}
+            for (phase, unit), sent in self.unit_bytes.items()
+        ]
+        plain["total_bytes"] = self.total_bytes
+        converted: dict[str, Any] = to_json(plain)
+        return converted
+
+
+def compare(traces: Sequence[Trace]) -> tuple[Side, ...]:
+    """Measure each trace for a comparison.
+
+    Args:
+        traces: 2 to 4, in the order in which they will stand.
+
+    Raises:
+        ConfigError: too few, or too many.
+        TraceError: one of them has no iteration that all its ranks finished.
+    """
+    if not FEWEST <= len(traces) <= MOST:
+        raise ConfigError(
+            f"{len(traces)} traces to compare: expected {FEWEST} to {MOST}; give their folders"
+        )
+    names = _names(traces)
+    return tuple(_side(trace, name) for trace, name in zip(traces, names, strict=True))
+
+
+def _names(traces: Sequence[Trace]) -> list[str]:
+    """By stage, if that tells them apart, else by folder."""
+    stages = [trace.manifest.config.get("stage") for trace in traces]
+    if None not in stages and len(set(stages)) == len(stages):
+        return [STAGE_NAMES[stage] for stage in stages if isinstance(stage, int)]
+    paths = [trace.folder.resolve() for trace in traces]
+    short = [path.name for path in paths]
+    return short if len(set(short)) == len(short) else [f"{p.parent.name}/{p.name}" for p in paths]
+
+
+def _side(trace: Trace, name: str) -> Side:
+    complete = iterations(trace)
+    if not complete:
+        raise TraceError(
+            f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
+            f"nothing to compare; zerosim show {trace.folder} prints what was recorded"
+        )
+    last = complete[-1]
+    first = trace.ranks[0]
+    ledger = measure(trace).get(last, {}).get(first.rank)
+    moved = {} if ledger is None or ledger.unknown else ledger.moved
+    wires = [row.wire_sent_bytes for row in moved.values()]
+    losses = [metric.value for metric in first.metrics if metric.name == "loss"]
+    config, stage = trace.manifest.config, trace.manifest.config.get("stage")
+    return Side(
+        name=name,
+        folder=str(trace.folder),
+        stage=stage if isinstance(stage, int) else None,
+        traffic_law=_traffic_law(trace, last),
+        states_law=plan_of(trace, config_of(trace)).law if is_engine_trace(trace) else "",
+        num_ranks=trace.manifest.num_ranks,
+        num_parameters=sum(unit.elements for unit in trace.manifest.units),
+        element_bytes=2 if config.get("dtype") in ("bf16", "fp16") else 4,
+        settings={**trace.manifest.run, **config, "ranks": trace.manifest.num_ranks},
+        iteration=last,
+        sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
+        unit_bytes=_unit_bytes(trace, last) if moved else {},
+        wire_bytes=None if None in wires or not wires else sum(wire or 0 for wire in wires),
+        held=_held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
+        times=_times(trace, complete),
+        loss=losses[-1] if losses else None,
+    )
+
+
+def _traffic_law(trace: Trace, iteration: int) -> str:
+    if not is_engine_trace(trace):
+        return ""
+    payloads = law(workload_of(trace, iteration)).payloads
+    return f"{format_decimal(payloads, 0)}{PSI}(N-1)/N" if payloads else "0"
+
+
+def _unit_bytes(trace: Trace, iteration: int) -> dict[tuple[Phase, str], int]:
+    buckets = {bucket.name: bucket for bucket in trace.manifest.buckets}
+    rank = trace.ranks[0]
+    found: dict[tuple[Phase, str], int] = defaultdict(int)
+    for event in rank.events:
+        if event.kind is Kind.COLLECTIVE and event.iteration == iteration:
+            sent = cost_of(rank, event).sent_bytes
+            bucket = buckets.get(event.unit) if event.phase is Phase.BACKWARD else None
+            for unit, part in _parts(bucket, event.unit, sent):
+                found[event.phase, unit] += part
+    return dict(found)
+
+
+def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[str, int]]:
+    """What of a collective's bytes is which unit's: as many as it has columns."""
+    if bucket is None:
+        return [(unit, sent)]
+    widths = [segment.stop - segment.start for segment in bucket.segments]
+    total, done, parts = sum(widths), 0, []
+    for index, segment in enumerate(bucket.segments):
+        until = sent * sum(widths[: index + 1]) // total
+        parts.append((segment.unit, until - done))
+        done = until
+    return parts
+
+
+def _held(line: Timeline, complete: Sequence[int]) -> Held:
+    peaks: dict[Phase, int] = {}
+    positions = in_steps(line, complete)
+    # where the allocator was asked, if it was at all: as the peaks of `zerosim memory`
+    asked = positions[line.allocated[positions] != NOT_MEASURED]
+    positions = asked if len(asked) else positions
+    alive, states = line.alive(), line.model_states()
+    for number in positions.tolist():
+        phase = line.samples[number].phase
+        peaks[phase] = max(peaks.get(phase, 0), int(alive[number]))
+    highest = max(positions.tolist(), key=lambda number: int(alive[number]), default=None)
+    roles = {} if highest is None else line.roles_at(highest)
+    if highest is not None and (other := line.other(highest)) is not None:
+        roles[Role.OTHER] = other
+    begins = updates_begin(line, complete).get(complete[-1], -1)
+    held = int(states[begins]) if begins >= 0 else 0
+    return Held(peak_bytes=peaks, roles=roles, states_bytes=held)
+
+
+def _times(trace: Trace, complete: Sequence[int]) -> Times | None:
+    graph = build_graph(trace)
+    timed = complete[1:] if len(complete) > 1 else complete
+    reports = [report(graph, iteration, top=0) for iteration in timed[-_TIMED:]]
+    paths = [one.path for one in reports if one.path is not None]
+    if not paths:
+        return None
+    causes = [path.by_cause() for path in paths]
+    return Times(
+        num_iterations=len(paths),
+        duration_ns=_median(path.duration_ns for path in paths),
+        by_cause_ns={cause.value: _median(one[cause] for one in causes) for cause in causes[0]},
+        wall_ns=_by_phase(reports, "wall_ns"),
+        exposed_ns=_by_phase(reports, "exposed_ns"),
+        waiting_ns=_by_phase(reports, "waiting_ns"),
+        hidden_ns=_by_phase(reports, "hidden_ns"),
+    )
+
+
+def _by_phase(reports: Sequence[GraphReport], name: str) -> dict[Phase, int]:
+    return {
+        phase: _median(
+            getattr(one.budgets.of(phase=phase), name) // len(one.budgets.ranks) for one in reports
+        )
+        for phase in STEP_PHASES
+    }
+
+
+def _median(values: Iterable[int]) -> int:
+    return int(median(list(values)))
