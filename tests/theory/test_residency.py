@@ -40,12 +40,33 @@ def test_units_ahead(gathered, computing, ahead):
     assert num_ahead(gathered, computing, {"root"}) == ahead
 
 
+def test_frozen_parameters_leave_late():
+    held = ["b.frozen", "a"]
+    assert num_ahead(held, ["b"], ()) == 1
+    assert num_ahead(held, ["b"], (), leaving=["b"]) == 0
+    assert num_ahead(["b.frozen", "c", "a"], ["a"], (), leaving=["b"]) == 1
+    assert num_ahead(["b", "c"], ["c"], (), leaving=["b"]) == 1  # not frozen
+
+
 @pytest.mark.parametrize(
     ("prefetch", "expected"),
     [(0, 5 + 32), (1, 5 + 32 + 20), (2, 5 + 32 + 20), (9, 5 + 62)],
 )
 def test_most_gathered(prefetch, expected):
     assert most_gathered_bytes(SIZES, ORDER, {"root"}, prefetch) == expected
+
+
+def test_frozen_parameters_of_the_module_after_it_count():
+    # while "a" computes in backward, the frozen part of "b" may still be there
+    sizes = {"a": 50, "b": 1, "b.frozen": 7}
+    assert most_gathered_bytes(sizes, ["a", "b", "b.frozen"], (), 0) == 57
+
+
+def test_modules_that_compute_together():
+    assert most_gathered_bytes(SIZES, ORDER, {"root"}, 0, {"a", "c"}) == 5 + 32
+    assert most_gathered_bytes(SIZES, ORDER, {"root"}, 0, {"b", "c"}) == 5 + 52
+    assert most_gathered_bytes(SIZES, ORDER, {"root"}, 1, {"b", "c"}) == 5 + 62
+    assert most_gathered_bytes(SIZES, [], {"root", "a"}, 1) == 15
 
 
 def test_the_order_decides():

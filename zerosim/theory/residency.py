@@ -24,8 +24,15 @@ def module_of(unit: str) -> str:
     return unit.removesuffix(_FROZEN_SUFFIX)
 
 
+def _is_frozen(unit: str) -> bool:
+    return unit.endswith(_FROZEN_SUFFIX)
+
+
 def num_ahead(
-    gathered: Iterable[str], computing: Collection[str], spanning: Collection[str]
+    gathered: Iterable[str],
+    computing: Collection[str],
+    spanning: Collection[str],
+    leaving: Collection[str] = (),
 ) -> int:
     """How many units are gathered beside those that compute; no more than the prefetch is allowed.
 
@@ -34,8 +41,14 @@ def num_ahead(
         computing: modules that compute. If none of them is gathered, one is about to begin, and
             its units do not count either.
         spanning: modules that are gathered for as long as the whole model computes.
+        leaving: modules that compute or did so just before: their frozen parameters are needed
+            until the gradients of their inputs are there, when the next one has begun.
     """
-    modules = Counter(module_of(unit) for unit in gathered)
+    modules = Counter(
+        module_of(unit)
+        for unit in gathered
+        if not (_is_frozen(unit) and module_of(unit) in leaving)
+    )
     for module in spanning:
         modules.pop(module, None)
     present = [module for module in computing if module in modules]
@@ -49,6 +62,7 @@ def most_gathered_bytes(
     order: Sequence[str],
     spanning: Collection[str],
     prefetch: int,
+    together: Collection[str] = (),
 ) -> int:
     """The most that gathered units may occupy: one module's, those ahead of it, and the spanning.
 
@@ -57,18 +71,23 @@ def most_gathered_bytes(
         order: units in the order of forward, without the spanning ones.
         spanning: modules that are gathered for as long as the whole model computes.
         prefetch: how many units are gathered ahead, in either direction.
+        together: modules that compute at the same time, if any do.
     """
     always = sum(size for unit, size in whole_bytes.items() if module_of(unit) in spanning)
+    modules = list(dict.fromkeys(module_of(unit) for unit in order))
     most = 0
-    for place, unit in enumerate(order):
-        first = last = place
-        while first > 0 and module_of(order[first - 1]) == module_of(unit):
-            first -= 1
-        while last + 1 < len(order) and module_of(order[last + 1]) == module_of(unit):
-            last += 1
-        forward = order[first : last + 1 + prefetch]
-        backward = order[max(0, first - prefetch) : last + 1]
+    for index, module in enumerate(modules):
+        following = modules[index + 1 : index + 2]
+        own = [place for place, unit in enumerate(order) if module_of(unit) == module]
+        forward = order[own[0] : own[-1] + 1 + prefetch]
+        leaving = [unit for unit in order if module_of(unit) in following and _is_frozen(unit)]
+        backward = [*order[max(0, own[0] - prefetch) : own[-1] + 1], *leaving]
         most = max(most, *(sum(whole_bytes[one] for one in path) for path in (forward, backward)))
+    several = set(together) - set(spanning)
+    if len(several) > 1:
+        own_bytes = sum(whole_bytes[unit] for unit in order if module_of(unit) in several)
+        others = sorted(whole_bytes[unit] for unit in order if module_of(unit) not in several)
+        most = max(most, own_bytes + sum(others[len(others) - min(prefetch, len(others)) :]))
     return always + most
 
 

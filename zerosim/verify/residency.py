@@ -7,9 +7,9 @@ package. No torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from itertools import groupby
 
 from zerosim.analysis.memory import Holders, Timeline, states
 from zerosim.events import Event, Kind, Phase
@@ -30,11 +30,13 @@ class Window:
         begins_ns: on the rank's clock.
         computing: units that compute in it.
         computed: units whose backward was over when it began, in this micro-step.
+        before: units that computed in the window before.
     """
 
     begins_ns: int
     computing: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -52,38 +54,55 @@ class Largest:
             self.bytes, self.units = total, tuple(held)
 
 
-def windows(rank: RankTrace) -> list[Window]:
-    """The windows of one rank, in the order of time."""
-    computations = sorted(
-        (
-            event
-            for event in rank.events
-            if event.kind is Kind.COMPUTE and event.phase in (Phase.FORWARD, Phase.BACKWARD)
-        ),
-        key=attrgetter("issue_ns"),
-    )
+def windows(rank: RankTrace, units: Collection[str] = ()) -> list[Window]:
+    """The windows of one rank, in the order of time.
+
+    When all that computes in a backward is over, units that had no part in it are completed with
+    zeros: from then on they compute, too.
+
+    Args:
+        units: all that have gradients.
+    """
+    computations = sorted(filter(_computes, rank.events), key=_begins_ns)
     found = [Window(0)]
-    going_on: list[Event] = []
-    computed: set[str] = set()
-    place: tuple[object, ...] = ()
-    for event in computations:
-        begins = event.issue_ns if event.start_ns is None else event.start_ns
-        if place != (place := (event.iteration, event.micro_step, event.phase)):
-            computed = set()
-        over = [one for one in going_on if one.end_ns is not None and one.end_ns <= begins]
-        going_on = [one for one in going_on if one not in over] + [event]
-        if event.phase is Phase.BACKWARD:
-            computed |= {one.unit for one in over if one.phase is Phase.BACKWARD}
-        computing = frozenset(one.unit for one in going_on)
-        found.append(Window(begins, computing, frozenset(computed)))
+    for (_, _, phase), group in groupby(computations, key=_pass_of):
+        events = list(group)
+        last = {event.unit: event.id for event in events}
+        going_on: list[Event] = []
+        computed: set[str] = set()
+        for event in events:
+            begins = _begins_ns(event)
+            over = [one for one in going_on if one.end_ns is not None and one.end_ns <= begins]
+            going_on = [one for one in going_on if one not in over] + [event]
+            if phase is Phase.BACKWARD:  # what is recomputed first is not complete yet
+                computed |= {one.unit for one in over if last[one.unit] == one.id}
+            computing = frozenset(one.unit for one in going_on)
+            found.append(Window(begins, computing, frozenset(computed), found[-1].computing))
+        ends = [event.end_ns for event in events]
+        if phase is Phase.BACKWARD and None not in ends:
+            rest = found[-1].computing | (set(units) - set(last))
+            end_ns = max(end for end in ends if end is not None)
+            found.append(Window(end_ns, rest, frozenset(computed), found[-1].computing))
     return found
 
 
+def _begins_ns(event: Event) -> int:
+    return event.issue_ns if event.start_ns is None else event.start_ns
+
+
+def _pass_of(event: Event) -> tuple[int, int, Phase]:
+    return event.iteration, event.micro_step, event.phase
+
+
+def _computes(event: Event) -> bool:
+    return event.kind is Kind.COMPUTE and event.phase in (Phase.FORWARD, Phase.BACKWARD)
+
+
 def with_windows(
-    line: Timeline, rank: RankTrace
+    line: Timeline, rank: RankTrace, units: Collection[str] = ()
 ) -> Iterator[tuple[int, Holders, tuple[Window, ...]]]:
     """Every sample of an iteration: what is alive, and the window or windows that it may be in."""
-    path = windows(rank)
+    path = windows(rank, units)
     index = 0
     for number, state in states(line):
         while index + 1 < len(path) and path[index + 1].begins_ns <= line.samples[number].time_ns:
@@ -96,7 +115,7 @@ def with_windows(
 
 def spanning_modules(trace: Trace) -> set[str]:
     """Modules without computations of their own: they span the whole model, like "root"."""
-    own = {e.unit for rank in trace.ranks for e in rank.events if e.kind is Kind.COMPUTE}
+    own = {event.unit for rank in trace.ranks for event in rank.events if _computes(event)}
     return {module_of(u.name) for u in trace.manifest.units} - {module_of(unit) for unit in own}
 
 
@@ -106,13 +125,13 @@ def gathered_verdict(
     """Stage 3: what is gathered at a time is one module's units, the next ones, and the root."""
     spanning = spanning_modules(trace)
     whole = plan.whole_bytes()
-    largest, bound = Largest(), 0
+    largest = Largest()
+    bounds: dict[frozenset[str], int] = {}
     for rank in trace.ranks:
         if rank.rank not in lines:
             continue
         line = lines[rank.rank]
         order = _forward_order(rank, whole, spanning)
-        bound = max(bound, most_gathered_bytes(whole, order, spanning, prefetch))
         for number, state, path in with_windows(line, rank):
             held = {unit: size for (role, unit), size in state.items() if role is Role.GATHERED}
             if not held:
@@ -120,8 +139,12 @@ def gathered_verdict(
             beside = line.is_beside(number)
             if not beside:
                 largest.meet(held)
-            computing = {module_of(unit) for window in path for unit in window.computing}
-            ahead = num_ahead(held, computing, spanning)
+            computing = frozenset(module_of(unit) for w in path for unit in w.computing)
+            if computing not in bounds:
+                together = most_gathered_bytes(whole, order, spanning, prefetch, computing)
+                bounds[computing] = together
+            leaving = {module_of(unit) for window in path for unit in window.before}
+            ahead = num_ahead(held, computing, spanning, computing | leaving)
             if ahead > prefetch + beside:
                 words = f"{ahead} units ahead of what computes ({name_units(held)})"
                 largest.strays.append(f"{_where(line, number)}: {words}")
@@ -131,6 +154,7 @@ def gathered_verdict(
                 for unit, size in held.items()
                 if size != whole.get(unit)
             ]
+    bound = max(bounds.values(), default=0)
     extra = f" beside {', '.join(sorted(spanning))}" if spanning else ""
     return _verdict(
         "gathered-parameters",
@@ -162,7 +186,7 @@ def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -
         if rank.rank not in lines:
             continue
         line = lines[rank.rank]
-        for number, state, path in with_windows(line, rank):
+        for number, state, path in with_windows(line, rank, trained):
             allowed = (_allowed(trace.manifest.buckets, path) & trained) | always
             held, strays = _held_gradients(state, rows, whole)
             if held.keys() - allowed:
