@@ -61,7 +61,7 @@ def test_times_leave_the_first_iteration_out(stages):
     for side in compare(stages):
         assert side.times.num_iterations == 3
         assert side.times.duration_ns > 0
-        assert set(side.times.wall_ns) == {Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE}
+        assert set(side.times.wall_ns) >= {Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE}
         for phase, wall in side.times.wall_ns.items():
             assert 0 <= side.times.exposed_ns[phase] <= wall
         assert 0 <= side.times.overlap <= 1

@@ -28,6 +28,7 @@ _WORDS = {
     Cause.WAITING: "handing over",
     Cause.OTHER: "other code",
 }
+_PHASES = (*STEP_PHASES, Phase.OUTSIDE)
 Row = tuple[str, str, Callable[[Side], str]]
 """A group's name, the row's, and what it says of a side."""
 
@@ -105,7 +106,7 @@ def _unit_rows(sides: Sequence[Side]) -> list[Row]:
     for phase in Phase:
         units = {unit for side in sides for other, unit in side.unit_bytes if other is phase}
         rows += [
-            (phase.value, unit or "(scalars)", partial(_unit_cell, (phase, unit)))
+            (phase.value, unit or "(no unit)", partial(_unit_cell, (phase, unit)))
             for unit in [*order, ""]
             if unit in units
         ]
@@ -126,7 +127,7 @@ def _role_rows() -> list[Row]:
     return [
         *(("", role.value, partial(_role, role)) for role in Role),
         ("", "peak", _peak),
-        *(("peak within", phase.value, partial(_phase_peak, phase)) for phase in STEP_PHASES),
+        *(("peak within", phase.value, partial(_phase_peak, phase)) for phase in _PHASES),
     ]
 
 
@@ -145,13 +146,14 @@ def _phase_peak(phase: Phase, side: Side) -> str:
 def _time_rows() -> list[Row]:
     return [
         (phase.value, name, partial(_phase_time, phase, name))
-        for phase in STEP_PHASES
+        for phase in _PHASES
         for name in ("wall", "exposed", "waiting", "hidden")
     ]
 
 
 def _phase_time(phase: Phase, name: str, side: Side) -> str:
-    return "" if side.times is None else _ms(getattr(side.times, f"{name}_ns")[phase])
+    times = {} if side.times is None else getattr(side.times, f"{name}_ns")
+    return _ms(times[phase]) if phase in times else ""
 
 
 def _time(cell: Callable[[Times], str], side: Side) -> str:

@@ -2,7 +2,7 @@
 
 Bytes are of one iteration and exact. Times are medians over iterations, each rank counting
 equally: they belong to the machine they were measured on.
-Imports zerosim's L0, record, theory, graph, analysis and this package. No torch.
+Imports numpy, zerosim's L0, record, theory, graph, analysis and this package. No torch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from zerosim.analysis import GraphReport, report
 from zerosim.analysis.memory import (
     NOT_MEASURED,
@@ -21,6 +23,7 @@ from zerosim.analysis.memory import (
     in_steps,
     updates_begin,
 )
+from zerosim.analysis.report import EVERYTHING
 from zerosim.config import STAGE_NAMES
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Kind, Phase
@@ -75,7 +78,8 @@ class Held:
     Attributes:
         peak_bytes: the most, by phase.
         roles: at the highest of these peaks.
-        states_bytes: all model states when the last update began.
+        states_bytes: all model states when the last update began; of a program that told of no
+            iterations, the most that there were.
     """
 
     peak_bytes: dict[Phase, int]
@@ -97,7 +101,7 @@ class Side:
         traffic_law, states_law: what theory says of this run, such as "2Ψ(N-1)/N" and "16Ψ/N"; ""
             if it knows none.
         settings: the configuration and the run, as plain values.
-        iteration: whose bytes these are.
+        iteration: whose bytes these are; `EVERYTHING` of a program that told of none.
         sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
         unit_bytes: likewise by phase and unit; a bucket's bytes are its units' by their columns.
         wire_bytes: that the kernel sent for the first rank; None if it was not measured.
@@ -175,6 +179,8 @@ def _names(traces: Sequence[Trace]) -> list[str]:
 
 def _side(trace: Trace, name: str) -> Side:
     complete = iterations(trace)
+    if not complete and trace.complete and not is_engine_trace(trace):
+        complete = (EVERYTHING,)
     if not complete:
         raise TraceError(
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
@@ -243,6 +249,8 @@ def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[
 def _held(line: Timeline, complete: Sequence[int]) -> Held:
     peaks: dict[Phase, int] = {}
     positions = in_steps(line, complete)
+    if not len(positions):  # a program that told of no iterations
+        positions = np.arange(len(line.samples), dtype=np.int64)
     # where the allocator was asked, if it was at all: as the peaks of `zerosim memory`
     asked = positions[line.allocated[positions] != NOT_MEASURED]
     positions = asked if len(asked) else positions
@@ -254,15 +262,18 @@ def _held(line: Timeline, complete: Sequence[int]) -> Held:
     roles = {} if highest is None else line.roles_at(highest)
     if highest is not None and (other := line.other(highest)) is not None:
         roles[Role.OTHER] = other
-    begins = updates_begin(line, complete).get(complete[-1], -1)
-    held = int(states[begins]) if begins >= 0 else 0
-    return Held(peak_bytes=peaks, roles=roles, states_bytes=held)
+    at = updates_begin(line, complete)[complete[-1]] if complete[-1] != EVERYTHING else -1
+    at = at if at >= 0 else int(states.argmax())
+    return Held(peak_bytes=peaks, roles=roles, states_bytes=int(states[at]))
 
 
 def _times(trace: Trace, complete: Sequence[int]) -> Times | None:
     graph = build_graph(trace)
     timed = complete[1:] if len(complete) > 1 else complete
-    reports = [report(graph, iteration, top=0) for iteration in timed[-_TIMED:]]
+    reports = [
+        report(graph, None if iteration == EVERYTHING else iteration, top=0)
+        for iteration in timed[-_TIMED:]
+    ]
     paths = [one.path for one in reports if one.path is not None]
     if not paths:
         return None
@@ -283,7 +294,8 @@ def _by_phase(reports: Sequence[GraphReport], name: str) -> dict[Phase, int]:
         phase: _median(
             getattr(one.budgets.of(phase=phase), name) // len(one.budgets.ranks) for one in reports
         )
-        for phase in STEP_PHASES
+        for phase in (*STEP_PHASES, Phase.OUTSIDE)
+        if any(phase in one.budgets.phases for one in reports)
     }
 
 
