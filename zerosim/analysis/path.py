@@ -123,11 +123,13 @@ def critical_path(graph: EventGraph) -> CriticalPath:
     leave = end_ns
     while True:
         nodes.append(node)
-        kind, at, over = graph.kind_of(node), int(graph.at[node]), int(graph.end[node])
+        kind, over = graph.kind_of(node), int(graph.end[node])
+        # never forward in time: clocks of several hosts agree only up to their uncertainty
+        at = min(int(graph.at[node]), leave)
         add(Cause.OTHER, max(over, at), leave)
         add(_CAUSE_OF.get(kind, Cause.OTHER), at, min(leave, max(over, at)))
         edge = int(binding[node])
-        ready = start_ns if edge == NONE else int(graph.ready[edge])
+        ready = start_ns if edge == NONE else min(int(graph.ready[edge]), at)
         add(Cause.OTHER if kind in _LAG_ON_THE_PROGRAM else Cause.WAITING, ready, at)
         if edge == NONE:
             break

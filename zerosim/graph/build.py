@@ -49,7 +49,7 @@ def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
     hops = match_hops(table, of_row)
     clocks = align(trace, matching, table, hops)
     builder = _Builder(trace, _shifted(trace, table, clocks), clocks)
-    builder.add_collectives(calls, of_call, len(matching.collectives))
+    builder.add_collectives(matching, calls, of_call)
     for place in range(len(trace.ranks)):
         builder.add_rank(place)
     builder.add_hops(hops)
@@ -93,16 +93,17 @@ class _Builder:
         self.brings: Ints = np.arange(len(table.id))
         self.last_piece: Ints = np.arange(len(table.id))
 
-    def add_collectives(self, calls: Ints, of_call: Ints, count: int) -> None:
+    def add_collectives(self, matching: Matching, calls: Ints, of_call: Ints) -> None:
         """The events, the collectives, and who arrives at them."""
         table = self.table
-        collectives = describe_collectives(table, calls, of_call, count)
+        collectives = describe_collectives(matching, table, calls, of_call)
         self.nodes.add_events(table, collectives)
         first = self.nodes.add_collectives(table, collectives)
         self.edges.add(calls, first + of_call, Reason.ARRIVES, table.start[calls])
         # a rank that was done before the last one arrived, as the root of a broadcast can be, did
         # not need it: there the call itself brings the result
         waited = table.end[calls] >= collectives.arrival[of_call]
+        waited |= collectives.needs_all[of_call]
         self.brings[calls[waited]] = first + of_call[waited]
 
     def add_rank(self, place: int) -> None:

@@ -18,13 +18,10 @@ from itertools import combinations
 
 import numpy as np
 
-from zerosim.events import Op
+from zerosim.graph.collectives import SYMMETRIC
 from zerosim.graph.hops import Hops
 from zerosim.graph.table import Ints, Table
 from zerosim.record import Matching, Trace
-
-SYMMETRIC = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_TO_ALL, Op.BARRIER)
-"""No rank ends these before every rank has begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The calls and the matched collectives as arrays: who arrived when, and who arrived last.
 
-Imports numpy, record and its siblings.
+Imports numpy, zerosim's L0, record and its siblings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.graph.table import NONE, Ints, Table
+from zerosim.events import Op
+from zerosim.graph.table import NONE, Ints, Mask, Table
 from zerosim.record import Matching, Trace
 
 
@@ -25,6 +26,7 @@ class Collectives:
         arrival: ns, the last start.
         last: the rank whose start that is; the lowest of several.
         end: ns, the last end.
+        needs_all: whether no rank can be done before all have arrived.
     """
 
     calls: Ints
@@ -34,6 +36,7 @@ class Collectives:
     arrival: Ints
     last: Ints
     end: Ints
+    needs_all: Mask
 
 
 def place_calls(trace: Trace, matching: Matching, table: Table) -> tuple[Ints, Ints]:
@@ -54,8 +57,16 @@ def place_calls(trace: Trace, matching: Matching, table: Table) -> tuple[Ints, I
     return calls, np.array(collective, np.int64)
 
 
-def describe_collectives(table: Table, calls: Ints, of_call: Ints, count: int) -> Collectives:
+SYMMETRIC = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_TO_ALL, Op.BARRIER)
+"""No rank ends these before every rank has begun."""
+
+
+def describe_collectives(
+    matching: Matching, table: Table, calls: Ints, of_call: Ints
+) -> Collectives:
     """When the ranks arrived, on one clock; `calls` are those of one collective after another."""
+    count = len(matching.collectives)
+    needs_all = np.array([one.op in SYMMETRIC for one in matching.collectives], np.bool_)
     of_row = np.full(len(table.id), NONE, np.int64)
     of_row[calls] = of_call
     begins = np.searchsorted(of_call, np.arange(count))
@@ -64,7 +75,7 @@ def describe_collectives(table: Table, calls: Ints, of_call: Ints, count: int) -
         empty = np.zeros(0, np.int64)
         return Collectives(
             calls=calls, of_call=of_call, of_row=of_row,
-            first=empty, arrival=empty, last=empty, end=empty,
+            first=empty, arrival=empty, last=empty, end=empty, needs_all=needs_all,
         )  # fmt: skip
     arrival = np.maximum.reduceat(start, begins)
     # of those that arrived last, the one with the lowest rank: others get a number that is higher
@@ -79,4 +90,5 @@ def describe_collectives(table: Table, calls: Ints, of_call: Ints, count: int) -
         arrival=arrival,
         last=last,
         end=np.maximum(np.maximum.reduceat(end, begins), arrival),
+        needs_all=needs_all,
     )

@@ -1,7 +1,7 @@
 """The messages of collectives: which is received as which, and which one it is passed on as.
 
-Within one matched collective the n-th message from a to b is the n-th that b receives from a. In a
-ring, what a rank receives at hop h it sends on at hop h + 1: the n-th piece of the same shard.
+Within one hop of a matched collective the n-th message from a to b is the n-th that b receives from
+a. What a rank of a ring receives at hop h it sends on at hop h + 1: the n-th piece of that shard.
 Imports numpy and its siblings.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from zerosim.graph.kinds import NodeKind
 from zerosim.graph.table import NONE, Ints, Table
 
-_Keys = tuple[Ints, Ints, Ints]
+_Keys = tuple[Ints, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ def match_hops(table: Table, collective: Ints) -> Hops:
     sends, receives = table.rows(NodeKind.SEND), table.rows(NodeKind.RECEIVE)
     sent_in, received_in = (_within(table, rows, collective) for rows in (sends, receives))
     is_sent, is_received = _pair(
-        (sent_in, table.rank[sends], table.peer[sends]),
-        (received_in, table.peer[receives], table.rank[receives]),
+        (sent_in, table.rank[sends], table.peer[sends], table.hop[sends]),
+        (received_in, table.peer[receives], table.rank[receives], table.hop[receives]),
     )
     lost = np.setdiff1d(sends[sent_in != NONE], sends[is_sent], assume_unique=True)
     unsent = np.setdiff1d(receives[received_in != NONE], receives[is_received], assume_unique=True)
