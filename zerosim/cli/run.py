@@ -183,7 +183,11 @@ def _report(folders: list[Path], *, as_json: bool) -> int:
         ]
         print_summary(console, lines)
         console.print()
-        console.print(f"next: zerosim show {folders[-1]}")
+        if len(folders) > 1:
+            console.print(f"next: zerosim compare {' '.join(map(str, folders))}")
+        watched = "memory " if traces[-1].ranks[0].memory_samples else ""
+        for name in (*watched.split(), "graph", "show"):
+            console.print(f"next: zerosim {name} {folders[-1]}")
     return 1 if any(report.holds is False for report in reports) else 0
 
 
