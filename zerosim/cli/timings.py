@@ -226,7 +226,10 @@ def _slack_table(report: GraphReport) -> Table:
 
 
 def _clock_table(clocks: Sequence[HostClock]) -> Table:
-    table = _titled("clocks, brought to that of the first host", "host", "ranks", "offset", left=3)
+    table = _titled(
+        "clocks, brought to that of the first host",
+        "host", "ranks", "added to its times", left=3,
+    )  # fmt: skip
     for index, clock in enumerate(clocks):
         ranks = ", ".join(map(str, clock.ranks))
         table.add_row(clock.host, ranks, "the reference" if index == 0 else clock_words(clock))
@@ -239,13 +242,19 @@ def clock_words(clock: HostClock) -> str:
     if clock.uncertainty_ns is None:
         return f"{seconds} by the wall clocks: nothing was exchanged that bounds it"
     exchanges = f"from {clock.num_exchanges:,} exchanges"
-    uncertainty = f"{clock.uncertainty_ns / 1e3:,.0f} µs"
+    uncertainty = _short(clock.uncertainty_ns)
     if clock.is_contradictory:
         return (
             f"{seconds}, contradicted by up to {uncertainty}, {exchanges}: a clock drifted or was "
             "set during the run"
         )
     return f"{seconds} ± {uncertainty}, {exchanges}"
+
+
+def _short(ns: int) -> str:
+    if ns < 10**4:
+        return f"{ns:,} ns"
+    return f"{ns / 1e3:,.0f} µs" if ns < 10**7 else f"{ns / 1e6:,.0f} ms"
 
 
 def _print_check(console: Console, check: Check) -> None:
