@@ -86,7 +86,7 @@ def test_differences_are_told_in_words(folder, stages):
     psi, loss = zero.num_parameters, 4
     lines = differences([zero, three])
     assert lines[0].startswith(
-        f"ZeRO-3 sends {3 * psi + loss:,} B in a step, data parallel {2 * psi + loss:,} B, "
+        f"ZeRO-3 sends {3 * psi + loss:,} B, data parallel {2 * psi + loss:,} B, "
         "1.500 times as much: "
     )
     assert "(+0.50 Ψ) to gather parameters in forward (all-gather)" in lines[0]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from zerosim.analysis import Cause
 from zerosim.analysis.memory import STEP_PHASES
+from zerosim.analysis.report import EVERYTHING
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import open_trace
 from zerosim.events import Phase
@@ -59,7 +60,9 @@ def _print(console: Console, sides: Sequence[Side]) -> None:
     for side in sides:
         console.print(Text(f"  {side.name}: {title_of(side)} · {side.folder}", style="dim"))
     console.print()
-    _table(console, sides, "in a step", _whole_rows(sides))
+    of_steps = all(side.iteration != EVERYTHING for side in sides)
+    what = "in a step" if of_steps else "in a step, or in all where a program told of no steps"
+    _table(console, sides, what, _whole_rows(sides))
     _table(console, sides, "bytes that rank 0 sent, by phase and unit", _unit_rows(sides))
     _table(console, sides, "bytes alive on rank 0 at its peak", _role_rows())
     _table(console, sides, "ms of a rank in each phase, medians", _time_rows())
@@ -161,7 +164,8 @@ def _time(cell: Callable[[Times], str], side: Side) -> str:
 
 
 def _cause(cause: Cause, side: Side) -> str:
-    return "" if side.times is None else _ms(side.times.by_cause_ns[cause.value])
+    known = {} if side.times is None else side.times.by_cause_ns
+    return _ms(known[cause.value]) if cause.value in known else ""
 
 
 def _in_psi(side: Side) -> str:

@@ -53,7 +53,8 @@ class Times:
             there are others.
         duration_ns: of the critical path.
         by_cause_ns: of the critical path, by `analysis.Cause`; medians need not sum up.
-        wall_ns, exposed_ns, waiting_ns, hidden_ns: by phase, the mean of all ranks.
+        wall_ns, exposed_ns, waiting_ns, hidden_ns: by phase, the mean of all ranks; but for the
+            first empty, as `by_cause_ns`, for a program whose waits were not recorded.
     """
 
     num_iterations: int
@@ -277,15 +278,18 @@ def _times(trace: Trace, complete: Sequence[int]) -> Times | None:
     paths = [one.path for one in reports if one.path is not None]
     if not paths:
         return None
+    is_known = all(one.budgets.waits_recorded for one in reports)
     causes = [path.by_cause() for path in paths]
     return Times(
         num_iterations=len(paths),
         duration_ns=_median(path.duration_ns for path in paths),
-        by_cause_ns={cause.value: _median(one[cause] for one in causes) for cause in causes[0]},
+        by_cause_ns={
+            cause.value: _median(one[cause] for one in causes) for cause in causes[0] if is_known
+        },
         wall_ns=_by_phase(reports, "wall_ns"),
-        exposed_ns=_by_phase(reports, "exposed_ns"),
-        waiting_ns=_by_phase(reports, "waiting_ns"),
-        hidden_ns=_by_phase(reports, "hidden_ns"),
+        exposed_ns=_by_phase(reports, "exposed_ns") if is_known else {},
+        waiting_ns=_by_phase(reports, "waiting_ns") if is_known else {},
+        hidden_ns=_by_phase(reports, "hidden_ns") if is_known else {},
     )
 
 

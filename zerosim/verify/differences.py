@@ -1,6 +1,6 @@
 """What a comparison amounts to, in words: each sentence is made of numbers that were measured.
 
-Imports zerosim's L0 and `comparison`.
+Imports zerosim's L0 and this package.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from zerosim.config import STAGE_NAMES
+from zerosim.events import Purpose
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
 from zerosim.verify.comparison import Side
+from zerosim.verify.measure import Reason
 
 _SMALL = Fraction(1, 200)
 """Of Psi, or of a peak: a smaller part of a difference is not told."""
@@ -52,14 +54,14 @@ def _traffic(a: Side, b: Side) -> Iterator[str]:
         return
     if a.total_bytes == b.total_bytes:
         yield (
-            f"{b.name} sends as much as {a.name} in a step: {format_exact_bytes(a.total_bytes)}"
+            f"{b.name} sends as much as {a.name}: {format_exact_bytes(a.total_bytes)}"
             f"{_by_other_means(a, b)}."
         )
         return
     parts = _parts(a, b)
     ratio = f", {_times(b.total_bytes, a.total_bytes)}" if a.total_bytes else ""
     yield (
-        f"{b.name} sends {format_exact_bytes(b.total_bytes)} in a step, {a.name} "
+        f"{b.name} sends {format_exact_bytes(b.total_bytes)}, {a.name} "
         f"{format_exact_bytes(a.total_bytes)}{ratio}: {'; '.join(parts)}."
     )
 
@@ -81,10 +83,13 @@ def _parts(a: Side, b: Side) -> list[str]:
         for reason, gap in sorted(gaps.items(), key=lambda item: (-abs(item[1]), item[0]))
         if abs(gap) > _SMALL * max(unit, 1)
     ]
-    return [
-        f"{_signed(gap)}{_in_psi(gap, unit)} to {reason.purpose} in {reason.phase} ({reason.op})"
-        for reason, gap in told
-    ]
+    return [f"{_signed(gap)}{_in_psi(gap, unit)} {_purpose(reason)}" for reason, gap in told]
+
+
+def _purpose(reason: Reason) -> str:
+    if reason.purpose is Purpose.UNLABELLED:
+        return f"by {reason.op}"
+    return f"to {reason.purpose} in {reason.phase} ({reason.op})"
 
 
 def _in_psi(gap: int, unit: int) -> str:
@@ -114,14 +119,17 @@ def _memory(a: Side, b: Side) -> Iterator[str]:
 def _time(a: Side, b: Side) -> Iterator[str]:
     if a.times is None or b.times is None:
         return
-    exposed = [sum(side.times.exposed_ns.values()) for side in (a, b) if side.times is not None]
+    took = f"{b.name} takes {_ms(b.times.duration_ns)}, {a.name} {_ms(a.times.duration_ns)}"
+    unknown = [side.name for side in (a, b) if side.times and not side.times.exposed_ns]
+    if unknown:
+        yield f"{took}; what {' and '.join(unknown)} waited for was not recorded."
+        return
+    exposed = [sum(times.exposed_ns.values()) for times in (a.times, b.times)]
     gap = exposed[1] - exposed[0]
-    overlaps = [_percent(side.times.overlap) for side in (a, b) if side.times is not None]
     yield (
-        f"{b.name} takes {_ms(b.times.duration_ns)} a step, {a.name} {_ms(a.times.duration_ns)}; "
-        f"a rank stands still in communication for {_ms(exposed[1])}, {_ms(abs(gap))} "
-        f"{'more' if gap > 0 else 'less'}; hidden are {overlaps[1]} of its communication, "
-        f"against {overlaps[0]}."
+        f"{took}; a rank stands still in communication for {_ms(exposed[1])}, {_ms(abs(gap))} "
+        f"{'more' if gap > 0 else 'less'}; hidden are {_percent(b.times.overlap)} of its "
+        f"communication, against {_percent(a.times.overlap)}."
     )
 
 
