@@ -18,7 +18,16 @@ _UNBOUNDED = 10_000
 
 ASCII_STANDS_IN = "zerosim.ascii-stands-in"
 """Error handler of a stream that cannot write our signs: words that can be read stand for them."""
-_STAND_INS = {"✓": "ok", "✗": "NO", "Ψ": "Psi", "→": "->", "·": "-", "…": "..."}
+_STAND_INS = {
+    "✓": "ok",
+    "✗": "NO",
+    "Ψ": "Psi",
+    "→": "->",
+    "·": "-",
+    "…": "...",
+    "±": "+-",
+    "µ": "u",
+}
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:

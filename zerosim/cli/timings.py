@@ -21,9 +21,13 @@ _MOST_WAITS = 10
 _WORDS = {
     Cause.COMPUTE: "units computed",
     Cause.COMMUNICATION: "collectives moved bytes, all ranks being there",
-    Cause.WAITING: "hand-over between the program and the collectives' thread",
+    Cause.WAITING: "hand-over to and from the collectives' thread (for whom a rank waits: below)",
     Cause.OTHER: "the program's own code between these",
 }
+_BUDGET_WORDS = (
+    "  exposed: it stood still and a collective ran; for others: it stood still until they arrived",
+    "  hidden: a collective ran and it did not stand still; overlap: hidden / (hidden + exposed)",
+)
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
@@ -33,7 +37,10 @@ def print_timings(console: Console, report: GraphReport) -> None:
         known = report.budgets.waits_recorded
         if known:
             _print(console, _path_table(report))
-            _print(console, _budget_table(report))
+            print_table(console, _budget_table(report))
+            for line in _BUDGET_WORDS:
+                console.print(line, style="dim")
+            console.print()
         if report.budgets.waited_ns:
             _print(console, _waiting_table(report))
         if report.bandwidths:
@@ -102,9 +109,8 @@ def _path_table(report: GraphReport) -> Table:
 def _budget_table(report: GraphReport) -> Table:
     budgets = report.budgets
     table = _titled(
-        "each rank's time, ms: compute + exposed + waiting + other = wall; overlap is hidden / "
-        "(hidden + exposed)",
-        "rank", "phase", "wall", "compute", "exposed", "waiting", "other", "hidden", "overlap",
+        "each rank's time, ms: compute + exposed + for others + other = wall",
+        "rank", "phase", "wall", "compute", "exposed", "for others", "other", "hidden", "overlap",
         left=2,
     )  # fmt: skip
     if len(budgets.ranks) <= _MOST_RANKS:
