@@ -19,6 +19,7 @@ from zerosim.analysis.memory import (
     peak,
     peak_between,
     states,
+    states_of,
     timeline,
     updates_begin,
     whole_iteration,
@@ -85,6 +86,11 @@ def test_arrays_are_the_fold_of_the_changes(history):
     assert line.at(-1) == {}
     seen = [(number, dict(state)) for number, state in states(line)]
     assert seen == [(number, line.at(number)) for number in range(len(history))]
+    for role in ROLES:
+        for number, of_units, changed in states_of(line, role):
+            alive = {unit: size for (own, unit), size in line.at(number).items() if own is role}
+            assert of_units == alive
+            assert changed == any(one.role is role for one in history[number])
 
 
 def test_other_is_what_the_allocator_counts_beside_the_roles():

@@ -182,6 +182,20 @@ def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
         yield number, state
 
 
+def states_of(line: Timeline, role: Role) -> Iterator[tuple[int, dict[str, int], bool]]:
+    """Every sample with what one role has, by unit, and whether that changed; the same object."""
+    state: dict[str, int] = {}
+    for number, sample in enumerate(line.samples):
+        changed = False
+        for holding in sample.changes:
+            if holding.role is role:
+                changed = True
+                state[holding.unit] = holding.bytes
+                if not holding.bytes:
+                    del state[holding.unit]
+        yield number, state, changed
+
+
 def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
     """The samples within iterations, without set-up and what came between.
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from zerosim.analysis.memory import Holders, Timeline, states
+from zerosim.analysis.memory import Timeline, states_of
 from zerosim.events import Event, Kind, Phase
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
@@ -99,17 +99,24 @@ def _computes(event: Event) -> bool:
 
 
 def with_windows(
-    line: Timeline, rank: RankTrace, units: Collection[str] = ()
-) -> Iterator[tuple[int, Holders, tuple[Window, ...]]]:
-    """Every sample of an iteration: what is alive, and the window or windows that it may be in."""
+    line: Timeline, rank: RankTrace, role: Role, units: Collection[str] = ()
+) -> Iterator[tuple[int, dict[str, int], tuple[Window, ...]]]:
+    """Samples within iterations: what a role has, and the window or windows that it may be in.
+
+    Where neither has changed since the sample before, there is nothing new to say.
+    """
     path = windows(rank, units)
     index = 0
-    for number, state in states(line):
+    seen: tuple[int, int] | None = None
+    for number, state, changed in states_of(line, role):
         while index + 1 < len(path) and path[index + 1].begins_ns <= line.samples[number].time_ns:
             index += 1
         if line.samples[number].iteration < 0:
             continue
         first = max(0, index - 1) if line.is_beside(number) else index
+        if not changed and seen == (first, index):
+            continue
+        seen = first, index
         yield number, state, tuple(path[first : index + 1])
 
 
@@ -132,8 +139,7 @@ def gathered_verdict(
             continue
         line = lines[rank.rank]
         order = _forward_order(rank, whole, spanning)
-        for number, state, path in with_windows(line, rank):
-            held = {unit: size for (role, unit), size in state.items() if role is Role.GATHERED}
+        for number, held, path in with_windows(line, rank, Role.GATHERED):
             if not held:
                 continue
             beside = line.is_beside(number)
@@ -186,7 +192,7 @@ def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -
         if rank.rank not in lines:
             continue
         line = lines[rank.rank]
-        for number, state, path in with_windows(line, rank, trained):
+        for number, state, path in with_windows(line, rank, Role.GRADIENTS, trained):
             allowed = (_allowed(trace.manifest.buckets, path) & trained) | always
             held, strays = _held_gradients(state, rows, whole)
             if held.keys() - allowed:
@@ -206,13 +212,11 @@ def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -
 
 
 def _held_gradients(
-    state: Holders, rows: Mapping[str, int], whole: Mapping[str, int]
+    state: Mapping[str, int], rows: Mapping[str, int], whole: Mapping[str, int]
 ) -> tuple[dict[str, int], list[str]]:
     """Whole gradients that are there, and what is neither a row nor a whole one."""
     held, strays = {}, []
-    for (role, unit), size in state.items():
-        if role is not Role.GRADIENTS:
-            continue
+    for unit, size in state.items():
         row, all_rows = rows.get(unit, 0), whole.get(unit, 0)
         if size not in (row, all_rows, row + all_rows):
             strays.append(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
 from zerosim.config import STAGE_NAMES, DType
@@ -87,14 +88,19 @@ class Plan:
 
     def has_updated(self, iteration: int) -> bool:
         """True if some update came before this iteration's."""
-        return any(earlier not in self.skipped for earlier in range(iteration))
+        first = next(number for number in count() if number not in self.skipped)
+        return iteration > first
 
-    def expected(self, iteration: int) -> Holders:
-        """Model states when the update of an iteration begins, by role and unit."""
+    def expected(self, *, has_updated: bool) -> Holders:
+        """Model states when an update begins, by role and unit.
+
+        Args:
+            has_updated: some update came before it.
+        """
         return {
             (role, unit): size
             for role in MODEL_STATES
-            if role not in MOMENTS or self.has_updated(iteration)
+            if role not in MOMENTS or has_updated
             for unit, size in self.row_bytes(role).items()
         }
 
@@ -129,13 +135,14 @@ def check_states(
     plan: Plan, lines: Mapping[int, Timeline], iterations: tuple[int, ...]
 ) -> list[StateCheck]:
     """Every rank in every complete iteration."""
-    expected = {iteration: plan.expected(iteration) for iteration in iterations}
+    before, after = plan.expected(has_updated=False), plan.expected(has_updated=True)
     checks = []
     for rank, line in lines.items():
         for iteration, position in updates_begin(line, iterations).items():
             state = line.at(position)
             measured = {key: size for key, size in state.items() if key[0] in MODEL_STATES}
-            checks.append(StateCheck(rank, iteration, expected[iteration], measured))
+            expected = after if plan.has_updated(iteration) else before
+            checks.append(StateCheck(rank, iteration, expected, measured))
     return checks
 
 
