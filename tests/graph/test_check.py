@@ -11,7 +11,7 @@ from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.errors import TraceError
 from zerosim.events import Close, Event, Op, Transfer
-from zerosim.graph import ViolationKind, build_graph, check_graph
+from zerosim.graph import NodeKind, ViolationKind, build_graph, check_graph
 from zerosim.graph.order import find_cycle
 from zerosim.record import load
 
@@ -97,15 +97,40 @@ def test_a_rank_that_never_called(tmp_path):
     assert HERE in found.message
 
 
-def test_a_collective_that_never_ended(tmp_path):
+def test_a_collective_that_a_rank_was_in_when_it_stopped(tmp_path):
+    def hang(rank, row):
+        closes = isinstance(row[1], Close) and row[1].id == max(gathers)
+        return None if rank == 1 and closes else row
+
+    rows = record(Plan(num_ranks=3, iterations=1)).rows[1]
+    gathers = [row[1].id for row in rows if is_event(row, op=Op.ALL_GATHER, unit="block")]
+    found = only(ring(tmp_path, hang))
+    assert found.kind is ViolationKind.NEVER_ENDED
+    assert found.ranks == (1,)
+    assert found.units == ("block",)
+    assert "all-gather of block (backward of iteration 0 at model.py:10 in" in found.message
+    assert "never ended on rank 1" in found.message
+
+
+def test_a_collective_that_failed(tmp_path):
     first, second = Planted(0), Planted(1)
-    first.call(0, 0, None, unit="head")
+    first.call(0, 0, 5, unit="head", error="connection reset")
     second.call(0, 0, 5, unit="head")
     found = only(plant(tmp_path, first, second))
-    assert found.kind is ViolationKind.NEVER_ENDED
-    assert found.ranks == (0,)
-    assert "all-reduce of head" in found.message
+    assert (found.kind, found.ranks) == (ViolationKind.NEVER_ENDED, (0,))
+    assert found.message.endswith("failed on rank 0: connection reset")
     assert HERE in found.message
+
+
+def test_an_end_that_was_not_seen_is_that_of_the_wait(tmp_path):
+    ranks = Planted(0), Planted(1)
+    for rank in ranks:
+        call = rank.call(0, 0, None)
+        rank.wait(2, 50, call)
+    graph = build_graph(plant(tmp_path, *ranks))
+    assert all(check.holds for check in check_graph(graph))
+    node = int(graph.is_kind(NodeKind.MATCH).nonzero()[0][0])
+    assert (graph.start[node], graph.end[node]) == (0, 50)
 
 
 def test_two_groups_called_in_crossed_order_are_a_deadlock(tmp_path):

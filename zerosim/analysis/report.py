@@ -14,6 +14,7 @@ from zerosim.analysis.bandwidth import Bandwidth, bandwidths
 from zerosim.analysis.budget import Budgets, budgets
 from zerosim.analysis.path import Cause, CriticalPath, critical_path, slack
 from zerosim.errors import ConfigError
+from zerosim.events import Kind
 from zerosim.graph import Check, EventGraph, HostClock, NodeKind, ViolationKind, check_graph
 from zerosim.graph.kinds import PHASES
 from zerosim.record import Trace, iterations
@@ -304,4 +305,14 @@ def _notes(trace: Trace, *, waits_recorded: bool) -> Iterator[str]:
         yield (
             "this program's waits were not recorded, so its critical path, exposed communication "
             "and overlap are not known"
+        )
+    unseen = sum(
+        event.kind is Kind.COLLECTIVE and event.end_ns is None and event.id not in rank.unfinished
+        for rank in trace.ranks
+        for event in rank.events
+    )
+    if unseen:
+        yield (
+            f"the ends of {unseen:,} calls were not seen (a GPU moves bytes later than the call "
+            "that asks): they count as over when the wait for them was"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -24,37 +24,39 @@ _WORDS = {
     Cause.WAITING: "hand-over to and from the collectives' thread (for whom a rank waits: below)",
     Cause.OTHER: "the program's own code between these",
 }
-_BUDGET_WORDS = (
-    "  exposed: it stood still and a collective ran; for others: it stood still until they arrived",
-    "  hidden: a collective ran and it did not stand still; overlap: hidden / (hidden + exposed)",
-)
+_BUDGET_WORDS = """\
+exposed: it stood still and a collective ran; for others: it stood still until they arrived
+hidden: a collective ran and it did not stand still; overlap: hidden / (hidden + exposed)"""
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
     """Print everything that the event graph says about an iteration."""
     _print_title(console, report)
-    if report.path is not None:
-        known = report.budgets.waits_recorded
-        if known:
-            _print(console, _path_table(report))
-            print_table(console, _budget_table(report))
-            for line in _BUDGET_WORDS:
-                console.print(line, style="dim")
-            console.print()
-        if report.budgets.waited_ns:
-            _print(console, _waiting_table(report))
-        if report.bandwidths:
-            _print(console, _bandwidth_table(report))
-        if known and report.steps:
-            _print(console, _steps_table(report))
-        if known and report.slacks:
-            _print(console, _slack_table(report))
-    if len(report.clocks) > 1:
-        _print(console, _clock_table(report.clocks))
+    for table in _tables(report):
+        print_table(console, table)
+        console.print()
     for check in report.checks:
         _print_check(console, check)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
+
+
+def _tables(report: GraphReport) -> Iterator[Table]:
+    """What is known, and only that."""
+    has_path = report.path is not None and report.budgets.waits_recorded
+    if has_path:
+        yield _path_table(report)
+        yield _budget_table(report)
+    if report.budgets.waited_ns:
+        yield _waiting_table(report)
+    if report.bandwidths:
+        yield _bandwidth_table(report)
+    if has_path and report.steps:
+        yield _steps_table(report)
+    if has_path and report.slacks:
+        yield _slack_table(report)
+    if len(report.clocks) > 1:
+        yield _clock_table(report.clocks)
 
 
 def _print_title(console: Console, report: GraphReport) -> None:
@@ -69,11 +71,6 @@ def _print_title(console: Console, report: GraphReport) -> None:
         shown = f"{report.iterations[0]}..{report.iterations[-1]}"
         facts.append(f"iteration {report.iteration} of {shown}")
     console.print(Text("  " + " · ".join([*facts, "all times are measured"]), style="dim"))
-    console.print()
-
-
-def _print(console: Console, table: Table) -> None:
-    print_table(console, table)
     console.print()
 
 
@@ -125,6 +122,7 @@ def _budget_table(report: GraphReport) -> Table:
             name = "sum" if index == 0 else ""
             table.add_row(name, phase.value, *_budget(budgets.of(phase=phase)))
         table.add_row("", "all", *_budget(budgets.of()), style="bold")
+    table.caption, table.caption_justify, table.caption_style = _BUDGET_WORDS, "left", "dim"
     return table
 
 

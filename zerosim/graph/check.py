@@ -26,6 +26,7 @@ class ViolationKind(StrEnum):
     INCOMPLETE = "incomplete"
     """A collective that not all ranks called, or called twice, or that has no place."""
     NEVER_ENDED = "never ended"
+    """A call that failed, or that a rank was in when it stopped."""
     NOT_RECEIVED = "not received"
     NOT_SENT = "not sent"
     DIFFERENT = "different"
@@ -133,12 +134,23 @@ def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
 
 
 def _never_ended(graph: EventGraph) -> Iterator[Violation]:
+    """Calls that failed, or that their rank was still in when it stopped."""
+    unfinished = {(rank.rank, number) for rank in graph.trace.ranks for number in rank.unfinished}
     for collective in graph.matching.collectives:
-        hanging = [event for event in collective.events.values() if event.end_ns is None]
-        if hanging:
-            ranks = ", ".join(str(event.rank) for event in hanging)
-            message = f"{_call(hanging[0])} never ended on rank{'s' * (len(hanging) > 1)} {ranks}"
-            yield _violation(ViolationKind.NEVER_ENDED, message, hanging)
+        events = collective.events.values()
+        hanging = [event for event in events if (event.rank, event.id) in unfinished]
+        failed = [event for event in events if event.error]
+        for those, words in ((hanging, "never ended"), (failed, "failed")):
+            if not those:
+                continue
+            why = f": {those[0].error}" if those is failed else ""
+            message = f"{_call(those[0])} {words} on {_ranks(those)}{why}"
+            yield _violation(ViolationKind.NEVER_ENDED, message, those)
+
+
+def _ranks(events: list[Event]) -> str:
+    plural = "s" if len(events) > 1 else ""
+    return f"rank{plural} {', '.join(str(event.rank) for event in events)}"
 
 
 def _crossed(graph: EventGraph) -> Iterator[Violation]:

@@ -37,7 +37,8 @@ class Table:
         id: of the event on its rank.
         parent: row of the collective that a message belongs to or a wait waits for; or `NONE`.
         phase: codes of `Phase`.
-        issue: ns; start: ns, the issue if it never began; end: ns, the start if it never ended.
+        issue: ns; start: ns, the issue if it never began; end: ns, that of the wait for it if it
+            was not seen, the start if there is none.
         ended: False where no end was recorded.
         peer: global rank at the other end of a message; `NONE` for others.
         hop, shard: of a message; `NONE` if unknown.
@@ -82,7 +83,15 @@ def make_table(trace: Trace) -> Table:
     joined["start"] = np.where(joined["start"] == NONE, joined["issue"], joined["start"])
     ended = joined["end"] != NONE
     joined["end"] = np.maximum(joined["end"], joined["start"])
+    _end_with_waits(kind, parent, ended, joined["end"])
     return Table(**joined, base=base, parent=parent, ended=ended)
+
+
+def _end_with_waits(kind: Codes, parent: Ints, ended: Mask, end: Ints) -> None:
+    """A call whose end was not seen, as on a GPU, was over when the wait for it was."""
+    waits = np.flatnonzero((kind == NODE_CODES[NodeKind.WAIT]) & (parent != NONE))
+    waits = waits[~ended[parent[waits]]]
+    np.maximum.at(end, parent[waits], end[waits])
 
 
 def _rows_of(ids: Ints, wanted: Ints, base: int) -> Ints:
