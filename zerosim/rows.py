@@ -18,7 +18,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -86,11 +86,18 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
+    if is_dataclass(value):
+        return _plain(_inner(value))
     return value
 
 
+def _inner(record: Any) -> dict[str, Any]:
+    """A record within a row; `asdict` would copy it deeply, which takes ten times as long."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 _encoder = json.JSONEncoder(
-    ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"), default=asdict
+    ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"), default=_inner
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 
@@ -17,7 +17,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.parallel import DistributedDataParallel
 
 import zerosim
-from tests.bench.pairs import Pairs, Step, time_pairs
+from tests.bench.pairs import Around, Pairs, Step, time_pairs
 from zerosim.config import DType, EngineConfig, ModelName
 from zerosim.models import Batches, build, context_of
 from zerosim.trace import trace
@@ -60,6 +60,9 @@ def measure(model: ModelName, num_pairs: int) -> list[Row]:
         with _engine(model, stage, DType.FP32) as ours:
             pairs = time_pairs(ours, theirs, num_pairs, sent_bytes)
         rows.append(Row(f"zerosim stage {stage}, fp32", f"{name}, fp32", pairs))
+        with tempfile.TemporaryDirectory() as folder:
+            pairs = time_pairs(theirs, theirs, num_pairs, around_a=_tracing(folder))
+        rows.append(Row(f"{name}, fp32, traced", "untraced", pairs))
     theirs = _fsdp(model, MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16))
     with _engine(model, 3, DType.BF16) as ours:
         pairs = time_pairs(ours, theirs, num_pairs, sent_bytes)
@@ -85,24 +88,25 @@ def _engine(model: ModelName, stage: int, dtype: DType) -> Iterator[Step]:
 def _traced(name: str, step: Step, num_pairs: int) -> Iterator[Row]:
     """What tracing costs without memory, and what memory and the allocations' record add to it."""
     with tempfile.TemporaryDirectory() as folder:
-        numbers = count()
-
-        def plain() -> AbstractContextManager[object]:
-            return trace(f"{folder}/{next(numbers)}", memory=False)
-
-        def with_roles() -> AbstractContextManager[object]:
-            return trace(f"{folder}/{next(numbers)}")
-
-        def with_all() -> AbstractContextManager[object]:
-            return trace(f"{folder}/{next(numbers)}", allocations=True)
-
+        plain = _tracing(folder, memory=False)
         for a, around_a, b, around_b in (
             ("traced without memory", plain, "untraced", nullcontext),
-            ("traced", with_roles, "traced without memory", plain),
-            ("traced with allocations", with_all, "untraced", nullcontext),
+            ("traced", _tracing(folder), "traced without memory", plain),
+            (
+                "traced with allocations",
+                _tracing(folder, allocations=True),
+                "untraced",
+                nullcontext,
+            ),
         ):
             pairs = time_pairs(step, step, num_pairs, around_a=around_a, around_b=around_b)
             yield Row(f"{name}, {a}", b, pairs)
+
+
+def _tracing(folder: str, **options: bool) -> Around:
+    """A new trace each time, beside the others."""
+    own, numbers = tempfile.mkdtemp(dir=folder), count()
+    return lambda: trace(f"{own}/{next(numbers)}", **options)
 
 
 def _watched(name: str, step: Step, num_pairs: int) -> Row:
