@@ -128,12 +128,21 @@ ROWS = {
 
 NAMES = {
     "zerosim": "Engine EngineConfig RunConfig Trace __version__ initialize load trace",
+    "zerosim.analysis": """
+        Bandwidth Budget Budgets Cause CriticalPath GraphReport Occupancy Piece Slack State Step
+        bandwidths budgets bus_factor critical_path occupancy report slack
+    """,
     "zerosim.cli": "main",
     "zerosim.collectives": """
         BackgroundExecutor Collectives Executor Group Handle InlineExecutor Native Ring
         make_collectives world
     """,
     "zerosim.engine": "Engine initialize",
+    "zerosim.export": "write_graphml write_nodelink",
+    "zerosim.graph": """
+        Check Clocks EdgeKind EventGraph HostClock NodeKind Reason Violation ViolationKind
+        build_graph check_graph
+    """,
     "zerosim.models": """
         GPT MLP Batches GPTConfig MLPConfig build context_of train_text unigram_loss
         validation_text whole_text

@@ -15,14 +15,14 @@ from zerosim.graph import EdgeKind, NodeKind, build_graph, check_graph
 from zerosim.graph.order import find_cycle, positions
 
 
-def edges_of(graph):
+def edges_of(graph, kind=set):
     """Edges as (rank and label of the source, of the target, kind, reason, ready)."""
 
     def name(node):
         kind, label = graph.kind_of(node), graph.label(node)
         return label if kind is NodeKind.MATCH else f"{graph.rank[node]}: {label}"
 
-    return {
+    return kind(
         (
             name(int(graph.source[edge])),
             name(int(graph.target[edge])),
@@ -31,7 +31,7 @@ def edges_of(graph):
             int(graph.ready[edge]),
         )
         for edge in range(graph.num_edges)
-    }
+    )
 
 
 def test_every_edge_of_a_small_run(tmp_path):
@@ -105,6 +105,33 @@ def test_tensors_live_from_who_made_them_to_who_uses_them(stage):
         assert ("0: update of block", f"0: arrival at {gather}", made) in whole
     else:
         assert (gather, "0: forward of block", used) in whole
+
+
+def test_every_micro_step_s_reduction_is_applied(tmp_path):
+    rank = Planted(0, 1)
+    rank.call(0, 0, 5, op=Op.BROADCAST, purpose=Purpose.BROADCAST_STATE, iteration=-1)
+    for micro_step, begin in enumerate((10, 50)):
+        fields = {"micro_step": micro_step, "phase": Phase.BACKWARD}
+        rank.compute("a", begin, begin + 10, **fields)
+        rank.call(begin + 11, begin + 12, begin + 20, op=Op.REDUCE_SCATTER, **fields)
+    rank.compute("a", 90, 95, phase=Phase.UPDATE)
+    rank.compute("a", 100, 110, iteration=1)
+    scatter = "reduce-scatter of a (reduce gradients)"
+    lives = sorted(
+        (edge[4], *edge[:2], edge[3])
+        for edge in edges_of(build_graph(plant(tmp_path, rank)), list)
+        if edge[2] == EdgeKind.LIFETIME.value
+    )
+    initial = "initial parameters of a are computed with"
+    assert lives == [
+        (5, "broadcast of a (broadcast initial state)", "0: backward of a", initial),
+        (5, "broadcast of a (broadcast initial state)", "0: backward of a", initial),
+        (20, "0: backward of a", f"0: arrival at {scatter}", "gradients of a are reduced"),
+        (30, scatter, "0: update of a", "reduced gradients of a are applied"),
+        (60, "0: backward of a", f"0: arrival at {scatter}", "gradients of a are reduced"),
+        (70, scatter, "0: update of a", "reduced gradients of a are applied"),
+        (95, "0: update of a", "0: forward of a", "new parameters of a are computed with"),
+    ]
 
 
 def test_messages_go_round_the_ring():

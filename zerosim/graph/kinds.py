@@ -52,6 +52,7 @@ class Reason(StrEnum):
     LAST_HOP = "its last message on rank {target_rank} is over"
     MESSAGE = "message from rank {source_rank} to rank {target_rank}"
     PASSED_ON = "rank {target_rank} passes shard {shard} on"
+    INITIAL = "initial parameters of {target_unit} are computed with"
     GATHERED = "gathered parameters of {target_unit} are computed with"
     SAVED = "activations of {target_unit} were saved for backward"
     GRADIENTS = "gradients of {source_unit} are reduced"
@@ -70,6 +71,7 @@ EDGE_KINDS: dict[Reason, EdgeKind] = {
     Reason.LAST_HOP: EdgeKind.ORDER,
     Reason.MESSAGE: EdgeKind.MESSAGE,
     Reason.PASSED_ON: EdgeKind.LIFETIME,
+    Reason.INITIAL: EdgeKind.LIFETIME,
     Reason.GATHERED: EdgeKind.LIFETIME,
     Reason.SAVED: EdgeKind.LIFETIME,
     Reason.GRADIENTS: EdgeKind.LIFETIME,

@@ -35,12 +35,13 @@ Made = tuple[int, int]
 
 @dataclass(slots=True)
 class _Latest:
-    """What made a unit's tensors most recently, by unit; reductions by bucket."""
+    """What made a unit's tensors most recently, by unit; reductions by bucket and iteration."""
 
+    initial: dict[str, Made] = field(default_factory=dict)
     gather: dict[str, Made] = field(default_factory=dict)
     forward: dict[str, Made] = field(default_factory=dict)
     backward: dict[str, Made] = field(default_factory=dict)
-    reduction: dict[str, Made] = field(default_factory=dict)
+    reductions: dict[tuple[str, int], list[Made]] = field(default_factory=dict)
     update: dict[str, Made] = field(default_factory=dict)
 
 
@@ -74,14 +75,17 @@ class Lifetimes:
         unit, begin = event.unit, _begin(event)
         if event.phase is Phase.UPDATE:
             for bucket in self._buckets_of.get(unit, [unit]):
-                yield from _way(latest.reduction.get(bucket), place, Reason.REDUCED, begin)
+                for reduced in latest.reductions.get((bucket, event.iteration), ()):
+                    yield from _way(reduced, place, Reason.REDUCED, begin)
             made = latest.update
         else:
             gathered, updated = latest.gather.get(unit), latest.update.get(unit)
             if updated is not None and (gathered is None or updated[0] > gathered[0]):
                 yield from _way(updated, place, Reason.UPDATED_IN_PLACE, begin)
-            else:
+            elif gathered is not None:
                 yield from _way(gathered, place, Reason.GATHERED, begin)
+            else:
+                yield from _way(latest.initial.get(unit), place, Reason.INITIAL, begin)
             made = latest.forward
             if event.phase is Phase.BACKWARD:
                 yield from _way(latest.forward.get(unit), place, Reason.SAVED, begin)
@@ -90,17 +94,19 @@ class Lifetimes:
             made[unit] = (place, event.end_ns)
 
     def _used_by_call(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
-        unit, made = event.unit, latest.gather
+        unit = event.unit
+        made = None if event.end_ns is None else (place, event.end_ns)
         if event.purpose is Purpose.REDUCE_GRADIENTS:
             for one in self._units_in.get(unit, (unit,)):
                 yield from _way(latest.backward.get(one), place, Reason.GRADIENTS, event.issue_ns)
-            made = latest.reduction
+            if made is not None:
+                latest.reductions.setdefault((unit, event.iteration), []).append(made)
         elif event.purpose is Purpose.GATHER_PARAMETERS:
             yield from _way(latest.update.get(unit), place, Reason.UPDATED, event.issue_ns)
-        elif event.purpose is not Purpose.BROADCAST_STATE:
-            return
-        if event.end_ns is not None:
-            made[unit] = (place, event.end_ns)
+            if made is not None:
+                latest.gather[unit] = made
+        elif event.purpose is Purpose.BROADCAST_STATE and made is not None:
+            latest.initial[unit] = made
 
 
 def _begin(event: Event) -> int:

@@ -6,14 +6,15 @@ Imports numpy, zerosim's L0 and record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerosim.events import Event, Kind, Op
+from zerosim.events import Kind, Op
 from zerosim.graph.kinds import NODE_CODES, PHASE_CODES, NodeKind
 from zerosim.record import RankTrace, Trace
 
@@ -110,8 +111,9 @@ def _columns(place: int, rank: RankTrace) -> dict[str, Any]:
     def column(values: Iterable[int], dtype: type = np.int64) -> Any:
         return np.fromiter(values, dtype, count)
 
-    def optional(read: Callable[[Event], int | None]) -> Any:
-        return column(NONE if (value := read(event)) is None else value for event in events)
+    def optional(name: str) -> Any:
+        values = map(attrgetter(name), events)
+        return column(NONE if value is None else value for value in values)
 
     # a member of an enum is one object, and its address is hashed faster than its name
     kinds = {id(kind): NODE_CODES[node] for kind, node in _NODES.items()}
@@ -128,18 +130,18 @@ def _columns(place: int, rank: RankTrace) -> dict[str, Any]:
             np.int8,
         ),
         "id": column(event.id for event in events),
-        "parent": optional(lambda event: event.parent),
+        "parent": optional("parent"),
         "iteration": column(event.iteration for event in events),
         "phase": column((phases[id(event.phase)] for event in events), np.int8),
         "issue": column(event.issue_ns for event in events),
-        "start": optional(lambda event: event.start_ns),
-        "end": optional(lambda event: event.end_ns),
+        "start": optional("start_ns"),
+        "end": optional("end_ns"),
         "peer": column(
             event.peers[0] if message and event.peers else NONE
             for event, message in zip(events, is_message, strict=True)
         ),
-        "hop": optional(lambda event: event.hop),
-        "shard": optional(lambda event: event.shard),
+        "hop": optional("hop"),
+        "shard": optional("shard"),
         "payload": column(event.payload_bytes for event in events),
     }
 
