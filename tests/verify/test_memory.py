@@ -364,6 +364,21 @@ def test_a_program_without_a_law(tmp_path):
     assert "parameters  " in answer.out
 
 
+def test_roles_that_have_more_in_a_program_without_a_law_prove_nothing(tmp_path):
+    """Its other threads may allocate what the record of one thread does not hold."""
+    written = memory_trace(0, 2)
+    written.manifest.config.clear()
+    for place, (name, row) in enumerate(written.rows[1]):
+        if name == "allocations":
+            less = tuple(size - 100 for size in row.allocated_bytes)
+            written.rows[1][place] = (name, replace(row, allocated_bytes=less))
+    folder = write(tmp_path, written)
+    found = {verdict.id: verdict for verdict in report_of(folder).verdicts}
+    assert found["allocated"].holds is None
+    assert "76 B too much" in found["allocated"].measured
+    assert command("memory", folder).code == 0
+
+
 def test_a_trace_without_memory(tmp_path):
     folder = write_trace(tmp_path, {0: [("header", header(0, 1))]})
     with pytest.raises(TraceError, match=r"recorded without memory: .* without --no-memory"):

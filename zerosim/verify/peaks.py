@@ -86,7 +86,8 @@ def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
         article = "the " if event.phase is Phase.UPDATE else ""
         return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"
     of_unit = f" of {event.unit}" if event.unit else ""
-    return f"when the {event.op}{of_unit} ({event.purpose}) {verb} in {sample.phase}{place}"
+    phase = "" if sample.phase is Phase.OUTSIDE else f" in {sample.phase}"
+    return f"when the {event.op}{of_unit} ({event.purpose}) {verb}{phase}{place}"
 
 
 def _during(line: Timeline, position: int) -> str:
