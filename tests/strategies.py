@@ -30,6 +30,7 @@ from zerosim.events import (
     WireSample,
 )
 from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, UnitLayout
+from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
 from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
 
 if TYPE_CHECKING:
@@ -132,6 +133,41 @@ wire_samples = st.builds(
     time_ns=times,
     counters=_tuples(wire_deltas),
 )
+holdings = st.builds(Holding, st.sampled_from(Role), texts, counts)
+
+
+def memory_samples(
+    number: int, event: st.SearchStrategy[int | None]
+) -> st.SearchStrategy[MemorySample]:
+    """Memory looked at, at an event."""
+    return st.builds(
+        MemorySample,
+        number=st.just(number),
+        event=event,
+        moment=st.sampled_from(Moment),
+        iteration=st.integers(-1, 5),
+        micro_step=small,
+        phase=st.sampled_from(Phase),
+        time_ns=times,
+        changes=_tuples(holdings),
+        unrecorded_bytes=counts,
+        allocated_bytes=_maybe(counts),
+    )
+
+
+def allocations(num_samples: int) -> st.SearchStrategy[Allocations]:
+    """What the allocator counted at some of so many samples."""
+    numbers = st.lists(st.integers(0, num_samples - 1), unique=True).map(sorted)
+    return numbers.flatmap(
+        lambda chosen: st.builds(
+            Allocations,
+            numbers=st.just(tuple(chosen)),
+            allocated_bytes=st.tuples(*[counts] * len(chosen)),
+            peak_bytes=st.tuples(*[counts] * len(chosen)),
+        )
+    )
+
+
 metrics = st.builds(Metric, iteration=small, name=texts, value=st.floats(), time_ns=times)
 failures = st.builds(
     Failure,
@@ -223,6 +259,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
     ]
     ids = draw(st.lists(st.integers(0, 99), max_size=max_events, unique=True))
     still_open: list[int] = []
+    num_samples = 0
     for place in ids:
         event = draw(events(ids=st.just(place), ranks=st.just(rank)))
         is_open = draw(st.booleans())
@@ -235,6 +272,13 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
             rows.append(("transfer", draw(transfers(100 + place, ids[: ids.index(place) + 1]))))
         if draw(st.booleans()):
             rows.append(("wire", draw(wire_samples)))
+        if draw(st.booleans()):
+            seen = ids[: ids.index(place) + 1]
+            sample = memory_samples(num_samples, st.none() | st.sampled_from(seen))
+            rows.append(("memory", draw(sample)))
+            num_samples += 1
+    if num_samples and draw(st.booleans()):
+        rows.append(("allocations", draw(allocations(num_samples))))
     if draw(st.booleans()):
         rows.append(("metric", draw(metrics)))
     if draw(st.booleans()):
