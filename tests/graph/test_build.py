@@ -211,3 +211,10 @@ def test_every_run_is_a_graph_without_circles_in_which_nothing_is_ready_too_late
     assert np.all(position[graph.source] < position[graph.target])
     assert np.all(graph.ready <= graph.at[graph.target])
     assert np.all(graph.at[graph.source] <= graph.ready)
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_every_iteration_adds_as_many_nodes_and_edges(stage):
+    graphs = [build_graph(load_plan(Plan(stage=stage, iterations=count))) for count in (2, 3, 4, 5)]
+    for sizes in ([g.num_nodes for g in graphs], [g.num_edges for g in graphs]):
+        assert len(set(np.diff(sizes).tolist())) == 1

@@ -90,6 +90,26 @@ def test_exchanges_that_no_offset_fits_are_contradictory(tmp_path):
     assert "drifted" in clock_words(clock)
 
 
+def test_hosts_are_joined_by_the_pairs_that_bound_each_other_best(tmp_path):
+    ranks = [Planted(rank, 3, host) for rank, host in enumerate("abc")]
+    groups = {"ab": (0, 1), "bc": (1, 2), "ac": (0, 2)}
+    # b shows 1000 more than a, c shows 5000 more
+    for group, spans in (
+        ("ab", {0: (0, 20), 1: (1000, 1020)}),
+        ("bc", {1: (1100, 1110), 2: (5100, 5110)}),
+        ("ac", {0: (200, 900), 2: (5200, 5900)}),
+    ):
+        for rank, span in spans.items():
+            ranks[rank].groups = groups
+            ranks[rank].call(span[0], *span, group=group)
+    found = hosts_of(plant(tmp_path, *ranks))
+    assert [(clock.host, clock.offset_ns, clock.uncertainty_ns) for clock in found] == [
+        ("a", 0, 0),
+        ("b", -1000, 20),
+        ("c", -5000, 20 + 10),
+    ]
+
+
 def test_an_offset_in_words():
     clock = HostClock(
         host="b", ranks=(1,), offset_ns=1_000_000_123, uncertainty_ns=85_000, num_exchanges=1204

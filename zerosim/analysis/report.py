@@ -226,7 +226,7 @@ def report(
         slacks=() if path is None or rank is None else tuple(_slacks(part, rank)),
         checks=checks,
         clocks=graph.clocks.hosts,
-        notes=tuple(_notes(trace, waits_recorded=spent.waits_recorded)),
+        notes=tuple(_notes(graph, waits_recorded=spent.waits_recorded)),
     )
 
 
@@ -299,8 +299,14 @@ def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
         )
 
 
-def _notes(trace: Trace, *, waits_recorded: bool) -> Iterator[str]:
+def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
+    trace, others = graph.trace, graph.clocks.hosts[1:]
     yield from trace.warnings
+    if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
+        yield "the hosts' clocks could not be brought to one: times between hosts prove nothing"
+    elif others:
+        most = max(clock.uncertainty_ns or 0 for clock in others)
+        yield f"between hosts, times are certain to ± {most / 1000:,.1f} µs only"
     if not waits_recorded:
         yield (
             "this program's waits were not recorded, so its critical path, exposed communication "

@@ -16,6 +16,7 @@ from zerosim.graph.kinds import NodeKind
 from zerosim.graph.model import EventGraph
 from zerosim.graph.order import find_cycle
 from zerosim.record import MismatchKind
+from zerosim.record.text import name_ranks, one_line
 
 
 class ViolationKind(StrEnum):
@@ -143,14 +144,10 @@ def _never_ended(graph: EventGraph) -> Iterator[Violation]:
         for those, words in ((hanging, "never ended"), (failed, "failed")):
             if not those:
                 continue
+            ranks = name_ranks(event.rank for event in those)
             why = f": {those[0].error}" if those is failed else ""
-            message = f"{_call(those[0])} {words} on {_ranks(those)}{why}"
+            message = f"{_call(those[0])} {words} on {ranks}{why}"
             yield _violation(ViolationKind.NEVER_ENDED, message, those)
-
-
-def _ranks(events: list[Event]) -> str:
-    plural = "s" if len(events) > 1 else ""
-    return f"rank{plural} {', '.join(str(event.rank) for event in events)}"
 
 
 def _crossed(graph: EventGraph) -> Iterator[Violation]:
@@ -214,9 +211,10 @@ def _message(event: Event) -> str:
 
 def _call(event: Event) -> str:
     unit = f" of {event.unit}" if event.unit else ""
+    purpose = "" if event.unit or event.purpose is None else f"{event.purpose}, "
     place = f" at {event.source}" if event.source else ""
     what = f"{event.op}{unit}" if event.kind is Kind.COLLECTIVE else f"{event.kind}{unit}"
-    return f"{what} ({event.phase} of iteration {event.iteration}{place})"
+    return f"{what} ({purpose}{event.phase} of iteration {event.iteration}{place})"
 
 
 def _violation(
@@ -225,7 +223,7 @@ def _violation(
     events = list(events)
     return Violation(
         kind=kind,
-        message=message,
+        message=one_line(message),
         ranks=tuple(sorted({event.rank for event in events} | set(also))),
         units=tuple(dict.fromkeys(event.unit for event in events if event.unit)),
     )
