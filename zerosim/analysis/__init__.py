@@ -7,10 +7,11 @@ report     all of these for one iteration
 memory     bytes by role over time
 """
 
+from zerosim.analysis.answer import report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
 from zerosim.analysis.budget import Budget, Budgets, Occupancy, State, budgets, occupancy
 from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
-from zerosim.analysis.report import GraphReport, Slack, Step, report
+from zerosim.analysis.report import GraphReport, Slack, Step
 
 __all__ = [
     "Bandwidth",

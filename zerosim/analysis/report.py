@@ -1,23 +1,17 @@
-"""What the event graph of a trace says about one iteration, as data.
+"""What the event graph of a trace says about one iteration, as data and in a sentence.
 
-Imports the standard library, zerosim's L0, record, graph and its siblings.
+Imports the standard library, zerosim's graph and its siblings.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zerosim.analysis.bandwidth import Bandwidth, bandwidths
-from zerosim.analysis.budget import Budgets, budgets
-from zerosim.analysis.path import Cause, CriticalPath, critical_path, slack
-from zerosim.errors import ConfigError
-from zerosim.events import Kind
-from zerosim.graph import Check, EventGraph, HostClock, NodeKind, ViolationKind, check_graph
-from zerosim.graph.kinds import PHASES
-from zerosim.record import Trace, iterations
+from zerosim.analysis.bandwidth import Bandwidth
+from zerosim.analysis.budget import Budgets
+from zerosim.analysis.path import Cause, CriticalPath
+from zerosim.graph import Check, HostClock
 
 EVERYTHING = -1
 """In place of an iteration: a program that has none."""
@@ -168,9 +162,10 @@ class GraphReport:
 
 
 def milliseconds(ns: int) -> str:
-    """A time that is read from afar: three digits, or two places."""
+    """A time that is read from afar: three digits."""
     value = ns / 1e6
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    num_decimals = 0 if value >= 1000 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{num_decimals}f}"
 
 
 def _shares(times: dict[Cause, int]) -> list[tuple[Cause, int]]:
@@ -183,142 +178,3 @@ def _shares(times: dict[Cause, int]) -> list[tuple[Cause, int]]:
     for cause in by_rest[: 100 - sum(shares.values())]:
         shares[cause] += 1
     return sorted(((c, share) for c, share in shares.items() if share), key=lambda one: -one[1])
-
-
-def report(
-    graph: EventGraph, iteration: int | None = None, *, rank: int | None = None, top: int = 10
-) -> GraphReport:
-    """Answer everything about one iteration; the checks are held against the whole trace.
-
-    Args:
-        graph: of a whole trace.
-        iteration: the last complete one by default.
-        rank: whose events to list with their slack; none by default.
-        top: how many steps of the path to name.
-
-    Raises:
-        ConfigError: there is no such iteration or rank.
-    """
-    trace = graph.trace
-    known = _iterations(trace)
-    chosen = _choose(trace, known, iteration)
-    if rank is not None and rank not in (ranks := [one.rank for one in trace.ranks]):
-        raise ConfigError(
-            f"rank {rank} is not in {trace.folder}: expected one of {', '.join(map(str, ranks))}"
-        )
-    part = graph.within(chosen)
-    checks = check_graph(graph)
-    has_cycle = any(
-        violation.kind is ViolationKind.CYCLE for check in checks for violation in check.violations
-    )
-    path = None if has_cycle else critical_path(part)
-    spent = budgets(part)
-    return GraphReport(
-        num_ranks=trace.manifest.num_ranks,
-        iteration=chosen,
-        iterations=known,
-        num_nodes=graph.num_nodes,
-        num_edges=graph.num_edges,
-        path=path,
-        budgets=spent,
-        bandwidths=bandwidths(part),
-        steps=() if path is None else tuple(_steps(part, path))[:top],
-        slacks=() if path is None or rank is None else tuple(_slacks(part, rank)),
-        checks=checks,
-        clocks=graph.clocks.hosts,
-        notes=tuple(_notes(graph, waits_recorded=spent.waits_recorded)),
-    )
-
-
-def _iterations(trace: Trace) -> tuple[int, ...]:
-    seen = {event.iteration for rank in trace.ranks for event in rank.events}
-    return tuple(sorted(iteration for iteration in seen if iteration >= 0))
-
-
-def _choose(trace: Trace, known: tuple[int, ...], wanted: int | None) -> int:
-    """The last iteration that all finished; of a run that ended in its first, that one."""
-    if wanted is None:
-        complete = iterations(trace)
-        return complete[-1] if complete else known[0] if known else EVERYTHING
-    if wanted not in known:
-        if not known:
-            expected = "the program has no iterations: leave --iteration out"
-        elif len(known) > 2 and known[-1] - known[0] == len(known) - 1:
-            expected = f"expected one of {known[0]} to {known[-1]}"
-        else:
-            expected = f"expected one of {', '.join(map(str, known))}"
-        raise ConfigError(f"iteration {wanted} is not in {trace.folder}: {expected}")
-    return wanted
-
-
-def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
-    """The nodes of a path with their time, by cause, the longest first."""
-    total: dict[tuple[int, Cause, bool], int] = defaultdict(int)
-    begin: dict[tuple[int, Cause, bool], int] = {}
-    for piece in path.pieces:
-        key = (piece.node, piece.cause, piece.start_ns < graph.at[piece.node])
-        total[key] += piece.duration_ns
-        begin.setdefault(key, piece.start_ns)
-    for key, time in sorted(total.items(), key=lambda item: (-item[1], begin[item[0]])):
-        node, cause, is_before = key
-        event = graph.event_of(node)
-        label = graph.label(node)
-        if is_before and begin[key] == path.start_ns:
-            label = f"rank {graph.rank[node]} came later than the first"
-        elif cause is Cause.OTHER:
-            label = f"own code {'before' if is_before else 'after'}: {label}"
-        elif cause is Cause.WAITING:
-            label = f"hand-over before: {label}"
-        yield Step(
-            rank=int(graph.rank[node]),
-            label=label,
-            unit="" if event is None else event.unit,
-            phase=PHASES[graph.phase[node]].value,
-            cause=cause,
-            start_ns=begin[key] - path.start_ns,
-            duration_ns=time,
-            source="" if event is None else event.source,
-        )
-
-
-_LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)
-
-
-def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
-    spare = slack(graph)
-    nodes = (graph.is_kind(*_LISTED) & (graph.rank == rank)).nonzero()[0]
-    zero = int(graph.start.min()) if graph.num_nodes else 0
-    for node in sorted(nodes.tolist(), key=lambda one: int(graph.start[one])):
-        yield Slack(
-            rank=rank,
-            label=graph.label(node),
-            phase=PHASES[graph.phase[node]].value,
-            start_ns=int(graph.start[node]) - zero,
-            duration_ns=int(graph.end[node] - graph.start[node]),
-            slack_ns=int(spare[node]),
-        )
-
-
-def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
-    trace, others = graph.trace, graph.clocks.hosts[1:]
-    yield from trace.warnings
-    if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
-        yield "the hosts' clocks could not be brought to one: times between hosts prove nothing"
-    elif others:
-        most = max(clock.uncertainty_ns or 0 for clock in others)
-        yield f"between hosts, times are certain to ± {most / 1000:,.1f} µs only"
-    if not waits_recorded:
-        yield (
-            "this program's waits were not recorded, so its critical path, exposed communication "
-            "and overlap are not known"
-        )
-    unseen = sum(
-        event.kind is Kind.COLLECTIVE and event.end_ns is None and event.id not in rank.unfinished
-        for rank in trace.ranks
-        for event in rank.events
-    )
-    if unseen:
-        yield (
-            f"the ends of {unseen:,} calls were not seen (a GPU moves bytes later than the call "
-            "that asks): they count as over when the wait for them was"
-        )
