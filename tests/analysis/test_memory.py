@@ -114,6 +114,13 @@ def test_other_is_what_the_allocator_counts_beside_the_roles():
     assert peak(line, everything[:0]) is None
 
 
+def test_the_worst_disagreement_may_be_too_little():
+    samples = [sample(n, [Holding(Role.PARAMETERS, "a", 100 + n)]) for n in range(3)]
+    counted = Allocations(numbers=(0, 1, 2), allocated_bytes=(103, 61, 104), peak_bytes=(0, 0, 0))
+    found = disagreement(timeline(rank_of(samples, [counted])))
+    assert (found.position, found.bytes, found.least_bytes) == (1, -40, -40)
+
+
 def test_on_a_gpu_each_sample_says_what_is_allocated():
     samples = [
         sample(0, [Holding(Role.PARAMETERS, "a", 100)], allocated_bytes=512),

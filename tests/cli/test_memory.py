@@ -83,6 +83,21 @@ def test_the_line_of_theory_is_where_the_model_states_end(tmp_path):
     assert all(letter not in "pfmvg" for letter in update[mark:])
 
 
+def test_a_column_shows_the_most_that_was_alive_in_it(tmp_path):
+    written = memory_trace(0, 1, counts_allocations=False)
+    position = position_of(written, 0, 1, Phase.BACKWARD, Moment.PHASE)
+    change(written, 0, position, Role.ACTIVATIONS, "", 1_000_000)
+    change(written, 0, position + 1, Role.ACTIVATIONS, "", 16)
+    rows = written.rows[0]
+    first = next(row for name, row in rows if name == "memory" and row.iteration == 1)
+    for place, (name, row) in enumerate(rows):
+        if name == "memory" and row.iteration == 1 and row.phase is not Phase.OUTSIDE:
+            rows[place] = (name, replace(row, time_ns=first.time_ns))  # all in one column
+    text = command("memory", write(tmp_path, written), "--iteration", 1).out
+    assert "1.00 MB│a" in text
+    assert "a activations 1.00 MB" in text
+
+
 def test_a_rank_and_an_iteration(folder):
     text = command("memory", folder, "--rank", 1, "--iteration", 1).out
     assert "bytes alive on rank 1: iteration 1" in text
@@ -118,6 +133,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     answer = command("memory", folder)
     assert (answer.code, answer.err) == (0, "")
     assert "iteration 1 of 0..1" in answer.out
+    assert answer.out.splitlines()[0].endswith("as far as all ranks came.")
     assert "note: rank 1: the trace stops after" in answer.out
     file.write_bytes(b"".join(lines[: len(lines) // 4]))
     answer = command("memory", folder)

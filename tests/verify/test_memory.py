@@ -156,6 +156,7 @@ def test_moments_come_with_the_first_update(tmp_path):
     assert (theory[Role.MOMENTUM], theory[Role.VARIANCE]) == (0, 0)
     causes = {cause.cause: cause.bytes for cause in first.causes}
     assert causes["before the first update"] == -8 * row
+    assert "do not exist yet" in command("memory", folder, "--iteration", 0).out
     assert "before the first update" not in {cause.cause for cause in second.causes}
 
 
@@ -305,6 +306,28 @@ def test_the_peak_in_a_sentence(tmp_path):
         "activations": activations,
         "other": OTHER_BYTES,
     }
+
+
+def test_a_peak_is_where_the_allocator_was_asked(tmp_path):
+    """What another thread saw between has no `other`, and the allocator's own peak covers it."""
+    written = memory_trace(0, 2)
+    position = position_of(written, 0, 2, Phase.BACKWARD, Moment.PHASE)
+    change(written, 0, position, Role.ACTIVATIONS, "", 100_000)
+    change(written, 0, position + 1, Role.ACTIVATIONS, "", 16)
+    for place, (name, row) in enumerate(written.rows[0]):
+        if name == "allocations" and position in row.numbers:
+            kept = [at for at, number in enumerate(row.numbers) if number != position]
+            columns = {
+                field: tuple(getattr(row, field)[at] for at in kept)
+                for field in ("numbers", "allocated_bytes", "peak_bytes")
+            }
+            written.rows[0][place] = (name, replace(row, **columns))
+    top = report_of(write(tmp_path, written)).peaks[0]
+    assert top.sample != position
+    assert top.other_bytes == OTHER_BYTES
+    bare = memory_trace(0, 2, counts_allocations=False)
+    change(bare, 0, position, Role.ACTIVATIONS, "", 100_000)
+    assert report_of(write(tmp_path / "bare", bare)).peaks[0].sample == position
 
 
 @pytest.mark.parametrize("stage", range(4))

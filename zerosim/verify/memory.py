@@ -73,7 +73,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     of_shown = [check for check in checks if check.iteration == shown]
     return MemoryReport(
         folder=str(trace.folder),
-        headline=_headline(plan, verdicts),
+        headline=_headline(plan, verdicts, is_complete=trace.complete),
         holds=_all_hold(verdicts),
         stage=config.stage,
         law=plan.law,
@@ -249,7 +249,7 @@ def _without_law(
     )
 
 
-def _headline(plan: Plan, verdicts: list[Verdict]) -> str:
+def _headline(plan: Plan, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
     found = {verdict.id: verdict for verdict in verdicts}
     states = found.get("model-states")
@@ -265,9 +265,8 @@ def _headline(plan: Plan, verdicts: list[Verdict]) -> str:
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
         return f"{name} keeps {plan.law} of model states, but: {wrong.measured}."
-    return (
-        f"This run of {plan.name} keeps {plan.law} of model states on each rank, as the law says."
-    )
+    extent = "as the law says" if is_complete else "as the law says, as far as all ranks came"
+    return f"{name} keeps {plan.law} of model states on each rank, {extent}."
 
 
 def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:
