@@ -130,7 +130,7 @@ NAMES = {
     "zerosim": "Engine EngineConfig RunConfig Trace __version__ initialize load trace",
     "zerosim.analysis": """
         Bandwidth Budget Budgets Cause CriticalPath GraphReport Occupancy Piece Slack State Step
-        bandwidths budgets bus_factor critical_path occupancy report slack
+        annotated bandwidths budgets bus_factor critical_path occupancy report slack
     """,
     "zerosim.cli": "main",
     "zerosim.collectives": """

@@ -74,7 +74,11 @@ def test_exports(folder, tmp_path):
         f"wrote {graphml}: {counts}",
         f"wrote {nodelink}: {counts}",
     ]
-    assert len(nx.read_graphml(graphml)) == len(face)
+    read = nx.read_graphml(graphml)
+    assert len(read) == len(face)
+    on_path = [data["slack_ns"] for _, data in read.nodes(data=True) if data["on_path"]]
+    assert on_path
+    assert not any(on_path)
     assert len(json.loads(nodelink.read_text())["nodes"]) == len(face)
     plain = command("graph", folder, "--json", "--nodelink", nodelink)
     assert json.loads(plain.out)["holds"] is True  # nothing else is printed
@@ -125,13 +129,18 @@ def test_what_does_not_fit_is_named_and_is_exit_1(tmp_path):
 
 
 def test_a_deadlock_is_named(tmp_path):
+    """With an export that has no path."""
     first, second = Planted(0), Planted(1)
     for rank, order in ((first, ("left", "right")), (second, ("right", "left"))):
         rank.groups = {"left": (0, 1), "right": (0, 1)}
         for place, group in enumerate(order):
             rank.call(10 * place, 10 * place, 10 * place + 8, group=group, unit=f"the {group} one")
-    answer = command("graph", write_trace(tmp_path, {0: first.rows(), 1: second.rows()}))
+    folder = write_trace(tmp_path, {0: first.rows(), 1: second.rows()})
+    answer = command("graph", folder, "--nodelink", tmp_path / "graph.json")
     assert answer.code == 1
+    nodes = json.loads((tmp_path / "graph.json").read_text())["nodes"]
+    assert nodes
+    assert not any("on_path" in node for node in nodes)
     assert "a deadlock, named below" in answer.out.splitlines()[0]
     assert "rank 0 comes to all-reduce of the right one" in answer.out
     assert "critical path over all ranks" not in answer.out

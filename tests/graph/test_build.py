@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import Planted, plant, straggling
 from tests.graph.runs import Plan
+from tests.strategies import write_trace
 from zerosim.events import Op, Phase, Purpose
 from zerosim.graph import EdgeKind, NodeKind, build_graph, check_graph
 from zerosim.graph.order import find_cycle, positions
+from zerosim.memory import MemorySample, Moment
+from zerosim.record import load
 
 
 def edges_of(graph, kind=set):
@@ -197,6 +200,23 @@ def test_a_trace_without_phase_rows_has_the_phases_of_its_events(tmp_path):
         (3, "the end", 45),
         (4, "forward begins", 60),
         (4, "the end", 70),
+    ]
+
+
+def test_phases_are_also_known_from_the_memory_s_rows(tmp_path):
+    planted = Planted(0, 1)
+    planted.compute("a", 10, 20)
+    rows = planted.rows()
+    for number, (time, phase) in enumerate(((5, Phase.FORWARD), (25, Phase.OUTSIDE))):
+        sample = MemorySample(
+            number=number, event=None, moment=Moment.PHASE, iteration=0, micro_step=0,
+            phase=phase, time_ns=time, changes=(),
+        )  # fmt: skip
+        rows.append(("memory", sample))
+    graph = build_graph(load(write_trace(tmp_path, {0: rows})))
+    assert sorted((one[0], one[1], one[4]) for one in edges_of(graph)) == [
+        ("0: forward begins", "0: forward of a", 5),
+        ("0: forward of a", "0: the end", 20),
     ]
 
 

@@ -161,6 +161,17 @@ def test_the_same_order_on_two_groups_is_none(tmp_path):
     assert violations(plant(tmp_path, *ranks)) == []
 
 
+def test_a_message_outside_of_any_collective_that_nobody_received(tmp_path):
+    first, second = Planted(0), Planted(1)
+    for unit in ("blocks.0", "head"):
+        first.call(0, 0, 3, op=Op.SEND, peers=(1,), unit=unit, source=HERE)
+    second.call(5, 5, 9, op=Op.RECEIVE, peers=(0,), unit="blocks.0", source=THERE)
+    found = only(plant(tmp_path, first, second))
+    assert (found.kind, found.ranks, found.units) == (ViolationKind.INCOMPLETE, (1,), ("head",))
+    assert "message 1 from rank 0 to rank 1" in found.message
+    assert HERE in found.message
+
+
 def test_a_message_that_was_never_received(tmp_path):
     dropped = []
 

@@ -10,6 +10,7 @@ memory     bytes by role over time
 from zerosim.analysis.answer import report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
 from zerosim.analysis.budget import Budget, Budgets, Occupancy, State, budgets, occupancy
+from zerosim.analysis.face import annotated
 from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
 from zerosim.analysis.report import GraphReport, Slack, Step
 
@@ -25,6 +26,7 @@ __all__ = [
     "Slack",
     "State",
     "Step",
+    "annotated",
     "bandwidths",
     "budgets",
     "bus_factor",

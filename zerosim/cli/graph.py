@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.analysis import report
+from zerosim.analysis import annotated, report
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.options import open_trace, whole
 from zerosim.cli.timings import print_timings
@@ -42,7 +42,7 @@ def graph(
     answer = report(whole_graph, iteration, rank=rank, top=top)
     written = []
     if graphml is not None or nodelink is not None:
-        exported = whole_graph.within(answer.iteration).to_networkx()
+        exported = annotated(whole_graph.within(answer.iteration))
         counts = f"{exported.number_of_nodes():,} nodes, {exported.number_of_edges():,} edges"
         for path, write in ((graphml, write_graphml), (nodelink, write_nodelink)):
             if path is not None:
