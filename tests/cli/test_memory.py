@@ -94,7 +94,7 @@ def test_a_column_shows_the_most_that_was_alive_in_it(tmp_path):
         if name == "memory" and row.iteration == 1 and row.phase is not Phase.OUTSIDE:
             rows[place] = (name, replace(row, time_ns=first.time_ns))  # all in one column
     text = command("memory", write(tmp_path, written), "--iteration", 1).out
-    assert "1.00 MB│a" in text
+    assert "1.01 MB│a" in text
     assert "a activations 1.00 MB" in text
 
 
