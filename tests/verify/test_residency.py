@@ -70,7 +70,7 @@ def test_a_backward_that_never_ended():
 
 def test_what_another_thread_saw_may_be_in_two_windows():
     events = [
-        *computations((F, "a", 1, 4), (F, "b", 5, 8)),
+        *computations((F, "a", 1, 4), (F, "b", 5, 8), (F, "c", 9, 12)),
         Event(id=7, rank=0, kind=Kind.COLLECTIVE, iteration=0, phase=F, issue_ns=5),
     ]
     holding = Holding(Role.GATHERED, "a", 1)
@@ -78,7 +78,9 @@ def test_what_another_thread_saw_may_be_in_two_windows():
         sample(0, [holding], time_ns=2, event=0, moment=Moment.BEGIN),
         sample(1, [Holding(Role.GATHERED, "b", 1)], time_ns=6, event=7, moment=Moment.END),
         sample(2, [Holding(Role.GATHERED, "a", 0)], time_ns=7, event=1, moment=Moment.END),
+        # the same in the same window says nothing new, in the next one it does
         sample(3, [Holding(Role.MASTER, "a", 1)], time_ns=8, event=1, moment=Moment.END),
+        sample(4, [Holding(Role.MASTER, "a", 2)], time_ns=9, event=2, moment=Moment.BEGIN),
     ]
     rank = rank_of(samples, events=events)
     seen = [
@@ -89,4 +91,5 @@ def test_what_another_thread_saw_may_be_in_two_windows():
         (0, {"a": 1}, [{"a"}]),
         (1, {"a": 1, "b": 1}, [{"a"}, {"b"}]),
         (2, {"b": 1}, [{"b"}]),
+        (4, {"b": 1}, [{"c"}]),
     ]
