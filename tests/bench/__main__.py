@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from tests.bench import scale
 from tests.bench.training import Row, measure
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
@@ -58,7 +59,7 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
             f"| {first:.3f} to {third:.3f} | {_bytes(row.pairs.sent_bytes_a)} "
             f"| {_bytes(row.pairs.sent_bytes_b)} |"
         )
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *scale.table(), ""])
 
 
 def _median(values: tuple[float, ...]) -> float:

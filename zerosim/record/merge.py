@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from zerosim.events import Event, Kind, Op
+from zerosim.record.collector import collector_paused
 from zerosim.record.text import name_ranks, one_line
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ def match_collectives(trace: Trace) -> Matching:
         The collectives in the order in which the lowest of their ranks called them, then the
         messages; and the mismatches.
     """
+    with collector_paused():
+        return _match(trace)
+
+
+def _match(trace: Trace) -> Matching:
     mismatches: list[Mismatch] = []
     calls = _collectives(trace, mismatches)
     calls.update(_messages(trace, mismatches))

@@ -5,22 +5,19 @@ Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows`
 
 from __future__ import annotations
 
-import gc
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zerosim.errors import TraceError
+from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace, read_rank
 from zerosim.record.schema import DAMAGE, OtherSchemaError, decode_manifest, reason
 from zerosim.record.text import name_runs, one_line
 from zerosim.rows import MANIFEST_NAME, rank_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zerosim.manifest import Manifest
 
 _RANK_FILE = re.compile(r"rank-(.*)\.jsonl", re.DOTALL)
@@ -75,7 +72,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     files = _rank_files(path, names, manifest.num_ranks)
     for rank, file in files.items():
         _require_file(file)
-        with _collector_paused():
+        with collector_paused():
             trace, missing = read_rank(file, rank, manifest.num_ranks)
         if trace is not None:
             ranks.append(trace)
@@ -97,18 +94,6 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
         ranks=tuple(ranks),
         warnings=tuple(one_line(line) for line in lines),
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Records hold no cycles, and scanning a million of them again and again takes long."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _error(path: Path, message: str) -> TraceError:
