@@ -31,7 +31,7 @@ from zerosim.verify.states import (
 
 OTHER_GOAL = Fraction(2, 100)
 """Of the peak: what no role explains should be less on a model of some size."""
-AGREEMENT = Fraction(5, 100)
+AGREEMENT = Fraction(2, 100)
 """Of the peak: how far roles and allocator may be apart at any event."""
 _SMALL_BYTES = 1_000_000
 """Of a small model, this far: activations on their way from one unit to the next have no role."""
@@ -174,8 +174,8 @@ def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict
     return Verdict(
         id="allocated",
         title=title,
-        formula=f"within {format_bytes(bound)}, {format_decimal(100 * AGREEMENT, 0)} % of the "
-        f"peak or {format_bytes(_SMALL_BYTES)}",
+        formula=f"within {format_bytes(bound)}: {format_decimal(100 * AGREEMENT, 0)} % of the "
+        f"peak, {format_bytes(_SMALL_BYTES)} at least",
         holds=holds,
         measured=measured,
     )
