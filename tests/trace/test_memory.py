@@ -86,6 +86,25 @@ def test_storages_that_are_gone_are_forgotten_in_time():
     assert holdings.get(key_of(kept)) is not None
 
 
+def test_an_engine_that_was_closed_holds_nothing_any_more(tmp_path):
+    gc.collect()
+    first = zerosim.initialize(nn.Linear(64, 64), zerosim.EngineConfig())
+    loss = first(torch.ones(2, 64)).square().mean()
+    first.backward(loss)
+    first.step()
+    first.close()
+    with zerosim.trace(tmp_path / "t"):
+        second = zerosim.initialize(nn.Linear(32, 32), zerosim.EngineConfig())
+        labels.enter(0, Phase.FORWARD)
+    parameters = 32 * 32 + 32
+    assert fold(only(tmp_path / "t"))[-1] == {
+        Role.PARAMETERS: 2 * parameters,
+        Role.MASTER: 4 * parameters,
+    }
+    second.close()
+    assert sum(weight.numel() for weight in first.model.parameters()) == 64 * 64 + 64
+
+
 # what autograd saved
 
 

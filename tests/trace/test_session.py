@@ -279,5 +279,6 @@ def test_a_killed_process_leaves_all_that_happened(tmp_path):
     assert [event.iteration for event in calls] == [0, 1, 2, 3, 4, 4]
     assert rank.events[-1].unit == "doomed"
     assert rank.events[-1].id in rank.unfinished
-    assert set(rank.unfinished) <= {call.id for call in calls[4:]}  # the last end is written by a thread of Gloo's
+    # the last end is written by a thread of Gloo's
+    assert set(rank.unfinished) <= {call.id for call in calls[4:]}
     assert rank.failure is None

@@ -64,6 +64,7 @@ def _examine() -> Iterator[Finding]:
     yield _try("gloo", _gloo)
     yield _try("interception", _interception)
     yield _wire()
+    yield _try("memory", _memory, is_needed=False)
     yield _try("bf16", lambda: _dtype("bf16"), is_needed=False)
     yield _try("fp16", lambda: _dtype("fp16"), is_needed=False)
     yield _gpu()
@@ -103,6 +104,7 @@ def _interception() -> str:
     import torch
     import torch.distributed as dist
 
+    from zerosim.events import Kind
     from zerosim.record import load
     from zerosim.trace import trace
 
@@ -116,10 +118,25 @@ def _interception() -> str:
                 dist.all_reduce(torch.ones(1))
         finally:
             dist.destroy_process_group()
-        seen = [event for rank in load(folder).ranks for event in rank.events]
+        events = [event for rank in load(folder).ranks for event in rank.events]
+    seen = [event for event in events if event.kind is Kind.COLLECTIVE]
     if len(seen) != 1:
         raise RuntimeError(f"one all-reduce was called and {len(seen)} were seen")
     return "collectives are seen"
+
+
+def _memory() -> str:
+    import torch
+
+    from zerosim.trace.allocations import AllocationRecord
+
+    record = AllocationRecord()
+    kept = torch.empty(1000, dtype=torch.uint8)
+    record.mark(0)
+    (counted,) = record.close().allocated_bytes
+    if counted != len(kept):
+        raise RuntimeError(f"{len(kept)} B were allocated and PyTorch's record counts {counted} B")
+    return "PyTorch's record of allocations can be read"
 
 
 def _wire() -> Finding:

@@ -197,6 +197,9 @@ class Engine:
         """Remove the hooks from the model and end the thread of the collectives."""
         self._moments.close()
         self._executor.close()
+        for flat in self._units:
+            flat.let_go()
+        self._updater.let_go()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ import torch
 
 from zerosim.engine.units import ParameterSlot, Unit
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold
+from zerosim.trace.holdings import hold, let_go
 
 
 class UnitState(StrEnum):
@@ -157,6 +157,12 @@ class FlatUnit:
         """Free the whole gradient; `reduced` stays."""
         self.gradient = None
         self.start_over()
+
+    def let_go(self) -> None:
+        """The engine is closed: what is still alive is the model's, and no state of a unit."""
+        for tensor in (self.flat, self.shard, self.gradient, self.reduced):
+            if tensor is not None:
+                let_go(tensor)
 
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:

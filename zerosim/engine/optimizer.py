@@ -14,7 +14,7 @@ import torch
 from zerosim.config import EngineConfig
 from zerosim.engine.flat import FlatUnit
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold
+from zerosim.trace.holdings import hold, let_go
 
 
 class UnitOptimizer:
@@ -64,6 +64,14 @@ class UnitOptimizer:
             master.grad = None
             if row.data_ptr() != master.data_ptr():
                 row.copy_(master)
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        for master in self._masters:
+            let_go(master)
+        for state in self._adam.state.values():
+            let_go(state["exp_avg"])
+            let_go(state["exp_avg_sq"])
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Use another learning rate from the next step on."""

@@ -59,6 +59,11 @@ class Updater:
         for optimizer in self._optimizers.values():
             optimizer.set_learning_rate(learning_rate)
 
+    def let_go(self) -> None:
+        """The engine is closed: the optimizer's states serve no purpose any more."""
+        for optimizer in self._optimizers.values():
+            optimizer.let_go()
+
     def _overflowed(self) -> bool:
         if not self.scaler.is_dynamic:
             return False

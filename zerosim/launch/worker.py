@@ -26,10 +26,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, RunConfig
 from zerosim.engine import initialize
 from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
+from zerosim.events import Phase
 from zerosim.launch.job import Job
 from zerosim.models import Batches, build, context_of
 from zerosim.rows import rank_file_name
-from zerosim.trace import trace
+from zerosim.trace import labels, trace
 
 ERROR_FILE = "rank-{rank}.error.txt"
 _PR_SET_PDEATHSIG = 1
@@ -84,6 +85,7 @@ def _train(
         engine.close()
         _settle(f"{folder} ends")
     _settle(f"{folder} has ended")
+    labels.enter(-1, Phase.OUTSIDE)
     del engine, loss
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
 

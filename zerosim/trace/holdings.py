@@ -1,6 +1,7 @@
 """What storages are kept for, as those who allocate them say.
 
     hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
+    let_go(tensor)               and now it is nothing any more
 
 A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
 are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
@@ -76,6 +77,11 @@ class Holdings:
         with self._lock:
             self._held.pop(key, None)
 
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """Say that a tensor's storage, alive or not, serves no purpose any more."""
+        self.drop(key_of(tensor))
+        self.version += 1
+
     def __iter__(self) -> Iterator[Held]:
         """Everything, alive or not, in the order in which it was first said."""
         with self._lock:
@@ -86,6 +92,7 @@ holdings = Holdings()
 """Of this process."""
 
 hold = holdings.hold
+let_go = holdings.let_go
 
 
 def key_of(tensor: torch.Tensor) -> int:
