@@ -20,8 +20,9 @@ from zerosim.cli.options import open_trace
 from zerosim.events import Phase
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
-from zerosim.verify.comparison import FEWEST, MOST, Side, Times, compare
+from zerosim.verify.comparison import FEWEST, MOST, compare
 from zerosim.verify.differences import differences, headline, title_of
+from zerosim.verify.side import Side, Times
 
 _WORDS = {
     Cause.COMPUTE: "computing",

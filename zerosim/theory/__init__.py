@@ -16,13 +16,11 @@ from zerosim.theory.memory import (
     Optimizer,
     RoleBytes,
     RoleLaw,
-    TableCell,
     bytes_a_parameter,
     exact_model_states,
     ideal_model_states,
     law_words,
     optimizer_bytes,
-    paper_table_1,
     role_laws,
     state_deviations,
 )
@@ -42,6 +40,7 @@ from zerosim.theory.residency import (
     num_ahead,
     whole_gradients,
 )
+from zerosim.theory.table import TableCell, paper_table_1
 from zerosim.theory.traffic import (
     Call,
     TrafficRow,

@@ -11,6 +11,9 @@
     peaks      the most that a rank held, and what made it
     memory_report  the result as data
 
+    comparison several traces side by side; each is a `side`
+    differences  what that amounts to, in words
+
 Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 """
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Purpose
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
-from zerosim.verify.comparison import Side
 from zerosim.verify.measure import Reason
+from zerosim.verify.side import Side
 
 _SMALL = Fraction(1, 200)
 """Of Psi, or of a peak: a smaller part of a difference is not told."""
