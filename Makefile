@@ -19,6 +19,7 @@ setup: $(STAMP)  ## install zerosim and its tools in .venv (a minute or two, onc
 
 demo: setup  ## run all stages on 4 ranks and keep the traces in traces/demo
 	$(ZEROSIM) run --stage all --ranks 4 --steps 30 --out traces/demo --overwrite
+	$(ZEROSIM) compare traces/demo/stage-0 traces/demo/stage-1 traces/demo/stage-2 traces/demo/stage-3
 
 test: setup  ## run the tests
 	$(BIN)/python -m pytest

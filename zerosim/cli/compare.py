@@ -105,7 +105,9 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
 
 
 def _unit_rows(sides: Sequence[Side]) -> list[Row]:
-    order = list({unit: None for side in sides for _, unit in side.unit_bytes if unit})
+    known = [unit for side in sides for unit in side.units]
+    met = [unit for side in sides for _, unit in side.unit_bytes if unit]
+    order = dict.fromkeys([*known, *met])
     rows: list[Row] = []
     for phase in Phase:
         units = {unit for side in sides for other, unit in side.unit_bytes if other is phase}

@@ -95,6 +95,7 @@ def _side(trace: Trace, name: str) -> Side:
         num_ranks=trace.manifest.num_ranks,
         num_parameters=sum(unit.elements for unit in trace.manifest.units),
         element_bytes=2 if config.get("dtype") in ("bf16", "fp16") else 4,
+        units=tuple(unit.name for unit in trace.manifest.units),
         settings={**trace.manifest.run, **config, "ranks": trace.manifest.num_ranks},
         iteration=last,
         sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},

@@ -71,6 +71,7 @@ class Side:
         name: what it is called in a table.
         traffic_law, states_law: what theory says of this run, such as "2Ψ(N-1)/N" and "16Ψ/N"; ""
             if it knows none.
+        units: their names, in the order of the model.
         settings: the configuration and the run, as plain values.
         iteration: whose bytes these are; `EVERYTHING` of a program that told of none.
         sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
@@ -89,6 +90,7 @@ class Side:
     num_ranks: int
     num_parameters: int
     element_bytes: int
+    units: tuple[str, ...]
     settings: dict[str, object]
     iteration: int
     sent_bytes: dict[Reason, int]
