@@ -204,16 +204,19 @@ class _Scratch:
     """Buffers of one dtype for chunks that are added: one arrives while another is added.
 
     They are kept from one collective to the next: fresh memory would cost as much as the addition.
-    A collective under way keeps the buffers that it took when others replace them.
+    A collective under way goes on with the buffers that it took when larger ones replace them, so
+    those are kept until the next replacement.
     """
 
     def __init__(self) -> None:
         self._buffers: list[torch.Tensor] = []
+        self._replaced: list[torch.Tensor] = []
         self._taken = 0
 
     def fit(self, longest: torch.Tensor) -> None:
         """Have buffers that hold a chunk of this size."""
         if not self._buffers or self._buffers[0].numel() < longest.numel():
+            self._replaced = self._buffers
             self._buffers = [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
             for buffer in self._buffers:
                 hold(buffer, Role.BUFFERS, "")
