@@ -5,6 +5,7 @@ import torch.distributed as dist
 
 from zerosim.events import Phase
 from zerosim.trace import labels
+from zerosim.trace.holdings import holdings
 from zerosim.trace.sink import Description
 
 
@@ -36,6 +37,8 @@ def alone():
 
 @pytest.fixture(autouse=True)
 def fresh_process():
-    """Where a process is in its training is one thing for all tests that share it."""
+    """Where a process is, and what it holds, is one thing for all tests that share it."""
     labels.enter(-1, Phase.OUTSIDE)
     labels.describe(Description())
+    for held in holdings:
+        holdings.drop(held.key)

@@ -101,7 +101,12 @@ def test_an_engine_that_was_closed_holds_nothing_any_more(tmp_path):
         Role.PARAMETERS: 2 * parameters,
         Role.MASTER: 4 * parameters,
     }
-    second.close()
+    # but until its trace ends, what it has is what it was
+    with zerosim.trace(tmp_path / "u"):
+        labels.enter(1, Phase.FORWARD)
+        second.close()
+        labels.enter(1, Phase.OUTSIDE)
+    assert fold(only(tmp_path / "u"))[-1][Role.MASTER] == 4 * parameters
     assert sum(weight.numel() for weight in first.model.parameters()) == 64 * 64 + 64
 
 

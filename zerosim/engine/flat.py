@@ -159,7 +159,7 @@ class FlatUnit:
         self.start_over()
 
     def let_go(self) -> None:
-        """The engine is closed: what is still alive is the model's, and no state of a unit."""
+        """The engine is closed: to the next trace, what is still alive is no state of a unit."""
         for tensor in (self.flat, self.shard, self.gradient, self.reduced):
             if tensor is not None:
                 let_go(tensor)

@@ -1,7 +1,7 @@
 """What storages are kept for, as those who allocate them say.
 
     hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
-    let_go(tensor)               and now it is nothing any more
+    let_go(tensor)               and whom it served is gone
 
 A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
 are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
@@ -28,15 +28,17 @@ class Held:
 
     Attributes:
         key: identifies the storage as long as this entry exists.
+        is_left: its owner is gone; it counts until the trace that is being recorded ends.
     """
 
-    __slots__ = ("_reference", "key", "role", "unit")
+    __slots__ = ("_reference", "is_left", "key", "role", "unit")
 
     def __init__(self, storage: torch.UntypedStorage, role: Role, unit: str) -> None:
         self._reference = StorageWeakRef(storage)
         self.key: int = self._reference.cdata
         self.role = role
         self.unit = unit
+        self.is_left = False
 
     def bytes(self) -> int | None:
         """What the storage occupies now; None if it is gone."""
@@ -78,9 +80,16 @@ class Holdings:
             self._held.pop(key, None)
 
     def let_go(self, tensor: torch.Tensor) -> None:
-        """Say that a tensor's storage, alive or not, serves no purpose any more."""
-        self.drop(key_of(tensor))
-        self.version += 1
+        """Say that whom a tensor's storage served is gone: the next trace will not count it."""
+        held = self._held.get(key_of(tensor))
+        if held is not None:
+            held.is_left = True
+
+    def sweep(self) -> None:
+        """Forget what was let go of: a trace begins."""
+        with self._lock:
+            self._held = {key: held for key, held in self._held.items() if not held.is_left}
+            self.version += 1
 
     def __iter__(self) -> Iterator[Held]:
         """Everything, alive or not, in the order in which it was first said."""

@@ -59,6 +59,7 @@ class MemoryLedger:
         self._discovery = Discovery(holdings)
         self._not_recorded: dict[int, StorageWeakRef] = {}
         self._record: AllocationRecord | None = None
+        holdings.sweep()
         self._saved.install()
         self._discovery.install()
         if counts_allocations:
