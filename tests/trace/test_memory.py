@@ -15,7 +15,7 @@ from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.record import load
 from zerosim.trace import labels
 from zerosim.trace.allocations import AllocationRecord
-from zerosim.trace.holdings import Holdings, hold, key_of
+from zerosim.trace.holdings import Holdings, hold
 from zerosim.trace.saved import SavedTensors
 
 KB = 1000
@@ -83,7 +83,7 @@ def test_storages_that_are_gone_are_forgotten_in_time():
     for _ in range(1000):
         holdings.hold(floats(KB), Role.GRADIENTS, "gone")
     assert len(list(holdings)) < 300
-    assert holdings.get(key_of(kept)) is not None
+    assert holdings.get(kept.untyped_storage()) is not None
 
 
 def test_an_engine_that_was_closed_holds_nothing_any_more(tmp_path):
@@ -206,6 +206,35 @@ def test_a_subclass_and_a_tensor_without_memory_pass_through(saved):
     y = torch.zeros(100, device="meta", requires_grad=True)
     y.exp().sum().backward()
     assert sum(saved.bytes_by_unit().values()) == 0
+
+
+def test_a_sparse_gradient_and_a_sparse_collective_pass_uncounted(tmp_path, alone):
+    model = nn.Embedding(10, 4, sparse=True)
+    with zerosim.trace(tmp_path / "t", allocations=True):
+        model(torch.tensor([1, 2])).sum().backward()
+        torch.distributed.all_reduce(model.weight.grad)
+        model.weight.grad = None
+        torch.sparse.mm(torch.eye(10).to_sparse(), model.weight).sum().backward()
+        labels.enter(0, Phase.UPDATE)
+    roles = fold(only(tmp_path / "t"))[-1]
+    assert roles[Role.PARAMETERS] == 10 * 4 * 4
+
+
+def test_thousands_of_parameters_are_looked_at_now_and_then(tmp_path, alone):
+    model = nn.ParameterList([nn.Parameter(torch.zeros(1)) for _ in range(5000)])
+    layer = nn.Linear(1, 1)
+    layer.many = model
+    with zerosim.trace(tmp_path / "t", wire=False):
+        layer(torch.zeros(1, 1))
+        sum(parameter.sum() for parameter in model).backward()
+        for _ in range(300):
+            torch.distributed.barrier()
+            kept = floats(KB)
+            hold(kept, Role.BUFFERS, "")
+        labels.enter(0, Phase.UPDATE)
+    rank = only(tmp_path / "t")
+    assert 2 <= len(rank.memory_samples) < 300
+    assert fold(rank)[-1][Role.GRADIENTS] == 5000 * 4
 
 
 # PyTorch's own record

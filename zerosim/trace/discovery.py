@@ -22,7 +22,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zerosim.memory import Role
 from zerosim.trace import labels
-from zerosim.trace.holdings import Holdings, key_of
+from zerosim.trace.holdings import Holdings, storage_of
 
 _STATES = {
     "exp_avg": Role.MOMENTUM,
@@ -106,7 +106,10 @@ class Discovery:
     def _meet(self, tensor: torch.Tensor, role: Role) -> None:
         """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient."""
         local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-        held = self._holdings.get(key_of(local))
+        storage = storage_of(local)
+        if storage is None:
+            return
+        held = self._holdings.get(storage)
         if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
             self._holdings.hold(local, role, "")
 

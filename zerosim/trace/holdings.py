@@ -61,7 +61,10 @@ class Holdings:
 
     def hold(self, tensor: torch.Tensor, role: Role, unit: str) -> None:
         """Say what a tensor's storage is for; the last word on it counts."""
-        held = Held(tensor.untyped_storage(), role, unit)
+        storage = storage_of(tensor)
+        if storage is None:
+            return
+        held = Held(storage, role, unit)
         with self._lock:
             self._held[held.key] = held
             self.version += 1
@@ -69,10 +72,10 @@ class Holdings:
                 self._held = {k: one for k, one in self._held.items() if one.bytes() is not None}
                 self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
 
-    def get(self, key: int) -> Held | None:
+    def get(self, storage: torch.UntypedStorage) -> Held | None:
         """What was said of a living storage."""
         # an entry's weak reference sees to it that no other storage has this address
-        return self._held.get(key)
+        return self._held.get(storage._cdata)
 
     def drop(self, key: int) -> None:
         """Forget a storage that is gone."""
@@ -81,7 +84,8 @@ class Holdings:
 
     def let_go(self, tensor: torch.Tensor) -> None:
         """Say that whom a tensor's storage served is gone: the next trace will not count it."""
-        held = self._held.get(key_of(tensor))
+        storage = storage_of(tensor)
+        held = None if storage is None else self.get(storage)
         if held is not None:
             held.is_left = True
 
@@ -104,7 +108,11 @@ hold = holdings.hold
 let_go = holdings.let_go
 
 
-def key_of(tensor: torch.Tensor) -> int:
-    """What identifies a tensor's storage while it lives."""
-    key: int = tensor.untyped_storage()._cdata
-    return key
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """A tensor's storage; None if it has none of its own (sparse, batched, meta)."""
+    if tensor.is_meta:
+        return None
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None

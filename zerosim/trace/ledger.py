@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -20,12 +21,17 @@ from zerosim.events import Phase
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
 from zerosim.trace.allocations import AllocationRecord, Counted
 from zerosim.trace.discovery import Discovery
-from zerosim.trace.holdings import Held, holdings, key_of
+from zerosim.trace.holdings import Held, holdings, storage_of
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 
 _MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS)
 """Looked at in each event; the others come and go between phases only."""
+
+_CHEAP_NS = 300_000
+"""A look that takes no longer is never left out."""
+_RARELY = 50
+"""One that does is left out until so many times as long has passed."""
 
 State = dict[tuple[Role, str], int]
 Write = Callable[[str, object], None]
@@ -35,17 +41,20 @@ class MemoryLedger:
     """Looks at memory and writes down what changed. Safe to use from several threads."""
 
     def __init__(
-        self, write: Write, now_ns: Callable[[], int], *, counts_allocations: bool
+        self, write: Write, now_ns: Callable[[], int], *, on_cuda: bool, counts_allocations: bool
     ) -> None:
         """Begin to look.
 
         Args:
             write: takes the rows.
+            on_cuda: ask the device's allocator each time.
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
         self._write = write
         self._now_ns = now_ns
+        self._on_cuda = on_cuda
+        self._looked_ns = self._cost_ns = 0
         self._lock = threading.Lock()
         self._number = 0
         self._state: State = {}
@@ -74,14 +83,26 @@ class MemoryLedger:
     def uses(self, tensors: list[torch.Tensor]) -> None:
         """A collective was given these tensors: those that are nothing else are its buffers."""
         for tensor in tensors:
-            if holdings.get(key_of(tensor)) is None:
+            storage = storage_of(tensor)
+            if storage is not None and holdings.get(storage) is None:
                 holdings.hold(tensor, Role.BUFFERS, "")
                 if self._record is not None and not self._record.is_own_thread:
-                    reference = StorageWeakRef(tensor.untyped_storage())
+                    reference = StorageWeakRef(storage)
                     self._not_recorded[reference.cdata] = reference
 
     def look(self, moment: Moment, event: int | None, position: Position) -> None:
-        """Write down what changed since the last look; at a phase border in any case."""
+        """Write down what changed since the last look; at a phase border in any case.
+
+        With thousands of parameters a look takes long; it is then left out at events that follow
+        one another closely, so that looking stays a small part of the time.
+        """
+        if (
+            moment is not Moment.PHASE
+            and self._cost_ns > _CHEAP_NS
+            and time.perf_counter_ns() - self._looked_ns < _RARELY * self._cost_ns
+        ):
+            return
+        begin_ns = time.thread_time_ns()  # a thread that was made to wait has not cost more
         with self._lock:
             state = self._measure(at_border=moment is Moment.PHASE)
             old = self._state
@@ -102,12 +123,14 @@ class MemoryLedger:
                     time_ns=self._now_ns(),
                     changes=changes,
                     unrecorded_bytes=self._unrecorded,
-                    allocated_bytes=_allocated_on_device(),
+                    allocated_bytes=_allocated_on_device() if self._on_cuda else None,
                 )
                 self._number += 1
                 self._write("memory", sample)
                 if self._record is not None:
                     self._record.mark(sample.number)
+            self._looked_ns = time.perf_counter_ns()
+            self._cost_ns = time.thread_time_ns() - begin_ns
         ends = moment is Moment.PHASE and position.phase is Phase.OUTSIDE
         record = self._record
         if record is not None and record.is_own_thread and (ends or record.is_full):
@@ -173,16 +196,16 @@ def _alive_storages() -> dict[int, StorageWeakRef]:
     """Every storage that Python knows of, by key."""
     found: dict[int, StorageWeakRef] = {}
     for thing in gc.get_objects():
-        if type(thing) in (torch.Tensor, torch.nn.Parameter):
-            reference = StorageWeakRef(thing.untyped_storage())
+        is_plain = type(thing) in (torch.Tensor, torch.nn.Parameter)
+        storage = storage_of(thing) if is_plain else None
+        if storage is not None:
+            reference = StorageWeakRef(storage)
             found[reference.cdata] = reference
     return found
 
 
-def _allocated_on_device() -> int | None:
-    """What CUDA's caching allocator says is alive; None on the CPU, which tells later."""
-    if not torch.cuda.is_initialized():
-        return None
+def _allocated_on_device() -> int:
+    """What CUDA's caching allocator says is alive."""
     stats = torch.cuda.memory_stats_as_nested_dict()
-    current: int = stats["allocated_bytes"]["all"]["current"]
+    current: int = stats["allocated_bytes"]["all"]["current"] if stats else 0
     return current

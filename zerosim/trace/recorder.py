@@ -56,7 +56,12 @@ class Recorder:
         rows = RowFile(folder / rank_file_name(header.rank))
         on_cpu = header.device == "cpu"
         self._memory = (
-            MemoryLedger(rows.write, clock.now_ns, counts_allocations=allocations and on_cpu)
+            MemoryLedger(
+                rows.write,
+                clock.now_ns,
+                on_cuda=not on_cpu,
+                counts_allocations=allocations and on_cpu,
+            )
             if memory
             else None
         )

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import autograd, nn
 
-from zerosim.trace.holdings import Holdings
+from zerosim.trace.holdings import Holdings, storage_of
 
 _PLAIN = (torch.Tensor, nn.Parameter)
 """A subclass need not have a storage of its own; it passes through uncounted."""
@@ -112,16 +112,16 @@ class SavedTensors:
                 self._hooks.__enter__()
 
     def _pack(self, tensor: torch.Tensor) -> Any:
-        if type(tensor) not in _PLAIN or tensor.is_meta:
+        storage = storage_of(tensor) if type(tensor) in _PLAIN else None
+        if storage is None:
             return tensor
         if tensor.grad_fn is not None:
             # an operator that saves its own result would be kept alive by it for ever; when it is
             # unpacked, autograd attaches the result to its operator again
             tensor = tensor.detach()
-        storage = tensor.untyped_storage()
-        key: int = storage._cdata
-        if self._holdings.get(key) is not None:
+        if self._holdings.get(storage) is not None:
             return _Packed(tensor)
+        key: int = storage._cdata
         with self._lock:
             self._settle()
             kept = self._kept.get(key)
