@@ -1,0 +1,92 @@
+/**
+ * What the player's modules hand each other: the model (a checked document, ready for drawing),
+ * the scene (what one frame shows) and the views (what draws it). Ranks are positions in
+ * `doc.ranks`, never global ranks.
+ */
+
+import type { Phase, ReplayDocument } from "#player/types.d.ts";
+
+/** Steps of one phase that follow each other: `first` and `last` belong to it. */
+export interface PhaseSpan {
+  phase: Phase;
+  first: number;
+  last: number;
+}
+
+/** A document that was checked, with what is read in every frame as typed arrays. */
+export interface Model {
+  doc: ReplayDocument;
+  numRanks: number;
+  numSteps: number;
+  numUnits: number;
+  numStates: number;
+  numShards: number;
+  /** time_ns by step. */
+  times: Float64Array;
+  /** In the order of the iteration; with accumulation forward and backward alternate. */
+  phases: PhaseSpan[];
+  /** Which of `phases` a step belongs to. */
+  phaseOf: Int32Array;
+  /** Cells before the first step. */
+  initial: Uint8Array;
+  /**
+   * Changes of step k are entries changeStart[k] .. changeStart[k + 1] - 1 of the three arrays
+   * below: the cell, its code from this step on, and its code before.
+   */
+  changeStart: Int32Array;
+  changeCell: Int32Array;
+  changeAfter: Uint8Array;
+  changeBefore: Uint8Array;
+  /** Bytes sent before step k by rank r: [k * numRanks + r]; row numSteps holds the totals. */
+  sentBefore: Float64Array;
+  /** Messages of a step: packets.length / 6. */
+  numPackets: Int32Array;
+}
+
+/** What one frame shows. */
+export interface Scene {
+  model: Model;
+  document: ReplayDocument;
+  /** The current step. */
+  position: number;
+  /** 0..1 while the step plays; null at rest: packets stand half-way, the cursor at time_ns. */
+  tween: number | null;
+  /** Codes of all cells, the changes of the current step included. Read it, do not keep it. */
+  cells: Uint8Array;
+  /** Bytes sent by rank: by all steps before, and by the played part of the current one. */
+  sent: Float64Array;
+  /** The selected rank. */
+  rank: number;
+  theme: "light" | "dark";
+  present: boolean;
+  /** No motion: steps change at once. */
+  reduced: boolean;
+  /** Steps at which a breakpoint matches, ascending. */
+  breakpoints: number[];
+}
+
+/** The elements in which the views draw; the player's page owns them and gives them a size. */
+export interface Hosts {
+  stage: HTMLElement;
+  scrubber: HTMLElement;
+  timeline: HTMLElement;
+  traffic: HTMLElement;
+  memory: HTMLElement;
+}
+
+/** What a view asks for when someone points at it. */
+export interface ViewCallbacks {
+  onSeekTime(ns: number): void;
+  onSeekStep(step: number): void;
+  onSelectRank(rank: number): void;
+}
+
+export interface Views {
+  /** Once a frame while playing, and once after each change. */
+  render(scene: Scene): void;
+  /** A host has another size; the next `render` follows. */
+  resize(): void;
+}
+
+/** `createViews` of `draw/index.js`. */
+export type CreateViews = (hosts: Hosts, callbacks: ViewCallbacks) => Views;
