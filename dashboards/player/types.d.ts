@@ -1,0 +1,206 @@
+/**
+ * A replay document: one iteration of one trace, as `zerosim.replay` writes it and the player
+ * reads it. Ranks, units, texts, steps and collectives are referred to by position in their lists.
+ * Times are nanoseconds since the iteration began; "-1" stands for what there is not.
+ */
+
+export type Phase = "forward" | "backward" | "update";
+export type StepKind = "mark" | "compute" | "collective" | "transfer" | "wait";
+
+export interface ReplayDocument {
+  schema: 1;
+  /** The trace's name, as its reader knows it: a folder. */
+  name: string;
+  run: Run;
+  /** Global ranks that the trace holds, ascending. */
+  ranks: number[];
+  units: Unit[];
+  /** The bands of a rank card, from top to bottom; empty where a program's states are unknown. */
+  states: State[];
+  /** Texts that steps refer to. Plain text: never markup. */
+  texts: string[];
+  steps: Step[];
+  collectives: Collective[];
+  /**
+   * The cells before the first step: a digit each, a code of `CellCode`. Cell number
+   * ((rank * states + state) * units + unit) * shards + shard.
+   */
+  cells: string;
+  /** Shards of a unit: the number of ranks of the run. */
+  num_shards: number;
+  timeline: Timeline;
+  traffic: Traffic;
+  /** Null where memory was not recorded. */
+  memory: Memory | null;
+  /** What `zerosim verify` says of the whole trace in one sentence; holds is null without a law. */
+  verdict: { headline: string; holds: boolean | null };
+  /** Warnings for the reader: ranks that are missing, and the like. */
+  notes: string[];
+  /** A law that the trace breaks: the replay ends at this step. Null if there is none. */
+  broken: { step: number; reason: string } | null;
+}
+
+export interface Run {
+  model: string;
+  /** -1 for a program that zerosim's engine did not run. */
+  stage: number;
+  /** "data parallel", "ZeRO-1" ...; "" as above. */
+  stage_name: string;
+  dtype: string;
+  num_ranks: number;
+  /** "ring", "gloo", "nccl", "other". */
+  algorithm: string;
+  backend: string;
+  device: string;
+  num_parameters: number;
+  element_bytes: number;
+  accumulate: number;
+  iteration: number;
+  /** All iterations that can be shown. */
+  iterations: number[];
+  /** Mean loss of the iteration; null if the program reported none. */
+  loss: number | null;
+}
+
+export interface Unit {
+  name: string;
+  elements: number;
+  padded_elements: number;
+  trainable: boolean;
+}
+
+export interface State {
+  /** "parameters" | "gradients" | "fp32 master" | "momentum" | "variance" */
+  role: string;
+  /** "parameters · bf16" */
+  label: string;
+  bytes_per_parameter: number;
+}
+
+/**
+ * What a rank has of one shard of one unit.
+ *
+ * 0 absent    nothing
+ * 1 kept      solid: its own, kept from step to step
+ * 2 gathered  hatched: another's, here only for now
+ * 3 arriving  dashed: in flight to this rank
+ * 4 partial   dotted: this rank's own gradient, not yet reduced
+ * 5 summed    dotted, denser: a sum of several ranks' gradients, not of all
+ * 6 reduced   solid: the sum of all ranks
+ * 7 stale     pale: kept, but a value of before
+ */
+export type CellCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
+
+export interface Step {
+  kind: StepKind;
+  phase: Phase;
+  micro_step: number;
+  /** Position in `units`; -1 if it concerns none or a bucket of several. */
+  unit: number;
+  /** What it is called: a unit, a bucket; "" if unknown. */
+  unit_name: string;
+  /** "all-gather" ...; "" for computations and marks. */
+  op: string;
+  /** "gather parameters" ...; "" likewise. */
+  purpose: string;
+  /** The collective that a hop belongs to or a wait waits for; -1. */
+  collective: number;
+  /** Of a transfer, from 0; -1. */
+  hop: number;
+  /**
+   * The moment that a still picture of this step shows: when the last rank began it.
+   * Steps ascend by it.
+   */
+  time_ns: number;
+  /** First begin and last end over the ranks. */
+  start_ns: number;
+  end_ns: number;
+  /** The last step during which this one still goes on: itself or a later one. */
+  until: number;
+  /** Positions in `texts`: a headline, what happens, why. */
+  title: number;
+  what: number;
+  why: number;
+  /** Where the program asked for it, in `texts`; -1. */
+  source: number;
+  /** Positions in `ranks` of those that take part. */
+  ranks: number[];
+  /**
+   * Messages, six numbers each: sender and receiver (positions in `ranks`; -1 if its rank is
+   * not in the trace), shard (-1 if unknown), bytes, start_ns and end_ns.
+   */
+  packets: number[];
+  /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */
+  sent: number[];
+  /** Cells that change as this step begins, two numbers each: cell, new code. */
+  cells: number[];
+}
+
+export interface Collective {
+  unit: number;
+  unit_name: string;
+  op: string;
+  purpose: string;
+  phase: Phase;
+  algorithm: string;
+  /** First and last step of it; hops in between. */
+  first: number;
+  last: number;
+  num_hops: number;
+  payload_bytes: number;
+  elements: number;
+  element_bytes: number;
+  /** Bytes sent by a rank, as a formula in symbols and the same with numbers; in `texts`. */
+  formula: number;
+  filled: number;
+  /** Bytes sent, by rank; null where not known or not measured. */
+  theory: (number | null)[];
+  trace: (number | null)[];
+  wire: (number | null)[];
+  /** What the backend's protocol adds, part of `wire`; null where not known. */
+  framing: (number | null)[];
+}
+
+export interface Timeline {
+  duration_ns: number;
+  /** Seven numbers each: rank, lane, kind, phase, start_ns, end_ns, step.
+   *  lane 0 the program, 1 communication; kind 0 compute, 1 collective, 2 wait;
+   *  phase 0 forward, 1 backward, 2 update. */
+  bars: number[];
+  /** The critical path, four numbers each: rank, cause, start_ns, end_ns.
+   *  cause 0 compute, 1 communication, 2 waiting, 3 other. Empty where it is not known. */
+  path: number[];
+}
+
+export interface Traffic {
+  /** "2Ψ(N−1)/N"; "" without a law. */
+  law: string;
+  /** What the law says a rank sends in the iteration; null without a law. */
+  law_bytes: number | null;
+  /** Bytes of all parameters in the compute dtype: one Ψ; 0 if unknown. */
+  psi_bytes: number;
+  /** What each rank sent in the whole iteration, as `zerosim verify` says; null if not known. */
+  total: (number | null)[];
+}
+
+export interface Memory {
+  /** In the order in which they are stacked. */
+  roles: string[];
+  /** By rank; null where a rank recorded none. */
+  ranks: (RankMemory | null)[];
+  /** Of model states: "16Ψ/N"; "" without a law. */
+  law: string;
+  law_bytes: number | null;
+}
+
+export interface RankMemory {
+  times_ns: number[];
+  /** By role, then by time. */
+  bytes: number[][];
+  peak_ns: number;
+  peak_bytes: number;
+  /** The step at which the peak is. */
+  peak_step: number;
+  /** The peak's cause in words, in `texts`. */
+  cause: number;
+}

@@ -1,0 +1,243 @@
+"""Finds the steps of an iteration in the event graph.
+
+Imports numpy, zerosim's L0, record, graph and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import accumulate
+
+import numpy as np
+
+from zerosim.analysis.frames.order import Part, in_order, with_ends
+from zerosim.analysis.frames.step import Message, Step, Steps
+from zerosim.errors import TraceError
+from zerosim.events import Event, Kind, Op, Phase
+from zerosim.graph import EventGraph
+from zerosim.graph.phases import borders
+from zerosim.graph.table import NONE
+from zerosim.record import MatchedCollective
+
+MOST_MESSAGES = 150_000
+"""An iteration with more is replayed by collective, not by hop."""
+MOST_STEPS = 20_000
+SHORTEST_WAIT_NS = 50_000
+"""A wait that is shorter on every rank is no step: nobody stood still."""
+
+
+def steps(graph: EventGraph, iteration: int) -> Steps:
+    """The steps of an iteration, in order.
+
+    Args:
+        graph: of a whole trace.
+        iteration: complete or not.
+
+    Raises:
+        TraceError: there are more steps than a replay can hold, or none.
+    """
+    finder = _Finder(graph, iteration)
+    finder.find()
+    return finder.result()
+
+
+class _Finder:
+    def __init__(self, graph: EventGraph, iteration: int) -> None:
+        self.graph, self.iteration = graph, iteration
+        trace = graph.trace
+        self.shift = {rank.rank: graph.clocks.offset_ns(rank.rank) for rank in trace.ranks}
+        self.of_call: dict[tuple[int, int], int] = {
+            (rank, event.id): index
+            for index, matched in enumerate(graph.matching.collectives)
+            for rank, event in matched.events.items()
+            if event.iteration == iteration
+        }
+        self.marks: list[Part] = []
+        self.parts: list[Part] = []
+        self.end: Part | None = None
+        self.notes: list[str] = []
+
+    def find(self) -> None:
+        self._find_marks()
+        self._find_work()
+        hops = self._find_hops()
+        self._find_collectives(hops)
+        if not self.parts and not self.marks:
+            raise TraceError(
+                f"{self.graph.trace.folder}: iteration {self.iteration} holds no events: nothing "
+                "to replay"
+            )
+
+    def _find_marks(self) -> None:
+        """The phases, the n-th of each rank with the n-th of the others; the iteration's end."""
+        marks: dict[tuple[Phase, int], Part] = {}
+        for rank in self.graph.trace.ranks:
+            seen: Counter[Phase] = Counter()
+            for border in borders(rank, self.shift[rank.rank]):
+                if border.iteration != self.iteration:
+                    continue
+                place = seen[border.phase]
+                seen[border.phase] += 1
+                part = marks.setdefault((border.phase, place), Part(Kind.MARK, border.phase, place))
+                part.span(rank.rank, border.time_ns, border.time_ns)
+        self.end = marks.pop((Phase.OUTSIDE, 0), None)
+        self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
+
+    def _find_work(self) -> None:
+        """Computations and waits, the n-th of a kind with the n-th of the other ranks."""
+        found: dict[tuple[object, ...], Part] = {}
+        for rank in self.graph.trace.ranks:
+            seen: Counter[tuple[object, ...]] = Counter()
+            shift, unfinished = self.shift[rank.rank], set(rank.unfinished)
+            for event in rank.events:
+                if event.iteration != self.iteration or event.start_ns is None:
+                    continue
+                collective = None
+                if event.kind is Kind.COMPUTE:
+                    key: tuple[object, ...] = (event.phase, event.micro_step, event.unit)
+                elif event.kind is Kind.WAIT and event.parent is not None:
+                    collective = self.of_call.get((rank.rank, event.parent))
+                    key = ("wait", collective)
+                    if collective is None:
+                        continue
+                else:
+                    continue
+                place = seen[key]
+                seen[key] += 1
+                part = found.setdefault(
+                    (*key, place), Part(event.kind, event.phase, event.micro_step, collective)
+                )
+                end = event.start_ns if event.end_ns is None else event.end_ns
+                part.add(event, event.start_ns + shift, end + shift)
+                part.is_over &= event.id not in unfinished
+        self.parts += [part for part in found.values() if not _is_short_wait(part)]
+
+    def _find_hops(self) -> dict[int, dict[int, Part]]:
+        """The messages of collectives, by collective and hop."""
+        sends, receives = self._messages()
+        if len(sends) > MOST_MESSAGES:
+            self.notes.append(
+                f"iteration {self.iteration} has {len(sends):,} messages, more than "
+                f"{MOST_MESSAGES:,}: it is shown by collective, not by hop"
+            )
+            return {}
+        found: dict[int, dict[int, Part]] = defaultdict(dict)
+        for send, receive in zip(sends, receives, strict=True):
+            collective = self.of_call.get((send.rank, send.parent or 0))
+            if collective is None:
+                continue
+            hop = send.hop or 0
+            part = found[collective].setdefault(
+                hop, Part(Kind.TRANSFER, send.phase, send.micro_step, collective, hop)
+            )
+            start = (send.start_ns or send.issue_ns) + self.shift[send.rank]
+            ended = receive.end_ns or receive.start_ns or receive.issue_ns
+            end = max(start, ended + self.shift[receive.rank])
+            part.span(send.rank, start, end)
+            part.is_over &= receive.end_ns is not None
+            part.messages.append(
+                Message(send.rank, receive.rank, send.shard, send.payload_bytes, start, end)
+            )
+        return found
+
+    def _messages(self) -> tuple[list[Event], list[Event]]:
+        """Both ends of each message of a collective in this iteration."""
+        graph = self.graph
+        of_iteration = graph.iteration[graph.hops.sends] == self.iteration
+        return (
+            [self._event(row) for row in graph.hops.sends[of_iteration].tolist()],
+            [self._event(row) for row in graph.hops.receives[of_iteration].tolist()],
+        )
+
+    def _event(self, row: int) -> Event:
+        """The event of a node that is a row of the table."""
+        graph = self.graph
+        return graph.trace.ranks[int(graph.place[row])].events[int(graph.event[row])]
+
+    def _find_collectives(self, hops: dict[int, dict[int, Part]]) -> None:
+        """Collectives that are not shown by hop, and the events of those that are."""
+        for index in sorted(set(self.of_call.values())):
+            matched = self.graph.matching.collectives[index]
+            event = next(iter(matched.events.values()))
+            if index in hops:
+                for part in hops[index].values():
+                    part.events = dict(matched.events)
+                    self.parts.append(part)
+                continue
+            part = Part(Kind.COLLECTIVE, event.phase, event.micro_step, index)
+            for rank, own in matched.events.items():
+                start = own.issue_ns if own.start_ns is None else own.start_ns
+                end = self._end_of(rank, own, start)
+                part.add(own, start + self.shift[rank], end + self.shift[rank])
+                part.is_over &= own.id not in self._unfinished(rank)
+            if matched.op is Op.SEND:
+                part.messages += self._point_to_point(matched)
+            self.parts.append(part)
+
+    def _unfinished(self, rank: int) -> tuple[int, ...]:
+        return next(one.unfinished for one in self.graph.trace.ranks if one.rank == rank)
+
+    def _end_of(self, rank: int, event: Event, start: int) -> int:
+        """The end of a call; of one whose end was not seen, that of the wait for it."""
+        if event.end_ns is not None:
+            return event.end_ns
+        graph = self.graph
+        place = next(i for i, one in enumerate(graph.trace.ranks) if one.rank == rank)
+        rows = np.flatnonzero((graph.place == place) & (graph.iteration == self.iteration))
+        for row in rows.tolist():
+            if graph.event[row] != NONE and self._event(row).id == event.id:
+                return max(start, int(graph.end[row]) - self.shift[rank])
+        return start
+
+    def _point_to_point(self, matched: MatchedCollective) -> Iterable[Message]:
+        source, target = matched.key.ranks
+        sent, received = matched.events.get(source), matched.events.get(target)
+        if sent is not None:
+            start = (sent.start_ns or sent.issue_ns) + self.shift[source]
+            end = start
+            if received is not None and received.end_ns is not None:
+                end = max(start, received.end_ns + self.shift[target])
+            yield Message(source, target, None, sent.payload_bytes, start, end)
+
+    def result(self) -> Steps:
+        found = in_order([*self.marks, *self.parts])
+        zero = min(min(part.starts.values()) for part in found)
+        last = self.end or Part(Kind.MARK, Phase.OUTSIDE, 0)
+        last.end = max(last.end, *(part.end for part in found))
+        found.append(last)
+        if len(found) > MOST_STEPS:
+            raise TraceError(
+                f"{self.graph.trace.folder}: iteration {self.iteration} has {len(found):,} steps: "
+                f"a replay holds up to {MOST_STEPS:,}; zerosim graph reads longer ones"
+            )
+        times = list(accumulate((part.last_start - zero for part in found[:-1]), max))
+        times.append(last.end - zero)
+        made = [
+            Step(
+                kind=part.kind,
+                phase=part.phase,
+                micro_step=part.micro_step,
+                events=dict(sorted(part.events.items())),
+                collective=part.collective,
+                hop=part.hop,
+                messages=tuple(sorted(part.messages, key=lambda one: (one.source, one.start_ns))),
+                time_ns=time,
+                start_ns=time if part is last else min(part.starts.values()) - zero,
+                end_ns=max(time, part.end - zero),
+                is_over=part.is_over,
+            )
+            for part, time in zip(found, times, strict=True)
+        ]
+        num_hops = Counter(s.collective for s in made if s.kind is Kind.TRANSFER)
+        return Steps(
+            iteration=self.iteration,
+            zero_ns=zero,
+            steps=tuple(with_ends(made, times)),
+            num_hops={index: n for index, n in num_hops.items() if index is not None},
+            notes=tuple(self.notes),
+        )
+
+
+def _is_short_wait(part: Part) -> bool:
+    return part.kind is Kind.WAIT and part.longest < SHORTEST_WAIT_NS

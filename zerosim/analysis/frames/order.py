@@ -1,0 +1,122 @@
+"""The order of steps: by the last rank's begin, never against any rank's own order.
+
+Imports the standard library, zerosim's L0 and its sibling.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from zerosim.analysis.frames.step import Message, Step
+from zerosim.events import Event, Kind, Phase
+
+
+@dataclass(slots=True)
+class Part:
+    """A step while it is found: what each rank does for it."""
+
+    kind: Kind
+    phase: Phase
+    micro_step: int
+    collective: int | None = None
+    hop: int | None = None
+    events: dict[int, Event] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+    longest: int = 0
+    messages: list[Message] = field(default_factory=list)
+    is_over: bool = True
+
+    @property
+    def last_start(self) -> int:
+        """When the last rank began."""
+        return max(self.starts.values())
+
+    @property
+    def on_program(self) -> bool:
+        """Whether the program's own thread did it, not the one of the collectives."""
+        return self.kind in (Kind.MARK, Kind.COMPUTE, Kind.WAIT)
+
+    def add(self, event: Event, start: int, end: int) -> None:
+        """What one rank does for it."""
+        self.events.setdefault(event.rank, event)
+        self.span(event.rank, start, end)
+
+    def span(self, rank: int, start: int, end: int) -> None:
+        """When one rank does it."""
+        self.starts[rank] = min(start, self.starts.get(rank, start))
+        self.end = max(self.end, start, end)
+        self.longest = max(self.longest, end - start)
+
+
+def in_order(parts: list[Part]) -> list[Part]:
+    """By the last rank's begin, but never against the order of any rank's thread.
+
+    Not all ranks take part in everything (one need not wait where others do), so the last begin
+    alone could turn two around.
+    """
+    lanes: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    for place, part in enumerate(parts):
+        for rank in part.starts:
+            lanes[rank, part.on_program].append(place)
+    missing = [0] * len(parts)
+    followers: list[list[int]] = [[] for _ in parts]
+    for (rank, _), places in lanes.items():
+        begins = {place: (parts[place].starts[rank], _turn(parts[place])) for place in places}
+        places.sort(key=begins.__getitem__)
+        for before, after in pairwise(places):
+            followers[before].append(after)
+            missing[after] += 1
+    ready = [_key(parts[place], place) for place, count in enumerate(missing) if not count]
+    heapify(ready)
+    done: list[Part] = []
+    while ready:
+        place = heappop(ready)[-1]
+        done.append(parts[place])
+        for after in followers[place]:
+            missing[after] -= 1
+            if not missing[after]:
+                heappush(ready, _key(parts[after], after))
+    # ranks that called in crossed orders are in a circle: those are shown as they began
+    rest = [_key(parts[place], place) for place, count in enumerate(missing) if count]
+    return done + [parts[key[-1]] for key in sorted(rest)]
+
+
+def _key(part: Part, place: int) -> tuple[int, int, int]:
+    return part.last_start, _turn(part), place
+
+
+def _turn(part: Part) -> int:
+    return _TURN[part.kind] + (part.hop or 0)
+
+
+_TURN = {Kind.MARK: 0, Kind.COMPUTE: 1, Kind.WAIT: 2, Kind.COLLECTIVE: 3, Kind.TRANSFER: 4}
+"""Of steps that begin at the same moment; hops count on from the last."""
+
+
+def with_ends(found: list[Step], times: list[int]) -> Iterable[Step]:
+    """Say of each step how far it goes on; a hop ends when the next one of its ring begins."""
+    next_hop: dict[int, int] = {}
+    ends = [0] * len(found)
+    is_last = [False] * len(found)
+    for place in range(len(found) - 1, -1, -1):
+        step = found[place]
+        until = max(place, bisect_left(times, step.end_ns) - 1)
+        if not step.is_over:
+            until = len(found) - 1
+        if step.kind is Kind.COLLECTIVE:
+            is_last[place] = True
+        if step.kind is Kind.TRANSFER and step.collective is not None:
+            following = next_hop.get(step.collective)
+            is_last[place] = following is None
+            if following is not None:
+                until = min(until, following - 1)
+            next_hop[step.collective] = place
+        ends[place] = until
+    for place, step in enumerate(found):
+        yield replace(step, until=ends[place], is_last_hop=is_last[place])

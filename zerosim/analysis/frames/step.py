@@ -1,0 +1,85 @@
+"""What a replay consists of: steps, each the same thing done by all ranks.
+
+Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zerosim.events import Event, Kind, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a step, sent and received.
+
+    Attributes:
+        source, target: global ranks.
+        shard: which one it carries; None if unknown.
+        start_ns: when it was sent; end_ns: when it had arrived.
+    """
+
+    source: int
+    target: int
+    shard: int | None
+    payload_bytes: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the ranks do alike.
+
+    Attributes:
+        kind: a mark is the beginning of a phase, or the end of the iteration.
+        phase: `Phase.OUTSIDE` of the last mark.
+        events: by rank; of a hop, the collective that it belongs to; empty for a mark.
+        collective: position in the graph's matching, of a hop, a collective, or what is waited
+            for; None otherwise.
+        hop: of a transfer; None otherwise.
+        messages: of this hop.
+        time_ns: when the last rank began.
+        start_ns, end_ns: first begin and last end of all ranks.
+        until: the last step during which this one goes on; its own position at least.
+        is_last_hop: of its collective, or a collective without hops.
+        is_over: False if it was still going on when the trace ended.
+    """
+
+    kind: Kind
+    phase: Phase
+    micro_step: int
+    events: dict[int, Event] = field(default_factory=dict)
+    collective: int | None = None
+    hop: int | None = None
+    messages: tuple[Message, ...] = ()
+    time_ns: int
+    start_ns: int
+    end_ns: int
+    until: int = -1
+    is_last_hop: bool = False
+    is_over: bool = True
+
+    @property
+    def event(self) -> Event | None:
+        """The event of the lowest rank that takes part."""
+        return next(iter(self.events.values()), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """All steps of one iteration.
+
+    Attributes:
+        zero_ns: when the first rank began the iteration, on the graph's clock; the times of
+            steps are counted from there.
+        num_hops: by collective, how many steps its hops are; 0 for one that is not shown by hop.
+        notes: what is left out, and why.
+    """
+
+    iteration: int
+    zero_ns: int
+    steps: tuple[Step, ...]
+    num_hops: dict[int, int]
+    notes: tuple[str, ...]
