@@ -4,7 +4,8 @@
  * Times are nanoseconds since the iteration began; "-1" stands for what there is not.
  */
 
-export type Phase = "forward" | "backward" | "update";
+/** "outside": the mark that ends an iteration, and all of a program that told of no phases. */
+export type Phase = "forward" | "backward" | "update" | "setup" | "outside";
 export type StepKind = "mark" | "compute" | "collective" | "transfer" | "wait";
 
 export interface ReplayDocument {
@@ -20,6 +21,11 @@ export interface ReplayDocument {
   /** Texts that steps refer to. Plain text: never markup. */
   texts: string[];
   steps: Step[];
+  /**
+   * By rank, then by step: how far that rank's own clock was, ns. The steps are consistent cuts
+   * through the ranks' timelines, so the cut is a zigzag line: each rank at its own time.
+   */
+  local_ns: number[][];
   collectives: Collective[];
   /**
    * The cells before the first step: a digit each, a code of `CellCode`. Cell number
@@ -165,7 +171,7 @@ export interface Timeline {
   duration_ns: number;
   /** Seven numbers each: rank, lane, kind, phase, start_ns, end_ns, step.
    *  lane 0 the program, 1 communication; kind 0 compute, 1 collective, 2 wait;
-   *  phase 0 forward, 1 backward, 2 update. */
+   *  phase 0 forward, 1 backward, 2 update, 3 none of these. */
   bars: number[];
   /** The critical path, four numbers each: rank, cause, start_ns, end_ns.
    *  cause 0 compute, 1 communication, 2 waiting, 3 other. Empty where it is not known. */

@@ -88,7 +88,7 @@ def measure(trace: Trace) -> dict[int, dict[int, RankLedger]]:
 def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int, RankLedger]:
     moved: dict[int, dict[Reason, Moved]] = defaultdict(lambda: defaultdict(Moved))
     unknown: dict[int, str] = defaultdict(str)
-    num_messages = _count_messages(rank)
+    num_messages = count_messages(rank)
     has_wire = len(rank.wire_samples) > 1 and rank.header.device == "cpu"
     for event in rank.events:
         if event.kind is not Kind.COLLECTIVE or event.op is None:
@@ -116,7 +116,7 @@ def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int
     }
 
 
-def _count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
+def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
     """Messages sent and received by each collective, counted from its transfers."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for event in rank.events:

@@ -225,6 +225,7 @@ class _Finder:
                 time_ns=time,
                 start_ns=time if part is last else min(part.starts.values()) - zero,
                 end_ns=max(time, part.end - zero),
+                starts={rank: start - zero for rank, start in part.starts.items()},
                 is_over=part.is_over,
             )
             for part, time in zip(found, times, strict=True)

@@ -6,6 +6,7 @@ Imports the standard library and zerosim's L0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from zerosim.events import Event, Kind, Phase
 
@@ -42,6 +43,7 @@ class Step:
         messages: of this hop.
         time_ns: when the last rank began.
         start_ns, end_ns: first begin and last end of all ranks.
+        starts: by rank, when it began, for those that take part.
         until: the last step during which this one goes on; its own position at least.
         is_last_hop: of its collective, or a collective without hops.
         is_over: False if it was still going on when the trace ended.
@@ -57,6 +59,7 @@ class Step:
     time_ns: int
     start_ns: int
     end_ns: int
+    starts: dict[int, int] = field(default_factory=dict)
     until: int = -1
     is_last_hop: bool = False
     is_over: bool = True
@@ -83,3 +86,7 @@ class Steps:
     steps: tuple[Step, ...]
     num_hops: dict[int, int]
     notes: tuple[str, ...]
+
+    def local_times(self, rank: int) -> list[int]:
+        """How far a rank was at each step, in ns since the iteration began."""
+        return list(accumulate((step.starts.get(rank, 0) for step in self.steps), max))

@@ -1,0 +1,14 @@
+"""A replay: one iteration of a trace as a document that the player shows.
+
+    words     the sentences of each step: title, what happens, why; their texts are `words.toml`
+    ledger    each collective's formula and its three ledgers
+    memory    bytes by role over the iteration
+    timeline  what each rank did when, and the critical path
+    document  all of it as JSON values
+
+Imports zerosim's L0, record, graph, analysis, theory, verify; never torch.
+"""
+
+from zerosim.replay.document import MOST_RANKS, replay_document, shown_iterations
+
+__all__ = ["MOST_RANKS", "replay_document", "shown_iterations"]

@@ -1,0 +1,169 @@
+"""Memory in a replay: bytes by role over the iteration, for each rank, and its peak in words.
+
+Imports numpy, zerosim's L0, record, analysis, theory, verify.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.memory import Timeline, peak, timeline, whole_iteration
+from zerosim.config import EngineConfig
+from zerosim.graph import EventGraph
+from zerosim.memory import Role
+from zerosim.quantities import format_bytes
+from zerosim.replay.words import find
+from zerosim.theory import ideal_model_states, law_words
+from zerosim.verify.peaks import when
+
+STACK = (
+    Role.MASTER,
+    Role.MOMENTUM,
+    Role.VARIANCE,
+    Role.PARAMETERS,
+    Role.GRADIENTS,
+    Role.GATHERED,
+    Role.BUFFERS,
+    Role.ACTIVATIONS,
+    Role.OTHER,
+)
+"""From below: what stays, then what comes and goes."""
+_NAMED = 3
+"""Roles that a peak's sentence names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """One rank's memory in an iteration.
+
+    Attributes:
+        times_ns: of the samples, since the iteration began; the first is the state that it began
+            with.
+        bytes: by role of `Memory.roles`, then by sample.
+        peak_step: the step during which the peak was.
+        cause: the peak in words.
+    """
+
+    times_ns: tuple[int, ...]
+    bytes: tuple[tuple[int, ...], ...]
+    peak_ns: int
+    peak_bytes: int
+    peak_step: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """The memory of all ranks.
+
+    Attributes:
+        roles: that any rank has, in the order in which they are stacked.
+        ranks: in the order of the trace; None where a rank recorded none.
+        law: of model states, in words; "" without a law. law_bytes: what it gives a rank.
+    """
+
+    roles: tuple[Role, ...]
+    ranks: tuple[RankMemory | None, ...]
+    law: str
+    law_bytes: float | None
+
+
+def memory_of(
+    graph: EventGraph,
+    iteration: int,
+    zero_ns: int,
+    local_times: Mapping[int, Sequence[int]],
+    config: EngineConfig | None,
+) -> Memory | None:
+    """The memory of an iteration; None if no rank recorded any.
+
+    Args:
+        zero_ns: when the iteration began, on the graph's clock.
+        local_times: by rank, how far it was at each step, since then.
+        config: of the engine; None for a program whose law is not known.
+    """
+    trace = graph.trace
+    lines = [timeline(rank) if rank.memory_samples else None for rank in trace.ranks]
+    if not any(line is not None and len(whole_iteration(line, iteration)) for line in lines):
+        return None
+    stacks = [None if line is None else _stack(line, iteration) for line in lines]
+    roles = tuple(
+        role
+        for row, role in enumerate(STACK)
+        if any(stack is not None and stack[row].any() for stack in stacks)
+    )
+    rows = [STACK.index(role) for role in roles]
+    ranks = [
+        None
+        if line is None or stack is None
+        else _of_rank(
+            line,
+            stack[rows],
+            iteration,
+            graph.clocks.offset_ns(line.rank) - zero_ns,
+            local_times[line.rank],
+        )
+        for line, stack in zip(lines, stacks, strict=True)
+    ]
+    law, law_bytes = "", None
+    if config is not None:
+        manifest = trace.manifest
+        num_parameters = sum(unit.elements for unit in manifest.units)
+        law = law_words(config.stage, config.dtype)
+        law_bytes = float(
+            ideal_model_states(config.stage, manifest.num_ranks, num_parameters, config.dtype)
+        )
+    return Memory(roles=roles, ranks=tuple(ranks), law=law, law_bytes=law_bytes)
+
+
+def _positions(line: Timeline, iteration: int) -> np.ndarray:
+    """The samples of an iteration and the one that it began with, if there is one."""
+    own = whole_iteration(line, iteration)
+    if len(own) and own[0] > 0:
+        own = np.concatenate([[own[0] - 1], own])
+    return np.asarray(own, dtype=np.int64)
+
+
+def _stack(line: Timeline, iteration: int) -> np.ndarray:
+    """Bytes by role of `STACK` and sample of the iteration."""
+    positions = _positions(line, iteration)
+    stack = np.zeros((len(STACK), len(positions)), dtype=np.int64)
+    for column, position in enumerate(positions.tolist()):
+        held = line.roles_at(position)
+        held[Role.OTHER] = max(0, line.other(position) or 0)
+        stack[:, column] = [held.get(role, 0) for role in STACK]
+    return stack
+
+
+def _of_rank(
+    line: Timeline,
+    stack: np.ndarray,
+    iteration: int,
+    shift_ns: int,
+    local_times: Sequence[int],
+) -> RankMemory | None:
+    positions = _positions(line, iteration)
+    own = whole_iteration(line, iteration)
+    top = peak(line, own)
+    if top is None:
+        return None
+    times = [max(0, line.samples[number].time_ns + shift_ns) for number in positions.tolist()]
+    if len(positions) > len(own):  # what was there when the iteration began
+        times[0] = 0
+    column = positions.tolist().index(top.position)
+    peak_ns = times[column]
+    parts = sorted(line.roles_at(top.position).items(), key=lambda part: -part[1])[:_NAMED]
+    words = ", ".join(f"{role} {format_bytes(size)}" for role, size in parts if size)
+    moment = when(line, top.position).removesuffix(f" in iteration {iteration}")
+    return RankMemory(
+        times_ns=tuple(times),
+        bytes=tuple(tuple(row) for row in stack.tolist()),
+        peak_ns=peak_ns,
+        peak_bytes=top.bytes,
+        peak_step=max(0, bisect_right(local_times, peak_ns) - 1),
+        cause=find("memory", "peak").format_map({"when": moment, "parts": words}),
+    )

@@ -1,0 +1,66 @@
+"""The timeline of a replay: what each rank's program and collectives did, and the critical path.
+
+Imports the standard library, zerosim's L0, record, graph, analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zerosim.analysis import Cause, critical_path
+from zerosim.analysis.frames import Step
+from zerosim.errors import TraceError
+from zerosim.events import Kind, Phase
+from zerosim.graph import EventGraph
+
+_LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1}
+_KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2}
+PHASES = {Phase.FORWARD: 0, Phase.BACKWARD: 1, Phase.UPDATE: 2, Phase.SETUP: 3, Phase.OUTSIDE: 3}
+_CAUSES = tuple(Cause)
+
+
+def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Step]) -> list[int]:
+    """Seven numbers for each: rank, lane, kind, phase, start, end, step.
+
+    Args:
+        zero_ns: when the iteration began, on the graph's clock.
+    """
+    of_event: dict[tuple[int, int], int] = {}
+    for position, step in enumerate(steps):
+        for taker, event in step.events.items():
+            of_event.setdefault((taker, event.id), position)
+    bars: list[int] = []
+    for place, rank in enumerate(graph.trace.ranks):
+        shift = graph.clocks.offset_ns(rank.rank) - zero_ns
+        number = 0
+        for event in rank.events:
+            if event.iteration != iteration or event.kind not in _LANES:
+                continue
+            if event.start_ns is None or (
+                event.kind is Kind.COLLECTIVE and event.parent is not None
+            ):
+                continue
+            start = event.start_ns + shift
+            end = start if event.end_ns is None else max(start, event.end_ns + shift)
+            number = of_event.get((rank.rank, event.id), number)
+            kind, lane = _KINDS[event.kind], _LANES[event.kind]
+            bars += [place, lane, kind, PHASES[event.phase], start, end, number]
+    return bars
+
+
+def path_of(graph: EventGraph, iteration: int, zero_ns: int) -> tuple[list[int], str]:
+    """The critical path, four numbers a piece: rank, cause, start, end; or why there is none."""
+    has_waits = any(event.kind is Kind.WAIT for rank in graph.trace.ranks for event in rank.events)
+    if not has_waits and len(graph.trace.ranks) > 1:
+        return [], "waits were not recorded, so the critical path is not known"
+    try:
+        path = critical_path(graph.within(iteration))
+    except TraceError as error:
+        return [], str(error)
+    place_of = {rank.rank: place for place, rank in enumerate(graph.trace.ranks)}
+    pieces: list[int] = []
+    for piece in path.pieces:
+        if piece.rank in place_of:
+            start, end = piece.start_ns - zero_ns, piece.end_ns - zero_ns
+            pieces += [place_of[piece.rank], _CAUSES.index(piece.cause), max(0, start), max(0, end)]
+    return pieces, ""
