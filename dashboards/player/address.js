@@ -1,0 +1,121 @@
+// The view's state in the URL's fragment: a link reproduces the screen. Which document is shown
+// stands in the query instead. What is not understood is ignored, what is out of range clamped.
+
+import { SPEEDS } from "#player/clock.js";
+import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
+
+/** @import { Model } from "#player/scene.d.ts" */
+/** @import { Breakpoint } from "#player/breakpoints.js" */
+
+/**
+ * @typedef {object} Place
+ * @property {number} position a step, from 0; `at` in the URL is the event's number, from 1
+ * @property {number} rank a position in `ranks`; `rank` in the URL is the global rank
+ * @property {"work" | "present"} mode
+ * @property {"light" | "dark" | null} theme null: as the system wants it
+ * @property {number} speed
+ * @property {boolean} table
+ * @property {Breakpoint[]} breakpoints
+ */
+
+/**
+ * Read a fragment; only what it says is in the answer.
+ * @param {string} hash with or without the "#"
+ * @param {Model} model
+ * @returns {Partial<Place>}
+ */
+export function parsePlace(hash, model) {
+  const fields = readFields(hash);
+  /** @type {Partial<Place>} */
+  const place = {};
+  const at = fields.get("at")?.[0];
+  if (at !== undefined && /^-?\d{1,15}$/.test(at)) {
+    place.position = Math.max(0, Math.min(model.numSteps - 1, Number(at) - 1));
+  }
+  const rank = model.doc.ranks.findIndex((one) => String(one) === fields.get("rank")?.[0]);
+  if (rank >= 0) {
+    place.rank = rank;
+  }
+  const mode = fields.get("mode")?.[0];
+  if (mode === "present" || mode === "work") {
+    place.mode = mode;
+  }
+  const theme = fields.get("theme")?.[0];
+  if (theme === "light" || theme === "dark") {
+    place.theme = theme;
+  }
+  const speed = Number(fields.get("speed")?.[0]);
+  if (SPEEDS.includes(speed)) {
+    place.speed = speed;
+  }
+  if (fields.get("table")?.[0] === "1") {
+    place.table = true;
+  }
+  const breakpoints = (fields.get("break") ?? []).flatMap((text) => parseBreakpoint(text) ?? []);
+  if (breakpoints.length > 0) {
+    place.breakpoints = breakpoints;
+  }
+  return place;
+}
+
+/**
+ * Write a fragment; what is as usual is left out, except for the event.
+ * @param {Place} place
+ * @param {Model} model
+ * @returns {string} with the "#"
+ */
+export function formatPlace(place, model) {
+  /** @type {[string, string][]} */
+  const fields = [["at", String(place.position + 1)]];
+  if (place.rank > 0) {
+    fields.push(["rank", String(model.doc.ranks[place.rank])]);
+  }
+  if (place.mode === "present") {
+    fields.push(["mode", place.mode]);
+  }
+  if (place.theme !== null) {
+    fields.push(["theme", place.theme]);
+  }
+  if (place.speed !== 1) {
+    fields.push(["speed", String(place.speed)]);
+  }
+  if (place.table) {
+    fields.push(["table", "1"]);
+  }
+  for (const breakpoint of place.breakpoints) {
+    fields.push(["break", formatBreakpoint(breakpoint)]);
+  }
+  return `#${fields.map(([name, value]) => `${name}=${encode(value)}`).join("&")}`;
+}
+
+/**
+ * The query that leads to another iteration of the same trace.
+ * @param {string} search
+ * @param {number} iteration
+ */
+export function iterationSearch(search, iteration) {
+  const query = new URLSearchParams(search);
+  query.set("iteration", String(iteration));
+  return `?${query}`;
+}
+
+/** @param {string} hash @returns {Map<string, string[]>} */
+function readFields(hash) {
+  /** @type {Map<string, string[]>} */
+  const fields = new Map();
+  for (const part of hash.replace(/^#/, "").split("&")) {
+    const [name, ...rest] = part.split("=");
+    try {
+      const value = decodeURIComponent(rest.join("="));
+      fields.set(name, [...(fields.get(name) ?? []), value]);
+    } catch {
+      // Not a URL that this page wrote.
+    }
+  }
+  return fields;
+}
+
+/** @param {string} text */
+function encode(text) {
+  return encodeURIComponent(text).replace(/%(3A|2C|2F)/g, decodeURIComponent);
+}

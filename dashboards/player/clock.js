@@ -1,0 +1,104 @@
+// The one clock: which step is shown, and how far it has played. It never asks what time it is:
+// `tick` is told, so that a test plays an iteration without waiting.
+
+/** @import { Model } from "#player/scene.d.ts" */
+
+export const SPEEDS = [0.25, 0.5, 1, 2, 4];
+
+/** Milliseconds on screen for one millisecond of the trace, at speed 1. */
+const STRETCH = 60;
+const SHORTEST_MS = 250;
+const SHORTEST_WITH_PACKETS_MS = 350;
+const LONGEST_MS = 1600;
+/** A longer pause between two ticks is a page that was hidden: play on from where it was. */
+const LONGEST_TICK_MS = 250;
+
+/**
+ * How long a step is shown while playing, in milliseconds.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} speed
+ */
+export function stepDuration({ times, numSteps, numPackets }, position, speed) {
+  const span = position + 1 < numSteps ? times[position + 1] - times[position] : 0;
+  const least = numPackets[position] > 0 ? SHORTEST_WITH_PACKETS_MS : SHORTEST_MS;
+  return Math.min(LONGEST_MS, Math.max(least, (span / 1e6) * STRETCH)) / speed;
+}
+
+export class Clock {
+  /** @param {Model} model */
+  constructor(model) {
+    this.model = model;
+    this.position = 0;
+    /** @type {number | null} 0..1 while a step plays, null at rest */
+    this.tween = null;
+    this.playing = false;
+    this.speed = 1;
+    /** Steps change at once. */
+    this.reduced = false;
+    /** @type {ReadonlySet<number>} steps at which playing stops */
+    this.breakpoints = new Set();
+    /** Played part of the current step, also where it is not shown. */
+    this.played = 0;
+    /** @type {number | null} */
+    this.lastTick = null;
+  }
+
+  /** Play from here; from the beginning where the end is reached. */
+  play() {
+    if (this.position >= this.model.numSteps - 1) {
+      this.seek(0);
+    }
+    this.playing = this.model.numSteps > 1;
+    this.played = 0;
+    this.lastTick = null;
+    this.tween = this.playing && !this.reduced ? 0 : null;
+  }
+
+  pause() {
+    this.playing = false;
+    this.played = 0;
+    this.tween = null;
+  }
+
+  /**
+   * Show a step, at rest.
+   * @param {number} position clamped to the steps there are
+   */
+  seek(position) {
+    this.pause();
+    this.position = Math.max(0, Math.min(this.model.numSteps - 1, Math.round(position) || 0));
+  }
+
+  /**
+   * Time has passed.
+   * @param {number} now in milliseconds, from any origin
+   * @returns {boolean} whether another frame must be drawn
+   */
+  tick(now) {
+    if (!this.playing) {
+      return false;
+    }
+    let left = Math.min(LONGEST_TICK_MS, Math.max(0, now - (this.lastTick ?? now)));
+    this.lastTick = now;
+    while (this.playing) {
+      const duration = stepDuration(this.model, this.position, this.speed);
+      if (left < duration * (1 - this.played)) {
+        this.played += left / duration;
+        break;
+      }
+      left -= duration * (1 - this.played);
+      this.advance();
+    }
+    this.tween = this.playing && !this.reduced ? this.played : null;
+    return true;
+  }
+
+  advance() {
+    this.position += 1;
+    this.played = 0;
+    if (this.position >= this.model.numSteps - 1 || this.breakpoints.has(this.position)) {
+      this.pause();
+    }
+  }
+}

@@ -1,0 +1,85 @@
+// What a moment looks like: the cells at a step, and the bytes that each rank has sent.
+
+/** @import { Model } from "#player/scene.d.ts" */
+
+/** The cells of all ranks, moved from step to step by changes and their inverses. */
+export class Cells {
+  /** @param {Model} model */
+  constructor(model) {
+    this.model = model;
+    /** The changes of no step are applied yet. */
+    this.position = -1;
+    this.codes = model.initial.slice();
+  }
+
+  /**
+   * The codes of all cells once step `position` has begun. The same array each time.
+   * @param {number} position
+   * @returns {Uint8Array}
+   */
+  seek(position) {
+    const { changeStart, changeCell, changeAfter, changeBefore } = this.model;
+    if (position > this.position) {
+      const end = changeStart[position + 1];
+      for (let i = changeStart[this.position + 1]; i < end; i += 1) {
+        this.codes[changeCell[i]] = changeAfter[i];
+      }
+    } else {
+      const end = changeStart[position + 1];
+      for (let i = changeStart[this.position + 1] - 1; i >= end; i -= 1) {
+        this.codes[changeCell[i]] = changeBefore[i];
+      }
+    }
+    this.position = position;
+    return this.codes;
+  }
+}
+
+/**
+ * Bytes sent by each rank: by all steps before, and by the played part of this one.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number | null} tween
+ * @param {Float64Array} sent filled and returned
+ * @returns {Float64Array}
+ */
+export function sentAt(model, position, tween, sent) {
+  const { numRanks, sentBefore } = model;
+  const row = position * numRanks;
+  const part = tween ?? 0;
+  for (let r = 0; r < numRanks; r += 1) {
+    const before = sentBefore[row + r];
+    sent[r] = before + part * (sentBefore[row + numRanks + r] - before);
+  }
+  return sent;
+}
+
+/**
+ * Bytes that a rank sends in a step.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank
+ */
+export function sentInStep({ numRanks, sentBefore }, position, rank) {
+  const at = position * numRanks + rank;
+  return sentBefore[at + numRanks] - sentBefore[at];
+}
+
+/**
+ * The last step that has begun at a moment; the first step where none has.
+ * @param {Model} model
+ * @param {number} ns
+ */
+export function stepAtTime({ times, numSteps }, ns) {
+  let low = 0;
+  let high = numSteps;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= ns) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return Math.max(0, low - 1);
+}

@@ -1,0 +1,94 @@
+// Reads a replay document into what is needed in every frame: typed arrays of times, cell changes
+// with their inverses, and bytes sent before each step.
+
+import { NUMBERS_PER_PACKET, checkDocument } from "#player/document.js";
+
+/** @import { Model, PhaseSpan } from "#player/scene.d.ts" */
+/** @import { ReplayDocument } from "#player/types.d.ts" */
+
+/**
+ * Check a parsed document and make its model.
+ * @param {unknown} document
+ * @returns {Model}
+ * @throws {DocumentError} the document is not one that the player reads
+ */
+export function readModel(document) {
+  const doc = checkDocument(document);
+  const initial = Uint8Array.from(doc.cells, Number);
+  return {
+    doc,
+    numRanks: doc.ranks.length,
+    numSteps: doc.steps.length,
+    numUnits: doc.units.length,
+    numStates: doc.states.length,
+    numShards: doc.num_shards,
+    times: Float64Array.from(doc.steps, (step) => step.time_ns),
+    ...readPhases(doc),
+    initial,
+    ...readChanges(doc, initial),
+    sentBefore: sumSent(doc),
+    numPackets: Int32Array.from(doc.steps, (step) => step.packets.length / NUMBERS_PER_PACKET),
+  };
+}
+
+/** @param {ReplayDocument} doc */
+function readPhases(doc) {
+  /** @type {PhaseSpan[]} */
+  const phases = [];
+  const phaseOf = new Int32Array(doc.steps.length);
+  for (const [k, step] of doc.steps.entries()) {
+    const span = phases.at(-1);
+    if (span?.phase === step.phase) {
+      span.last = k;
+    } else {
+      phases.push({ phase: step.phase, first: k, last: k });
+    }
+    phaseOf[k] = phases.length - 1;
+  }
+  return { phases, phaseOf };
+}
+
+/** @param {ReplayDocument} doc @param {Uint8Array} initial */
+function readChanges(doc, initial) {
+  const changeStart = new Int32Array(doc.steps.length + 1);
+  for (const [k, step] of doc.steps.entries()) {
+    changeStart[k + 1] = changeStart[k] + step.cells.length / 2;
+  }
+  const total = changeStart[doc.steps.length];
+  const changeCell = new Int32Array(total);
+  const changeAfter = new Uint8Array(total);
+  const changeBefore = new Uint8Array(total);
+  const now = initial.slice();
+  let entry = 0;
+  for (const { cells } of doc.steps) {
+    for (let i = 0; i < cells.length; i += 2) {
+      const cell = cells[i];
+      changeCell[entry] = cell;
+      changeBefore[entry] = now[cell];
+      changeAfter[entry] = cells[i + 1];
+      now[cell] = cells[i + 1];
+      entry += 1;
+    }
+  }
+  return { changeStart, changeCell, changeAfter, changeBefore };
+}
+
+/** @param {ReplayDocument} doc */
+function sumSent(doc) {
+  const numRanks = doc.ranks.length;
+  const sentBefore = new Float64Array((doc.steps.length + 1) * numRanks);
+  for (const [k, { packets, sent }] of doc.steps.entries()) {
+    const row = k * numRanks;
+    const next = row + numRanks;
+    sentBefore.copyWithin(next, row, next);
+    for (let i = 0; i < packets.length; i += NUMBERS_PER_PACKET) {
+      if (packets[i] >= 0) {
+        sentBefore[next + packets[i]] += packets[i + 3];
+      }
+    }
+    for (let r = 0; r < sent.length; r += 1) {
+      sentBefore[next + r] += sent[r];
+    }
+  }
+  return sentBefore;
+}

@@ -1,0 +1,126 @@
+// Where a button leads: from a step to a step, as in a debugger. Nothing here moves anything.
+
+import { unitName } from "#player/breakpoints.js";
+
+/** @import { Model } from "#player/scene.d.ts" */
+
+/** @typedef {"first" | "back" | "forward" | "last" | "over" | "into" | "out" | "nextPhase"
+ *           | "previousPhase"} Move */
+
+/** Moves that a breakpoint on the way cuts short: those that run, not those that jump. */
+const RUNS = new Set(["over", "into", "out", "nextPhase"]);
+
+/** @param {Model} _model @param {number} position */
+export const previous = (_model, position) => Math.max(0, position - 1);
+
+/** @param {Model} model @param {number} position */
+export const next = (model, position) => Math.min(model.numSteps - 1, position + 1);
+
+/** @returns {number} */
+export const first = () => 0;
+
+/** @param {Model} model */
+export const last = (model) => model.numSteps - 1;
+
+/**
+ * Past all that is left of this collective, and what goes on beside it: the first step after its
+ * last hop that is not part of it. Elsewhere the next step.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function over(model, position) {
+  const { collective } = model.doc.steps[position];
+  if (collective < 0) {
+    return next(model, position);
+  }
+  const end = Math.max(position, model.doc.collectives[collective].last);
+  return search(model, end, (step) => step.collective !== collective);
+}
+
+/**
+ * The next hop; the next collective in a trace without hops.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function into(model, position) {
+  const hops = search(model, position, (step) => step.kind === "transfer", position);
+  return hops !== position || model.doc.steps.some((step) => step.kind === "transfer")
+    ? hops
+    : search(model, position, (step) => step.kind === "collective", position);
+}
+
+/**
+ * The end of the unit: the next step that concerns another one, in no part of this collective.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function out(model, position) {
+  const here = model.doc.steps[position];
+  const name = unitName(model, here);
+  return search(
+    model,
+    position,
+    (step) =>
+      (step.unit !== here.unit || unitName(model, step) !== name) &&
+      (here.collective < 0 || step.collective !== here.collective),
+  );
+}
+
+/** @param {Model} model @param {number} position */
+export function nextPhase({ phases, phaseOf, numSteps }, position) {
+  return phases[phaseOf[position] + 1]?.first ?? numSteps - 1;
+}
+
+/**
+ * The beginning of this phase, or of the one before where it stands there already.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function previousPhase({ phases, phaseOf }, position) {
+  const begin = phases[phaseOf[position]].first;
+  return position > begin ? begin : (phases[phaseOf[position] - 1]?.first ?? 0);
+}
+
+/** A tenth of the iteration's steps. @param {Model} model @param {number} tenths 0 to 10 */
+export function atTenth({ numSteps }, tenths) {
+  return Math.round(((numSteps - 1) * tenths) / 10);
+}
+
+/**
+ * The first breakpoint after a step; the last step where there is none.
+ * @param {Model} model
+ * @param {number} from
+ * @param {readonly number[]} breaks steps with a breakpoint, ascending
+ */
+export function runTo(model, from, breaks) {
+  return breaks.find((step) => step > from) ?? model.numSteps - 1;
+}
+
+const MOVES = { first, back: previous, forward: next, last, over, into, out, nextPhase, previousPhase };
+
+/**
+ * Where a move leads, or the first breakpoint on the way there.
+ * @param {Move} name
+ * @param {Model} model
+ * @param {number} position
+ * @param {readonly number[]} breaks
+ */
+export function move(name, model, position, breaks) {
+  const target = MOVES[name](model, position);
+  return RUNS.has(name) ? Math.min(target, runTo(model, position, breaks)) : target;
+}
+
+/**
+ * @param {Model} model
+ * @param {number} position
+ * @param {(step: import("#player/types.d.ts").Step) => boolean} holds
+ * @param {number} [otherwise] where no step after this one holds
+ */
+function search(model, position, holds, otherwise = model.numSteps - 1) {
+  for (let k = position + 1; k < model.numSteps; k += 1) {
+    if (holds(model.doc.steps[k])) {
+      return k;
+    }
+  }
+  return otherwise;
+}
