@@ -1,0 +1,107 @@
+// The dialogs: breakpoints, help with its settings, and what the run was.
+
+import { STEP_KINDS, describeBreakpoint, unitName } from "#player/breakpoints.js";
+import { fillSelect, find, make } from "#player/dom.js";
+import { KEYS } from "#player/keys.js";
+
+/** @import { Breakpoint } from "#player/breakpoints.js" */
+/** @import { Model } from "#player/scene.d.ts" */
+
+/**
+ * @param {HTMLElement} root
+ * @param {"run" | "breaks" | "help"} name
+ */
+export function openDialog(root, name) {
+  const dialog = find(root, `#${name}-dialog`, HTMLDialogElement);
+  if (!dialog.open) {
+    dialog.showModal();
+  }
+}
+
+/** A click beside a dialog closes it. @param {HTMLElement} root */
+export function closeOnBackdrop(root) {
+  for (const dialog of root.querySelectorAll("dialog")) {
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog) {
+        dialog.close();
+      }
+    });
+  }
+}
+
+/** @param {HTMLElement} root */
+export function fillHelp(root) {
+  const list = find(root, "#help-keys", HTMLElement);
+  for (const { shown, does } of KEYS) {
+    if (shown) {
+      list.append(make("dt", "", make("kbd", "", shown)), make("dd", "", does));
+    }
+  }
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {Model} model
+ * @param {(breakpoints: Breakpoint[]) => void} changed
+ */
+export function createBreakpointDialog(root, model, changed) {
+  const form = find(root, "#breaks-form", HTMLFormElement);
+  const list = find(root, "#breaks-list", HTMLElement);
+  const { doc } = model;
+  const ops = doc.collectives.map((collective) => collective.op);
+  const present = new Set(doc.steps.map((step) => step.kind));
+  const kinds = STEP_KINDS.filter((kind) => present.has(/** @type {any} */ (kind)));
+  const units = doc.steps.map((step) => unitName(model, step)).filter(Boolean);
+  choose(form, "kind", [...kinds, ...new Set(ops)]);
+  choose(form, "unit", [...new Set(units)]);
+  choose(form, "rank", doc.ranks.map(String));
+  /** @type {readonly Breakpoint[]} */
+  let current = [];
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const data = new FormData(form);
+    /** @param {string} name */
+    const value = (name) => String(data.get(name) ?? "");
+    /** @type {Breakpoint} */
+    const breakpoint = {};
+    for (const name of /** @type {const} */ (["kind", "unit"])) {
+      if (value(name)) {
+        breakpoint[name] = value(name);
+      }
+    }
+    for (const name of /** @type {const} */ (["rank", "bytes"])) {
+      if (value(name)) {
+        breakpoint[name] = Number(value(name));
+      }
+    }
+    if (Object.keys(breakpoint).length > 0) {
+      form.reset();
+      changed([...current, breakpoint]);
+    }
+  });
+
+  /** @param {readonly Breakpoint[]} breakpoints */
+  return function update(breakpoints) {
+    if (breakpoints === current) {
+      return;
+    }
+    current = breakpoints;
+    list.replaceChildren(
+      ...breakpoints.map((breakpoint, at) => {
+        const text = describeBreakpoint(breakpoint);
+        const remove = make("button", "", "Remove");
+        remove.type = "button";
+        remove.setAttribute("aria-label", `Remove: ${text}`);
+        remove.addEventListener("click", () => changed(current.filter((_, other) => other !== at)));
+        return make("li", "", make("span", "", text), remove);
+      }),
+    );
+  };
+}
+
+/** @param {HTMLFormElement} form @param {string} name @param {readonly string[]} values */
+function choose(form, name, values) {
+  const select = find(form, `[name=${name}]`, HTMLSelectElement);
+  fillSelect(select, [["", "any"], ...values.map((value) => /** @type {const} */ ([value, value]))]);
+}

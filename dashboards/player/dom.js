@@ -1,0 +1,54 @@
+// Elements by name, and text into them. Whatever a trace says is text: never markup.
+
+/**
+ * The one element that fits, of the class that is expected.
+ * @template {Element} T
+ * @param {ParentNode} root
+ * @param {string} selector
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function find(root, selector, type) {
+  const element = root.querySelector(selector);
+  if (!(element instanceof type)) {
+    throw new Error(`player.html has no ${type.name} at ${selector}`);
+  }
+  return element;
+}
+
+/**
+ * A new element with text or other elements in it.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name
+ * @param {string} className
+ * @param {(string | Node)[]} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function make(name, className, ...children) {
+  const element = document.createElement(name);
+  if (className) {
+    element.className = className;
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * Write a text where it changed; a screen reader hears only what is new.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function write(element, text) {
+  if (element.textContent !== text) {
+    element.textContent = text;
+  }
+}
+
+/**
+ * Fill a list to choose from.
+ * @param {HTMLSelectElement} select
+ * @param {readonly (readonly [value: string, label: string])[]} options
+ */
+export function fillSelect(select, options) {
+  select.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
+}

@@ -1,0 +1,83 @@
+// The words of a moment: title, what happens, why, the formula and its three ledgers.
+
+import { find, make, write } from "#player/dom.js";
+import { formatBytes, formatPsi, joinDots } from "#player/format.js";
+import { readLedger } from "#player/ledger.js";
+
+/** @import { Model, Scene } from "#player/scene.d.ts" */
+
+/**
+ * @param {HTMLElement} root
+ * @param {Model} model
+ */
+export function createExplanation(root, model) {
+  const { doc } = model;
+  /** @param {string} id */
+  const at = (id) => find(root, `#${id}`, HTMLElement);
+  const [title, what, why, sentBy] = ["title", "what", "why", "sent-by"].map(at);
+  const [formula, filled, ledger, source] = ["formula", "filled", "ledger", "source"].map(at);
+  const [traffic, peak, scroll] = ["traffic-text", "peak", "why-scroll"].map(at);
+  let shown = "";
+
+  /** What changes with the step or the selected rank. @param {Scene} scene */
+  function explain({ position, rank }) {
+    const step = doc.steps[position];
+    const collective = doc.collectives[step.collective];
+    const global = doc.ranks[rank];
+    write(title, doc.texts[step.title]);
+    title.title = doc.texts[step.title];
+    write(what, doc.texts[step.what]);
+    write(why, doc.texts[step.why]);
+    write(source, doc.texts[step.source] ?? "");
+    write(sentBy, collective ? `bytes sent by rank ${global}` : "no bytes are sent in this event");
+    write(formula, collective ? doc.texts[collective.formula] : "");
+    write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
+    ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
+    write(peak, peakText(model, rank));
+    peak.title = peak.textContent ?? "";
+    scroll.scrollTop = 0;
+  }
+
+  /** @param {Scene} scene */
+  return function update(scene) {
+    const key = `${scene.position} ${scene.rank}`;
+    if (key !== shown) {
+      shown = key;
+      explain(scene);
+    }
+    write(traffic, trafficText(model, scene.sent[scene.rank], scene.rank));
+  };
+}
+
+/** @param {import("#player/ledger.js").Entry} entry */
+function entryBox({ name, value, agrees, note }) {
+  const state = agrees === null ? "unknown" : agrees ? "agrees" : "differs";
+  const mark = make("span", "mark", agrees === null ? "" : agrees ? "✓" : "✗");
+  if (agrees !== null) {
+    mark.setAttribute("role", "img");
+    mark.setAttribute("aria-label", state);
+  }
+  const term = make("dt", "", name, mark);
+  return make("div", `entry ${state}`, term, make("dd", "value", value), make("dd", "note", note));
+}
+
+/** @param {Model} model @param {number} sent @param {number} rank */
+function trafficText({ doc }, sent, rank) {
+  const { psi_bytes: psi, law_bytes: law, total } = doc.traffic;
+  const whole = law ?? total[rank];
+  /** @param {number} bytes */
+  const say = (bytes) => (psi > 0 ? formatPsi(bytes, psi) : formatBytes(bytes));
+  return whole === null ? say(sent) : `${say(sent)} of ${say(whole)}`;
+}
+
+/** @param {Model} model @param {number} rank */
+function peakText({ doc }, rank) {
+  const memory = doc.memory?.ranks[rank];
+  if (!memory) {
+    return "not recorded";
+  }
+  return joinDots([
+    `peak ${formatBytes(memory.peak_bytes)} at event ${memory.peak_step + 1}`,
+    doc.texts[memory.cause],
+  ]);
+}

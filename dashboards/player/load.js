@@ -1,0 +1,54 @@
+// Where the document comes from: the page itself, or the server that gave the page.
+
+/** The document cannot be had; `hint` says what to try. */
+export class LoadError extends Error {
+  /** @param {string} message @param {string} hint */
+  constructor(message, hint) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+/**
+ * @typedef {object} Source
+ * @property {boolean} embedded in an offline page
+ * @property {() => Promise<unknown>} load the parsed document
+ */
+
+/**
+ * A document that the page itself holds.
+ * @param {string} text
+ * @returns {Source}
+ */
+export function embeddedSource(text) {
+  return { embedded: true, load: () => Promise.resolve().then(() => JSON.parse(text)) };
+}
+
+/**
+ * A document that a server gives.
+ * @param {string} address with its query
+ * @returns {Source}
+ */
+export function serverSource(address) {
+  return { embedded: false, load: () => fetchDocument(address) };
+}
+
+/** @param {string} address @returns {Promise<unknown>} */
+async function fetchDocument(address) {
+  let response;
+  try {
+    response = await fetch(address, { headers: { accept: "application/json" } });
+  } catch {
+    throw new LoadError(
+      "The server does not answer.",
+      "Start it again where it was started, then reload this page.",
+    );
+  }
+  /** @type {any} */
+  const body = await response.json().catch(() => null);
+  if (!response.ok || body === null) {
+    const reason = typeof body?.error === "string" ? body.error : `The server answers ${response.status}.`;
+    throw new LoadError(reason, "Choose another run or iteration, or reload the page.");
+  }
+  return body;
+}

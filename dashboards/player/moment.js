@@ -1,0 +1,112 @@
+// A step in words and in rows: what the narration says, and the table shows.
+
+import { NUMBERS_PER_PACKET } from "#player/document.js";
+import { formatBytes, formatRanks } from "#player/format.js";
+import { sentInStep } from "#player/frames.js";
+
+/** @import { Model } from "#player/scene.d.ts" */
+
+/**
+ * What one rank does in a step.
+ * @typedef {object} Row
+ * @property {number} rank the global rank
+ * @property {string} doing
+ * @property {number} sends bytes
+ * @property {string} to global ranks
+ * @property {number} receives bytes
+ * @property {number} sent bytes before this step
+ * @property {number | null} memory bytes; null where not recorded
+ */
+
+/**
+ * @param {Model} model
+ * @param {number} position
+ */
+export function narrate(model, position) {
+  const { doc, numSteps } = model;
+  const step = doc.steps[position];
+  const amounts = [...doc.ranks.keys()]
+    .map((rank) => sentInStep(model, position, rank))
+    .filter((bytes) => bytes > 0);
+  return [
+    `Event ${position + 1} of ${numSteps}. ${doc.texts[step.title]}.`,
+    doc.texts[step.what] ? `${doc.texts[step.what]}.` : "",
+    amounts.length > 0 ? narrateSent(amounts) : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** @param {readonly number[]} amounts of the ranks that send */
+function narrateSent(amounts) {
+  const [least, most] = [Math.min(...amounts), Math.max(...amounts)];
+  if (amounts.length === 1) {
+    return `One rank sends ${formatBytes(most)}.`;
+  }
+  const each = least === most ? formatBytes(most) : `${formatBytes(least)} to ${formatBytes(most)}`;
+  return `${amounts.length} ranks send ${each} each.`;
+}
+
+/**
+ * @param {Model} model
+ * @param {number} position
+ * @returns {Row[]}
+ */
+export function readRows(model, position) {
+  const { doc, numRanks } = model;
+  const { packets } = doc.steps[position];
+  return doc.ranks.map((global, rank) => {
+    let receives = 0;
+    /** @type {Set<number>} */
+    const to = new Set();
+    for (let i = 0; i < packets.length; i += NUMBERS_PER_PACKET) {
+      if (packets[i + 1] === rank) {
+        receives += packets[i + 3];
+      }
+      if (packets[i] === rank && packets[i + 1] >= 0) {
+        to.add(doc.ranks[packets[i + 1]]);
+      }
+    }
+    return {
+      rank: global,
+      doing: doing(model, position, rank),
+      sends: sentInStep(model, position, rank),
+      to: formatRanks([...to].sort((a, b) => a - b)),
+      receives,
+      sent: model.sentBefore[position * numRanks + rank],
+      memory: memoryAt(model, position, rank),
+    };
+  });
+}
+
+/**
+ * The last step that a rank takes part in and that still goes on.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank
+ */
+function doing({ doc }, position, rank) {
+  for (let k = position; k >= 0; k -= 1) {
+    if (doc.steps[k].until >= position && doc.steps[k].ranks.includes(rank)) {
+      return doc.texts[doc.steps[k].title];
+    }
+  }
+  return "";
+}
+
+/**
+ * Bytes in use by a rank, at its own time in a step.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank
+ */
+export function memoryAt({ doc }, position, rank) {
+  const memory = doc.memory?.ranks[rank];
+  if (!memory) {
+    return null;
+  }
+  const now = doc.local_ns[rank][position];
+  const after = memory.times_ns.findIndex((time) => time > now);
+  const at = after < 0 ? memory.times_ns.length - 1 : after - 1;
+  return at < 0 ? null : memory.bytes.reduce((sum, role) => sum + role[at], 0);
+}

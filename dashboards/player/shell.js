@@ -1,0 +1,104 @@
+// What stands around the replay: the run, its verdict, warnings, and the list of iterations.
+
+import { iterationSearch } from "#player/address.js";
+import { fillSelect, find, make, write } from "#player/dom.js";
+import { formatDecimal, formatExact, joinDots } from "#player/format.js";
+
+/** @import { ReplayDocument } from "#player/types.d.ts" */
+
+/**
+ * Fill the header from a document.
+ * @param {HTMLElement} root
+ * @param {ReplayDocument} doc
+ * @param {boolean} embedded in an offline page, which has one iteration and no other pages
+ */
+export function fillShell(root, doc, embedded) {
+  const { run, verdict, notes, broken } = doc;
+  document.title = joinDots([doc.name, run.stage_name, "zerosim"]);
+  write(find(root, "#run-text", HTMLElement), summary(doc));
+  const mark = find(root, "#run-mark", HTMLElement);
+  if (verdict.holds !== null) {
+    write(mark, verdict.holds ? "✓" : "✗");
+    mark.classList.add(verdict.holds ? "good" : "bad");
+    mark.setAttribute("role", "img");
+    mark.setAttribute("aria-label", verdict.holds ? "the theory holds" : "the theory does not hold");
+  }
+  const button = find(root, "#run", HTMLButtonElement);
+  button.title = `${verdict.headline} (r)`;
+  button.hidden = false;
+  show(root, "#broken", broken && `The replay ends at event ${broken.step + 1}: ${broken.reason}`);
+  show(root, "#notes", notes.join(" · "));
+  fillFacts(find(root, "#run-facts", HTMLElement), doc);
+  if (embedded) {
+    for (const link of root.querySelectorAll(".top a")) {
+      link.removeAttribute("href");
+    }
+  } else if (run.iterations.length > 1) {
+    fillIterations(root, doc);
+  }
+}
+
+/** @param {ReplayDocument} doc */
+function summary({ run, ranks }) {
+  const num = ranks.length === run.num_ranks ? "" : `${ranks.length} of `;
+  return joinDots([
+    run.model,
+    run.stage_name,
+    `${num}${run.num_ranks} ranks`,
+    run.algorithm === run.backend ? run.backend : `${run.algorithm} on ${run.backend}`,
+    run.num_parameters > 0 && `${millions(run.num_parameters)} parameters`,
+  ]);
+}
+
+/** @param {HTMLElement} root @param {ReplayDocument} doc */
+function fillIterations(root, { run }) {
+  const select = find(root, "#iteration", HTMLSelectElement);
+  fillSelect(select, run.iterations.map((one) => [String(one), String(one)]));
+  select.value = String(run.iteration);
+  select.addEventListener("change", () => {
+    const hash = location.hash.replace(/([#&])at=[^&]*&?/, "$1");
+    location.assign(iterationSearch(location.search, Number(select.value)) + hash);
+  });
+  find(root, "#iteration-label", HTMLElement).hidden = false;
+}
+
+/** @param {HTMLElement} list @param {ReplayDocument} doc */
+function fillFacts(list, { name, run, verdict, notes, units, ranks }) {
+  /** @type {[string, string][]} */
+  const facts = [
+    ["verdict", verdict.headline],
+    ["trace", name],
+    ["model", joinDots([run.model, `${units.length} units`])],
+    ["parameters", run.num_parameters > 0 ? formatExact(run.num_parameters) : ""],
+    ["stage", run.stage_name],
+    ["compute dtype", joinDots([run.dtype, `${run.element_bytes} B each`])],
+    ["ranks", ranks.length === run.num_ranks ? String(run.num_ranks) : `${ranks.length} of ${run.num_ranks}`],
+    ["collectives", joinDots([run.algorithm, run.backend, run.device])],
+    ["iteration", String(run.iteration)],
+    ["micro-steps", run.accumulate > 1 ? String(run.accumulate) : ""],
+    ["mean loss", run.loss === null ? "" : formatDecimal(run.loss, 4)],
+    ["notes", notes.join(" ")],
+  ];
+  for (const [term, value] of facts) {
+    if (value) {
+      list.append(make("dt", "", term), make("dd", "", value));
+    }
+  }
+}
+
+/** @param {HTMLElement} root @param {string} selector @param {string | null} text */
+function show(root, selector, text) {
+  const element = find(root, selector, HTMLElement);
+  element.hidden = !text;
+  write(element, text ?? "");
+  element.title = text ?? "";
+}
+
+/** @param {number} count */
+function millions(count) {
+  return count < 1e6
+    ? formatExact(count)
+    : count < 1e9
+      ? `${formatDecimal(count / 1e6, 2)} M`
+      : `${formatDecimal(count / 1e9, 2)} B`;
+}

@@ -1,0 +1,63 @@
+// The current step as a table, one row for each rank.
+
+import { make } from "#player/dom.js";
+import { formatBytes } from "#player/format.js";
+import { readRows } from "#player/moment.js";
+
+/** @import { Scene } from "#player/scene.d.ts" */
+
+const COLUMNS = ["rank", "doing", "sends", "to", "receives", "sent so far", "memory now"];
+
+/**
+ * @param {HTMLElement} host
+ */
+export function createTable(host) {
+  const body = make("tbody", "");
+  const head = make("tr", "");
+  for (const name of COLUMNS) {
+    const cell = make("th", "", name);
+    cell.scope = "col";
+    head.append(cell);
+  }
+  const caption = make("caption", "unseen");
+  host.append(make("table", "", caption, make("thead", "", head), body));
+  let shown = -1;
+
+  /** @param {Scene} scene */
+  return function update({ model, position, rank }) {
+    if (host.hidden) {
+      shown = -1;
+      return;
+    }
+    if (position !== shown) {
+      shown = position;
+      caption.textContent = `Event ${position + 1}: what each rank does`;
+      body.replaceChildren(...readRows(model, position).map(rowElement));
+    }
+    for (const [at, row] of [...body.rows].entries()) {
+      row.classList.toggle("selected", at === rank);
+    }
+  };
+}
+
+/** @param {import("#player/moment.js").Row} row */
+function rowElement({ rank, doing, sends, to, receives, sent, memory }) {
+  const name = make("th", "", `rank ${rank}`);
+  name.scope = "row";
+  return make(
+    "tr",
+    "",
+    name,
+    make("td", "", doing || "nothing"),
+    make("td", "number", bytes(sends)),
+    make("td", "", to || "–"),
+    make("td", "number", bytes(receives)),
+    make("td", "number", formatBytes(sent)),
+    make("td", "number", memory === null ? "not recorded" : formatBytes(memory)),
+  );
+}
+
+/** @param {number} value */
+function bytes(value) {
+  return value > 0 ? formatBytes(value) : "–";
+}
