@@ -1,0 +1,181 @@
+// Colours, each with one meaning: a shard's hue, a phase, a memory role. Both themes; text on a
+// colour is chosen by contrast.
+
+/** @import { Phase } from "#player/types.d.ts" */
+/** @typedef {"light" | "dark"} Theme */
+
+/** In the order of a timeline's numbers; the last stands for what is in none of the three.
+ *  @type {readonly Phase[]} */
+export const PHASES = ["forward", "backward", "update", "outside"];
+
+/**
+ * @typedef {object} Palette
+ * @property {Theme} theme
+ * @property {string} card behind everything of a view
+ * @property {string} inset a rank's card
+ * @property {string} line borders and axes
+ * @property {string} track a cell with nothing in it
+ * @property {string} text
+ * @property {string} muted text of lesser weight, still readable
+ * @property {string} arc where packets travel
+ * @property {string} strong outlines, the cursor
+ * @property {string} wait a rank or lane that stands still
+ * @property {string} break a breakpoint
+ * @property {string} select the selected rank
+ * @property {readonly string[]} shards Okabe and Ito's hues, for shards and their owners
+ * @property {readonly string[]} edges the same, dark or light enough for a thin line
+ * @property {Readonly<Record<Phase, string>>} phases
+ * @property {Readonly<Record<Phase, string>>} communication
+ * @property {string} unknown a packet of which the shard is not known
+ * @property {string} traffic
+ */
+
+/** @type {Readonly<Record<Theme, Palette>>} */
+const PALETTES = {
+  light: {
+    theme: "light",
+    card: "#ffffff",
+    inset: "#fbfcfd",
+    line: "#d9dee5",
+    track: "#eceff3",
+    text: "#1b2430",
+    muted: "#566170",
+    arc: "#ccd2da",
+    strong: "#1b2430",
+    wait: "#a3acb8",
+    break: "#c0342b",
+    select: "#1f5fae",
+    shards: [
+      "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#4D4D4D",
+    ],
+    edges: [
+      "#0072B2", "#B97F00", "#00805D", "#B4588D", "#2B8AC2", "#B85000", "#8C8400", "#4D4D4D",
+    ],
+    phases: {
+      forward: "#4572A7", backward: "#DB8428", update: "#2A7F50", setup: "#7B8593", outside: "#7B8593",
+    },
+    communication: {
+      forward: "#8594A9", backward: "#AD6C2F", update: "#7C9A89", setup: "#A3ABB6", outside: "#A3ABB6",
+    },
+    unknown: "#6b7684",
+    traffic: "#4572A7",
+  },
+  dark: {
+    theme: "dark",
+    card: "#161c25",
+    inset: "#1b222d",
+    line: "#36414f",
+    track: "#29323f",
+    text: "#edf1f6",
+    muted: "#a9b5c3",
+    arc: "#4a5667",
+    strong: "#f4f7fa",
+    wait: "#76828f",
+    break: "#ff7b70",
+    select: "#7db6f2",
+    shards: [
+      "#2F8FD3", "#E69F00", "#12B184", "#D68AB5", "#7CC7F2", "#E4702A", "#F0E442", "#A7AFB9",
+    ],
+    edges: [
+      "#4FA5E3", "#EDB033", "#25C497", "#DF9EC3", "#8FD0F5", "#EE8748", "#F0E442", "#B9C0C9",
+    ],
+    phases: {
+      forward: "#5F93CE", backward: "#E2943F", update: "#4BAE79", setup: "#8E99A6", outside: "#8E99A6",
+    },
+    communication: {
+      forward: "#6A7A91", backward: "#A06D38", update: "#567C68", setup: "#626D7A", outside: "#626D7A",
+    },
+    unknown: "#93a0af",
+    traffic: "#5F93CE",
+  },
+};
+
+/** Memory by role; the first that is part of the role's name. */
+const ROLES = /** @type {const} */ ([
+  ["gathered", "#8CC6EC", "#5B9CC9"],
+  ["buffer", "#E3CF6B", "#C7B14A"],
+  ["activation", "#C9B5DF", "#9D84BD"],
+  ["parameters", "#0072B2", "#2F8FD3"],
+  ["gradient", "#DB8428", "#E2943F"],
+  ["master", "#76828F", "#66727F"],
+  ["momentum", "#929DA9", "#808C99"],
+  ["variance", "#AFB8C2", "#9BA6B2"],
+  ["", "#DCE1E6", "#48535F"],
+]);
+
+/** @param {Theme} theme @returns {Palette} */
+export function palette(theme) {
+  return PALETTES[theme];
+}
+
+/**
+ * The hue of a shard, or of the rank that owns it.
+ * @param {Palette} colours
+ * @param {number} shard -1 if unknown
+ */
+export function shardColour(colours, shard) {
+  return shard < 0 ? colours.unknown : colours.shards[shard % colours.shards.length];
+}
+
+/**
+ * A shard's hue where it must be seen as a line on the background.
+ * @param {Palette} colours
+ * @param {number} shard -1 if unknown
+ */
+export function shardEdge(colours, shard) {
+  return shard < 0 ? colours.unknown : colours.edges[shard % colours.edges.length];
+}
+
+/** @param {Theme} theme @param {string} role */
+export function roleColour(theme, role) {
+  const [, light, dark] = ROLES.find(([part]) => role.includes(part)) ?? ROLES[ROLES.length - 1];
+  return theme === "light" ? light : dark;
+}
+
+/** Ink for text on a colour: the one of two with more contrast. @param {string} fill */
+export function inkOn(fill) {
+  let ink = inks.get(fill);
+  if (ink === undefined) {
+    ink = contrast(fill, "#ffffff") >= contrast(fill, "#10161d") ? "#ffffff" : "#10161d";
+    inks.set(fill, ink);
+  }
+  return ink;
+}
+
+/** @type {Map<string, string>} */
+const inks = new Map();
+
+/**
+ * Contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance).
+ * @param {string} one "#rrggbb"
+ * @param {string} other
+ */
+export function contrast(one, other) {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** @param {string} colour */
+function luminance(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/**
+ * A colour between two others.
+ * @param {string} from "#rrggbb"
+ * @param {string} to
+ * @param {number} part 0 gives `from`, 1 gives `to`
+ */
+export function mix(from, to, part) {
+  let text = "#";
+  for (const at of [1, 3, 5]) {
+    const a = parseInt(from.slice(at, at + 2), 16);
+    const b = parseInt(to.slice(at, at + 2), 16);
+    text += Math.round(a + (b - a) * part).toString(16).padStart(2, "0");
+  }
+  return text;
+}

@@ -1,0 +1,240 @@
+// Rank cards: what each rank holds, a column for each unit, a band for each state. Drawn when a
+// step begins: of the cells only those that changed.
+
+import { palette, shardColour } from "#player/colours.js";
+import { paintUnit, waitFill } from "#player/draw/cells.js";
+import { Layer, watch } from "#player/draw/layer.js";
+import { hit, layoutCards } from "#player/draw/layout.js";
+import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
+import { fontsFor, measurer, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
+import { formatBytes } from "#player/format.js";
+
+/** @import { Palette } from "#player/colours.js" */
+/** @import { CardLayout } from "#player/draw/layout.js" */
+/** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Scene } from "#player/scene.d.ts" */
+
+const RADIUS = 10;
+
+export class Cards {
+  /** @param {HTMLElement} host */
+  constructor(host) {
+    this.base = new Layer(host);
+    this.cells = new Layer(host);
+    this.marks = new Layer(host);
+    this.measure = measurer(this.base.ctx);
+    this.drawn = new Uint8Array(0);
+    /** @type {CardLayout | null} */
+    this.layout = null;
+    this.frameChanged = watch();
+    this.stepChanged = watch();
+  }
+
+  /**
+   * @param {Scene} scene
+   * @param {number} width
+   * @param {number} height
+   */
+  render(scene, width, height) {
+    const { model, document: doc, theme, present, position, rank } = scene;
+    const colours = palette(theme);
+    const fonts = fontsFor(present);
+    const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
+    if (frame || !this.layout) {
+      this.layout = layoutCards({
+        width,
+        height,
+        numRanks: model.numRanks,
+        units: doc.units,
+        states: doc.states,
+        fonts,
+        measure: this.measure,
+      });
+      for (const layer of [this.base, this.cells, this.marks]) {
+        layer.fit(width, height);
+      }
+      drawBase(this.base, this.layout, scene, colours, fonts, this.measure);
+      this.drawn = new Uint8Array(scene.cells.length).fill(255);
+    }
+    const step = this.stepChanged(position, rank);
+    if (frame || step) {
+      this.drawCells(scene, colours);
+      drawMarks(this.marks, this.layout, scene, colours, fonts, this.measure);
+    }
+    return this.layout;
+  }
+
+  /** @param {Scene} scene @param {Palette} colours */
+  drawCells({ model, cells }, colours) {
+    const { numShards, numStates, numUnits } = model;
+    const { cards, bands, columns, pad } = /** @type {CardLayout} */ (this.layout);
+    eachChanged(cells, this.drawn, numShards, (group) => {
+      const unit = group % numUnits;
+      const state = Math.floor(group / numUnits) % numStates;
+      const card = cards[Math.floor(group / numUnits / numStates)];
+      const { ctx, scale } = this.cells;
+      const x = card.x + pad + columns[unit].x;
+      const { y, h } = bands[state];
+      paintUnit(ctx, colours, scale, cells, group * numShards, numShards, x, y, columns[unit].w, h);
+    });
+  }
+
+  /** @param {number} x @param {number} y */
+  hit(x, y) {
+    return this.layout ? hit(this.layout.cards, x, y) : -1;
+  }
+
+  remove() {
+    for (const layer of [this.base, this.cells, this.marks]) {
+      layer.remove();
+    }
+  }
+}
+
+/**
+ * What stays: the cards and the names of ranks and states.
+ * @param {Layer} layer
+ * @param {CardLayout} layout
+ * @param {Scene} scene
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ * @param {Measure} measure
+ */
+function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
+  const { cards, bands, pad, gutter, nameY } = layout;
+  for (const [r, card] of cards.entries()) {
+    ctx.fillStyle = colours.inset;
+    ctx.strokeStyle = colours.line;
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    ctx.roundRect(card.x + 0.5, card.y + 0.5, card.w - 1, card.h - 1, RADIUS);
+    ctx.fill();
+    ctx.stroke();
+    const radius = fonts.size * 0.5;
+    ctx.fillStyle = shardColour(colours, r);
+    ctx.beginPath();
+    ctx.arc(card.x + pad + radius, nameY - fonts.size * 0.35, radius, 0, 7);
+    ctx.fill();
+    ctx.fillStyle = colours.text;
+    ctx.font = fonts.strong;
+    const room = card.w - 2 * pad - 2 * radius - 6;
+    const name = measure(`rank ${doc.ranks[r]}`, fonts.strong) <= room ? `rank ${doc.ranks[r]}` : `${doc.ranks[r]}`;
+    ctx.fillText(name, card.x + pad + 2 * radius + 6, nameY);
+    if (!gutter) {
+      ctx.fillStyle = colours.muted;
+      ctx.font = fonts.text;
+      for (const [s, { labelY }] of bands.entries()) {
+        ctx.fillText(doc.states[s].label, card.x + pad, labelY);
+      }
+    }
+    if (doc.states.length === 0) {
+      ctx.fillStyle = colours.muted;
+      ctx.font = fonts.text;
+      const says = shorten("model states are not known", card.w - 2 * pad, (t) => measure(t, fonts.text));
+      ctx.fillText(says, card.x + pad, nameY + fonts.size * 2);
+    }
+  }
+  if (gutter) {
+    ctx.fillStyle = colours.muted;
+    ctx.font = fonts.text;
+    ctx.textAlign = "right";
+    for (const [s, { labelY }] of bands.entries()) {
+      ctx.fillText(doc.states[s].role, cards[0].x - 12, labelY);
+    }
+    ctx.textAlign = "left";
+  }
+}
+
+/**
+ * What a step changes beside the cells: bytes held, who does what, and the unit in question.
+ * @param {Layer} layer
+ * @param {CardLayout} layout
+ * @param {Scene} scene
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ * @param {Measure} measure
+ */
+function drawMarks(layer, layout, scene, colours, fonts, measure) {
+  const { ctx, scale } = layer;
+  const { cards, bands, columns, pad, bytesY, twoLines, unitsY } = layout;
+  const { model, document: doc, cells, position } = scene;
+  const step = doc.steps[position];
+  const states = activeStates(step, doc.states);
+  const labels = doc.units.map((unit, u) => {
+    const text = unitLabel(unit.name);
+    const font = u === step.unit ? fonts.smallStrong : fonts.small;
+    return { text, width: measure(text, font), centre: columns[u].x + columns[u].w / 2 };
+  });
+  layer.clear();
+  for (const [r, card] of cards.entries()) {
+    const left = card.x + pad;
+    const inner = card.w - 2 * pad;
+    const takesPart = step.ranks.includes(r);
+    markCard(ctx, colours, scale, card, doing(step, r), colours.phases[step.phase], fonts);
+    if (r === scene.rank && cards.length > 1) {
+      ctx.strokeStyle = colours.select;
+      ctx.lineWidth = 2;
+      ctx.beginPath();
+      ctx.roundRect(card.x + 1, card.y + 1, card.w - 2, card.h - 2, RADIUS);
+      ctx.stroke();
+    }
+    if (bands.length > 0) {
+      ctx.fillStyle = colours.muted;
+      ctx.font = fonts.mono;
+      ctx.textAlign = twoLines ? "left" : "right";
+      ctx.fillText(formatBytes(heldBytes(model, cells, r)), twoLines ? left : left + inner, bytesY);
+    }
+    ctx.textAlign = "center";
+    const clamped = labels.map(({ width, centre }) => ({
+      width,
+      centre: Math.max(width / 2, Math.min(inner - width / 2, centre)),
+    }));
+    const shown = pickLabels(clamped, step.unit, 5);
+    for (const [u, { text }] of labels.entries()) {
+      if (shown[u] && bands.length > 0) {
+        ctx.font = u === step.unit ? fonts.smallStrong : fonts.small;
+        ctx.fillStyle = u === step.unit ? colours.text : colours.muted;
+        ctx.fillText(text, left + clamped[u].centre, unitsY);
+      }
+    }
+    ctx.textAlign = "left";
+    if (step.unit >= 0 && takesPart) {
+      ctx.strokeStyle = colours.strong;
+      ctx.lineWidth = 2;
+      for (const state of states) {
+        const column = columns[step.unit];
+        ctx.beginPath();
+        ctx.roundRect(left + column.x - 2, bands[state].y - 2, column.w + 4, bands[state].h + 4, 3);
+        ctx.stroke();
+      }
+    }
+  }
+}
+
+/**
+ * The upper border and a word: this rank computes, or waits.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Palette} colours
+ * @param {number} scale
+ * @param {import("#player/draw/layout.js").Box} card
+ * @param {string} word
+ * @param {string} phase its colour
+ * @param {Fonts} fonts
+ */
+function markCard(ctx, colours, scale, card, word, phase, fonts) {
+  if (word === "") {
+    return;
+  }
+  ctx.save();
+  ctx.beginPath();
+  ctx.roundRect(card.x, card.y, card.w, card.h, RADIUS);
+  ctx.clip();
+  ctx.fillStyle = word === "waits" ? waitFill(ctx, colours, scale) : phase;
+  ctx.fillRect(card.x, card.y, card.w, 6);
+  ctx.restore();
+  ctx.font = fonts.strong;
+  ctx.fillStyle = word === "waits" ? colours.muted : colours.text;
+  ctx.textAlign = "center";
+  ctx.fillText(word, card.x + card.w / 2, card.y - 8);
+  ctx.textAlign = "left";
+}

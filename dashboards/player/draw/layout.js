@@ -1,0 +1,182 @@
+// Where everything of the stage lies: cards, bands, unit columns, the room of the ring. Pure.
+
+/** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { State, Unit } from "#player/types.d.ts" */
+
+/** More ranks are folded to strips. */
+export const MAX_CARDS = 8;
+
+const LEAST_BAND = 11;
+const MOST_PER_BYTE = 15;
+
+/** @typedef {{x: number, y: number, w: number, h: number}} Box */
+/** @typedef {{x: number, w: number}} Column from the left of where units begin */
+
+/**
+ * @typedef {object} Band
+ * @property {number} y from the top of the stage
+ * @property {number} h
+ * @property {number} labelY baseline of its label
+ */
+
+/**
+ * @typedef {object} CardLayout
+ * @property {Box[]} cards
+ * @property {number} pad from a card's edge to its content
+ * @property {Column[]} columns
+ * @property {Band[]} bands
+ * @property {boolean} gutter labels of states stand left of the cards, once for all
+ * @property {number} gutterWidth
+ * @property {boolean} twoLines bytes stand under the rank's name
+ * @property {number} nameY baseline of the rank's name
+ * @property {number} bytesY
+ * @property {number} unitsY baseline of the units' names
+ * @property {number} ringHeight above the cards
+ * @property {number} labelHeight of a packet
+ */
+
+/**
+ * Widths of units: by the square root of their elements, so that small ones stay visible.
+ * @param {readonly number[]} elements
+ * @param {number} width
+ * @param {number} gap
+ * @param {number} least
+ * @returns {Column[]} whole pixels
+ */
+export function unitColumns(elements, width, gap, least) {
+  const count = elements.length;
+  if (count === 0) {
+    return [];
+  }
+  let between = gap;
+  while (between > 0 && (width - between * (count - 1)) / count < Math.min(least, 6)) {
+    between -= 1;
+  }
+  const room = width - between * (count - 1);
+  const floor = Math.min(least, room / count);
+  const weights = elements.map((one) => Math.sqrt(Math.max(1, one)));
+  const pinned = weights.map(() => false);
+  let share = 0;
+  for (let settled = false; !settled; ) {
+    settled = true;
+    let free = room;
+    let total = 0;
+    for (const [i, weight] of weights.entries()) {
+      free -= pinned[i] ? floor : 0;
+      total += pinned[i] ? 0 : weight;
+    }
+    share = total > 0 ? free / total : 0;
+    for (const [i, weight] of weights.entries()) {
+      if (!pinned[i] && weight * share < floor) {
+        pinned[i] = true;
+        settled = false;
+      }
+    }
+  }
+  let at = 0;
+  return weights.map((weight, i) => {
+    const x = Math.round(at);
+    at += pinned[i] ? floor : weight * share;
+    const w = Math.max(1, Math.round(at) - x);
+    at += between;
+    return { x, w };
+  });
+}
+
+/**
+ * @param {object} given
+ * @param {number} given.width
+ * @param {number} given.height
+ * @param {number} given.numRanks 1 to MAX_CARDS
+ * @param {readonly Unit[]} given.units
+ * @param {readonly State[]} given.states
+ * @param {Fonts} given.fonts
+ * @param {Measure} given.measure
+ * @returns {CardLayout}
+ */
+export function layoutCards({ width, height, numRanks, units, states, fonts, measure }) {
+  const gap = numRanks <= 4 ? 16 : 10;
+  const { size } = fonts;
+  const labelHeight = size + 9;
+  const ringHeight =
+    numRanks === 1
+      ? size + 12
+      : Math.round(Math.min(2 * labelHeight + 52, Math.max(2 * labelHeight + 24, height * 0.19)));
+  const mostWide = numRanks === 1 ? 760 : 560;
+  const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
+  const roleWidth = Math.max(0, ...states.map(({ role }) => measure(role, fonts.text)));
+
+  /** @param {boolean} gutter */
+  const attempt = (gutter) => {
+    const gutterWidth = gutter ? Math.ceil(roleWidth) + 12 : 0;
+    const room = width - gutterWidth - gap * (numRanks - 1) - 2;
+    const cardWidth = Math.floor(Math.min(room / numRanks, mostWide));
+    const pad = cardWidth < 190 ? 8 : 12;
+    const inner = cardWidth - 2 * pad;
+    const name = measure("rank 0", fonts.strong) + size + 5;
+    const twoLines = name + 10 + measure("99.9 MB", fonts.mono) > inner;
+    const header = twoLines ? 2 * size + 20 : size + 21;
+    const footer = fonts.smallSize + 17;
+    const above = gutter ? 0 : size + 4;
+    const between = gutter ? 9 : 8;
+    const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
+    const free =
+      height - ringHeight - header - footer - 2 - states.length * above - (states.length - 1) * between;
+    const perByte = Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
+    const fits = labelWidth <= inner && perByte * 2 >= LEAST_BAND;
+    return { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, fits };
+  };
+  let gutter = false;
+  let chosen = attempt(false);
+  if (!chosen.fits && states.length > 0 && numRanks > 0) {
+    gutter = true;
+    chosen = attempt(true);
+  }
+  const { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte } = chosen;
+
+  const top = ringHeight;
+  let y = top + header;
+  const bands = states.map((state) => {
+    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0 };
+    band.y = Math.round(y + above);
+    band.labelY = gutter
+      ? Math.round(band.y + band.h / 2 + size * 0.36)
+      : Math.round(band.y - size * 0.36);
+    y = band.y + band.h + between;
+    return band;
+  });
+  const unitsY = Math.round(y - between + fonts.smallSize + 5);
+  const cardHeight = Math.min(height - top - 1, unitsY - fonts.smallSize - 5 + footer - top);
+  const used = gutterWidth + numRanks * cardWidth + (numRanks - 1) * gap;
+  const left = Math.round((width - used) / 2) + gutterWidth;
+  const least = numRanks <= 4 ? 16 : 9;
+  return {
+    cards: Array.from({ length: numRanks }, (_, r) => ({
+      x: left + r * (cardWidth + gap),
+      y: top,
+      w: cardWidth,
+      h: Math.round(cardHeight),
+    })),
+    pad,
+    columns: unitColumns(units.map((unit) => unit.elements), inner, 3, least),
+    bands,
+    gutter,
+    gutterWidth,
+    twoLines,
+    nameY: top + size + 9,
+    bytesY: top + (twoLines ? 2 * size + 12 : size + 9),
+    unitsY,
+    ringHeight,
+    labelHeight,
+  };
+}
+
+/**
+ * The card at a point; -1 if there is none.
+ * @param {readonly Box[]} boxes
+ * @param {number} x
+ * @param {number} y
+ */
+export function hit(boxes, x, y) {
+  return boxes.findIndex((box) => x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h);
+}

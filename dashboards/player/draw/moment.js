@@ -1,0 +1,111 @@
+// What a step means for the stage: which unit and bands it concerns, who computes or waits, what a
+// rank holds. Pure.
+
+/** @import { Model } from "#player/scene.d.ts" */
+/** @import { State, Step } from "#player/types.d.ts" */
+
+/**
+ * Positions of the states that a step works on.
+ * @param {Step} step
+ * @param {readonly State[]} states
+ * @returns {number[]}
+ */
+export function activeStates(step, states) {
+  if (step.kind === "mark" || step.kind === "wait") {
+    return [];
+  }
+  const all = states.map((_, i) => i);
+  if (step.op === "" && step.phase === "update") {
+    return all;
+  }
+  const isGradient =
+    step.op === ""
+      ? step.phase === "backward"
+      : step.purpose.includes("gradient") || (!step.purpose.includes("param") && step.op.includes("reduce"));
+  const part = isGradient ? "gradient" : "parameter";
+  return all.filter((i) => states[i].role.includes(part));
+}
+
+/**
+ * What a rank does in a step; "" if nothing is to be said.
+ * @param {Step} step
+ * @param {number} rank
+ * @returns {"" | "computes" | "updates" | "waits"}
+ */
+export function doing(step, rank) {
+  if ((step.kind !== "compute" && step.kind !== "wait") || !step.ranks.includes(rank)) {
+    return "";
+  }
+  if (step.kind === "wait") {
+    return "waits";
+  }
+  return step.phase === "update" ? "updates" : "computes";
+}
+
+/**
+ * Bytes of model states that a rank holds. What has not arrived does not count.
+ * @param {Model} model
+ * @param {Uint8Array} cells
+ * @param {number} rank
+ */
+export function heldBytes({ doc, numShards, numStates, numUnits }, cells, rank) {
+  let bytes = 0;
+  for (let state = 0; state < numStates; state += 1) {
+    for (let unit = 0; unit < numUnits; unit += 1) {
+      const first = ((rank * numStates + state) * numUnits + unit) * numShards;
+      let count = 0;
+      for (let shard = 0; shard < numShards; shard += 1) {
+        const code = cells[first + shard];
+        if (code !== 0 && code !== 3) {
+          count += 1;
+        }
+      }
+      const size = doc.states[state].bytes_per_parameter * doc.units[unit].padded_elements;
+      bytes += (size * count) / numShards;
+    }
+  }
+  return bytes;
+}
+
+/**
+ * Groups of cells, a unit of a state of a rank each, that differ from what was drawn last; `drawn`
+ * becomes `cells`.
+ * @param {Uint8Array} cells
+ * @param {Uint8Array} drawn
+ * @param {number} numShards
+ * @param {(group: number) => void} each
+ */
+export function eachChanged(cells, drawn, numShards, each) {
+  const groups = cells.length / numShards;
+  for (let group = 0; group < groups; group += 1) {
+    const first = group * numShards;
+    const end = first + numShards;
+    for (let i = first; i < end; i += 1) {
+      if (cells[i] !== drawn[i]) {
+        for (let k = i; k < end; k += 1) {
+          drawn[k] = cells[k];
+        }
+        each(group);
+        break;
+      }
+    }
+  }
+}
+
+/**
+ * How far a rank's own time is, in nanoseconds: between a step and the next while it plays. A step
+ * is a cut through the ranks' timelines, at another moment of each.
+ * @param {Model} model
+ * @param {number} rank
+ * @param {number} position
+ * @param {number | null} tween
+ */
+export function localTime({ doc, numSteps }, rank, position, tween) {
+  const times = doc.local_ns[rank];
+  const now = times[position];
+  if (tween === null) {
+    return now;
+  }
+  const next = position + 1 < numSteps ? times[position + 1] : now;
+  return now + tween * (next - now);
+}

@@ -1,0 +1,48 @@
+// Memory as stacked areas: sums by role, thinned to what a screen can show. Pure.
+
+/** @import { RankMemory } from "#player/types.d.ts" */
+
+/** @typedef {{times: number[], tops: Float64Array[]}} Stack tops by role, then by time */
+
+/** Whether a role is drawn hatched, as gathered shards are. @param {string} role */
+export function isGathered(role) {
+  return role.includes("gathered");
+}
+
+/**
+ * Upper edges of the areas. Of the samples that fall on the same pixel the one with the most bytes
+ * is kept, so that no peak is lost.
+ * @param {RankMemory} memory
+ * @param {number} duration
+ * @param {number} width in pixels
+ * @returns {Stack}
+ */
+export function stackOf({ times_ns, bytes }, duration, width) {
+  const count = times_ns.length;
+  const totals = new Float64Array(count);
+  for (const role of bytes) {
+    for (let i = 0; i < count; i += 1) {
+      totals[i] += role[i];
+    }
+  }
+  /** @type {number[]} */
+  const kept = [];
+  let lastPixel = NaN;
+  for (let i = 0; i < count; i += 1) {
+    const pixel = Math.floor((times_ns[i] / duration) * width);
+    if (pixel !== lastPixel) {
+      kept.push(i);
+      lastPixel = pixel;
+    } else if (totals[i] > totals[kept[kept.length - 1]]) {
+      kept[kept.length - 1] = i;
+    }
+  }
+  const sums = new Float64Array(kept.length);
+  const tops = bytes.map((role) => {
+    for (const [k, i] of kept.entries()) {
+      sums[k] += role[i];
+    }
+    return sums.slice();
+  });
+  return { times: kept.map((i) => times_ns[i]), tops };
+}

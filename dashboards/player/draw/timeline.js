@@ -1,0 +1,188 @@
+// The timeline: who was busy with what, and when. Click seeks, wheel and drag zoom, double click
+// shows all of it.
+
+import { mix, palette } from "#player/colours.js";
+import { drawAxis, drawBars, drawNames, drawPath } from "#player/draw/bars.js";
+import { CutLine } from "#player/draw/cut.js";
+import { TimeWindow, layoutLanes } from "#player/draw/lanes.js";
+import { Layer, pointIn, watch } from "#player/draw/layer.js";
+import { localTime } from "#player/draw/moment.js";
+import { fontsFor, measurer } from "#player/draw/text.js";
+
+/** @import { Lanes } from "#player/draw/lanes.js" */
+/** @import { View } from "#player/draw/layer.js" */
+/** @import { Model, Scene, ViewCallbacks } from "#player/scene.d.ts" */
+
+/** A pointer that moved less has clicked. */
+const CLICK = 5;
+
+/** @implements {View} */
+export class TimelineView {
+  /** @param {HTMLElement} host @param {ViewCallbacks} callbacks */
+  constructor(host, callbacks) {
+    this.host = host;
+    this.callbacks = callbacks;
+    this.layer = new Layer(host);
+    this.picked = new Layer(host);
+    this.cut = new CutLine(host);
+    this.measure = measurer(this.layer.ctx);
+    this.changed = watch();
+    this.shown = new TimeWindow(1);
+    /** @type {Model | null} */
+    this.model = null;
+    /** @type {Lanes | null} */
+    this.lanes = null;
+    /** @type {Scene | null} */
+    this.scene = null;
+    /** @type {number | null} x where a drag began */
+    this.dragFrom = null;
+    this.dragTo = 0;
+    this.width = 0;
+    this.height = 0;
+    this.listening = new AbortController();
+    this.listen();
+    this.resize();
+  }
+
+  listen() {
+    const { host } = this;
+    const { signal } = this.listening;
+    host.addEventListener("pointerdown", (event) => {
+      if (event.button === 0 && this.lanes) {
+        this.dragFrom = pointIn(event, host).x;
+        this.dragTo = this.dragFrom;
+        host.setPointerCapture(event.pointerId);
+      }
+    }, { signal });
+    host.addEventListener("pointermove", (event) => {
+      if (this.dragFrom !== null) {
+        this.dragTo = pointIn(event, host).x;
+        this.drawPicked();
+      }
+    }, { signal });
+    host.addEventListener("pointerup", (event) => this.drop(pointIn(event, host).x), { signal });
+    host.addEventListener("pointercancel", () => {
+      this.dragFrom = null;
+      this.drawPicked();
+    }, { signal });
+    host.addEventListener("dblclick", () => {
+      this.shown.reset();
+      this.again();
+    }, { signal });
+    host.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
+  }
+
+  /** A drag is over: it zooms; what hardly moved seeks. @param {number} x */
+  drop(x) {
+    const from = this.dragFrom;
+    this.dragFrom = null;
+    if (from === null || !this.lanes) {
+      return;
+    }
+    const [a, b] = [this.shown.ns(from, this.lanes), this.shown.ns(x, this.lanes)];
+    if (Math.abs(x - from) < CLICK) {
+      this.callbacks.onSeekTime(b);
+    } else {
+      this.shown.show(Math.min(a, b), Math.max(a, b));
+      this.again();
+    }
+    this.drawPicked();
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    if (!this.lanes) {
+      return;
+    }
+    const whole = this.shown.span >= this.shown.duration;
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      const by = (event.deltaX / this.lanes.width) * this.shown.span;
+      this.shown.show(this.shown.from + by, this.shown.to + by);
+    } else if (whole && event.deltaY > 0) {
+      return;
+    } else {
+      const ns = this.shown.ns(pointIn(event, this.host).x, this.lanes);
+      this.shown.zoom(ns, Math.exp(Math.max(-100, Math.min(100, event.deltaY)) / 250));
+    }
+    event.preventDefault();
+    this.again();
+  }
+
+  /** Draw what is shown of the time now. */
+  again() {
+    if (this.scene) {
+      this.render(this.scene);
+    }
+  }
+
+  /** @param {Scene} scene */
+  render(scene) {
+    const { model, document: doc, theme, present, rank, position, tween } = scene;
+    this.scene = scene;
+    if (model !== this.model) {
+      this.model = model;
+      this.shown = new TimeWindow(doc.timeline.duration_ns);
+    }
+    const now = localTime(model, rank, position, tween);
+    if (tween !== null) {
+      this.shown.follow(now);
+    }
+    const { width, height, shown } = this;
+    if (this.changed(model, theme, present, rank, width, height, shown.from, shown.to, devicePixelRatio)) {
+      this.draw(scene);
+    }
+    this.cut.render(scene, /** @type {Lanes} */ (this.lanes), shown);
+  }
+
+  /** @param {Scene} scene */
+  draw({ model, document: doc, theme, present, rank }) {
+    const { layer, shown, width, height } = this;
+    const colours = palette(theme);
+    const fonts = fontsFor(present);
+    const longest = `${doc.ranks[doc.ranks.length - 1]}`;
+    const few = model.numRanks <= 8;
+    const labelWidth = few
+      ? this.measure(`rank ${longest}`, fonts.strong) + fonts.size * 0.68 + 7
+      : this.measure(`▸ ${longest}`, fonts.strong);
+    const numRanks = model.numRanks;
+    const lanes = layoutLanes({ width, height, numRanks, selected: rank, fonts, labelWidth });
+    this.lanes = lanes;
+    layer.fit(width, height);
+    this.picked.fit(width, lanes.axisY);
+    drawNames(layer.ctx, doc, lanes, width, rank, colours, fonts);
+    drawBars(layer, doc.timeline, lanes, shown, colours);
+    drawPath(layer, doc.timeline, lanes, shown, colours);
+    drawAxis(layer.ctx, lanes, shown, colours, fonts);
+  }
+
+  /** What a drag would zoom to. */
+  drawPicked() {
+    const { picked, lanes, scene, dragFrom, dragTo } = this;
+    picked.clear();
+    if (!lanes || !scene || dragFrom === null || Math.abs(dragTo - dragFrom) < CLICK) {
+      return;
+    }
+    const colours = palette(scene.theme);
+    const x = Math.max(lanes.left, Math.min(dragFrom, dragTo));
+    const right = Math.min(lanes.left + lanes.width, Math.max(dragFrom, dragTo));
+    picked.ctx.globalAlpha = 0.25;
+    picked.ctx.fillStyle = mix(colours.select, colours.card, 0.2);
+    picked.ctx.fillRect(x, 0, right - x, lanes.axisY);
+    picked.ctx.globalAlpha = 1;
+    picked.ctx.fillStyle = colours.select;
+    picked.ctx.fillRect(x, 0, 1, lanes.axisY);
+    picked.ctx.fillRect(right, 0, 1, lanes.axisY);
+  }
+
+  resize() {
+    this.width = this.host.clientWidth;
+    this.height = this.host.clientHeight;
+  }
+
+  destroy() {
+    this.listening.abort();
+    this.layer.remove();
+    this.picked.remove();
+    this.cut.remove();
+  }
+}

@@ -1,0 +1,234 @@
+// Traffic: what each rank has sent so far, by phase, filling towards the law.
+
+import { PHASES, inkOn, palette } from "#player/colours.js";
+import { Layer, watch } from "#player/draw/layer.js";
+import { fontsFor, measurer } from "#player/draw/text.js";
+import { formatBytes } from "#player/format.js";
+
+/** @import { Palette } from "#player/colours.js" */
+/** @import { View } from "#player/draw/layer.js" */
+/** @import { Fonts } from "#player/draw/text.js" */
+/** @import { Model, Scene } from "#player/scene.d.ts" */
+/** @import { Traffic } from "#player/types.d.ts" */
+
+/**
+ * @typedef {object} TrafficLayout
+ * @property {number} left
+ * @property {number} width of the scale
+ * @property {number} top
+ * @property {number} rowHeight
+ * @property {number} bar
+ * @property {number} bottom of the bars
+ * @property {number} most bytes at the right end of the scale
+ */
+
+/**
+ * Bytes at the right end of the scale: three Psi where a law is known, and never less than sent.
+ * @param {Traffic} traffic
+ */
+export function scaleOf({ law, law_bytes, psi_bytes, total }) {
+  const sent = Math.max(0, ...total.map((one) => one ?? 0));
+  if (law === "" || psi_bytes === 0) {
+    return Math.max(1, sent);
+  }
+  return Math.max(3 * psi_bytes, law_bytes ?? 0, sent);
+}
+
+/**
+ * Bytes that a rank has sent, by phase.
+ * @param {Model} model
+ * @param {number} position
+ * @param {Float64Array} sent by rank, until now
+ * @param {number} rank
+ * @param {Float64Array} out a number for each of PHASES
+ */
+export function sentByPhase({ phases, phaseOf, sentBefore, numRanks }, position, sent, rank, out) {
+  out.fill(0);
+  const last = phaseOf[position];
+  for (let i = 0; i <= last; i += 1) {
+    const begun = sentBefore[phases[i].first * numRanks + rank];
+    const until = i < last ? sentBefore[(phases[i].last + 1) * numRanks + rank] : sent[rank];
+    const phase = PHASES.indexOf(phases[i].phase);
+    out[phase < 0 ? PHASES.length - 1 : phase] += until - begun;
+  }
+  return out;
+}
+
+/** @implements {View} */
+export class TrafficView {
+  /** @param {HTMLElement} host */
+  constructor(host) {
+    this.host = host;
+    this.layer = new Layer(host);
+    this.bars = new Layer(host);
+    this.line = new Layer(host);
+    this.measure = measurer(this.layer.ctx);
+    this.changed = watch();
+    /** @type {TrafficLayout | null} */
+    this.layout = null;
+    this.parts = new Float64Array(PHASES.length);
+    this.drawnAt = NaN;
+    this.width = 0;
+    this.height = 0;
+    this.resize();
+  }
+
+  /** @param {Scene} scene */
+  render(scene) {
+    const { model, theme, present, rank, position, tween } = scene;
+    const { width, height } = this;
+    if (this.changed(model, theme, present, rank, width, height, devicePixelRatio)) {
+      this.drawScale(scene);
+      this.drawnAt = NaN;
+    }
+    const at = position + (tween ?? 0);
+    if (at !== this.drawnAt) {
+      this.drawnAt = at;
+      this.drawBars(scene);
+    }
+  }
+
+  /** @param {Scene} scene */
+  drawScale({ document: doc, theme, present, rank: selected }) {
+    const { width, height } = this;
+    const { ctx } = this.layer;
+    const colours = palette(theme);
+    const fonts = fontsFor(present);
+    const { traffic, ranks } = doc;
+    const few = ranks.length <= 8;
+    const hasLaw = traffic.law !== "" && traffic.law_bytes !== null;
+    const longest = `${few ? "rank " : ""}${ranks[ranks.length - 1]}`;
+    const left = Math.ceil(this.measure(longest, fonts.strong)) + 12;
+    const lawTop = hasLaw ? fonts.size + 8 : 2;
+    const bottom = Math.max(lawTop + 10, height - fonts.size - 10);
+    const exact = Math.min(38, (bottom - lawTop) / ranks.length);
+    const rowHeight = exact >= 5 ? Math.floor(exact) : exact;
+    const layout = {
+      left,
+      width: width - left - fonts.size,
+      top: lawTop,
+      rowHeight,
+      bar: rowHeight >= 12 ? Math.round(rowHeight * 0.68) : Math.max(1, rowHeight - (rowHeight > 4 ? 2 : 0.5)),
+      bottom: Math.round(lawTop + rowHeight * ranks.length),
+      most: scaleOf(traffic),
+    };
+    this.layout = layout;
+    for (const layer of [this.layer, this.line]) {
+      layer.fit(width, height);
+    }
+    this.bars.fit(layout.width, layout.bottom - layout.top, left, layout.top);
+    const every = [1, 2, 4, 8, 16].find((step) => step * rowHeight >= fonts.size + 2) ?? 32;
+    for (const [r, rank] of ranks.entries()) {
+      const y = layout.top + r * rowHeight;
+      ctx.fillStyle = colours.track;
+      ctx.fillRect(left, y, layout.width, layout.bar);
+      const near = r !== selected && Math.abs(r - selected) < every;
+      if (r === selected || (r % every === 0 && !near)) {
+        ctx.fillStyle = r === selected ? colours.text : colours.muted;
+        ctx.font = r === selected ? fonts.strong : fonts.text;
+        ctx.fillText(`${few ? "rank " : ""}${rank}`, 0, y + layout.bar / 2 + fonts.size * 0.36);
+      }
+    }
+    drawAxis(ctx, traffic, layout, colours, fonts);
+    if (hasLaw) {
+      drawLaw(this.line.ctx, traffic, layout, colours, fonts, this.measure(traffic.law, fonts.strong));
+    }
+  }
+
+  /** @param {Scene} scene */
+  drawBars({ model, position, sent, theme, present }) {
+    const layout = /** @type {TrafficLayout} */ (this.layout);
+    const { rowHeight, bar, width, most } = layout;
+    const { ctx } = this.bars;
+    const colours = palette(theme);
+    const fonts = fontsFor(present);
+    this.bars.clear();
+    for (let r = 0; r < model.numRanks; r += 1) {
+      sentByPhase(model, position, sent, r, this.parts);
+      let x = 0;
+      for (let p = 0; p < PHASES.length; p += 1) {
+        const w = (this.parts[p] / most) * width;
+        if (w <= 0) {
+          continue;
+        }
+        const fill = colours.phases[PHASES[p]];
+        ctx.fillStyle = fill;
+        ctx.fillRect(x, r * rowHeight, Math.max(0.5, w - 1), bar);
+        if (bar >= fonts.size + 3 && this.measure(PHASES[p], fonts.text) + 10 < w) {
+          ctx.fillStyle = inkOn(fill);
+          ctx.font = fonts.text;
+          ctx.fillText(PHASES[p], x + 6, r * rowHeight + bar / 2 + fonts.size * 0.35);
+        }
+        x += w;
+      }
+    }
+  }
+
+  resize() {
+    this.width = this.host.clientWidth;
+    this.height = this.host.clientHeight;
+  }
+
+  destroy() {
+    for (const layer of [this.layer, this.bars, this.line]) {
+      layer.remove();
+    }
+  }
+}
+
+/**
+ * 0, Psi, 2 Psi, 3 Psi; without Psi only the ends.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Traffic} traffic
+ * @param {TrafficLayout} layout
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+function drawAxis(ctx, { psi_bytes, law }, { left, width, top, bottom, most }, colours, fonts) {
+  const y = bottom + fonts.size + 4;
+  ctx.font = fonts.text;
+  /** @param {string} text @param {number} bytes */
+  const tick = (text, bytes) => {
+    const x = Math.round(left + (bytes / most) * width);
+    ctx.fillStyle = colours.line;
+    ctx.fillRect(x, top, 1, bottom - top + 4);
+    ctx.fillStyle = colours.muted;
+    ctx.textAlign = bytes === 0 ? "left" : bytes === most ? "right" : "center";
+    ctx.fillText(text, bytes === most ? x + fonts.size * 0.6 : x, y);
+    ctx.textAlign = "left";
+  };
+  tick("0", 0);
+  if (law !== "" && psi_bytes > 0) {
+    for (let k = 1; k * psi_bytes <= most * 1.0001; k += 1) {
+      tick(k === 1 ? "Ψ" : `${k}Ψ`, k * psi_bytes);
+    }
+  } else {
+    tick(formatBytes(most), most);
+  }
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Traffic} traffic
+ * @param {TrafficLayout} layout
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ * @param {number} textWidth
+ */
+function drawLaw(ctx, { law, law_bytes }, { left, width, top, bottom, most }, colours, fonts, textWidth) {
+  const x = Math.round(left + ((law_bytes ?? 0) / most) * width);
+  ctx.strokeStyle = colours.strong;
+  ctx.lineWidth = 2;
+  ctx.setLineDash([5, 4]);
+  ctx.beginPath();
+  ctx.moveTo(x, top - 4);
+  ctx.lineTo(x, bottom + 2);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.font = fonts.strong;
+  ctx.fillStyle = colours.text;
+  ctx.textAlign = "center";
+  const centre = Math.max(left + textWidth / 2, Math.min(left + width + fonts.size - textWidth / 2, x));
+  ctx.fillText(law, centre, top - 8);
+  ctx.textAlign = "left";
+}
