@@ -136,7 +136,9 @@ class _Run:
             for rank in self.ranks
         ]  # fmt: skip
         self.sequence += 1
-        self._rotate(calls, start, (2 if op is Op.ALL_REDUCE else 1) * (size - 1))
+        ready = self._rotate(calls, start, 0 if op is Op.ALL_GATHER else -1)
+        if op is Op.ALL_REDUCE:
+            self._rotate(calls, ready, 0, size - 1)
         for rank, call in enumerate(calls):
             self.free[rank] = call.end_ns
         asked = _Asked([call.end_ns for call in calls], calls)
@@ -144,25 +146,34 @@ class _Run:
             self.wait(asked, since=issue)
         return asked
 
-    def _rotate(self, calls: list[_Begun], ready: list[int], num_hops: int) -> None:
+    def _rotate(
+        self, calls: list[_Begun], ready: list[int], first: int, first_hop: int = 0
+    ) -> list[int]:
+        """Pass shards around once; rank r begins with shard r + first."""
         size = self.plan.num_ranks
         size_bytes = self.plan.payload_bytes // size
-        for hop in range(num_hops):
+        for hop in range(size - 1):
             arrived = [max(ready[rank - 1], ready[rank]) + self.plan.hop_ns for rank in self.ranks]
             for rank, call in enumerate(calls):
                 for op, peer, shard, over in (
-                    (Op.SEND, (rank + 1) % size, (rank - hop) % size, arrived[(rank + 1) % size]),
-                    (Op.RECEIVE, (rank - 1) % size, (rank - hop - 1) % size, arrived[rank]),
+                    (
+                        Op.SEND,
+                        (rank + 1) % size,
+                        (rank + first - hop) % size,
+                        arrived[(rank + 1) % size],
+                    ),
+                    (Op.RECEIVE, (rank - 1) % size, (rank + first - hop - 1) % size, arrived[rank]),
                 ):
                     message = {
                         "op": op, "peer": peer, "elements": size_bytes // 2,
-                        "payload_bytes": size_bytes, "hop": hop, "shard": shard,
+                        "payload_bytes": size_bytes, "hop": first_hop + hop, "shard": shard,
                     }  # fmt: skip
                     begun = _Begun(Kind.TRANSFER, ready[rank], over, message, call)
                     self.begun[rank].append(begun)
             ready = arrived
         for rank, call in enumerate(calls):
             call.end_ns = max(ready[rank], ready[(rank + 1) % size])
+        return ready
 
     def wait(self, asked: _Asked | None, since: list[int] | None = None) -> None:
         if asked is None or (since is None and not self.plan.overlap):

@@ -217,9 +217,6 @@ class _Maker:
             segment.unit for bucket in manifest.buckets for segment in bucket.segments
         )
         roles = tuple(self._state_bytes())
-        updated = any(
-            step.kind is Kind.COMPUTE and step.phase is Phase.UPDATE for step in self.steps.steps
-        )
         layout = Layout(
             stage=config.stage,
             ranks=tuple(self.places),
@@ -227,20 +224,19 @@ class _Maker:
             trainable={unit.name: unit.trainable for unit in manifest.units},
             num_pieces=dict(num_pieces),
             states=roles,
-            first_update=self._is_first_update(updated=updated),
+            first_update=not self._has_updated(),
             keeps_gradients=config.stage < 2 and self.iteration > 0,
         )
         return play(layout, manifest.buckets, self.steps.steps)
 
-    def _is_first_update(self, *, updated: bool) -> bool:
-        """Whether momentum and variance do not exist before this iteration's update."""
-        earlier = {
-            event.iteration
+    def _has_updated(self) -> bool:
+        """Whether an earlier iteration made momentum and variance; an overflow makes none."""
+        return any(
+            event.kind is Kind.COMPUTE
+            and event.phase is Phase.UPDATE
+            and event.iteration < self.iteration
             for event in self.trace.ranks[0].events
-            if event.kind is Kind.COMPUTE and event.phase is Phase.UPDATE
-        }
-        before = any(number < self.iteration for number in earlier)
-        return not before and (updated or self.iteration == 0)
+        )
 
     def _state_bytes(self) -> dict[Role, int]:
         """Bytes that each model state takes for one parameter; nothing without an engine."""

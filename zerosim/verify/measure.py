@@ -132,7 +132,7 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         messages: sent and received within it, if they are to be counted.
 
     Raises:
-        ConfigError: the algorithm of a native call is not known.
+        ConfigError: the algorithm of a native call, or its group, is not known.
     """
     if event.sent_bytes is not None and event.received_bytes is not None:
         sent, received = messages
@@ -141,9 +141,13 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         elif event.op is Op.RECEIVE:
             received = 1
         return Cost(event.sent_bytes, event.received_bytes, sent, received)
-    group = rank.groups[event.group].ranks
-    assert event.algorithm is not None
-    assert event.op is not None
+    known = rank.groups.get(event.group)
+    group = () if known is None else known.ranks
+    if event.algorithm is None or event.op is None or rank.rank not in group:
+        raise ConfigError(
+            f"rank {rank.rank}: what event {event.id} sends is not known: its trace does not say "
+            f"by which algorithm, or who is in its group {event.group!r}"
+        )
     element_bytes = event.payload_bytes // event.elements if event.elements else 1
     return cost(
         event.algorithm,

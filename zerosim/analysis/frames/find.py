@@ -115,39 +115,72 @@ class _Finder:
 
     def _find_hops(self) -> dict[int, dict[int, Part]]:
         """The messages of collectives, by collective and hop."""
-        sends, receives = self._messages()
-        if len(sends) > MOST_MESSAGES:
+        ends = self._ends()
+        if len(ends) > MOST_MESSAGES:
             self.notes.append(
-                f"iteration {self.iteration} has {len(sends):,} messages, more than "
+                f"iteration {self.iteration} has {len(ends):,} messages, more than "
                 f"{MOST_MESSAGES:,}: it is shown by collective, not by hop"
             )
             return {}
         found: dict[int, dict[int, Part]] = defaultdict(dict)
-        for send, receive in zip(sends, receives, strict=True):
-            collective = self.of_call.get((send.rank, send.parent or 0))
+        for send, receive in ends:
+            known = send or receive
+            assert known is not None
+            collective = self.of_call.get(
+                (known.rank, -1 if known.parent is None else known.parent)
+            )
             if collective is None:
                 continue
-            hop = send.hop or 0
+            hop = known.hop or 0
             part = found[collective].setdefault(
-                hop, Part(Kind.TRANSFER, send.phase, send.micro_step, collective, hop)
+                hop, Part(Kind.TRANSFER, known.phase, known.micro_step, collective, hop)
             )
-            start = (send.start_ns or send.issue_ns) + self.shift[send.rank]
-            ended = receive.end_ns or receive.start_ns or receive.issue_ns
-            end = max(start, ended + self.shift[receive.rank])
-            part.span(send.rank, start, end)
-            part.is_over &= receive.end_ns is not None
-            part.messages.append(
-                Message(send.rank, receive.rank, send.shard, send.payload_bytes, start, end)
-            )
+            message, is_over = self._message(send, receive)
+            part.span(message.source, message.start_ns, message.end_ns)
+            part.is_over &= is_over
+            part.messages.append(message)
         return found
 
-    def _messages(self) -> tuple[list[Event], list[Event]]:
-        """Both ends of each message of a collective in this iteration."""
-        graph = self.graph
-        of_iteration = graph.iteration[graph.hops.sends] == self.iteration
+    def _ends(self) -> list[tuple[Event | None, Event | None]]:
+        """The send and the receive of each message in this iteration.
+
+        One is None where that rank is not in the trace, or where nobody received.
+        """
+        graph, hops = self.graph, self.graph.hops
+        ends: list[tuple[Event | None, Event | None]] = []
+        own = graph.iteration[hops.sends] == self.iteration
+        ends += [
+            (self._event(sent), self._event(received))
+            for sent, received in zip(
+                hops.sends[own].tolist(), hops.receives[own].tolist(), strict=True
+            )
+        ]
+        for row in hops.lost[graph.iteration[hops.lost] == self.iteration].tolist():
+            ends.append((self._event(row), None))
+        for row in hops.unsent[graph.iteration[hops.unsent] == self.iteration].tolist():
+            receive = self._event(row)
+            if receive.peers[0] not in self.shift:
+                ends.append((None, receive))
+        return ends
+
+    def _message(self, send: Event | None, receive: Event | None) -> tuple[Message, bool]:
+        """One message, and whether it had arrived when the trace ended."""
+        known = send or receive
+        assert known is not None
+        shift = self.shift[known.rank]
+        begun = known.issue_ns if known.start_ns is None else known.start_ns
+        source = known.rank if send is not None else known.peers[0]
+        target = known.peers[0] if receive is None else receive.rank
+        ended, is_over = known.end_ns, target not in self.shift
+        if receive is not None:
+            ended, is_over = receive.end_ns, receive.end_ns is not None
+            end = begun + shift if ended is None else ended + self.shift[receive.rank]
+        else:
+            end = begun + shift if ended is None else ended + shift
+        start = begun + shift
         return (
-            [self._event(row) for row in graph.hops.sends[of_iteration].tolist()],
-            [self._event(row) for row in graph.hops.receives[of_iteration].tolist()],
+            Message(source, target, known.shard, known.payload_bytes, start, max(start, end)),
+            is_over,
         )
 
     def _event(self, row: int) -> Event:

@@ -1,0 +1,131 @@
+"""Real runs: the frames keep every law, and agree with the memory ledger and `zerosim verify`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.cli.command import command
+from zerosim.analysis.frames import Holding
+from zerosim.analysis.memory import timeline
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.record import iterations, load
+from zerosim.replay import replay_document
+from zerosim.verify import verify
+
+pytestmark = pytest.mark.ranks
+
+STEPS = 3
+VARIANTS = {
+    "as it comes": {"ranks": 4},
+    "three ranks": {"ranks": 3, "dtype": "fp32"},
+    "micro-steps, small buckets, clipping": {
+        "ranks": 2, "accumulate": 2, "bucket-elements": 20_000, "clip": 1.0, "dtype": "fp16",
+    },
+    "large buckets, far ahead": {"ranks": 2, "bucket-elements": 10_000_000, "prefetch": 3},
+    "native collectives": {"ranks": 2, "collectives": "native"},
+    "nothing at once": {"ranks": 2, "no-overlap": True, "prefetch": 0},
+    "one rank": {"ranks": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_frames_agree_with_what_was_measured(tmp_path, variant):
+    flags = [
+        part
+        for name, value in VARIANTS[variant].items()
+        for part in ([f"--{name}"] if value is True else [f"--{name}", value])
+    ]
+    answer = command(
+        "run", "--model", "mlp", "--stage", "all", "--steps", STEPS, "--out", tmp_path, *flags
+    )
+    assert answer.code == (variant == "native collectives"), answer.err
+    for stage in range(4):
+        trace = load(tmp_path / f"stage-{stage}", strict=True)
+        assert iterations(trace) == tuple(range(STEPS))
+        for iteration in range(STEPS):
+            document = replay_document(trace, iteration)
+            assert document["broken"] is None
+            assert document["notes"] == []
+            assert_traffic(document, trace, iteration)
+            assert_memory(document, trace)
+
+
+def assert_traffic(document, trace, iteration) -> None:
+    """What the packets carry, rank by rank, is what `zerosim verify` counts."""
+    sent = Counter()
+    for step in document["steps"]:
+        numbers = step["packets"]
+        for start in range(0, len(numbers), 6):
+            sent[numbers[start]] += numbers[start + 3]
+        sent.update(dict(enumerate(step["sent"])))
+    report = verify(trace, iteration)
+    expected = [
+        sum(row.sent[rank].trace for row in report.rows) for rank in range(len(trace.ranks))
+    ]
+    assert [sent[rank] for rank in range(len(trace.ranks))] == expected
+    assert document["traffic"]["total"] == expected
+    assert float(report.law_bytes) == document["traffic"]["law_bytes"]
+    assert report.headline == document["verdict"]["headline"]
+    for column in ("theory", "trace", "wire", "framing"):
+        for rank in range(len(trace.ranks)):
+            values = [one[column][rank] for one in document["collectives"]]
+            rows = [row.sent[rank] for row in report.rows]
+            assert sum(values) == sum(getattr(row, column) for row in rows), column
+
+
+def assert_memory(document, trace) -> None:
+    """At each phase's begin, what the frames say a rank holds is what was alive, unit by unit."""
+    cells = [int(digit) for digit in document["cells"]]
+    lines = [timeline(rank) for rank in trace.ranks]
+    for number, step in enumerate(document["steps"]):
+        for place in range(0, len(step["cells"]), 2):
+            cells[step["cells"][place]] = step["cells"][place + 1]
+        if step["kind"] != "mark":
+            continue
+        for rank, line in enumerate(lines):
+            sample = phase_sample(line, document, step, number)
+            held = {
+                (role, unit): size
+                for (role, unit), size in line.at(sample).items()
+                if role in MODEL_STATES or role is Role.GATHERED
+            }
+            assert shown(document, cells, rank) == held, (rank, number, step["phase"])
+
+
+def phase_sample(line, document, step, number):
+    """The sample that shows what was alive as a phase began."""
+    iteration = document["run"]["iteration"]
+    last = -1
+    for sample in line.samples:
+        is_update = sample.phase == "update"
+        position = (sample.iteration, sample.phase, 0 if is_update else sample.micro_step)
+        is_end = step["phase"] == "outside" and number > 0
+        wanted = (iteration, step["phase"], step["micro_step"])
+        after_end = sample.iteration > iteration or (
+            sample.iteration == iteration and sample.phase == "outside"
+        )
+        if (is_end and after_end) or (not is_end and position == wanted):
+            return sample.number if sample.event is None else sample.number - 1
+        if sample.iteration > iteration:
+            break
+        last = sample.number
+    return last
+
+
+def shown(document, cells, rank) -> dict[tuple[Role, str], int]:
+    """Bytes by role and unit in a frame."""
+    found = Counter()
+    states, units, shards = document["states"], document["units"], document["num_shards"]
+    for place, state in enumerate(states):
+        for number, unit in enumerate(units):
+            start = ((rank * len(states) + place) * len(units) + number) * shards
+            for shard in range(shards):
+                code = cells[start + shard]
+                if code in (Holding.ABSENT, Holding.ARRIVING):
+                    continue
+                role = Role.GATHERED if code == Holding.GATHERED else Role(state["role"])
+                size = state["bytes_per_parameter"] * unit["padded_elements"] // shards
+                found[role, unit["name"]] += size
+    return dict(found)
