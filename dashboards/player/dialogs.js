@@ -18,17 +18,6 @@ export function openDialog(root, name) {
   }
 }
 
-/** A click beside a dialog closes it. @param {HTMLElement} root */
-export function closeOnBackdrop(root) {
-  for (const dialog of root.querySelectorAll("dialog")) {
-    dialog.addEventListener("click", (event) => {
-      if (event.target === dialog) {
-        dialog.close();
-      }
-    });
-  }
-}
-
 /** @param {HTMLElement} root */
 export function fillHelp(root) {
   const list = find(root, "#help-keys", HTMLElement);

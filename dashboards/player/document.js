@@ -1,20 +1,30 @@
 // Checks a replay document before anything is drawn: bad data gives one clear line, never half a
 // page. What the fields mean stands in types.d.ts.
 
-/** @import { ReplayDocument } from "#player/types.d.ts" */
+import {
+  DocumentError,
+  at,
+  atLeast,
+  finite,
+  flag,
+  index,
+  indexOrNone,
+  list,
+  nullable,
+  oneOf,
+  record,
+  rows,
+  text,
+  whole,
+} from "#player/checks.js";
 
-/** A check looks at a value and throws a DocumentError that names it by its path.
- *  @typedef {(value: unknown, path: string) => void} Check */
+/** @import { Check } from "#player/checks.js" */
+/** @import { ReplayDocument } from "#player/types.d.ts" */
 
 export const NUMBERS_PER_PACKET = 6;
 export const NUMBERS_PER_BAR = 7;
 export const NUMBERS_PER_PATH_SPAN = 4;
 export const MAX_CELL_CODE = 7;
-
-/** The document is not what the player reads; the message is one line for its reader. */
-export class DocumentError extends Error {
-  name = "DocumentError";
-}
 
 /**
  * Check a parsed document.
@@ -68,79 +78,6 @@ export function checkDocument(value) {
   return doc;
 }
 
-/** @type {Check} */
-const text = (value, path) => expect(typeof value === "string", value, path, "a text");
-/** @type {Check} */
-const flag = (value, path) => expect(typeof value === "boolean", value, path, "true or false");
-/** @type {Check} */
-const finite = (value, path) => expect(Number.isFinite(value), value, path, "a number");
-
-/** @param {number} least @returns {Check} */
-const atLeast = (least) => (value, path) =>
-  expect(Number.isFinite(value) && Number(value) >= least, value, path, `a number from ${least}`);
-
-/** A whole number from `least`, below `end`.
- *  @param {number} least @param {number} [end] @returns {Check} */
-const whole = (least, end = Number.MAX_SAFE_INTEGER) => (value, path) =>
-  expect(
-    Number.isSafeInteger(value) && Number(value) >= least && Number(value) < end,
-    value,
-    path,
-    end === Number.MAX_SAFE_INTEGER
-      ? `a whole number from ${least}`
-      : `a whole number from ${least} to ${end - 1}`,
-  );
-
-/** A position in a list. @param {number} length @returns {Check} */
-const index = (length) => whole(0, length);
-
-/** A position in a list, or -1. @param {number} length @returns {Check} */
-const indexOrNone = (length) => whole(-1, length);
-
-/** @param {readonly unknown[]} values @returns {Check} */
-const oneOf = (values) => (value, path) =>
-  expect(values.includes(value), value, path, values.map((one) => JSON.stringify(one)).join(" or "));
-
-/** @param {Check} check @returns {Check} */
-const nullable = (check) => (value, path) => (value === null ? undefined : check(value, path));
-
-/** @param {Check} check @param {number} [length] @returns {Check} */
-const list = (check, length) => (value, path) => {
-  if (!Array.isArray(value)) {
-    throw wrong(value, path, "a list");
-  }
-  if (length !== undefined && value.length !== length) {
-    throw new DocumentError(`${path} has ${value.length} entries: expected ${length}`);
-  }
-  for (let i = 0; i < value.length; i += 1) {
-    check(value[i], `${path}[${i}]`);
-  }
-};
-
-/** A flat list of rows: one check for each number of a row. @param {Check[]} checks @returns {Check} */
-const rows = (checks) => (value, path) => {
-  if (!Array.isArray(value) || value.length % checks.length !== 0) {
-    throw new DocumentError(`${path} is not a list of ${checks.length} numbers each`);
-  }
-  for (let i = 0; i < value.length; i += 1) {
-    checks[i % checks.length](value[i], `${path}[${i}]`);
-  }
-};
-
-/** @param {Record<string, Check>} fields @returns {Check} */
-const record = (fields) => {
-  const entries = Object.entries(fields);
-  return (value, path) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      throw wrong(value, path || "the document", "an object");
-    }
-    const object = /** @type {Record<string, unknown>} */ (value);
-    for (const [name, check] of entries) {
-      check(object[name], path ? `${path}.${name}` : name);
-    }
-  };
-};
-
 const phase = oneOf(["forward", "backward", "update", "setup", "outside"]);
 
 /** What can be checked without knowing how long the lists are. */
@@ -191,8 +128,9 @@ const outline = record({
  *             cells: number}} Lengths */
 
 /** @param {Lengths} num @param {number} numShards @returns {Check} */
-const stepCheck = (num, numShards) =>
-  record({
+const stepCheck = (num, numShards) => {
+  const sentByRank = list(atLeast(0), num.ranks);
+  return record({
     kind: oneOf(["mark", "compute", "collective", "transfer", "wait"]),
     phase,
     micro_step: whole(-1),
@@ -219,10 +157,11 @@ const stepCheck = (num, numShards) =>
       finite,
       finite,
     ]),
-    sent: (value, path) =>
-      list(atLeast(0), Array.isArray(value) && value.length === 0 ? 0 : num.ranks)(value, path),
+    sent: (value, path, key) =>
+      (Array.isArray(value) && value.length === 0) || sentByRank(value, path, key),
     cells: rows([index(num.cells), whole(0, MAX_CELL_CODE + 1)]),
   });
+};
 
 /** @param {Lengths} num @returns {Check} */
 const collectiveCheck = (num) => {
@@ -250,31 +189,14 @@ const collectiveCheck = (num) => {
 };
 
 /** @param {number} numRoles @param {Lengths} num @returns {Check} */
-const memoryCheck = (numRoles, num) => (value, path) => {
+const memoryCheck = (numRoles, num) => (value, path, key) => {
   record({
     times_ns: list(finite),
     peak_ns: finite,
     peak_bytes: atLeast(0),
     peak_step: index(num.steps),
     cause: index(num.texts),
-  })(value, path);
+  })(value, path, key);
   const memory = /** @type {{times_ns: number[], bytes: unknown}} */ (value);
-  list(list(finite, memory.times_ns.length), numRoles)(memory.bytes, `${path}.bytes`);
+  list(list(finite, memory.times_ns.length), numRoles)(memory.bytes, at(path, key), "bytes");
 };
-
-/** @param {boolean} holds @param {unknown} value @param {string} path @param {string} expected */
-function expect(holds, value, path, expected) {
-  if (!holds) {
-    throw wrong(value, path, expected);
-  }
-}
-
-/** @param {unknown} value @param {string} path @param {string} expected */
-function wrong(value, path, expected) {
-  if (value === undefined) {
-    return new DocumentError(`${path} is missing: expected ${expected}`);
-  }
-  const shown = JSON.stringify(value);
-  const short = shown.length > 40 ? `${shown.slice(0, 40)}…` : shown;
-  return new DocumentError(`${path} is ${short}: expected ${expected}`);
-}

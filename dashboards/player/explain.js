@@ -1,7 +1,7 @@
 // The words of a moment: title, what happens, why, the formula and its three ledgers.
 
 import { find, make, write } from "#player/dom.js";
-import { formatBytes, formatPsi, joinDots } from "#player/format.js";
+import { formatBytes, formatPsi } from "#player/format.js";
 import { readLedger } from "#player/ledger.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -16,7 +16,7 @@ export function createExplanation(root, model) {
   const at = (id) => find(root, `#${id}`, HTMLElement);
   const [title, what, why, sentBy] = ["title", "what", "why", "sent-by"].map(at);
   const [formula, filled, ledger, source] = ["formula", "filled", "ledger", "source"].map(at);
-  const [traffic, peak, scroll] = ["traffic-text", "peak", "why-scroll"].map(at);
+  const [traffic, peak, cause, scroll] = ["traffic-text", "peak", "cause", "why-scroll"].map(at);
   let shown = "";
 
   /** What changes with the step or the selected rank. @param {Scene} scene */
@@ -29,12 +29,14 @@ export function createExplanation(root, model) {
     write(what, doc.texts[step.what]);
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
-    write(sentBy, collective ? `bytes sent by rank ${global}` : "no bytes are sent in this event");
+    write(sentBy, collective ? `bytes sent by rank ${global}:` : "no bytes are sent in this event");
     write(formula, collective ? doc.texts[collective.formula] : "");
     write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
     ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
-    write(peak, peakText(model, rank));
-    peak.title = peak.textContent ?? "";
+    const memory = doc.memory?.ranks[rank];
+    write(peak, memory ? peakText(memory) : "not recorded");
+    write(cause, memory ? doc.texts[memory.cause] : "");
+    peak.title = cause.title = cause.textContent ?? "";
     scroll.scrollTop = 0;
   }
 
@@ -70,14 +72,7 @@ function trafficText({ doc }, sent, rank) {
   return whole === null ? say(sent) : `${say(sent)} of ${say(whole)}`;
 }
 
-/** @param {Model} model @param {number} rank */
-function peakText({ doc }, rank) {
-  const memory = doc.memory?.ranks[rank];
-  if (!memory) {
-    return "not recorded";
-  }
-  return joinDots([
-    `peak ${formatBytes(memory.peak_bytes)} at event ${memory.peak_step + 1}`,
-    doc.texts[memory.cause],
-  ]);
+/** @param {import("#player/types.d.ts").RankMemory} memory */
+function peakText({ peak_bytes: bytes, peak_step: step }) {
+  return `peak ${formatBytes(bytes)} at event ${step + 1}`;
 }

@@ -21,7 +21,16 @@ export class LoadError extends Error {
  * @returns {Source}
  */
 export function embeddedSource(text) {
-  return { embedded: true, load: () => Promise.resolve().then(() => JSON.parse(text)) };
+  return {
+    embedded: true,
+    async load() {
+      try {
+        return JSON.parse(text);
+      } catch {
+        throw new LoadError("This page's replay is damaged: it is not JSON.", "Export the page again.");
+      }
+    },
+  };
 }
 
 /**

@@ -29,12 +29,18 @@ export function narrate(model, position) {
     .map((rank) => sentInStep(model, position, rank))
     .filter((bytes) => bytes > 0);
   return [
-    `Event ${position + 1} of ${numSteps}. ${doc.texts[step.title]}.`,
-    doc.texts[step.what] ? `${doc.texts[step.what]}.` : "",
+    `Event ${position + 1} of ${numSteps}.`,
+    sentence(doc.texts[step.title]),
+    sentence(doc.texts[step.what]),
     amounts.length > 0 ? narrateSent(amounts) : "",
   ]
     .filter(Boolean)
     .join(" ");
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return /[.!?]$/.test(text) || text === "" ? text : `${text}.`;
 }
 
 /** @param {readonly number[]} amounts of the ranks that send */

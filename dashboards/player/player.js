@@ -1,30 +1,25 @@
 // Puts the player together: one state, one clock, one frame. Whatever happens changes the state
 // and asks for a frame; the frame makes a scene and hands it to all that draws or writes.
 
+import { createActions } from "#player/actions.js";
 import { formatPlace, parsePlace } from "#player/address.js";
-import { findBreaks, unitName } from "#player/breakpoints.js";
+import { findBreaks } from "#player/breakpoints.js";
 import { Clock } from "#player/clock.js";
 import { createControls } from "#player/controls.js";
-import {
-  closeOnBackdrop,
-  createBreakpointDialog,
-  fillHelp,
-  openDialog,
-} from "#player/dialogs.js";
-import { DocumentError } from "#player/document.js";
+import { createBreakpointDialog, fillHelp } from "#player/dialogs.js";
+import { DocumentError } from "#player/checks.js";
 import { find, make, write } from "#player/dom.js";
 import { createViews } from "#player/draw/index.js";
 import { createExplanation } from "#player/explain.js";
 import { Cells, sentAt, stepAtTime } from "#player/frames.js";
-import { actionOf, focusOf } from "#player/keys.js";
+import { listen } from "#player/input.js";
 import { createLegend } from "#player/legend.js";
 import { LoadError } from "#player/load.js";
 import { readModel } from "#player/model.js";
 import { narrate } from "#player/moment.js";
 import { fillShell } from "#player/shell.js";
 import { createTable } from "#player/table.js";
-import { effectiveTheme, markPage, storeTheme, storedTheme, wantsStill, watchSystem } from "#player/theme.js";
-import { atTenth, move } from "#player/transport.js";
+import { effectiveTheme, markPage, storedTheme, wantsStill } from "#player/theme.js";
 
 /** @import { Place } from "#player/address.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -79,7 +74,8 @@ function parseTheme() {
   return theme === "light" || theme === "dark" ? theme : storedTheme();
 }
 
-class Player {
+/** One replay in one page. */
+export class Player {
   /**
    * @param {HTMLElement} root
    * @param {Model} model
@@ -94,8 +90,8 @@ class Player {
     this.place = { ...this.usual() };
     /** @type {number[]} */
     this.breaks = [];
-    this.still = false;
-    this.letters = true;
+    /** @type {boolean | null} no motion; null: as the system wants it */
+    this.still = null;
     this.frameAsked = false;
     this.narratedAt = -Infinity;
     this.addressTimer = 0;
@@ -127,13 +123,11 @@ class Player {
     this.updateBreakpoints = createBreakpointDialog(root, model, (breakpoints) =>
       this.change({ breakpoints }),
     );
-    this.actions = this.makeActions();
   }
 
   start() {
     fillHelp(this.root);
-    closeOnBackdrop(this.root);
-    this.listen();
+    listen(this, createActions(this));
     this.follow();
     Object.defineProperty(window, "__player", {
       configurable: true,
@@ -168,7 +162,7 @@ class Player {
     }
     const { theme, mode, table, speed } = this.place;
     this.clock.speed = speed;
-    this.clock.reduced = this.still || wantsStill();
+    this.clock.reduced = this.still ?? wantsStill();
     markPage(theme, mode === "present");
     this.table.hidden = !table;
     find(this.root, "#timeline", HTMLElement).hidden = table;
@@ -246,106 +240,6 @@ class Player {
         history.replaceState(history.state, "", hash);
       }
     }, ADDRESS_MS);
-  }
-
-  /** @returns {Record<string, (key: string) => void>} */
-  makeActions() {
-    const { model, clock, place } = this;
-    /** @type {Record<string, (key: string) => void>} */
-    const actions = {};
-    for (const name of /** @type {const} */ ([
-      "first", "back", "forward", "last", "over", "into", "out", "nextPhase", "previousPhase",
-    ])) {
-      actions[name] = () => this.seek(move(name, model, clock.position, this.breaks));
-    }
-    const turn = (/** @type {number} */ by) =>
-      this.change({ rank: (place.rank + by + model.numRanks) % model.numRanks });
-    return {
-      ...actions,
-      play: () => {
-        if (clock.playing) {
-          clock.pause();
-        } else {
-          clock.play();
-        }
-        this.ask();
-      },
-      tenth: (key) => this.seek(atTenth(model, Number(key))),
-      rankUp: () => turn(-1),
-      rankDown: () => turn(1),
-      breakHere: () => this.toggleBreak(),
-      breakpoints: () => openDialog(this.root, "breaks"),
-      run: () => openDialog(this.root, "run"),
-      help: () => openDialog(this.root, "help"),
-      table: () => this.change({ table: !place.table }),
-      present: () => this.change({ mode: place.mode === "present" ? "work" : "present" }),
-      theme: () => {
-        const theme = effectiveTheme(place.theme) === "dark" ? "light" : "dark";
-        storeTheme(theme);
-        this.change({ theme });
-      },
-    };
-  }
-
-  /** Break at steps of this kind and unit, or no longer. */
-  toggleBreak() {
-    const step = this.model.doc.steps[this.clock.position];
-    const unit = unitName(this.model, step) || undefined;
-    const others = this.place.breakpoints.filter(
-      (one) =>
-        !(one.kind === step.kind && one.unit === unit && one.rank === undefined && one.bytes === undefined),
-    );
-    const known = others.length < this.place.breakpoints.length;
-    const breakpoint = unit ? { kind: step.kind, unit } : { kind: step.kind };
-    this.change({ breakpoints: known ? others : [...others, breakpoint] });
-  }
-
-  listen() {
-    const { root } = this;
-    let byPointer = false;
-    root.addEventListener("pointerdown", () => (byPointer = true), true);
-    document.addEventListener("keydown", (event) => {
-      byPointer = false;
-      const action = actionOf(event, focusOf(event.target), this.letters);
-      if (action) {
-        event.preventDefault();
-        this.actions[action](event.key);
-      }
-    });
-    root.addEventListener("click", (event) => {
-      const target = event.target instanceof Element ? event.target.closest("[data-action]") : null;
-      const action = target instanceof HTMLElement ? target.dataset.action : undefined;
-      if (action) {
-        this.actions[action]("");
-      }
-    });
-    // What was used with a pointer gives the keys back to the page: a presenter clicks, then types.
-    for (const type of ["click", "change", "pointerup"]) {
-      root.addEventListener(type, ({ target }) => {
-        const control = target instanceof Element ? target.closest("button, select, #seek") : null;
-        const opensList = type !== "change" && control instanceof HTMLSelectElement;
-        if (byPointer && control instanceof HTMLElement && !control.closest("dialog") && !opensList) {
-          control.blur();
-        }
-      });
-    }
-    const still = find(root, "#set-still", HTMLInputElement);
-    still.checked = wantsStill();
-    still.addEventListener("change", () => {
-      this.still = still.checked;
-      this.change({});
-    });
-    const letters = find(root, "#set-keys", HTMLInputElement);
-    letters.addEventListener("change", () => (this.letters = letters.checked));
-    addEventListener("hashchange", () => this.follow());
-    watchSystem(() => this.change({}));
-    const resized = new ResizeObserver(() => {
-      this.views.resize();
-      this.ask();
-    });
-    for (const host of root.querySelectorAll(".host")) {
-      resized.observe(host);
-    }
   }
 }
 

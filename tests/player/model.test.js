@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DocumentError } from "#player/document.js";
+import { DocumentError } from "#player/checks.js";
 import { readModel } from "#player/model.js";
 
 import { NUM_RANKS, makeDocument } from "./sample.js";
