@@ -19,6 +19,7 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {string} muted text of lesser weight, still readable
  * @property {string} arc where packets travel
  * @property {string} strong outlines, the cursor
+ * @property {string} path the critical path
  * @property {string} wait a rank or lane that stands still
  * @property {string} break a breakpoint
  * @property {string} select the selected rank
@@ -42,9 +43,10 @@ const PALETTES = {
     muted: "#566170",
     arc: "#ccd2da",
     strong: "#1b2430",
+    path: "#1b2430",
     wait: "#a3acb8",
     break: "#c0342b",
-    select: "#1f5fae",
+    select: "#4a5868",
     shards: [
       "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#4D4D4D",
     ],
@@ -70,9 +72,10 @@ const PALETTES = {
     muted: "#a9b5c3",
     arc: "#4a5667",
     strong: "#f4f7fa",
+    path: "#c3ccd7",
     wait: "#76828f",
     break: "#ff7b70",
-    select: "#7db6f2",
+    select: "#c0cbd8",
     shards: [
       "#2F8FD3", "#E69F00", "#12B184", "#D68AB5", "#7CC7F2", "#E4702A", "#F0E442", "#A7AFB9",
     ],

@@ -76,7 +76,7 @@ export function drawPath({ ctx }, { path }, lanes, shown, colours) {
   if (path.length === 0) {
     return;
   }
-  const thick = lanes.rowHeight >= 24 ? 2.5 : 1.5;
+  const thick = lanes.rowHeight >= 24 ? 2 : 1.25;
   ctx.save();
   ctx.beginPath();
   ctx.rect(lanes.left, 0, lanes.width, lanes.axisY);
@@ -100,7 +100,7 @@ export function drawPath({ ctx }, { path }, lanes, shown, colours) {
   ctx.strokeStyle = colours.card;
   ctx.lineWidth = thick + 2;
   ctx.stroke();
-  ctx.strokeStyle = colours.strong;
+  ctx.strokeStyle = colours.path;
   ctx.lineWidth = thick;
   ctx.stroke();
   ctx.restore();
@@ -128,7 +128,7 @@ export function drawNames(ctx, doc, lanes, width, selected, colours, fonts) {
       ctx.fillRect(lanes.left, top + lanes.rowHeight - 5, width - lanes.left, 1);
     }
     const near = rank !== selected && Math.abs(rank - selected) < lanes.labelEvery;
-    if (rank !== selected && ((rank - lanes.first) % lanes.labelEvery !== 0 || near)) {
+    if (rank !== selected && (rank % lanes.labelEvery !== 0 || near)) {
       continue;
     }
     ctx.fillStyle = rank === selected ? colours.text : colours.muted;

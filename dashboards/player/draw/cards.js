@@ -6,13 +6,14 @@ import { paintUnit, waitFill } from "#player/draw/cells.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
-import { fontsFor, measurer, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
+import { fontsFor, measurer, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Palette } from "#player/colours.js" */
-/** @import { CardLayout } from "#player/draw/layout.js" */
+/** @import { CardLayout, Column } from "#player/draw/layout.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
+/** @import { Unit } from "#player/types.d.ts" */
 
 const RADIUS = 10;
 
@@ -160,15 +161,11 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { model, document: doc, cells, position } = scene;
   const step = doc.steps[position];
   const states = activeStates(step, doc.states);
-  const labels = doc.units.map((unit, u) => {
-    const text = unitLabel(unit.name);
-    const font = u === step.unit ? fonts.smallStrong : fonts.small;
-    return { text, width: measure(text, font), centre: columns[u].x + columns[u].w / 2 };
-  });
+  const labels = placeLabels(doc.units, columns, cards[0].w - 2 * pad, step.unit, fonts, measure);
   layer.clear();
   for (const [r, card] of cards.entries()) {
     const left = card.x + pad;
-    const inner = card.w - 2 * pad;
+    const right = card.x + card.w - pad;
     const takesPart = step.ranks.includes(r);
     markCard(ctx, colours, scale, card, doing(step, r), colours.phases[step.phase], fonts);
     if (r === scene.rank && cards.length > 1) {
@@ -182,20 +179,13 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      ctx.fillText(formatBytes(heldBytes(model, cells, r)), twoLines ? left : left + inner, bytesY);
+      ctx.fillText(formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
     }
     ctx.textAlign = "center";
-    const clamped = labels.map(({ width, centre }) => ({
-      width,
-      centre: Math.max(width / 2, Math.min(inner - width / 2, centre)),
-    }));
-    const shown = pickLabels(clamped, step.unit, 5);
-    for (const [u, { text }] of labels.entries()) {
-      if (shown[u] && bands.length > 0) {
-        ctx.font = u === step.unit ? fonts.smallStrong : fonts.small;
-        ctx.fillStyle = u === step.unit ? colours.text : colours.muted;
-        ctx.fillText(text, left + clamped[u].centre, unitsY);
-      }
+    for (const { text, centre, unit } of labels) {
+      ctx.font = unit === step.unit ? fonts.smallStrong : fonts.small;
+      ctx.fillStyle = unit === step.unit ? colours.text : colours.muted;
+      ctx.fillText(text, left + centre, unitsY);
     }
     ctx.textAlign = "left";
     if (step.unit >= 0 && takesPart) {
@@ -209,6 +199,37 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       }
     }
   }
+}
+
+/**
+ * Names of units below their columns; where they have no room, numbers for all but the active one,
+ * and where those have none either, the active one alone.
+ * @param {readonly Unit[]} units
+ * @param {readonly Column[]} columns
+ * @param {number} width
+ * @param {number} active
+ * @param {Fonts} fonts
+ * @param {Measure} measure
+ */
+function placeLabels(units, columns, width, active, fonts, measure) {
+  /** @param {(label: string) => string} short */
+  const place = (short) => {
+    const labels = units.map(({ name }, unit) => {
+      const text = unit === active ? unitLabel(name) : short(unitLabel(name));
+      const w = measure(text, unit === active ? fonts.smallStrong : fonts.small);
+      const middle = columns[unit].x + columns[unit].w / 2;
+      return { unit, text, width: w, centre: Math.max(w / 2, Math.min(width - w / 2, middle)) };
+    });
+    const shown = pickLabels(labels, active, 5);
+    return labels.filter(({ unit }) => shown[unit]);
+  };
+  const whole = place((label) => label);
+  if (whole.length === units.length) {
+    return whole;
+  }
+  const numbers = place(numberOf);
+  const lone = numbers.find(({ unit }) => unit === active);
+  return numbers.length === units.length || !lone ? numbers : [lone];
 }
 
 /**

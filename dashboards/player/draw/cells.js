@@ -16,8 +16,8 @@ export const CODE = /** @type {const} */ ({
   STALE: 7,
 });
 
-/** Narrower slices are drawn as runs of what is alike. */
-export const NARROWEST_SLICE = 2;
+/** So that a single shard among many is still seen. */
+const NARROWEST_RUN = 2;
 const DASHES = [3, 2];
 /** @type {number[]} */
 const NO_DASHES = [];
@@ -224,7 +224,7 @@ function frame(ctx, edge, x, y, w, h) {
  * @param {number} h
  */
 export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w, h) {
-  if (w / numShards < NARROWEST_SLICE) {
+  if (w < numShards) {
     paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h);
     return;
   }
@@ -272,7 +272,7 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w,
       const onTop = code === CODE.KEPT || code === CODE.REDUCED;
       if (code !== CODE.ABSENT && onTop === (pass === 1)) {
         const hue = runHue(code);
-        const width = Math.max(NARROWEST_SLICE, Math.round((w * (to - from)) / numShards));
+        const width = Math.max(NARROWEST_RUN, Math.round((w * (to - from)) / numShards));
         const left = Math.min(x + Math.round((w * from) / numShards), x + w - width);
         const fill = shardColour(colours, hue);
         paintSlice(ctx, colours, scale, code, fill, shardEdge(colours, hue), left, y, width, h);

@@ -9,7 +9,7 @@ import { localTime } from "#player/draw/moment.js";
 /** @import { Lanes, TimeWindow } from "#player/draw/lanes.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
 
-const MARGIN = 5;
+const MARGIN = 7;
 /** The canvas grows in steps, so that it is seldom made anew. */
 const GROWTH = 128;
 
@@ -79,8 +79,16 @@ export class CutLine {
     ctx.lineWidth = 5;
     ctx.stroke();
     ctx.strokeStyle = colours.strong;
-    ctx.lineWidth = 2.5;
+    ctx.lineWidth = 3;
     ctx.stroke();
+    // A head: this line is the cursor, the thin one the critical path.
+    const head = places[0] - origin;
+    ctx.fillStyle = colours.strong;
+    ctx.beginPath();
+    ctx.moveTo(head - MARGIN, 0);
+    ctx.lineTo(head + MARGIN, 0);
+    ctx.lineTo(head, 8);
+    ctx.fill();
   }
 
   remove() {

@@ -47,7 +47,7 @@ export function layoutFold({ width, height, numRanks, units, states, fonts, labe
   const sideWidth = Math.floor((width - GAP * (sideCount - 1)) / sideCount);
   const left = Math.ceil(labelWidth) + 10 + RAIL;
   const between = 14;
-  const inner = sideWidth - left - between * Math.max(0, states.length - 1);
+  const inner = sideWidth - left - 4 - between * Math.max(0, states.length - 1);
   // Values and gradients change in every step, the optimizer's states seldom: they get less.
   const weights = states.map(({ role }) => (/param|grad/.test(role) ? 1.5 : 1));
   const total = weights.reduce((sum, one) => sum + one, 0);

@@ -4,7 +4,7 @@
 
 /** A lane must not be thinner than this. */
 const LEAST_ROW = 3;
-const MOST_ROW = 62;
+const MOST_ROW = 84;
 
 /**
  * @typedef {object} Lanes

@@ -7,7 +7,7 @@
 export const MAX_CARDS = 8;
 
 const LEAST_BAND = 11;
-const MOST_PER_BYTE = 15;
+const MOST_PER_BYTE = 18;
 
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 /** @typedef {{x: number, w: number}} Column from the left of where units begin */
@@ -117,7 +117,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const twoLines = name + 10 + measure("99.9 MB", fonts.mono) > inner;
     const header = twoLines ? 2 * size + 20 : size + 21;
     const footer = fonts.smallSize + 17;
-    const above = gutter ? 0 : size + 4;
+    const above = gutter ? 0 : size + 6;
     const between = gutter ? 9 : 8;
     const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
     const free =
@@ -141,7 +141,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     band.y = Math.round(y + above);
     band.labelY = gutter
       ? Math.round(band.y + band.h / 2 + size * 0.36)
-      : Math.round(band.y - size * 0.36);
+      : Math.round(band.y - size * 0.44);
     y = band.y + band.h + between;
     return band;
   });

@@ -93,9 +93,9 @@ export function arcOf({ from, to, numRanks, centre, pitch, base, low, high }) {
   // What comes from or goes to a rank that the trace has not, crosses the edge of the picture.
   const start = from >= 0 ? from : to - 1;
   const end = to >= 0 ? to : from + 1;
-  const way = end >= start ? 1 : -1;
-  const x0 = (from >= 0 ? centre(from) : centre(to) - pitch * 0.75) + way * aside;
-  const x1 = (to >= 0 ? centre(to) : centre(from) + pitch * 0.75) - way * aside;
+  // The way back goes around the way there, so that the two never share an end.
+  const x0 = (from >= 0 ? centre(from) : centre(to) - pitch * 0.75) + aside;
+  const x1 = (to >= 0 ? centre(to) : centre(from) + pitch * 0.75) - aside;
   const height = level(start, end, numRanks);
   const apex = low + (high - low) * height;
   const control = base - (base - apex) / 0.75;

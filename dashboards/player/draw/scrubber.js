@@ -110,7 +110,7 @@ export class Scrubber {
       ctx.beginPath();
       ctx.roundRect(x, top, w, barHeight, Math.min(4, w / 2));
       ctx.fill();
-      if (this.measure(phase, fonts.strong) + 12 <= w) {
+      if (barHeight >= fonts.size + 2 && this.measure(phase, fonts.strong) + 12 <= w) {
         ctx.fillStyle = inkOn(colours.phases[phase]);
         ctx.fillText(phase, x + w / 2, top + barHeight / 2 + fonts.size * 0.35);
       }

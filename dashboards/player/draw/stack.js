@@ -9,6 +9,47 @@ export function isGathered(role) {
   return role.includes("gathered");
 }
 
+/** A role's name where there is little room: "gathered" of "gathered parameters". @param {string} role */
+export function shortRole(role) {
+  return SHORT.get(role) ?? role;
+}
+
+const SHORT = new Map([
+  ["fp32 master", "master"],
+  ["gathered parameters", "gathered"],
+  ["communication buffers", "buffers"],
+]);
+
+/** What the optimizer keeps: one entry of a legend where three have no room. */
+const OPTIMIZER = ["master", "momentum", "variance"];
+
+/** @typedef {{label: string, roles: string[]}} Entry */
+
+/**
+ * Entries of the legend, in the order in which the roles lie on each other.
+ * @param {readonly string[]} roles
+ * @param {boolean} brief the optimizer's states as one
+ * @returns {Entry[]}
+ */
+export function legendEntries(roles, brief) {
+  /** @type {Entry[]} */
+  const entries = [];
+  for (const role of roles) {
+    const label = shortRole(role);
+    const last = entries.at(-1);
+    if (brief && OPTIMIZER.includes(label)) {
+      if (last?.label === "optimizer") {
+        last.roles.push(role);
+        continue;
+      }
+      entries.push({ label: "optimizer", roles: [role] });
+    } else {
+      entries.push({ label, roles: [role] });
+    }
+  }
+  return entries;
+}
+
 /**
  * Upper edges of the areas. Of the samples that fall on the same pixel the one with the most bytes
  * is kept, so that no peak is lost.

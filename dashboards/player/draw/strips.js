@@ -7,6 +7,7 @@ import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js
 import { Layer, watch } from "#player/draw/layer.js";
 import { activeStates, doing, eachChanged } from "#player/draw/moment.js";
 import { edgesOf, progress } from "#player/draw/ring.js";
+import { shortRole } from "#player/draw/stack.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 
 /** @import { Palette } from "#player/colours.js" */
@@ -147,6 +148,15 @@ export class Strips {
   }
 }
 
+/** Names of states where a block is narrower than their words. */
+const BRIEF = new Map([
+  ["parameters", "param"],
+  ["gradients", "grad"],
+  ["fp32 master", "mast"],
+  ["momentum", "mom"],
+  ["variance", "var"],
+]);
+
 /**
  * @param {CanvasRenderingContext2D} ctx
  * @param {FoldLayout} layout
@@ -163,7 +173,7 @@ function drawHeader(ctx, layout, { document: doc }, colours, fonts, measure) {
   for (const side of layout.sides) {
     for (const [s, { label, role }] of doc.states.entries()) {
       const block = layout.blocks[s];
-      const fits = [label, role].find((text) => width(text) <= block.w);
+      const fits = [label, role, shortRole(role), BRIEF.get(role) ?? role].find((text) => width(text) <= block.w + 8);
       ctx.fillText(fits ?? shorten(role, block.w + 8, width), side.x + block.x, layout.headerY);
     }
   }
@@ -199,7 +209,7 @@ function drawMarks(layer, layout, scene, colours, fonts) {
       ctx.lineWidth = 2;
       ctx.beginPath();
       const x = side.x + blocks[0].x - 4;
-      ctx.roundRect(x, y - 2, side.x + side.w - x + 2, strip + 4, 3);
+      ctx.roundRect(x, y - 2, side.x + side.w - x - 1, strip + 4, 3);
       ctx.stroke();
     }
   }

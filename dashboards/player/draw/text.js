@@ -103,6 +103,14 @@ const SHORT = new Map([
 ]);
 
 /**
+ * The number in a unit's label where all labels have no room: "2" of "blocks.2".
+ * @param {string} label
+ */
+export function numberOf(label) {
+  return /\.(\d+)$/.exec(label)?.[1] ?? label;
+}
+
+/**
  * Which of some labels on a line can be shown without touching each other: the wanted one first,
  * then from left to right.
  * @param {readonly {centre: number, width: number}[]} labels

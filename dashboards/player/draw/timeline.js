@@ -60,7 +60,10 @@ export class TimelineView {
         this.drawPicked();
       }
     }, { signal });
-    host.addEventListener("pointerup", (event) => this.drop(pointIn(event, host).x), { signal });
+    host.addEventListener("pointerup", (event) => {
+      const { x, y } = pointIn(event, host);
+      this.drop(x, y);
+    }, { signal });
     host.addEventListener("pointercancel", () => {
       this.dragFrom = null;
       this.drawPicked();
@@ -72,15 +75,21 @@ export class TimelineView {
     host.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
   }
 
-  /** A drag is over: it zooms; what hardly moved seeks. @param {number} x */
-  drop(x) {
+  /** A drag is over: it zooms; what hardly moved seeks, or selects the rank whose name it is on.
+   *  @param {number} x @param {number} y */
+  drop(x, y) {
     const from = this.dragFrom;
     this.dragFrom = null;
     if (from === null || !this.lanes) {
       return;
     }
     const [a, b] = [this.shown.ns(from, this.lanes), this.shown.ns(x, this.lanes)];
-    if (Math.abs(x - from) < CLICK) {
+    const row = Math.floor(y / this.lanes.rowHeight);
+    if (x < this.lanes.left && from < this.lanes.left) {
+      if (row < this.lanes.count) {
+        this.callbacks.onSelectRank(this.lanes.first + row);
+      }
+    } else if (Math.abs(x - from) < CLICK) {
       this.callbacks.onSeekTime(b);
     } else {
       this.shown.show(Math.min(a, b), Math.max(a, b));

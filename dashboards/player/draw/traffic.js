@@ -202,7 +202,7 @@ function drawAxis(ctx, { psi_bytes, law }, { left, width, top, bottom, most }, c
     for (let k = 1; k * psi_bytes <= most * 1.0001; k += 1) {
       tick(k === 1 ? "Ψ" : `${k}Ψ`, k * psi_bytes);
     }
-  } else {
+  } else if (most > 1) {
     tick(formatBytes(most), most);
   }
 }

@@ -1,0 +1,177 @@
+// Where things lie on the canvases, and what a pointer hits there.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
+import { TimeWindow, laneY, layoutLanes } from "#player/draw/lanes.js";
+import { hit, layoutCards, unitColumns } from "#player/draw/layout.js";
+import { headX, stepAtX } from "#player/draw/scrubber.js";
+import { fontsFor, niceStep, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
+
+const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
+  name: `blocks.${i}`,
+  elements,
+  padded_elements: elements,
+  trainable: true,
+}));
+const STATES = [2, 2, 4, 4, 4].map((bytes, i) => ({
+  role: `role ${i}`,
+  label: `the role ${i} · bf16`,
+  bytes_per_parameter: bytes,
+}));
+/** Every letter is 8 wide. @param {string} text */
+const measure = (text) => text.length * 8;
+
+/** @param {number} numRanks @param {number} [width] @param {number} [height] */
+const cardsOf = (numRanks, width = 1250, height = 480) =>
+  layoutCards({ width, height, numRanks, units: UNITS, states: STATES, fonts: fontsFor(false), measure });
+
+test("unit columns fill the width, grow with elements and keep small ones visible", () => {
+  const columns = unitColumns([1_000_000, 250_000, 1], 300, 3, 16);
+  const last = columns[columns.length - 1];
+  assert.equal(last.x + last.w, 300);
+  assert.ok(last.w >= 15);
+  // Widths go by the square root: four times the elements, twice the width.
+  assert.ok(Math.abs(columns[0].w - 2 * columns[1].w) <= 2);
+  assert.equal(columns[1].x - (columns[0].x + columns[0].w), 3);
+});
+
+test("more units than fit still have a pixel each and stay inside", () => {
+  const columns = unitColumns(Array.from({ length: 90 }, () => 5), 100, 3, 16);
+  assert.ok(columns.every((column) => column.w >= 1));
+  assert.ok(columns[89].x + columns[89].w <= 101);
+  assert.deepEqual(unitColumns([], 100, 3, 16), []);
+});
+
+test("heights of bands are bytes", () => {
+  const { bands, cards } = cardsOf(4);
+  assert.equal(bands[0].h, bands[1].h);
+  assert.ok(Math.abs(bands[2].h - 2 * bands[0].h) <= 1);
+  assert.ok(bands[4].y + bands[4].h < cards[0].y + cards[0].h);
+});
+
+test("cards of one to eight ranks lie side by side inside the stage", () => {
+  for (const numRanks of [1, 2, 4, 8]) {
+    for (const [width, height] of [[1250, 480], [830, 290]]) {
+      const { cards } = cardsOf(numRanks, width, height);
+      assert.equal(cards.length, numRanks);
+      for (const [r, card] of cards.entries()) {
+        assert.ok(card.x >= 0 && card.x + card.w <= width, `${numRanks} ranks, ${width}`);
+        assert.ok(card.y + card.h <= height);
+        assert.ok(r === 0 || card.x > cards[r - 1].x + cards[r - 1].w);
+      }
+    }
+  }
+});
+
+test("labels of states go beside the cards where they have no room above the bands", () => {
+  assert.equal(cardsOf(4).gutter, false);
+  assert.equal(cardsOf(8).gutter, true);
+  assert.equal(cardsOf(4, 830, 290).gutter, true);
+});
+
+test("a point hits the card that it is in", () => {
+  const { cards } = cardsOf(4);
+  for (const [r, card] of cards.entries()) {
+    assert.equal(hit(cards, card.x + 3, card.y + 3), r);
+  }
+  assert.equal(hit(cards, cards[0].x + cards[0].w + 2, cards[0].y + 3), -1);
+  assert.equal(hit(cards, cards[0].x + 3, 0), -1);
+});
+
+test("64 ranks fold into two columns that fit; a point hits its row", () => {
+  const layout = layoutFold({
+    width: 1250, height: 480, numRanks: 64, units: UNITS, states: STATES,
+    fonts: fontsFor(false), labelWidth: 18,
+  });
+  assert.equal(layout.sides.length, 2);
+  assert.ok(layout.rowHeight >= 9);
+  for (const rank of [0, 31, 32, 63]) {
+    const y = rowY(layout, rank);
+    assert.ok(y + layout.strip <= 480);
+    const x = layout.sides[sideOf(layout, rank)].x + 200;
+    assert.equal(hitRow(layout, 64, x, y + 2), rank);
+  }
+  assert.equal(hitRow(layout, 64, 200, 3), -1);
+});
+
+test("a selected row always has its name, and its neighbours make room", () => {
+  const layout = layoutFold({
+    width: 800, height: 260, numRanks: 64, units: UNITS, states: STATES,
+    fonts: fontsFor(false), labelWidth: 18,
+  });
+  assert.ok(layout.labelEvery > 1);
+  assert.ok(hasLabel(layout, 5, 5));
+  assert.ok(!hasLabel(layout, 4, 5));
+  assert.ok(hasLabel(layout, 16, 5));
+});
+
+test("lanes fit in any height and the selected rank is among them", () => {
+  for (const [numRanks, height, selected] of [[1, 250, 0], [4, 250, 3], [64, 250, 63], [64, 120, 40]]) {
+    const lanes = layoutLanes({
+      width: 1200, height, numRanks, selected, fonts: fontsFor(false), labelWidth: 60,
+    });
+    assert.ok(lanes.count * lanes.rowHeight <= lanes.axisY + 1e-6);
+    assert.ok(selected >= lanes.first && selected < lanes.first + lanes.count);
+    assert.ok(laneY(lanes, selected, 1) > laneY(lanes, selected, 0));
+    assert.ok(laneY(lanes, selected, 1) + lanes.communication <= lanes.axisY);
+  }
+});
+
+test("zoom keeps the moment under the pointer, and never leaves the iteration", () => {
+  const lanes = { left: 100, width: 1000 };
+  const shown = new TimeWindow(1e6);
+  const at = /** @type {import("#player/draw/lanes.js").Lanes} */ (/** @type {unknown} */ (lanes));
+  const x = shown.x(250_000, at);
+  shown.zoom(250_000, 0.2);
+  assert.ok(Math.abs(shown.x(250_000, at) - x) < 1e-6);
+  assert.ok(Math.abs(shown.ns(x, at) - 250_000) < 1e-3);
+  shown.zoom(999_000, 0.0001);
+  assert.ok(shown.span >= 100 - 1e-6 && shown.to <= 1e6);
+  shown.zoom(500_000, 1e9);
+  assert.deepEqual([shown.from, shown.to], [0, 1e6]);
+});
+
+test("a moment that has left the window turns the page", () => {
+  const shown = new TimeWindow(1000);
+  assert.equal(shown.follow(900), false);
+  shown.show(0, 100);
+  assert.equal(shown.follow(50), false);
+  assert.equal(shown.follow(150), true);
+  assert.ok(shown.from <= 150 && shown.to >= 150);
+  assert.equal(Math.round(shown.span), 100);
+});
+
+test("the scrubber's steps and its playhead agree", () => {
+  for (let step = 0; step < 7; step += 1) {
+    assert.equal(stepAtX(headX(step, null, 500, 7), 500, 7), step);
+  }
+  assert.equal(stepAtX(-5, 500, 7), 0);
+  assert.equal(stepAtX(9999, 500, 7), 6);
+});
+
+test("labels of units are short, and the wanted one is always shown", () => {
+  assert.equal(unitLabel("embedding"), "emb");
+  assert.equal(unitLabel("transformer.h.11"), "h.11");
+  assert.equal(unitLabel("blocks.2"), "blocks.2");
+  assert.equal(unitLabel("model.head"), "head");
+  assert.equal(numberOf("blocks.2"), "2");
+  assert.equal(numberOf("head"), "head");
+  const labels = [0, 10, 20, 30].map((centre) => ({ centre, width: 12 }));
+  assert.deepEqual(pickLabels(labels, 1, 2), [false, true, false, true]);
+  assert.deepEqual(pickLabels(labels, -1, 2), [true, false, true, false]);
+});
+
+test("a text is cut to its room, and left out where nothing is left of it", () => {
+  assert.equal(shorten("momentum", 64, measure), "momentum");
+  assert.equal(shorten("momentum", 40, measure), "mome…");
+  assert.equal(shorten("momentum", 16, measure), "");
+});
+
+test("steps of an axis are 1, 2 or 5 times a power of ten", () => {
+  assert.equal(niceStep(24, 4), 10);
+  assert.equal(niceStep(16, 4), 5);
+  assert.equal(niceStep(0.7, 4), 0.2);
+  assert.equal(niceStep(0, 4), 1);
+});
