@@ -43,6 +43,7 @@ export function createActions(player) {
     breakpoints: () => openDialog(root, "breaks"),
     run: () => openDialog(root, "run"),
     help: () => openDialog(root, "help"),
+    peak: () => player.seek(model.doc.memory?.ranks[place.rank]?.peak_step ?? clock.position),
     table: () => player.change({ table: !place.table }),
     present: () => player.change({ mode: place.mode === "present" ? "work" : "present" }),
     theme() {

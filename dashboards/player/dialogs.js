@@ -23,7 +23,7 @@ export function fillHelp(root) {
   const list = find(root, "#help-keys", HTMLElement);
   for (const { shown, does } of KEYS) {
     if (shown) {
-      list.append(make("dt", "", make("kbd", "", shown)), make("dd", "", does));
+      list.append(make("div", "", make("dt", "", make("kbd", "", shown)), make("dd", "", does)));
     }
   }
 }

@@ -16,7 +16,9 @@ export function createExplanation(root, model) {
   const at = (id) => find(root, `#${id}`, HTMLElement);
   const [title, what, why, sentBy] = ["title", "what", "why", "sent-by"].map(at);
   const [formula, filled, ledger, source] = ["formula", "filled", "ledger", "source"].map(at);
-  const [traffic, peak, cause, scroll] = ["traffic-text", "peak", "cause", "why-scroll"].map(at);
+  const [traffic, cause, scroll] = ["traffic-text", "cause", "why-scroll"].map(at);
+  const peak = find(root, "#peak", HTMLButtonElement);
+  const [peakBytes, peakEvent] = ["peak-bytes", "peak-event"].map(at);
   let shown = "";
 
   /** What changes with the step or the selected rank. @param {Scene} scene */
@@ -29,14 +31,17 @@ export function createExplanation(root, model) {
     write(what, doc.texts[step.what]);
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
-    write(sentBy, collective ? `bytes sent by rank ${global}:` : "no bytes are sent in this event");
+    write(sentBy, collective ? `rank ${global} sends` : "no bytes are sent in this event");
     write(formula, collective ? doc.texts[collective.formula] : "");
     write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
     ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
     const memory = doc.memory?.ranks[rank];
-    write(peak, memory ? peakText(memory) : "not recorded");
+    write(peakBytes, memory ? `peak ${formatBytes(memory.peak_bytes)}` : "not recorded");
+    write(peakEvent, memory ? ` at event ${memory.peak_step + 1}` : "");
     write(cause, memory ? doc.texts[memory.cause] : "");
-    peak.title = cause.title = cause.textContent ?? "";
+    peak.disabled = !memory;
+    peak.title = memory ? `Go to the peak, event ${memory.peak_step + 1}: ${doc.texts[memory.cause]}` : "";
+    cause.title = cause.textContent ?? "";
     scroll.scrollTop = 0;
   }
 
@@ -70,9 +75,4 @@ function trafficText({ doc }, sent, rank) {
   /** @param {number} bytes */
   const say = (bytes) => (psi > 0 ? formatPsi(bytes, psi) : formatBytes(bytes));
   return whole === null ? say(sent) : `${say(sent)} of ${say(whole)}`;
-}
-
-/** @param {import("#player/types.d.ts").RankMemory} memory */
-function peakText({ peak_bytes: bytes, peak_step: step }) {
-  return `peak ${formatBytes(bytes)} at event ${step + 1}`;
 }

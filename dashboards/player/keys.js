@@ -11,8 +11,8 @@
 /** @type {readonly Key[]} */
 export const KEYS = [
   { shown: "space", keys: [" "], action: "play", does: "play or pause" },
-  { shown: "→", keys: ["ArrowRight", "PageDown"], action: "forward", does: "forward one event (also Page Down)" },
-  { shown: "←", keys: ["ArrowLeft", "PageUp"], action: "back", does: "back one event (also Page Up)" },
+  { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: "forward one event" },
+  { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: "back one event" },
   { shown: "shift →", keys: ["shift+ArrowRight"], action: "nextPhase", does: "next phase" },
   { shown: "shift ←", keys: ["shift+ArrowLeft"], action: "previousPhase", does: "previous phase" },
   { shown: "Home", keys: ["Home"], action: "first", does: "first event" },

@@ -46,7 +46,7 @@ export function serverSource(address) {
 async function fetchDocument(address) {
   let response;
   try {
-    response = await fetch(address, { headers: { accept: "application/json" } });
+    response = await fetch(address);
   } catch {
     throw new LoadError(
       "The server does not answer.",
