@@ -6,6 +6,7 @@ import { paintUnit, waitFill } from "#player/draw/cells.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
+import { shortRole } from "#player/draw/stack.js";
 import { fontsFor, measurer, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
 
@@ -140,7 +141,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     ctx.font = fonts.text;
     ctx.textAlign = "right";
     for (const [s, { labelY }] of bands.entries()) {
-      ctx.fillText(doc.states[s].role, cards[0].x - 12, labelY);
+      ctx.fillText(shortRole(doc.states[s].role), cards[0].x - 12, labelY);
     }
     ctx.textAlign = "left";
   }
@@ -203,7 +204,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
 
 /**
  * Names of units below their columns; where they have no room, numbers for all but the active one,
- * and where those have none either, the active one alone.
+ * and where hardly any of those have, the active one alone.
  * @param {readonly Unit[]} units
  * @param {readonly Column[]} columns
  * @param {number} width
@@ -229,7 +230,7 @@ function placeLabels(units, columns, width, active, fonts, measure) {
   }
   const numbers = place(numberOf);
   const lone = numbers.find(({ unit }) => unit === active);
-  return numbers.length === units.length || !lone ? numbers : [lone];
+  return numbers.length * 2 >= units.length || !lone ? numbers : [lone];
 }
 
 /**

@@ -1,5 +1,7 @@
 // Where everything of the stage lies: cards, bands, unit columns, the room of the ring. Pure.
 
+import { shortRole } from "#player/draw/stack.js";
+
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { State, Unit } from "#player/types.d.ts" */
 
@@ -104,7 +106,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
       : Math.round(Math.min(2 * labelHeight + 52, Math.max(2 * labelHeight + 24, height * 0.19)));
   const mostWide = numRanks === 1 ? 760 : 560;
   const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
-  const roleWidth = Math.max(0, ...states.map(({ role }) => measure(role, fonts.text)));
+  const roleWidth = Math.max(0, ...states.map(({ role }) => measure(shortRole(role), fonts.text)));
 
   /** @param {boolean} gutter */
   const attempt = (gutter) => {

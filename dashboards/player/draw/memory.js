@@ -62,10 +62,13 @@ export class MemoryView {
       ctx.textAlign = "left";
       return;
     }
-    const used = doc.memory.roles.map((_, i) => memory.bytes[i].some((bytes) => bytes > 0));
-    const legendTop = this.drawLegend(doc.memory.roles.filter((_, i) => used[i]), theme, colours, fonts);
-    const left = Math.ceil(this.measure("MB", fonts.text)) + 14;
     const most = Math.max(memory.peak_bytes, doc.memory.law_bytes ?? 0) * 1.06;
+    const roles = doc.memory.roles.map((role, i) => ({
+      role,
+      most: memory.bytes[i].reduce((most, bytes) => Math.max(most, bytes), 0),
+    }));
+    const legendTop = this.drawLegend(roles, memory.peak_bytes, theme, colours, fonts);
+    const left = Math.ceil(this.measure("MB", fonts.text)) + 14;
     const plot = {
       left,
       width: width - left - 4,
@@ -85,22 +88,25 @@ export class MemoryView {
   }
 
   /**
-   * Roles in the order in which they lie on each other; returns where it begins.
-   * @param {readonly string[]} roles
+   * Roles in the order in which they lie on each other; returns where it begins. Where it would
+   * take the room of the areas, the optimizer's states are one entry, then small roles have none.
+   * @param {readonly {role: string, most: number}[]} roles and the most that each ever has
+   * @param {number} peak
    * @param {Theme} theme
    * @param {Palette} colours
    * @param {Fonts} fonts
    */
-  drawLegend(roles, theme, colours, fonts) {
+  drawLegend(roles, peak, theme, colours, fonts) {
     const { ctx, scale } = this.layer;
     const { size } = fonts;
     const swatch = Math.round(size * 0.8);
     const line = size + 8;
-    /** @param {boolean} brief */
-    const place = (brief) => {
+    /** @param {boolean} brief @param {number} least */
+    const place = (brief, least) => {
       let x = 0;
       let row = 0;
-      return legendEntries(roles, brief).map((entry) => {
+      const shown = roles.filter((one) => one.most > least).map((one) => one.role);
+      return legendEntries(shown, brief).map((entry) => {
         const before = entry.roles.length * swatch + 6;
         const w = before + this.measure(entry.label, fonts.text);
         if (x > 0 && x + w > this.width) {
@@ -112,8 +118,14 @@ export class MemoryView {
         return at;
       });
     };
-    const all = place(false);
-    const places = (all.at(-1)?.row ?? 0) < 2 ? all : place(true);
+    /** @param {ReturnType<typeof place>} tried */
+    const fits = (tried) => ((tried.at(-1)?.row ?? 0) + 1) * line <= Math.max(line, this.height * 0.36);
+    let places = place(false, 0);
+    for (const share of [0, 0.03, 0.08, 0.15]) {
+      if (!fits(places)) {
+        places = place(true, share * peak);
+      }
+    }
     const top = this.height - ((places.at(-1)?.row ?? 0) + 1) * line;
     ctx.font = fonts.text;
     for (const { label, roles: parts, x, row, textX } of places) {
