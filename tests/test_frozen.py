@@ -19,6 +19,8 @@ COMMANDS = {
         --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
         --timeout --port --memory/--no-memory --out --overwrite --json --help
     """,
+    "serve": "FOLDERS --host --port --open --help",
+    "export": "FOLDER --html --iteration --overwrite --help",
     "verify": "FOLDER --iteration --received --json --help",
     "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
     "memory": "FOLDER --rank --iteration --json --help",

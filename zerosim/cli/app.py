@@ -12,9 +12,11 @@ import typer
 from zerosim.cli.compare import compare_traces
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
+from zerosim.cli.export import export
 from zerosim.cli.graph import graph
 from zerosim.cli.memory import memory
 from zerosim.cli.run import run
+from zerosim.cli.serve import serve
 from zerosim.cli.show import show
 from zerosim.cli.table import table
 from zerosim.cli.verify import verify
@@ -33,12 +35,14 @@ app = typer.Typer(
     help="Run ZeRO for real, record what it sends, prove it.",
 )
 app.command()(run)
+app.command()(serve)
 app.command()(verify)
 app.command()(show)
 app.command()(graph)
 app.command()(memory)
 app.command("compare")(compare_traces)
 app.command()(table)
+app.command()(export)
 app.command()(doctor)
 
 

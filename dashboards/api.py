@@ -1,0 +1,102 @@
+"""The addresses that the player and other programs read.
+
+    GET /api/traces                          the list
+    GET /api/replay?trace=NAME&iteration=I   one iteration as a document
+    GET /player/FILE                         the player's modules and style
+
+Imports flask, its siblings and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from flask import Blueprint, Response, request
+
+from dashboards import playerfiles
+from dashboards.bodies import make_body, respond
+from dashboards.documents import Documents
+from dashboards.guard import text
+from dashboards.library import Entry, Library, NoSuchTraceError
+from dashboards.pages import replay
+from zerosim.errors import ConfigError, TraceError, first_line
+
+
+def make_api(library: Library, documents: Documents) -> Blueprint:
+    """The addresses, for a server to take in."""
+    api = Blueprint("api", __name__)
+
+    @api.get("/api/traces")
+    def _traces() -> Response:
+        default = library.default()
+        answer = {
+            "traces": [_plain(entry) for entry in library.entries()],
+            "default": None if default is None else default.name,
+        }
+        return respond(make_body(json.dumps(answer).encode(), "application/json"), request)
+
+    @api.get("/api/replay")
+    def _replay() -> Response:
+        try:
+            entry = _asked_for(library)
+            body = documents.get(entry, _iteration())
+        except NoSuchTraceError as error:
+            return _error(str(error), HTTPStatus.NOT_FOUND)
+        except (TraceError, ConfigError) as error:
+            return _error(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+        except OSError as error:
+            reason = error.strerror or first_line(error)
+            return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
+        return respond(body, request)
+
+    @api.get("/player/<path:name>")
+    def _player(name: str) -> Response:
+        body = playerfiles.find(name)
+        if body is None:
+            return text("the player has no such file", HTTPStatus.NOT_FOUND)
+        return respond(body, request)
+
+    return api
+
+
+def _asked_for(library: Library) -> Entry:
+    name = request.args.get("trace")
+    if name is not None:
+        return library.find(name)
+    entry = library.default()
+    if entry is None:
+        folders = ", ".join(map(str, library.folders))
+        raise NoSuchTraceError(
+            f"there is no trace in {folders} as yet: zerosim run --out {library.folders[0]} "
+            "records some"
+        )
+    return entry
+
+
+def _iteration() -> int | None:
+    given = request.args.get("iteration")
+    if given is None:
+        return None
+    try:
+        return int(given)
+    except ValueError:
+        raise ConfigError(f"iteration is {given[:40]!r}: expected a whole number") from None
+
+
+def _error(line: str, status: HTTPStatus) -> Response:
+    response = Response(json.dumps({"error": line}), status, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _plain(entry: Entry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "stage": entry.stage,
+        "complete": entry.complete,
+        "modified_ns": entry.modified_ns,
+        "problem": entry.problem,
+        "url": replay.address_of(entry.name),
+    }

@@ -1,0 +1,142 @@
+"""All of the dashboard as one WSGI application.
+
+`/` leads to the page, the player reads `/api` and `/player`, and what Dash needs for itself is
+below `/dash/`. Imports the standard library, dash, flask and its siblings.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from dash import Dash
+from flask import Flask, Response, redirect, request
+from werkzeug.exceptions import HTTPException
+
+from dashboards import page
+from dashboards.api import make_api
+from dashboards.callbacks import runs
+from dashboards.components.runs import title_of
+from dashboards.documents import Documents
+from dashboards.guard import LOCAL_NAMES, protect, text
+from dashboards.library import Library
+from dashboards.pages import replay
+
+DASH = "/dash/"
+ASSETS = f"{DASH}assets"
+_CALLBACK = f"{DASH}_dash-update-component"
+_OWN = (f"{DASH}_dash-", f"{ASSETS}/")
+_BUNDLES = f"{DASH}_dash-component-suites/"
+_LARGEST_REQUEST = 64 * 1024
+
+
+def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCAL_NAMES) -> Flask:
+    """The application.
+
+    Args:
+        hosts: names under which it may be asked; see `guard.hosts_of`.
+    """
+    server = Flask("dashboards", static_folder=None)
+    server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
+    protect(server, hosts, _CALLBACK)
+    server.register_blueprint(make_api(library, documents))
+    dash = _Dash(library, server)
+    dash.layout = replay.layout
+    runs.register(dash, library)
+    policy = page.content_security_policy([page.IMPORT_MAP, dash.renderer])
+
+    @server.get("/")
+    def _home() -> Any:
+        entry = library.default()
+        answer = redirect(replay.PATH if entry is None else replay.address_of(entry.name))
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+    @server.get(replay.PATH)
+    def _replay() -> Response:
+        answer = Response(dash.page(), mimetype="text/html")
+        answer.headers["Content-Security-Policy"] = policy
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+    @server.before_request
+    def _only_what_dash_needs() -> Response | None:
+        if request.path.startswith(DASH) and not request.path.startswith(_OWN):
+            return text("there is no such page", HTTPStatus.NOT_FOUND)
+        return None
+
+    @server.errorhandler(HTTPException)
+    def _refused(error: HTTPException) -> Response:
+        status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
+        lines = {404: "there is no such page", 405: "refused: traces are only read here"}
+        return text(lines.get(status, f"{error.name.lower()}"), status)
+
+    @server.errorhandler(Exception)
+    def _failed(error: Exception) -> Response:
+        traceback.print_exception(error, file=sys.stderr)
+        return text("the server failed: its terminal says why", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    server.after_request(_Packed())
+    return server
+
+
+class _Dash(Dash):
+    """Dash, with our page around it."""
+
+    def __init__(self, library: Library, server: Flask) -> None:
+        settings: dict[str, Any] = {  # Dash's own types leave some of these out
+            "server": server,
+            "url_base_pathname": DASH,
+            # all is served from here and nothing is reported
+            "serve_locally": True,
+            "include_assets_files": False,
+            "compress": False,
+            "update_title": None,
+            "add_log_handler": False,
+            "enable_mcp": False,
+        }
+        super().__init__("dashboards", **settings)
+        self._library = library
+
+    def page(self) -> str:
+        """The page that the browser asked for."""
+        return str(super().index())  # type: ignore[no-untyped-call]
+
+    def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # as documented
+        default = self._library.default()
+        shown = request.args.get("trace", None if default is None else default.name)
+        return page.render(
+            title=f"{replay.TITLE} · zerosim",
+            query=request.query_string.decode("latin-1"),
+            menu=title_of(self._library.entries(), shown),
+            config=parts["config"],
+            scripts=parts["scripts"],
+            renderer=parts["renderer"],
+            assets=ASSETS,
+        )
+
+
+class _Packed:
+    """Compresses Dash's own scripts, each once: a classroom's radio is slow."""
+
+    def __init__(self) -> None:
+        self._packed: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, response: Response) -> Response:
+        wanted = request.path.startswith(_BUNDLES) and request.accept_encodings["gzip"]
+        if not wanted or response.status_code != HTTPStatus.OK:
+            return response
+        with self._lock:  # its address names its version
+            packed = self._packed.get(request.path)
+            if packed is None:
+                packed = self._packed[request.path] = gzip.compress(response.get_data(), mtime=0)
+        response.set_data(packed)
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+        return response

@@ -1,0 +1,107 @@
+"""A page as HTML: the player begins at once, Dash when the player is shown.
+
+The player stands outside of what React renders, and its modules and its document are named in the
+head, so that all of them travel while the page is read. Dash's scripts stand at the end as data
+(`type="text/plain"`); `assets/start.js` runs them when the first view is there.
+Imports the standard library and `dashboards.playerfiles`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import escape
+
+from dashboards import playerfiles
+
+SLOT = '<div id="runs" class="runs"></div>'
+"""Where the player's page leaves room for what Dash renders."""
+_SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
+_TYPE = re.compile(r'\s*\btype="[^"]*"')
+IMPORT_MAP = json.dumps({"imports": {playerfiles.PREFIX: "/player/"}}, separators=(",", ":"))
+
+
+def render(
+    *, title: str, query: str, menu: str, config: str, scripts: str, renderer: str, assets: str
+) -> str:
+    """The page of a replay.
+
+    Args:
+        title: of the browser's tab until the player knows better.
+        query: what the browser asked for, as it stands in the address after "?".
+        menu: text of the run menu until Dash has rendered it.
+        config, scripts, renderer: HTML from Dash.
+        assets: where `start.js` and its siblings are.
+    """
+    replay = f"/api/replay?{query}" if query else "/api/replay"
+    modules = "\n".join(
+        f'<link rel="modulepreload" href="/player/{escape(name)}">'
+        for name in playerfiles.modules()
+    )
+    fragment = playerfiles.fragment()
+    assert SLOT in fragment, f"{playerfiles.FRAGMENT} has no {SLOT}"
+    entry = (
+        '<div id="runs" class="runs"><div id="react-entry-point">'
+        f'<span class="runs-waiting">{escape(menu)}</span></div></div>'
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{escape(title)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<script type="importmap">{IMPORT_MAP}</script>
+<link rel="preload" as="fetch" crossorigin="anonymous" href="{escape(replay)}">
+<link rel="stylesheet" href="/player/{playerfiles.STYLE}">
+<link rel="stylesheet" href="{escape(assets)}/runs.css">
+{modules}
+<script type="module" src="/player/{playerfiles.MAIN}"></script>
+<script type="module" src="{escape(assets)}/start.js"></script>
+<link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">
+</head>
+<body>
+{fragment.replace(SLOT, entry)}
+{config}
+<div id="dash-scripts" hidden>
+{put_off(scripts)}
+{put_off(renderer)}
+</div>
+</body>
+</html>
+"""
+
+
+def put_off(scripts: str) -> str:
+    """The same scripts as data, which a browser neither fetches nor runs."""
+
+    def as_data(found: re.Match[str]) -> str:
+        return f'<script type="text/plain"{_TYPE.sub("", found.group(1))}>'
+
+    return _SCRIPT.sub(as_data, scripts)
+
+
+def content_security_policy(inline: list[str]) -> str:
+    """What the page may load: nothing from elsewhere, and no script that is not ours.
+
+    Args:
+        inline: what stands inside of script elements and runs; each is allowed by its hash.
+    """
+    hashes = " ".join(f"'{digest(script)}'" for script in inline)
+    rules = (
+        "default-src 'none'",
+        f"script-src 'self' {hashes}",
+        "style-src 'self' 'unsafe-inline'",  # Dash's components bring theirs along in <style>
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+    return "; ".join(rules)
+
+
+def digest(script: str) -> str:
+    """A script's hash as a policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -1,0 +1,1 @@
+"""One page a module: its address, its title, what it consists of."""

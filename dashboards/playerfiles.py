@@ -1,0 +1,76 @@
+"""The player's modules, style and page, read from `player/`; nothing else of it is served.
+
+Imports the standard library and `dashboards.bodies`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboards.bodies import Body, make_body
+
+FOLDER = Path(__file__).with_name("player")
+PREFIX = "#player/"
+"""How the modules call each other; an import map says where that is."""
+MAIN = "main.js"
+STYLE = "player.css"
+FRAGMENT = "player.html"
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
+_NAME = re.compile(r"(?:[a-z][a-z0-9-]*/)*[a-z][a-z0-9-]*\.(?:js|css)")
+_IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.js)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    state: tuple[int, int]
+    text: str
+    body: Body
+
+
+_read_files: dict[str, _File] = {}
+
+
+def find(name: str) -> Body | None:
+    """A file as it is served; None if there is none of this name."""
+    file = _find(name)
+    return None if file is None else file.body
+
+
+def read(name: str) -> str:
+    """The text of a module or a style that is known to be there."""
+    file = _find(name)
+    assert file is not None, f"the player has no {name}"
+    return file.text
+
+
+def fragment() -> str:
+    """The player's page, without <html>."""
+    return (FOLDER / FRAGMENT).read_text(encoding="utf-8")
+
+
+def modules() -> tuple[str, ...]:
+    """Every module that the player loads, the first one first."""
+    found = {MAIN: None}
+    waiting = [MAIN]
+    while waiting:
+        for name in _IMPORT.findall(read(waiting.pop(0))):
+            if name not in found:
+                found[name] = None
+                waiting.append(name)
+    return tuple(found)
+
+
+def _find(name: str) -> _File | None:
+    path = FOLDER / name
+    if not _NAME.fullmatch(name) or not path.is_file():
+        return None
+    stat = path.stat()
+    state = (stat.st_size, stat.st_mtime_ns)
+    known = _read_files.get(name)
+    if known is None or known.state != state:
+        text = path.read_text(encoding="utf-8")
+        body = make_body(text.encode(), MEDIA_TYPES[path.suffix])
+        known = _read_files[name] = _File(state, text, body)
+    return known

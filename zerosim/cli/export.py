@@ -1,0 +1,61 @@
+"""`zerosim export`: a trace as a file for someone who has no zerosim."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.options import open_trace, whole
+from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.quantities import format_bytes
+from zerosim.replay import replay_document
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+    *,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a replay to this file, which needs no server.")
+    ] = None,
+    iteration: Annotated[
+        int | None, whole("Which iteration to replay; the last complete one by default.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there.")
+    ] = False,
+) -> int:
+    """Write a replay as one page that opens in any browser, offline."""
+    if html is None:
+        raise ConfigError("nothing to write: give --html FILE")
+    _require_free(html, overwrite=overwrite)
+    # The one import of a higher layer: the page is the dashboard's (pyproject.toml says so too).
+    from dashboards.offline import offline_page
+
+    trace = open_trace(folder)
+    document = replay_document(trace, iteration, folder.resolve().name)
+    size = _write(html, offline_page(document).encode())
+    for warning in trace.warnings:
+        typer.echo(f"note: {warning}", err=True)
+    number = document["run"]["iteration"]
+    typer.echo(f"wrote {html}: iteration {number} of {folder}, {format_bytes(size)}")
+    typer.echo(f"next: open {html} in a browser, or zerosim serve {folder} for all iterations")
+    return 0
+
+
+def _require_free(file: Path, *, overwrite: bool) -> None:
+    if os.path.lexists(file) and not overwrite:
+        raise EnvironmentFault(f"{file} is already there: give another --html, or --overwrite")
+
+
+def _write(file: Path, content: bytes) -> int:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write to {file}: {error.strerror or error}; give an --html that can be written"
+        ) from None
+    return len(content)

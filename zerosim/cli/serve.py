@@ -1,0 +1,75 @@
+"""`zerosim serve`: the dashboard in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.options import whole
+from zerosim.errors import ConfigError
+
+DEFAULT_FOLDER = Path("traces")
+HIGHEST_PORT = 65535
+
+
+def serve(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Traces, or folders that hold some; traces/ by default."),
+    ] = None,
+    *,
+    host: Annotated[str, typer.Option(help="Where to serve; this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, whole("Where to serve; 0 for any free port.")] = 8050,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open a browser, if there is one.")
+    ] = False,
+) -> int:
+    """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
+    if not 0 <= port <= HIGHEST_PORT:
+        raise ConfigError(f"port is {port}: expected 0 to {HIGHEST_PORT}")
+    if not folders and not DEFAULT_FOLDER.is_dir():
+        raise ConfigError(
+            f"there is no {DEFAULT_FOLDER}/ here: give a folder with traces, or record some with "
+            "zerosim run"
+        )
+    try:
+        _serve(folders or [DEFAULT_FOLDER], host, port, open_browser=open_browser)
+    except KeyboardInterrupt:
+        typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
+    return 0
+
+
+def _serve(folders: list[Path], host: str, port: int, *, open_browser: bool) -> None:
+    # The one import of a higher layer: this command starts the pages (pyproject.toml says so too).
+    from dashboards.guard import is_loopback
+    from dashboards.server import Server
+
+    server = Server(folders, host, port)
+    default = server.library.default()
+    if not is_loopback(host):
+        typer.echo(
+            f"note: served on {host}: anyone who can reach this machine can read these traces",
+            err=True,
+        )
+    if default is None:
+        shown = " ".join(map(str, folders))
+        typer.echo(f"note: no trace in {shown} as yet: what is recorded appears", err=True)
+    typer.echo(f"serving {_count(len(server.library.entries()))} on {server.url} (Ctrl-C ends it)")
+    if open_browser:
+        _open(server.url)
+    server.run()
+
+
+def _count(number: int) -> str:
+    return f"{number:,} trace{'' if number == 1 else 's'}"
+
+
+def _open(url: str) -> None:
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return  # the address has been printed
+    browser.open(url)
