@@ -76,7 +76,8 @@ export function drawPath({ ctx }, { path }, lanes, shown, colours) {
   if (path.length === 0) {
     return;
   }
-  const thick = lanes.rowHeight >= 24 ? 2 : 1.25;
+  const dense = path.length / 4 > lanes.width / 10;
+  const thick = dense ? 1 : lanes.rowHeight >= 24 ? 2 : 1.25;
   ctx.save();
   ctx.beginPath();
   ctx.rect(lanes.left, 0, lanes.width, lanes.axisY);
@@ -97,9 +98,11 @@ export function drawPath({ ctx }, { path }, lanes, shown, colours) {
     lastY = y;
   }
   ctx.lineJoin = "round";
-  ctx.strokeStyle = colours.card;
-  ctx.lineWidth = thick + 2;
-  ctx.stroke();
+  if (!dense) {
+    ctx.strokeStyle = colours.card;
+    ctx.lineWidth = thick + 2;
+    ctx.stroke();
+  }
   ctx.strokeStyle = colours.path;
   ctx.lineWidth = thick;
   ctx.stroke();
@@ -136,7 +139,7 @@ export function drawNames(ctx, doc, lanes, width, selected, colours, fonts) {
     const baseline = Math.max(fonts.size * 0.8, Math.min(lanes.axisY - 1, y + fonts.size * 0.36));
     if (few) {
       ctx.fillText(`rank ${doc.ranks[rank]}`, 2 * radius + 7, baseline);
-      ctx.fillStyle = shardColour(colours, rank);
+      ctx.fillStyle = shardColour(colours, doc.ranks[rank]);
       ctx.beginPath();
       ctx.arc(radius + 1, y, radius, 0, 7);
       ctx.fill();

@@ -113,7 +113,8 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     ctx.fill();
     ctx.stroke();
     const radius = fonts.size * 0.5;
-    ctx.fillStyle = shardColour(colours, r);
+    // A rank has the hue of the shard that it owns.
+    ctx.fillStyle = shardColour(colours, doc.ranks[r]);
     ctx.beginPath();
     ctx.arc(card.x + pad + radius, nameY - fonts.size * 0.35, radius, 0, 7);
     ctx.fill();
@@ -133,7 +134,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.text;
       const says = shorten("model states are not known", card.w - 2 * pad, (t) => measure(t, fonts.text));
-      ctx.fillText(says, card.x + pad, nameY + fonts.size * 2);
+      ctx.fillText(says, card.x + pad, layout.unitsY);
     }
   }
   if (gutter) {
@@ -162,7 +163,8 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { model, document: doc, cells, position } = scene;
   const step = doc.steps[position];
   const states = activeStates(step, doc.states);
-  const labels = placeLabels(doc.units, columns, cards[0].w - 2 * pad, step.unit, fonts, measure);
+  const units = bands.length > 0 ? doc.units : [];
+  const labels = placeLabels(units, columns, cards[0].w - 2 * pad, step.unit, fonts, measure);
   layer.clear();
   for (const [r, card] of cards.entries()) {
     const left = card.x + pad;

@@ -134,14 +134,18 @@ export class Flow {
 function drawArcs(ctx, packets, colours) {
   ctx.strokeStyle = colours.arc;
   ctx.fillStyle = colours.muted;
-  ctx.lineWidth = 2.5;
+  const many = packets.length > MOST_LABELS;
+  ctx.lineWidth = many ? 1 : 2.5;
   for (const { arc } of packets) {
     ctx.beginPath();
     ctx.moveTo(arc[0], arc[1]);
     ctx.bezierCurveTo(arc[2], arc[3], arc[4], arc[5], arc[6], arc[7]);
     ctx.stroke();
   }
-  for (const { arc } of packets) {
+  for (const { arc, edge } of packets) {
+    if (many || edge.to < 0) {
+      continue;
+    }
     const angle = Math.atan2(arc[7] - arc[5], arc[6] - arc[4]);
     ctx.save();
     ctx.translate(arc[6], arc[7] + 2);

@@ -51,7 +51,7 @@ export function unitColumns(elements, width, gap, least) {
     return [];
   }
   let between = gap;
-  while (between > 0 && (width - between * (count - 1)) / count < Math.min(least, 6)) {
+  while (between > (width > 3 * count ? 1 : 0) && (width - between * (count - 1)) / count < Math.min(least, 6)) {
     between -= 1;
   }
   const room = width - between * (count - 1);

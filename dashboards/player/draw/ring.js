@@ -90,13 +90,15 @@ export function level(from, to, numRanks) {
  */
 export function arcOf({ from, to, numRanks, centre, pitch, base, low, high }) {
   const aside = pitch * 0.12;
-  // What comes from or goes to a rank that the trace has not, crosses the edge of the picture.
-  const start = from >= 0 ? from : to - 1;
-  const end = to >= 0 ? to : from + 1;
   // The way back goes around the way there, so that the two never share an end.
-  const x0 = (from >= 0 ? centre(from) : centre(to) - pitch * 0.75) + aside;
-  const x1 = (to >= 0 ? centre(to) : centre(from) + pitch * 0.75) - aside;
-  const height = level(start, end, numRanks);
+  // What comes from or goes to a rank that the trace has not, ends in the air beside the card.
+  const x0 = from >= 0 ? centre(from) + aside : centre(to) - pitch * 0.5;
+  const x1 = to >= 0 ? centre(to) - aside : centre(from) + pitch * 0.5;
+  if (from < 0 || to < 0) {
+    const middle = (x0 + x1) / 2;
+    return [x0, from < 0 ? low : base, middle, low, middle, low, x1, to < 0 ? low : base];
+  }
+  const height = level(from, to, numRanks);
   const apex = low + (high - low) * height;
   const control = base - (base - apex) / 0.75;
   const flat = height > 0 ? 0.06 : 0.3;

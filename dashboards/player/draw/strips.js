@@ -170,6 +170,9 @@ function drawHeader(ctx, layout, { document: doc }, colours, fonts, measure) {
   ctx.fillStyle = colours.muted;
   /** @param {string} text */
   const width = (text) => measure(text, fonts.text);
+  if (doc.states.length === 0) {
+    ctx.fillText("model states are not known", layout.labelWidth + layout.railWidth + 16, layout.headerY);
+  }
   for (const side of layout.sides) {
     for (const [s, { label, role }] of doc.states.entries()) {
       const block = layout.blocks[s];
@@ -204,7 +207,7 @@ function drawMarks(layer, layout, scene, colours, fonts) {
       ctx.fillStyle = word === "waits" ? waitFill(ctx, colours, scale) : colours.phases[step.phase];
       ctx.fillRect(side.x + labelWidth + railWidth + 1, y, 6, strip);
     }
-    if (rank === selected) {
+    if (rank === selected && blocks.length > 0) {
       ctx.strokeStyle = colours.select;
       ctx.lineWidth = 2;
       ctx.beginPath();

@@ -126,7 +126,8 @@ export class TrafficView {
       if (r === selected || (r % every === 0 && !near)) {
         ctx.fillStyle = r === selected ? colours.text : colours.muted;
         ctx.font = r === selected ? fonts.strong : fonts.text;
-        ctx.fillText(`${few ? "rank " : ""}${rank}`, 0, y + layout.bar / 2 + fonts.size * 0.36);
+        const baseline = Math.max(fonts.size * 0.8, y + layout.bar / 2 + fonts.size * 0.36);
+        ctx.fillText(`${few ? "rank " : ""}${rank}`, 0, baseline);
       }
     }
     drawAxis(ctx, traffic, layout, colours, fonts);
