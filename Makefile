@@ -1,4 +1,5 @@
-# `make` lists the targets. Everything is installed in .venv and nothing outside of it.
+# `make` lists the targets. Everything is installed in .venv and node_modules, and nothing outside of
+# them but Debian's chromium, which the browser tests need, where no Chromium is found.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,6 +8,13 @@ ZEROSIM := $(BIN)/zerosim
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 STAMP := $(VENV)/.installed
+# node comes as a Python package; npm looks for it on the PATH
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
+NODE_STAMP := node_modules/.installed
+CHROMIUM_STAMP := $(VENV)/.chromium
+CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
+DEMO := traces/demo
+PORT ?= 8050
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench clean
@@ -15,26 +23,28 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
 	do printf '%-12s %s\n' "$$name" "$$what"; done
 
-setup: $(STAMP)  ## install zerosim and its tools in .venv (a minute or two, once)
+setup: $(STAMP) $(NODE_STAMP) $(CHROMIUM_STAMP)  ## install zerosim and its tools (minutes, once)
 
-demo: setup  ## run all stages on 4 ranks and keep the traces in traces/demo
-	$(ZEROSIM) run --stage all --ranks 4 --steps 30 --out traces/demo --overwrite
-	$(ZEROSIM) compare traces/demo/stage-0 traces/demo/stage-1 traces/demo/stage-2 traces/demo/stage-3
+demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a browser (PORT=8050)
+	$(ZEROSIM) run --stage all --ranks 4 --steps 10 --out $(DEMO) --overwrite
+	$(ZEROSIM) compare $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
+	$(ZEROSIM) serve $(DEMO) --port $(PORT) --open
 
 test: setup  ## run the tests
 	$(BIN)/python -m pytest
 
-check: setup  ## lint, format, types, layers
+check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(NPM) run --silent check
 
-bench: setup  ## measure what tracing costs
+bench: setup  ## measure what tracing costs, and what serving takes
 	$(BIN)/python -m tests.bench
 
-clean:  ## remove traces, caches and .venv
-	rm -rf $(VENV) traces dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+clean:  ## remove traces, caches, .venv and node_modules
+	rm -rf $(VENV) node_modules traces dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -49,3 +59,18 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing zerosim and its tools"
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
+
+$(NODE_STAMP): package.json package-lock.json $(STAMP)
+	@echo "installing the tools that check the player in node_modules"
+	@$(NPM) ci --silent --prefer-offline
+	@touch $@
+
+# Without one everything works but the tests in a browser, which say so themselves.
+$(CHROMIUM_STAMP): $(STAMP)
+	@for name in $(CHROMIUM_NAMES); do \
+	    if command -v $$name >/dev/null; then touch $@; exit 0; fi; done; \
+	echo "installing Debian's chromium, for the tests in a browser"; \
+	root=; test "$$(id -u)" = 0 || { root="sudo"; test -t 0 || root="sudo -n"; }; \
+	{ $$root apt-get update -qq && $$root apt-get install -qq --no-install-recommends chromium; } \
+	    >/dev/null 2>&1 && touch $@ || echo "note: it could not be installed; 'make test' needs \
+	chromium or google-chrome on the PATH" >&2

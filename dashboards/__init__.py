@@ -1,5 +1,6 @@
 """The dashboard: web pages that read recorded traces. Never imports torch or the engine.
 
+    entry        one trace as it stands in a list
     library      which traces there are, in folders that may gain more
     bodies       what is answered with: bytes, compressed once, known by a tag
     documents    replays as bodies, each made once however many browsers ask

@@ -17,8 +17,9 @@ from flask import Blueprint, Response, request
 from dashboards import playerfiles
 from dashboards.bodies import make_body, respond
 from dashboards.documents import Documents
+from dashboards.entry import Entry
 from dashboards.guard import text
-from dashboards.library import Entry, Library, NoSuchTraceError
+from dashboards.library import Library, NoSuchTraceError
 from dashboards.pages import replay
 from zerosim.errors import ConfigError, TraceError, first_line
 

@@ -1,6 +1,6 @@
 """Replays as bodies: each is made once, however many browsers ask for it at the same time.
 
-Imports the standard library, `dashboards.bodies`, `dashboards.library`, zerosim's record and
+Imports the standard library, `dashboards.bodies`, `dashboards.entry`, zerosim's record and
 replay.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboards.bodies import Body, make_body
-from dashboards.library import Entry
+from dashboards.entry import Entry
 from zerosim.record import Trace, load
 from zerosim.replay import replay_document
 

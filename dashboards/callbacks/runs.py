@@ -14,7 +14,8 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from dashboards.components.runs import RUNS_LIST, RUNS_SEEN, RUNS_TITLE, run_list, title_of
-from dashboards.library import Entry, Library
+from dashboards.entry import Entry
+from dashboards.library import Library
 from dashboards.pages import replay
 
 

@@ -1,6 +1,6 @@
 """The list of runs: a native disclosure with links, which a keyboard and a screen reader know.
 
-Imports dash, `dashboards.library`.
+Imports dash, `dashboards.entry`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboards.library import Entry
+from dashboards.entry import Entry
 
 RUNS_MENU = "runs-menu"
 RUNS_TITLE = "runs-title"

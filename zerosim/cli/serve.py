@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -68,8 +71,7 @@ def _count(number: int) -> str:
 
 
 def _open(url: str) -> None:
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return  # the address has been printed
-    browser.open(url)
+    """Open a browser with a window; one inside of this terminal would take the terminal."""
+    if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        # some browsers come back when they are closed
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -1,0 +1,161 @@
+"""One trace as it stands in a list: what its manifest says, and whether its files have changed.
+
+Imports the standard library and zerosim's L0 and record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zerosim.config import STAGE_NAMES
+from zerosim.errors import TraceError, first_line
+from zerosim.manifest import Manifest
+from zerosim.record.schema import decode_manifest
+from zerosim.record.text import one_line
+from zerosim.rows import MANIFEST_NAME, rank_file_name
+
+_LONGEST_TITLE = 90
+_TAIL_BYTES = 256
+_END_ROW = b'{"row":"end"'
+_FILES = re.compile(r"manifest\.json|rank-[0-9]+\.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A trace as it stands in a list.
+
+    Attributes:
+        name: how it is asked for; unique in its library.
+        folder: where it is, all links followed.
+        title: "gpt-tiny · ZeRO-3 · 4 ranks · bf16".
+        stage: None for a program that zerosim's engine did not run.
+        complete: every rank closed its file in order.
+        modified_ns: when its newest file was written.
+        signature: another one whenever a file has changed.
+        problem: why it cannot be shown, in one line; "" if it can.
+    """
+
+    name: str
+    folder: Path
+    title: str
+    stage: int | None
+    complete: bool
+    modified_ns: int = 0
+    signature: str = ""
+    problem: str = ""
+
+
+def find_entry(folder: Path, name: str, root: Path, known: Entry | None) -> Entry:
+    """How a trace stands now.
+
+    Args:
+        folder: the trace's, all links followed.
+        name: how it is to be asked for.
+        root: the folder that is served, likewise; what lies outside of it is not read.
+        known: how the trace stood before; not read again if its files are the same.
+    """
+    try:
+        files = _files(folder, root)
+    except OSError as error:
+        return _broken(folder, name, f"cannot be read: {error.strerror or error}")
+    except TraceError as error:
+        return _broken(folder, name, str(error))
+    signature = _signature(files)
+    if known is not None and (known.signature, known.name) == (signature, name):
+        return known
+    entry = _read(folder, name)
+    newest = max(stat.st_mtime_ns for stat in files.values())
+    return replace(entry, signature=signature, modified_ns=newest)
+
+
+def _files(folder: Path, root: Path) -> dict[str, os.stat_result]:
+    """The files of a trace and how they are now.
+
+    Raises:
+        TraceError: one is no file, or a link that leads out of the folder that was given.
+    """
+    found = {}
+    for child in os.scandir(folder):
+        if not _FILES.fullmatch(child.name):
+            continue
+        path = Path(child.path)
+        if not path.resolve().is_relative_to(root):
+            raise TraceError(f"{child.name} is a link that leads out of the folder that is served")
+        if not child.is_file():
+            raise TraceError(f"{child.name} is not a file")
+        found[child.name] = child.stat()
+    if MANIFEST_NAME not in found:
+        raise TraceError(f"{MANIFEST_NAME} is gone")
+    return found
+
+
+def _signature(files: dict[str, os.stat_result]) -> str:
+    parts = [
+        f"{name}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}"
+        for name, stat in sorted(files.items())
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _read(folder: Path, name: str) -> Entry:
+    try:
+        manifest = decode_manifest((folder / MANIFEST_NAME).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        return _broken(folder, name, f"{MANIFEST_NAME} cannot be read: {first_line(error)}")
+    stage = manifest.config.get("stage")
+    return Entry(
+        name=name,
+        folder=folder,
+        title=title_of(manifest),
+        stage=stage if type(stage) is int and stage in STAGE_NAMES else None,
+        complete=all(_is_closed(folder / rank_file_name(r)) for r in range(manifest.num_ranks)),
+    )
+
+
+def _broken(folder: Path, name: str, problem: str) -> Entry:
+    return Entry(
+        name=name,
+        folder=folder,
+        title=name,
+        stage=None,
+        complete=False,
+        problem=one_line(f"{name}: {problem}"),
+    )
+
+
+def _is_closed(file: Path) -> bool:
+    """True if a rank wrote its last row; what `load` says of the rows before is not known here."""
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            tail = stream.read()
+    except OSError:
+        return False
+    return tail.endswith(b"\n") and tail[:-1].rpartition(b"\n")[2].startswith(_END_ROW)
+
+
+def title_of(manifest: Manifest) -> str:
+    """What a trace is of, in a few words."""
+    stage = manifest.config.get("stage")
+    ranks = f"{manifest.num_ranks} rank{'' if manifest.num_ranks == 1 else 's'}"
+    if type(stage) is not int or stage not in STAGE_NAMES:
+        program = " ".join(manifest.program.split())
+        return shorten(" · ".join(part for part in (program, ranks) if part))
+    parts = (
+        manifest.run.get("model"),
+        STAGE_NAMES[stage],
+        ranks,
+        manifest.config.get("dtype"),
+        "native" if manifest.config.get("collectives") == "native" else None,
+    )
+    return shorten(" · ".join(part for part in parts if isinstance(part, str) and part))
+
+
+def shorten(text: str) -> str:
+    """A text on one line that is not too long for a list."""
+    line = one_line(text)
+    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 2]} …"
