@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PHASES, contrast, inkOn, mix, palette, roleColour, shardColour } from "#player/colours.js";
-import { runHue } from "#player/draw/cells.js";
+import { density, runHue } from "#player/draw/cells.js";
 import { activeStates, doing, eachChanged, heldBytes, localTime } from "#player/draw/moment.js";
 import { arcOf, edgesOf, level, pointOn, progress } from "#player/draw/ring.js";
 import { legendEntries, stackOf } from "#player/draw/stack.js";
@@ -198,6 +198,9 @@ test("roles of memory have colours of their own; gathered parameters are not par
 test("colours mix, and contrast is that of WCAG", () => {
   assert.equal(mix("#000000", "#ffffff", 0.5), "#808080");
   assert.equal(Math.round(contrast("#000000", "#ffffff")), 21);
+  assert.equal(density(0, 4), 0);
+  assert.equal(density(4, 4), 1);
+  assert.ok(density(1, 4) < density(2, 4));
   assert.equal(runHue(1), 0);
   assert.equal(runHue(4), 1);
 });

@@ -1,9 +1,9 @@
 // Draws a rank's memory: the scale, areas on each other, the law's line and the peak.
 
 import { roleColour } from "#player/colours.js";
-import { hatchFill } from "#player/draw/cells.js";
 import { isGathered } from "#player/draw/stack.js";
 import { niceStep } from "#player/draw/text.js";
+import { hatchFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */

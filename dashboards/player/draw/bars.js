@@ -2,9 +2,9 @@
 // through them, and the axis.
 
 import { PHASES, shardColour } from "#player/colours.js";
-import { waitFill } from "#player/draw/cells.js";
 import { laneY } from "#player/draw/lanes.js";
 import { niceStep } from "#player/draw/text.js";
+import { waitFill } from "#player/draw/textures.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { Layer } from "#player/draw/layer.js" */
@@ -130,7 +130,7 @@ export function drawNames(ctx, doc, lanes, width, selected, colours, fonts) {
       ctx.fillStyle = colours.line;
       ctx.fillRect(lanes.left, top + lanes.rowHeight - 5, width - lanes.left, 1);
     }
-    const near = rank !== selected && Math.abs(rank - selected) < lanes.labelEvery;
+    const near = rank !== selected && Math.abs(rank - selected) * lanes.rowHeight < fonts.size;
     if (rank !== selected && (rank % lanes.labelEvery !== 0 || near)) {
       continue;
     }

@@ -2,12 +2,13 @@
 // step begins: of the cells only those that changed.
 
 import { palette, shardColour } from "#player/colours.js";
-import { paintUnit, waitFill } from "#player/draw/cells.js";
+import { paintUnit } from "#player/draw/cells.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { shortRole } from "#player/draw/stack.js";
 import { fontsFor, measurer, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
+import { waitFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Palette } from "#player/colours.js" */

@@ -2,6 +2,7 @@
 // it is held: solid kept, hatched gathered, dashed arriving, dotted not yet reduced.
 
 import { contrast, mix, shardColour, shardEdge } from "#player/colours.js";
+import { textures } from "#player/draw/textures.js";
 
 /** @import { Palette } from "#player/colours.js" */
 
@@ -16,99 +17,11 @@ export const CODE = /** @type {const} */ ({
   STALE: 7,
 });
 
-/** So that a single shard among many is still seen. */
-const NARROWEST_RUN = 2;
+/** In fewer pixels runs would say more than is held. */
+const NARROWEST_RUNS = 4;
 const DASHES = [3, 2];
 /** @type {number[]} */
 const NO_DASHES = [];
-
-/** @typedef {"hatch" | "dots" | "dense" | "wait"} Texture */
-
-/** Textures, drawn once for a colour and a pixel density. */
-class Textures {
-  constructor() {
-    /** @type {Map<string, CanvasPattern>} */
-    this.patterns = new Map();
-  }
-
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {Texture} texture
-   * @param {string} ink
-   * @param {string} ground
-   * @param {number} scale device pixels in a CSS pixel
-   */
-  get(ctx, texture, ink, ground, scale) {
-    const key = `${texture}${ink}${ground}${scale}`;
-    let pattern = this.patterns.get(key);
-    if (!pattern) {
-      const made = ctx.createPattern(drawTile(texture, ink, ground, scale), "repeat");
-      if (!made) {
-        throw new Error("this browser draws no patterns");
-      }
-      pattern = made;
-      const tile = Math.round(SIZES[texture] * scale);
-      pattern.setTransform(new DOMMatrix().scale(SIZES[texture] / tile));
-      this.patterns.set(key, pattern);
-    }
-    return pattern;
-  }
-}
-
-/** @type {Readonly<Record<Texture, number>>} */
-const SIZES = { hatch: 8, dots: 5, dense: 4, wait: 7 };
-
-/** @param {Texture} texture @param {string} ink @param {string} ground @param {number} scale */
-function drawTile(texture, ink, ground, scale) {
-  const size = SIZES[texture];
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.round(size * scale);
-  canvas.height = canvas.width;
-  const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  ctx.scale(canvas.width / size, canvas.width / size);
-  ctx.fillStyle = ground;
-  ctx.fillRect(0, 0, size, size);
-  ctx.fillStyle = ink;
-  ctx.strokeStyle = ink;
-  if (texture === "hatch" || texture === "wait") {
-    ctx.lineWidth = texture === "hatch" ? 3.1 : 1.4;
-    ctx.beginPath();
-    for (const shift of [-size, 0, size]) {
-      ctx.moveTo(shift - 2, size + 2);
-      ctx.lineTo(shift + size + 2, -2);
-    }
-    ctx.stroke();
-  } else {
-    const radius = texture === "dots" ? 1.25 : 1.45;
-    ctx.beginPath();
-    ctx.arc(size / 2, size / 2, radius, 0, 7);
-    ctx.fill();
-  }
-  return canvas;
-}
-
-const textures = new Textures();
-
-/**
- * Fill for a lane or a border that stands still.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Palette} colours
- * @param {number} scale
- */
-export function waitFill(ctx, colours, scale) {
-  return textures.get(ctx, "wait", colours.wait, mix(colours.card, colours.wait, 0.18), scale);
-}
-
-/**
- * Hatching of any colour.
- * @param {CanvasRenderingContext2D} ctx
- * @param {string} ink
- * @param {string} ground
- * @param {number} scale
- */
-export function hatchFill(ctx, ink, ground, scale) {
-  return textures.get(ctx, "hatch", ink, ground, scale);
-}
 
 /**
  * One slice: a shard of a unit. The ground is left to the caller.
@@ -225,7 +138,7 @@ function frame(ctx, edge, x, y, w, h) {
  */
 export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w, h) {
   if (w < numShards) {
-    paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h);
+    paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h, true);
     return;
   }
   ctx.clearRect(x, y, w, h);
@@ -246,7 +159,8 @@ export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w,
 
 /**
  * The same where a shard has no room: shards that are held alike are one run, and what is kept
- * comes last, so that it is seen. The hue says what it is: blue values, orange gradients.
+ * comes last, so that it is seen. Hues say what it is: blue values, orange gradients; on cards a
+ * run of one shard has that shard's hue, and one of several none.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale
@@ -257,11 +171,17 @@ export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w,
  * @param {number} y
  * @param {number} w
  * @param {number} h
+ * @param {boolean} [byShard] on cards
  */
-export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h) {
+export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h, byShard = false) {
   ctx.clearRect(x, y, w, h);
   ctx.fillStyle = colours.track;
   ctx.fillRect(x, y, w, h);
+  if (w < NARROWEST_RUNS) {
+    paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard);
+    return;
+  }
+  const least = w >= 8 ? 2 : 1;
   for (let pass = 0; pass < 2; pass += 1) {
     for (let from = 0; from < numShards; ) {
       const code = cells[first + from];
@@ -271,8 +191,8 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w,
       }
       const onTop = code === CODE.KEPT || code === CODE.REDUCED;
       if (code !== CODE.ABSENT && onTop === (pass === 1)) {
-        const hue = runHue(code);
-        const width = Math.max(NARROWEST_RUN, Math.round((w * (to - from)) / numShards));
+        const hue = byShard ? (to === from + 1 ? from : -1) : runHue(code);
+        const width = Math.max(least, Math.round((w * (to - from)) / numShards));
         const left = Math.min(x + Math.round((w * from) / numShards), x + w - width);
         const fill = shardColour(colours, hue);
         paintSlice(ctx, colours, scale, code, fill, shardEdge(colours, hue), left, y, width, h);
@@ -280,6 +200,42 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w,
       from = to;
     }
   }
+}
+
+/**
+ * A few pixels: the more shards are held, the darker.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Palette} colours
+ * @param {Uint8Array} cells
+ * @param {number} first
+ * @param {number} numShards
+ * @param {number} x
+ * @param {number} y
+ * @param {number} w
+ * @param {number} h
+ * @param {boolean} byShard
+ */
+function paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard) {
+  let held = 0;
+  let last = 0;
+  for (let shard = 0; shard < numShards; shard += 1) {
+    const code = cells[first + shard];
+    if (code !== CODE.ABSENT && code !== CODE.ARRIVING) {
+      held += 1;
+      last = shard;
+    }
+  }
+  if (held > 0) {
+    const hue = byShard ? (held === 1 ? last : -1) : runHue(cells[first + last]);
+    ctx.fillStyle = tint(colours.track, shardColour(colours, hue), density(held, numShards));
+    ctx.fillRect(x, y, w, h);
+  }
+}
+
+/** How dark a share of a unit is: a little is seen, and only all of it is full. @param {number} held
+ *  @param {number} numShards */
+export function density(held, numShards) {
+  return held === 0 ? 0 : 0.25 + 0.75 * (held / numShards);
 }
 
 /** Whose hue stands for what is held: of values the first, of gradients the second. @param {number} code */

@@ -25,6 +25,7 @@ const GAP = 28;
  * @property {Column[]} blocks of states, from the left of a side
  * @property {Column[][]} columns of units by state, from the left of a block
  * @property {number} labelEvery
+ * @property {number} labelHeight
  */
 
 /**
@@ -70,6 +71,7 @@ export function layoutFold({ width, height, numRanks, units, states, fonts, labe
     blocks,
     columns: blocks.map(({ w }) => unitColumns(units.map((unit) => unit.elements), w, 2, 4)),
     labelEvery: every,
+    labelHeight: fonts.size * 1.15,
   };
 }
 
@@ -107,10 +109,10 @@ export function hitRow({ rows, rowHeight, top, sides }, numRanks, x, y) {
  * @param {number} rank
  * @param {number} selected
  */
-export function hasLabel({ labelEvery, rows }, rank, selected) {
+export function hasLabel({ labelEvery, labelHeight, rowHeight, rows }, rank, selected) {
   if (rank === selected) {
     return true;
   }
   const sameSide = Math.floor(rank / rows) === Math.floor(selected / rows);
-  return (rank % rows) % labelEvery === 0 && !(sameSide && Math.abs(rank - selected) < labelEvery);
+  return (rank % rows) % labelEvery === 0 && !(sameSide && Math.abs(rank - selected) * rowHeight < labelHeight);
 }

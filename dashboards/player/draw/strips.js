@@ -2,13 +2,14 @@
 // move on a rail beside the strips.
 
 import { inkOn, palette, shardColour } from "#player/colours.js";
-import { paintRuns, waitFill } from "#player/draw/cells.js";
+import { paintRuns } from "#player/draw/cells.js";
 import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { activeStates, doing, eachChanged } from "#player/draw/moment.js";
 import { edgesOf, progress } from "#player/draw/ring.js";
 import { shortRole } from "#player/draw/stack.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
+import { waitFill } from "#player/draw/textures.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { FoldLayout } from "#player/draw/fold.js" */

@@ -122,7 +122,7 @@ export class TrafficView {
       const y = layout.top + r * rowHeight;
       ctx.fillStyle = colours.track;
       ctx.fillRect(left, y, layout.width, layout.bar);
-      const near = r !== selected && Math.abs(r - selected) < every;
+      const near = r !== selected && Math.abs(r - selected) * rowHeight < fonts.size;
       if (r === selected || (r % every === 0 && !near)) {
         ctx.fillStyle = r === selected ? colours.text : colours.muted;
         ctx.font = r === selected ? fonts.strong : fonts.text;
