@@ -13,15 +13,15 @@ import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from dash import Dash
-from flask import Flask, Response, redirect, request
+from flask import Flask, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
 from dashboards import page
 from dashboards.api import make_api
 from dashboards.callbacks import runs
-from dashboards.components.runs import title_of
 from dashboards.documents import Documents
 from dashboards.guard import LOCAL_NAMES, protect, text
 from dashboards.library import Library
@@ -46,7 +46,7 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
     protect(server, hosts, _CALLBACK)
     server.register_blueprint(make_api(library, documents))
     dash = _Dash(library, server)
-    dash.layout = replay.layout
+    dash.layout = lambda: replay.layout(replay.runs_of(library, _query_of_page()))
     runs.register(dash, library)
     policy = page.content_security_policy([page.IMPORT_MAP, dash.renderer])
 
@@ -85,6 +85,11 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
     return server
 
 
+def _query_of_page() -> str:
+    """What the page asked for that now asks for its layout; Dash also looks at it by itself."""
+    return urlsplit(request.referrer or "").query if has_request_context() else ""
+
+
 class _Dash(Dash):
     """Dash, with our page around it."""
 
@@ -108,12 +113,11 @@ class _Dash(Dash):
         return str(super().index())  # type: ignore[no-untyped-call]
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # as documented
-        default = self._library.default()
-        shown = request.args.get("trace", None if default is None else default.name)
+        query = request.query_string.decode("latin-1")
         return page.render(
             title=f"{replay.TITLE} · zerosim",
-            query=request.query_string.decode("latin-1"),
-            menu=title_of(self._library.entries(), shown),
+            query=query,
+            menu=replay.runs_of(self._library, query).title,
             config=parts["config"],
             scripts=parts["scripts"],
             renderer=parts["renderer"],

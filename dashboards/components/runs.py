@@ -5,7 +5,9 @@ Imports dash, `dashboards.entry`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dash import dcc, html
@@ -21,47 +23,63 @@ NO_RUNS = "no runs yet"
 CHOOSE = "choose a run"
 
 
-def run_menu() -> html.Details:
-    """The menu before it is filled."""
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the menu shows.
+
+    Attributes:
+        entries: all traces.
+        shown: the name of the one on the page.
+        address_of: where a trace of a name is shown.
+    """
+
+    entries: Sequence[Entry]
+    shown: str | None
+    address_of: Callable[[str], str]
+
+    @property
+    def title(self) -> str:
+        """What the closed menu says."""
+        if not self.entries:
+            return NO_RUNS
+        if self.shown and any(entry.name == self.shown for entry in self.entries):
+            return self.shown
+        return CHOOSE
+
+    @property
+    def state(self) -> str:
+        """Another text whenever the menu would look otherwise."""
+        lines = [(each.name, each.title, each.complete, each.problem) for each in self.entries]
+        return hashlib.sha256(repr((self.shown, lines)).encode("utf-8", "replace")).hexdigest()
+
+
+def run_menu(runs: Runs) -> html.Details:
+    """The menu."""
     return html.Details(
         [
-            html.Summary(CHOOSE, id=RUNS_TITLE),
-            html.Nav(id=RUNS_LIST, **_aria(label="Runs")),
-            dcc.Store(id=RUNS_SEEN),
+            html.Summary(runs.title, id=RUNS_TITLE),
+            html.Nav(run_list(runs), id=RUNS_LIST, **_aria(label="Runs")),
+            dcc.Store(id=RUNS_SEEN, data=runs.state),
         ],
         id=RUNS_MENU,
     )
 
 
-def title_of(entries: Sequence[Entry], shown: str | None) -> str:
-    """What the closed menu says.
-
-    Args:
-        entries: all traces.
-        shown: the name of the trace on the page.
-    """
-    if not entries:
-        return NO_RUNS
-    return shown if any(entry.name == shown for entry in entries) and shown else CHOOSE
-
-
-def run_list(
-    entries: Sequence[Entry], shown: str | None, address_of: Callable[[str], str]
-) -> Component:
+def run_list(runs: Runs) -> Component:
     """What the open menu shows: a link for each trace that can be shown, text for the others."""
-    if not entries:
+    if not runs.entries:
         return html.P("No trace has been recorded here as yet: try zerosim run.")
-    return html.Ul([html.Li(_item(entry, shown, address_of)) for entry in entries])
+    return html.Ul([html.Li(_item(entry, runs)) for entry in runs.entries])
 
 
-def _item(entry: Entry, shown: str | None, address_of: Callable[[str], str]) -> Component:
+def _item(entry: Entry, runs: Runs) -> Component:
     if entry.problem:
         return html.P([html.Span(entry.name), html.Small(entry.problem)], className="problem")
     remark = "" if entry.complete else " · still running, or cut short"
     return html.A(
         [html.Span(entry.name), html.Small(f"{entry.title}{remark}")],
-        href=address_of(entry.name),
-        **(_aria(current="page") if entry.name == shown else {}),
+        href=runs.address_of(entry.name),
+        **(_aria(current="page") if entry.name == runs.shown else {}),
     )
 
 
