@@ -1,7 +1,7 @@
 // The current step as a table, one row for each rank.
 
 import { make } from "#player/dom.js";
-import { formatBytes } from "#player/format.js";
+import { formatBytes, formatExact } from "#player/format.js";
 import { readRows } from "#player/moment.js";
 
 /** @import { Scene } from "#player/scene.d.ts" */
@@ -52,7 +52,7 @@ function rowElement({ rank, doing, sends, to, receives, sent, memory }) {
     make("td", "number", bytes(sends)),
     make("td", "", to || "–"),
     make("td", "number", bytes(receives)),
-    make("td", "number", formatBytes(sent)),
+    make("td", "number sent", `${formatExact(sent)} B`),
     make("td", "number", memory === null ? "not recorded" : formatBytes(memory)),
   );
 }

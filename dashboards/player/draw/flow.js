@@ -51,7 +51,8 @@ export class Flow {
         drawNative(this.arcs.ctx, scene, layout, colours, fonts, this.measure(step.op, fonts.strong));
       }
     }
-    if (this.packets.length > 0 && this.movedTo(tween, position, layout, theme)) {
+    const moved = this.movedTo(tween, position);
+    if (this.packets.length > 0 && (changed || moved)) {
       this.drawPackets(step.start_ns, step.end_ns, tween, layout, fonts, colours);
     }
   }

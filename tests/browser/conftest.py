@@ -1,0 +1,148 @@
+"""A real Chromium in front of a real server with real traces."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.command import command
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+DEADLINE_S = 30.0
+
+
+def chromium() -> str:
+    """Where Debian's Chromium is; `make test` installs it."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert found, "no chromium: make setup installs Debian's, or set CHROMIUM to one"
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory):
+    """All stages on 4 ranks, two iterations, as `make demo` records them."""
+    folder = tmp_path_factory.mktemp("traces")
+    answer = command("run", "--stage", "all", "--ranks", "4", "--steps", "2", "--out", folder)
+    assert answer.code == 0, answer.err
+    return folder
+
+
+@contextmanager
+def serving(*folders) -> Iterator[str]:
+    """The dashboard of some folders; its address without a slash at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zerosim.cli", "serve", *map(str, folders), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                yield found[0]
+                return
+        raise AssertionError("".join(said))
+    finally:
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
+
+
+@pytest.fixture(scope="session")
+def server(traces):
+    with serving(traces) as address:
+        yield address
+
+
+class Watched:
+    """A page whose console, errors and requests are kept."""
+
+    def __init__(self, page, address: str) -> None:
+        self.page, self.address = page, address
+        self.complaints: list[str] = []
+        self.foreign: list[str] = []
+        page.on("console", lambda message: self._heard(message.type, message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self._asked(request.url))
+        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(f"{kind}: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:", "file:")):
+            self.foreign.append(url)
+
+    def open(self, path: str) -> None:
+        """Go there and wait until the replay is on the screen."""
+        self.page.goto(self.address + path)
+        self.wait("window.__player !== undefined")
+        self.settle()
+
+    def wait(self, condition: str, *, deadline_s: float = 30.0) -> None:
+        """Until a condition holds; asked from outside, since the page may not evaluate text."""
+        end = time.monotonic() + deadline_s
+        while not self.page.evaluate(f"() => Boolean({condition})"):
+            assert time.monotonic() < end, f"{condition}: not within {deadline_s} s"
+            self.page.wait_for_timeout(20)
+
+    def settle(self) -> None:
+        """Wait until what was done is drawn."""
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def state(self):
+        return self.page.evaluate("() => ({...window.__player.state()})")
+
+    def document(self):
+        return self.page.evaluate("() => window.__player.model.doc")
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+
+@pytest.fixture
+def watch(browser, server):
+    """Opens pages; none of them may complain or ask anywhere else."""
+    opened: list[Watched] = []
+
+    def open_page(*, address: str | None = None, **options) -> Watched:
+        options = {"viewport": {"width": 1280, "height": 720}} | options
+        page = browser.new_context(**options).new_page()
+        opened.append(Watched(page, server if address is None else address))
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        complaints, foreign = one.complaints, one.foreign
+        one.page.context.close()
+        assert complaints == []
+        assert foreign == []

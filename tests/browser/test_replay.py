@@ -1,0 +1,279 @@
+"""The Replay page in a browser: every step, every key, forwards and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerosim.record import load
+from zerosim.verify import verify
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+STILL = {"reduced_motion": "reduce"}
+FRAMES = """
+async (moves) => {
+  const drawn = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const scratch = document.createElement("canvas");
+  const ctx = scratch.getContext("2d", { willReadFrequently: true });
+  const digest = () => {
+    let hash = 2166136261;
+    const views = "#stage canvas, #traffic canvas, #memory canvas";
+    for (const canvas of document.querySelectorAll(views)) {
+      if (!canvas.width || !canvas.height) continue;
+      scratch.width = canvas.width;
+      scratch.height = canvas.height;
+      ctx.drawImage(canvas, 0, 0);
+      const image = ctx.getImageData(0, 0, canvas.width, canvas.height);
+      for (const pixels of new Uint32Array(image.data.buffer)) {
+        hash = Math.imul(hash ^ pixels, 16777619) >>> 0;
+      }
+    }
+    const words = ["title", "what", "why", "event", "ledger", "traffic-text"];
+    return hash + words.map(id => document.getElementById(id).textContent).join("|");
+  };
+  const frames = [digest()];
+  for (const key of moves) {
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    await drawn();
+    frames.push(digest());
+  }
+  return frames;
+}
+"""
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, stage):
+    one = watch(**STILL)
+    one.open(f"/replay?trace=stage-{stage}#at=1")
+    count = len(one.document()["steps"])
+    one.page.evaluate("() => document.activeElement?.blur()")
+    forward = one.page.evaluate(FRAMES, ["ArrowRight"] * (count - 1))
+    assert one.state()["position"] == count - 1
+    back = one.page.evaluate(FRAMES, ["ArrowLeft"] * (count - 1))
+    assert one.state()["position"] == 0
+    assert forward == back[::-1]
+    assert len(set(forward)) == count  # no two steps look the same
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_bytes_at_the_end_are_those_of_zerosim_verify(watch, traces, stage):
+    report = verify(load(traces / f"stage-{stage}"), 1)
+    expected = [sum(row.sent[rank].trace for row in report.rows) for rank in range(4)]
+    one = watch(**STILL)
+    one.open(f"/replay?trace=stage-{stage}&iteration=1")
+    one.press("End", "t")
+    rows = one.page.locator("#table table tbody tr").all()
+    shown = [int("".join(filter(str.isdigit, row.locator(".sent").inner_text()))) for row in rows]
+    assert shown == expected
+    assert report.headline in one.page.locator("#run").get_attribute("title") + one.text("#run")
+
+
+def test_each_ledger_shown_is_that_of_the_document(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3")
+    found = one.document()
+    seen = 0
+    for number, step in enumerate(found["steps"]):
+        if step["kind"] != "transfer" or step["hop"]:
+            continue
+        one.page.evaluate("at => { location.hash = `#at=${at}` }", number + 1)
+        one.wait(f"window.__player.state().position === {number}")
+        one.settle()
+        collective = found["collectives"][step["collective"]]
+        shown = one.text("#ledger")
+        for ledger in ("theory", "trace", "wire"):
+            assert f"{collective[ledger][0]:,}" in shown
+        assert one.text("#filled").removeprefix("= ") in found["texts"][collective["filled"]]
+        seen += 1
+    assert seen == len(found["collectives"])
+
+
+def test_every_key(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#at=1")
+    found = one.document()
+    steps, count = found["steps"], len(found["steps"])
+
+    def at():
+        return one.state()["position"]
+
+    one.press("ArrowRight", "ArrowRight")
+    assert at() == 2
+    one.press("ArrowLeft")
+    assert at() == 1
+    one.press("PageDown")
+    assert at() == 2
+    one.press("PageUp")
+    assert at() == 1
+    one.press("End")
+    assert at() == count - 1
+    one.press("Home")
+    assert at() == 0
+    one.press("Shift+ArrowRight")
+    assert (steps[at()]["kind"], steps[at()]["phase"]) == ("mark", "backward")
+    one.press("Shift+ArrowRight")
+    assert (steps[at()]["kind"], steps[at()]["phase"]) == ("mark", "update")
+    one.press("Shift+ArrowLeft")
+    assert steps[at()]["phase"] == "backward"
+    one.press("Home", "5")
+    assert abs(at() - count / 2) <= 1
+    one.press("ArrowDown")
+    assert one.state()["rank"] == 1
+    one.press("ArrowUp")
+    assert one.state()["rank"] == 0
+    one.press("t")
+    assert one.page.locator("#table").is_visible()
+    one.press("t")
+    assert not one.page.locator("#table").is_visible()
+    one.press("p")
+    assert one.page.locator("html").get_attribute("data-mode") == "present"
+    one.press("p")
+    assert one.page.locator("html").get_attribute("data-mode") != "present"
+    before = one.page.locator("html").get_attribute("data-theme")
+    one.press("d")
+    assert one.page.locator("html").get_attribute("data-theme") != before
+    for key, dialog in (("Shift+?", "#help-dialog"), ("Shift+B", "#breaks-dialog")):
+        one.press(key)
+        assert one.page.locator(dialog).is_visible()
+        one.press("Escape")
+        assert not one.page.locator(dialog).is_visible()
+    one.press("Home", " ")
+    assert one.state()["playing"]
+    one.press(" ")
+    assert not one.state()["playing"]
+
+
+def test_into_over_and_out(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#at=1")
+    steps = one.document()["steps"]
+
+    def step():
+        return steps[one.state()["position"]]
+
+    one.press("i")
+    first = step()
+    assert (first["kind"], first["hop"]) == ("transfer", 0)
+    one.press("i")
+    assert (step()["collective"], step()["hop"]) == (first["collective"], 1)
+    one.press("o")
+    assert step()["collective"] != first["collective"] or step()["kind"] != "transfer"
+    one.press("Home", "i", "u")
+    assert step()["unit"] != first["unit"]
+
+
+@pytest.mark.parametrize(
+    ("breakpoint_", "stops"),
+    [
+        ("kind:compute", lambda step: step["kind"] == "compute"),
+        ("unit:head", lambda step: step["unit_name"] == "head"),
+        ("kind:wait", lambda step: step["kind"] == "wait"),
+        ("bytes:100000", lambda step: max(step["packets"][3::6], default=0) >= 100_000),
+    ],
+)
+def test_playing_stops_at_breakpoints_and_nowhere_else(watch, breakpoint_, stops):
+    one = watch(**STILL)
+    one.open(f"/replay?trace=stage-3#at=1&speed=4&break={breakpoint_}")
+    steps = one.document()["steps"]
+    expected = [number for number, step in enumerate(steps) if stops(step)][:2]
+    found = []
+    for _ in expected:
+        one.press(" ")
+        one.wait("!window.__player.state().playing", deadline_s=60)
+        found.append(one.state()["position"])
+    assert found == expected
+
+
+def test_a_link_restores_the_screen(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-2")
+    one.press("4", "ArrowDown", "ArrowDown", "d", "p", "b", "t")
+    one.page.select_option("#speed", "2")
+    one.wait("location.hash.includes('break=')")
+    address, state = one.page.url, one.state()
+    again = watch(**STILL)
+    again.open(address.removeprefix(one.address))
+    assert again.state() == state
+    assert again.text("#title") == one.text("#title")
+    for name in ("data-theme", "data-mode"):
+        values = [w.page.locator("html").get_attribute(name) for w in (one, again)]
+        assert values[0] == values[1]
+    again.page.evaluate("() => { location.hash = '#at=3' }")
+    again.wait("window.__player.state().position === 2")
+
+
+def test_playing_goes_on_by_itself_and_moves_packets(watch):
+    one = watch()
+    one.open("/replay?trace=stage-3#at=1&speed=4")
+    pictures = set()
+    one.press(" ")
+    for _ in range(12):
+        one.page.wait_for_timeout(60)
+        pictures.add(one.page.evaluate(FRAMES, [])[0])
+    one.press(" ")
+    assert one.state()["position"] >= 1
+    assert len(pictures) > 4
+
+
+def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#at=1")
+    box = one.page.locator("#stage").bounding_box()
+    one.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.75 * box["height"])
+    one.settle()
+    assert one.state()["rank"] == 3
+    box = one.page.locator("#timeline").bounding_box()
+    one.page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
+    one.settle()
+    assert one.state()["position"] > 10
+
+
+def test_narration_says_each_step(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-1#at=1")
+    found = one.document()
+    for number in (1, 2, 3):
+        one.press("ArrowRight")
+        title = found["texts"][found["steps"][number]["title"]]
+        narration = "document.getElementById('narration').textContent"
+        one.wait(f"{narration}.includes({json.dumps(title)})")
+
+
+def test_another_iteration_can_be_chosen(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3")
+    assert one.document()["run"]["iteration"] == 1
+    with one.page.expect_navigation():
+        one.page.select_option("#iteration", "0")
+    one.page.wait_for_load_state("networkidle")
+    one.wait("window.__player !== undefined")
+    assert one.document()["run"]["iteration"] == 0
+
+
+def test_a_run_that_is_not_there_is_said_in_one_line(watch):
+    one = watch()
+    one.page.goto(one.address + "/replay?trace=nothing")
+    one.wait("document.getElementById('status').textContent.includes('nothing')")
+    assert "nothing" in one.text("#status")
+    one.complaints.clear()  # the browser reports the 404 that was asked for
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (1024, 768)])
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_everything_fits_on_a_beamer(watch, size, mode):
+    """No scrolling, nothing cut off, and no text that the last row cannot read."""
+    one = watch(viewport={"width": size[0], "height": size[1]}, **STILL)
+    one.open(f"/replay?trace=stage-3#at=20&mode={mode}")
+    overflow = one.page.evaluate(
+        "() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+    )
+    assert overflow[0] <= size[0]
+    assert overflow[1] <= size[1]
+    smallest = one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+        .filter(e => e.checkVisibility() && [...e.childNodes].some(
+            n => n.nodeType === 3 && n.textContent.trim()))
+        .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
+    assert smallest >= (20 if mode == "present" else 15)
