@@ -9,7 +9,7 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
 
 /**
  * @typedef {object} Place
- * @property {number} position a step, from 0; `at` in the URL is the event's number, from 1
+ * @property {number} position a step, from 0; `at` in the URL is the step's number, from 1
  * @property {number} rank a position in `ranks`; `rank` in the URL is the global rank
  * @property {"work" | "present"} mode
  * @property {"light" | "dark" | null} theme null: as the system wants it

@@ -1,4 +1,4 @@
-// The transport's own state on screen: the play button, the scrubber's handle, the event's number,
+// The transport's own state on screen: the play button, the scrubber's handle, the step's number,
 // the breakpoint button, and the list of speeds.
 
 import { SPEEDS } from "#player/clock.js";
@@ -43,9 +43,9 @@ export function createControls(root, model, wishes) {
       shown = position;
       const step = doc.steps[position];
       const number = `${position + 1} / ${numSteps}`;
-      write(event, joinDots([`event ${number}`, formatDuration(step.time_ns)]));
+      write(event, joinDots([`step ${number}`, formatDuration(step.time_ns)]));
       seek.value = String(position + 1);
-      seek.setAttribute("aria-valuetext", `event ${position + 1} of ${numSteps}: ${doc.texts[step.title]}`);
+      seek.setAttribute("aria-valuetext", `step ${position + 1} of ${numSteps}: ${doc.texts[step.title]}`);
     }
     play.classList.toggle("playing", state.playing);
     play.setAttribute("aria-label", state.playing ? "Pause" : "Play");

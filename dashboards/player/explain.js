@@ -31,16 +31,16 @@ export function createExplanation(root, model) {
     write(what, doc.texts[step.what]);
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
-    write(sentBy, collective ? `rank ${global} sends` : "no bytes are sent in this event");
+    write(sentBy, collective ? `rank ${global} sends` : "no bytes are sent in this step");
     write(formula, collective ? doc.texts[collective.formula] : "");
     write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
     ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
     const memory = doc.memory?.ranks[rank];
     write(peakBytes, memory ? `peak ${formatBytes(memory.peak_bytes)}` : "not recorded");
-    write(peakEvent, memory ? ` at event ${memory.peak_step + 1}` : "");
+    write(peakEvent, memory ? ` at step ${memory.peak_step + 1}` : "");
     write(cause, memory ? doc.texts[memory.cause] : "");
     peak.disabled = !memory;
-    peak.title = memory ? `Go to the peak, event ${memory.peak_step + 1}: ${doc.texts[memory.cause]}` : "";
+    peak.title = memory ? `Go to the peak, step ${memory.peak_step + 1}: ${doc.texts[memory.cause]}` : "";
     cause.title = cause.textContent ?? "";
     scroll.scrollTop = 0;
   }

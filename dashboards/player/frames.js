@@ -66,11 +66,14 @@ export function sentInStep({ numRanks, sentBefore }, position, rank) {
 }
 
 /**
- * The last step that has begun at a moment; the first step where none has.
+ * The last step that a rank had come to at a moment of its own time.
  * @param {Model} model
  * @param {number} ns
+ * @param {number} rank a position in `ranks`
+ * @returns {number}
  */
-export function stepAtTime({ times, numSteps }, ns) {
+export function stepAtTime({ doc, numSteps }, ns, rank) {
+  const times = doc.local_ns[rank];
   let low = 0;
   let high = numSteps;
   while (low < high) {

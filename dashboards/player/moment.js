@@ -29,7 +29,7 @@ export function narrate(model, position) {
     .map((rank) => sentInStep(model, position, rank))
     .filter((bytes) => bytes > 0);
   return [
-    `Event ${position + 1} of ${numSteps}.`,
+    `Step ${position + 1} of ${numSteps}.`,
     sentence(doc.texts[step.title]),
     sentence(doc.texts[step.what]),
     amounts.length > 0 ? narrateSent(amounts) : "",

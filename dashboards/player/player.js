@@ -107,7 +107,7 @@ export class Player {
         memory: host("memory"),
       },
       {
-        onSeekTime: (ns) => this.seek(stepAtTime(model, ns)),
+        onSeekTime: (ns, rank) => this.seek(stepAtTime(model, ns, rank)),
         onSeekStep: (step) => this.seek(step),
         onSelectRank: (rank) => this.change({ rank }),
       },
@@ -167,7 +167,7 @@ export class Player {
     this.table.hidden = !table;
     find(this.root, "#timeline", HTMLElement).hidden = table;
     find(this.root, "#timeline-hint", HTMLElement).hidden = table;
-    write(find(this.root, "#timeline-title", HTMLElement), table ? "Table of this event" : "Timeline");
+    write(find(this.root, "#timeline-title", HTMLElement), table ? "Table of this step" : "Timeline");
     find(this.root, "#timeline-card", HTMLElement).classList.toggle("tabled", table);
     setPressed(this.root, "#table-toggle", table);
     setPressed(this.root, "#present", mode === "present");

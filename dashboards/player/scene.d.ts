@@ -76,7 +76,8 @@ export interface Hosts {
 
 /** What a view asks for when someone points at it. */
 export interface ViewCallbacks {
-  onSeekTime(ns: number): void;
+  /** A moment on the timeline of one rank (a position in `ranks`). */
+  onSeekTime(ns: number, rank: number): void;
   onSeekStep(step: number): void;
   onSelectRank(rank: number): void;
 }

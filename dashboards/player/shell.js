@@ -26,7 +26,7 @@ export function fillShell(root, doc, embedded) {
   const button = find(root, "#run", HTMLButtonElement);
   button.title = `${verdict.headline} (r)`;
   button.hidden = false;
-  show(root, "#broken", broken && `The replay ends at event ${broken.step + 1}: ${broken.reason}`);
+  show(root, "#broken", broken && `The replay ends at step ${broken.step + 1}: ${broken.reason}`);
   show(root, "#notes", notes.join(" · "));
   fillFacts(find(root, "#run-facts", HTMLElement), doc);
   if (embedded) {

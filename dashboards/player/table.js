@@ -31,7 +31,7 @@ export function createTable(host) {
     }
     if (position !== shown) {
       shown = position;
-      caption.textContent = `Event ${position + 1}: what each rank does`;
+      caption.textContent = `Step ${position + 1}: what each rank does`;
       body.replaceChildren(...readRows(model, position).map(rowElement));
     }
     for (const [at, row] of [...body.rows].entries()) {

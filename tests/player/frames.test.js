@@ -50,11 +50,12 @@ test("bytes in flight count by the part of the step that has played", () => {
   assert.deepEqual([...sentAt(model, 3, 0, sent)], [800, 800, 800]);
 });
 
-test("a moment belongs to the last step that has begun", () => {
+test("a moment belongs to the last step that its rank has begun", () => {
   const model = readModel(makeDocument());
-  assert.equal(stepAtTime(model, -5), 0);
-  assert.equal(stepAtTime(model, 0), 0);
-  assert.equal(stepAtTime(model, 1e6), 1);
-  assert.equal(stepAtTime(model, 1.9e6), 1);
-  assert.equal(stepAtTime(model, 1e12), model.numSteps - 1);
+  assert.equal(stepAtTime(model, -5, 0), 0);
+  assert.equal(stepAtTime(model, 0, 0), 0);
+  assert.equal(stepAtTime(model, 1e6, 0), 1);
+  assert.equal(stepAtTime(model, 1e6, 2), 0); // it is a little later everywhere
+  assert.equal(stepAtTime(model, 1e6 + 2e4, 2), 1);
+  assert.equal(stepAtTime(model, 1e12, 2), model.numSteps - 1);
 });

@@ -9,7 +9,7 @@ import { makeDocument } from "./sample.js";
 test("a hop is said in words", () => {
   assert.equal(
     narrate(readModel(makeDocument()), 2),
-    "Event 3 of 28. Forward: gather parameters of embedding. Ring all-gather, hop 1 of 2: each " +
+    "Step 3 of 28. Forward: gather parameters of embedding. Ring all-gather, hop 1 of 2: each " +
       "rank passes on what it received before. 3 ranks send 800 B each.",
   );
 });
@@ -17,7 +17,7 @@ test("a hop is said in words", () => {
 test("a computation sends nothing, and is said so by silence", () => {
   assert.equal(
     narrate(readModel(makeDocument()), 4),
-    "Event 5 of 28. Compute the output of embedding. Every rank does the same.",
+    "Step 5 of 28. Compute the output of embedding. Every rank does the same.",
   );
 });
 

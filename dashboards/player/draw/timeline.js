@@ -90,7 +90,8 @@ export class TimelineView {
         this.callbacks.onSelectRank(this.lanes.first + row);
       }
     } else if (Math.abs(x - from) < CLICK) {
-      this.callbacks.onSeekTime(b);
+      const nearest = Math.max(0, Math.min(this.lanes.count - 1, row));
+      this.callbacks.onSeekTime(b, this.lanes.first + nearest);
     } else {
       this.shown.show(Math.min(a, b), Math.max(a, b));
       this.again();
