@@ -101,6 +101,8 @@ class _Dash(Dash):
             "serve_locally": True,
             "include_assets_files": False,
             "compress": False,
+            # or each page would hold the list of runs as it was when the server began
+            "suppress_callback_exceptions": True,
             "update_title": None,
             "add_log_handler": False,
             "enable_mcp": False,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zerosim.config import STAGE_NAMES
-from zerosim.errors import TraceError, first_line
+from zerosim.errors import TraceError
 from zerosim.manifest import Manifest
-from zerosim.record.schema import decode_manifest
+from zerosim.record.schema import decode_manifest, reason
 from zerosim.record.text import one_line
 from zerosim.rows import MANIFEST_NAME, rank_file_name
 
@@ -79,15 +79,15 @@ def _files(folder: Path, root: Path) -> dict[str, os.stat_result]:
         TraceError: one is no file, or a link that leads out of the folder that was given.
     """
     found = {}
-    for child in os.scandir(folder):
-        if not _FILES.fullmatch(child.name):
-            continue
-        path = Path(child.path)
-        if not path.resolve().is_relative_to(root):
-            raise TraceError(f"{child.name} is a link that leads out of the folder that is served")
-        if not child.is_file():
-            raise TraceError(f"{child.name} is not a file")
-        found[child.name] = child.stat()
+    with os.scandir(folder) as children:
+        for child in children:
+            if not _FILES.fullmatch(child.name):
+                continue
+            if not Path(child.path).resolve().is_relative_to(root):
+                raise TraceError(f"{child.name} is a link that leads out of what is served")
+            if not child.is_file():
+                raise TraceError(f"{child.name} is not a file")
+            found[child.name] = child.stat()
     if MANIFEST_NAME not in found:
         raise TraceError(f"{MANIFEST_NAME} is gone")
     return found
@@ -105,7 +105,7 @@ def _read(folder: Path, name: str) -> Entry:
     try:
         manifest = decode_manifest((folder / MANIFEST_NAME).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        return _broken(folder, name, f"{MANIFEST_NAME} cannot be read: {first_line(error)}")
+        return _broken(folder, name, f"{MANIFEST_NAME} cannot be read: {reason(error)}")
     stage = manifest.config.get("stage")
     return Entry(
         name=name,

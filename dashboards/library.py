@@ -141,7 +141,8 @@ def _traces_below(root: Path) -> Iterator[Path]:
             if visited > MOST_FOLDERS:
                 return
             try:
-                children = list(os.scandir(folder))
+                with os.scandir(folder) as scanned:
+                    children = list(scanned)
             except OSError:
                 continue
             if any(child.name == MANIFEST_NAME for child in children):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,29 +45,30 @@ class Server:
         self.app = make_app(self.library, self.documents, hosts_of(host))
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-        try:
-            self._server = create_server(
-                self.app,
-                host=host,
-                port=port,
-                threads=THREADS,
-                ident=None,
-                connection_limit=_MOST_CONNECTIONS,
-                max_request_body_size=_LARGEST_REQUEST,
-                clear_untrusted_proxy_headers=True,
-            )
-        except (OSError, ValueError, OverflowError) as error:
-            raise EnvironmentFault(_why(error, host, port)) from None
-        self.url = f"http://{_shown(host)}:{_port_of(self._server)}"
+        self._socket = _take(host, port)
+        self.url = f"http://{_shown(host)}:{self._socket.getsockname()[1]}"
+        self._server = create_server(
+            self.app,
+            sockets=[self._socket],
+            threads=THREADS,
+            ident=None,
+            connection_limit=_MOST_CONNECTIONS,
+            max_request_body_size=_LARGEST_REQUEST,
+            clear_untrusted_proxy_headers=True,
+        )
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
         threading.Thread(target=warm, args=(self,), daemon=True).start()
-        self._server.run()
+        try:
+            self._server.run()
+        finally:
+            self.close()
 
     def close(self) -> None:
-        """Give the port back, and end `run` in another thread."""
+        """Give the port back."""
         self._server.close()
+        self._socket.close()
 
 
 def warm(server: Server) -> None:
@@ -81,22 +83,37 @@ def warm(server: Server) -> None:
             return  # who asks for it is told why
 
 
-def _why(error: Exception, host: str, port: int) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+def _take(host: str, port: int) -> socket.socket:
+    """A socket on the port, which waitress then listens on.
+
+    Raises:
+        EnvironmentFault: see `Server`.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise EnvironmentFault(
+            f"host is {host!r}: expected a name or number of this machine"
+        ) from None
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    taken = socket.socket(family, kind, protocol)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+        # two that bind the same port are only told apart when they listen
+        taken.listen()
+    except OSError as error:
+        taken.close()
+        raise EnvironmentFault(_why(error, host, port)) from None
+    return taken
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use: give another --port, or --port 0 for any free one"
-    if isinstance(error, OSError) and error.errno == errno.EACCES:
+    if error.errno == errno.EACCES:
         return f"port {port} is not ours to take: give a --port of 1024 or more"
-    reason = error.strerror if isinstance(error, OSError) else None
-    return (
-        f"cannot serve on host {host}: {reason or error}; expected a name or number of this machine"
-    )
-
-
-def _port_of(server: object) -> int:
-    port = getattr(server, "effective_port", None)
-    if port is None:  # a name with several numbers is served on all of them
-        port = getattr(server, "effective_listen")[0][1]  # noqa: B009 - waitress has no types
-    return int(port)
+    return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"
 
 
 def _shown(host: str) -> str:

@@ -1,0 +1,86 @@
+"""`zerosim serve`: starts, answers, ends quietly; what is wrong is one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import time
+import urllib.request
+
+import pytest
+
+from tests.cli.command import assert_one_line, command, start
+from tests.cli.traces import engine_trace, write
+
+ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("serve", ("no traces/ here", "zerosim run")),
+        ("serve nowhere", ("nowhere: there is no such folder", "zerosim run")),
+        ("serve nowhere --port 70000", ("port is 70000", "0 to 65535")),
+        ("serve . --port -1", ("port is -1", "65535")),
+        ("serve . --port x", ("port is 'x'", "whole number")),
+        ("serve . --host no.such.host.invalid --port 0", ("no.such.host.invalid", "this machine")),
+        ("serve . --host 203.0.113.7 --port 0", ("203.0.113.7", "this machine")),
+        ("serve . --frob", ("--frob", "zerosim serve --help")),
+    ],
+)
+def test_wrong_words(tmp_path, monkeypatch, args, words):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(command(*args.split()), *words)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert_one_line(command("serve", tmp_path / "file"), "this is a file")
+
+
+def test_a_port_that_is_taken(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        answer = command("serve", tmp_path, "--port", port)
+    assert_one_line(answer, f"port {port} is in use", "--port 0")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_stopped(tmp_path, stop):
+    process = start("serve", tmp_path, "--port", 0, "--open", DISPLAY="", WAYLAND_DISPLAY="")
+    try:
+        line = process.stdout.readline()
+        url = re.fullmatch(r"serving 0 traces on (http://127\.0\.0\.1:\d+) \(Ctrl-C .*\)\n", line)[
+            1
+        ]
+        write(tmp_path / "t", engine_trace(3))
+        end = time.monotonic() + 20
+        traces = []
+        while not traces and time.monotonic() < end:
+            with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - our own server
+                traces = json.load(answer)["traces"]
+        assert [one["name"] for one in traces] == ["t"]
+        with urllib.request.urlopen(url) as answer:  # noqa: S310 - likewise
+            assert answer.url == f"{url}/replay?trace=t"
+            assert "Server" not in answer.headers
+    finally:
+        process.send_signal(stop)
+        out, err = process.communicate(timeout=20)
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.strip() == f"note: no trace in {tmp_path} as yet: what is recorded appears"
+    assert process.returncode in (0, -stop)
+
+
+def test_who_serves_a_network_is_told(tmp_path):
+    process = start("serve", tmp_path, "--port", 0, "--host", ANYWHERE)
+    try:
+        assert "http://127.0.0.1:" in process.stdout.readline()
+    finally:
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert "note: served on 0.0.0.0: anyone who can reach this machine can read" in err

@@ -1,0 +1,400 @@
+"""What the server answers: pages, documents, files, and to whom."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import pytest
+
+from dashboards import playerfiles
+from dashboards.documents import Documents
+from dashboards.guard import hosts_of, is_loopback
+from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from zerosim.record import load
+from zerosim.replay import replay_document
+
+CALLBACK = "/dash/_dash-update-component"
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@pytest.fixture
+def site(tmp_path):
+    for stage in (0, 3):
+        put_trace(tmp_path / f"stage-{stage}", stage)
+    return make_site(tmp_path)
+
+
+@pytest.fixture
+def client(site):
+    return site.client
+
+
+def plain(answer):
+    """A JSON answer, unpacked if need be."""
+    data = answer.data
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def callback(client, *, seen="", search="?trace=stage-3", **options):
+    """Ask as Dash does for the list of runs."""
+    outputs = [
+        {"id": "runs-title", "property": "children"},
+        {"id": "runs-list", "property": "children"},
+        {"id": "runs-seen", "property": "data"},
+    ]
+    body = {
+        "output": "..runs-title.children...runs-list.children...runs-seen.data..",
+        "outputs": outputs,
+        "inputs": [{"id": "clock", "property": "n_intervals", "value": 1}],
+        "state": [
+            {"id": "address", "property": "search", "value": search},
+            {"id": "runs-seen", "property": "data", "value": seen},
+        ],
+        "changedPropIds": ["clock.n_intervals"],
+    }
+    return client.post(CALLBACK, json=body, **options)
+
+
+def test_the_first_page_is_the_replay_of_stage_3(client):
+    answer = client.get("/")
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == "/replay?trace=stage-3"
+    assert client.get(answer.headers["Location"]).status_code == 200
+
+
+def test_the_list(site):
+    answer = plain(site.client.get("/api/traces"))
+    assert answer["default"] == "stage-3"
+    assert [one["name"] for one in answer["traces"]] == ["stage-0", "stage-3"]
+    assert answer["traces"][0] | {"modified_ns": 0} == {
+        "name": "stage-0",
+        "title": "gpt-tiny · data parallel · 2 ranks · bf16",
+        "stage": 0,
+        "complete": True,
+        "modified_ns": 0,
+        "problem": "",
+        "url": "/replay?trace=stage-0",
+    }
+
+
+def test_the_document_is_that_of_zerosim_replay(client, tmp_path):
+    trace = load(tmp_path / "stage-3")
+    expected = json.loads(json.dumps(replay_document(trace, None, "stage-3")))
+    for query in ("", "?trace=stage-3", f"?trace=stage-3&iteration={expected['run']['iteration']}"):
+        answer = client.get(f"/api/replay{query}")
+        assert (answer.status_code, answer.mimetype) == (200, "application/json")
+        assert plain(answer) == expected
+    first = plain(client.get("/api/replay?trace=stage-3&iteration=0"))
+    assert first == json.loads(json.dumps(replay_document(trace, 0, "stage-3")))
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("?trace=stage-9", 404, "there is no trace 'stage-9'"),
+        ("?trace=", 404, "there is no trace"),
+        ("?trace=../stage-3", 404, "there is no trace"),
+        ("?trace=%2e%2e%2fstage-3", 404, "there is no trace"),
+        ("?trace=/etc/passwd", 404, "there is no trace"),
+        ("?trace=stage-3%00", 404, "there is no trace"),
+        ("?trace=stage-3&iteration=7", 422, "iteration 7"),
+        ("?trace=stage-3&iteration=x", 422, "iteration is 'x'"),
+        ("?trace=stage-3&iteration=1e9", 422, "whole number"),
+        ("?trace=stage-3&iteration=" + "9" * 5000, 422, "whole number"),
+        ("?trace=" + "x" * 5000, 404, "there is no trace"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line(client, query, status, words):
+    answer = client.get(f"/api/replay{query}")
+    assert (answer.status_code, answer.mimetype) == (status, "application/json")
+    assert answer.json.keys() == {"error"}
+    assert words in answer.json["error"]
+    assert len(answer.json["error"].splitlines()) == 1
+    assert len(answer.json["error"]) < 700
+
+
+def test_a_damaged_trace_says_where(site, tmp_path):
+    file = tmp_path / "stage-3" / "rank-1.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"sent_bytes":', b'"sent_bytes":1', 1))
+    answer = site.client.get("/api/replay?trace=stage-3")
+    assert answer.status_code == 422
+    assert "rank-1.jsonl" in answer.json["error"]
+
+
+def test_a_run_that_goes_on_is_read_again(site, tmp_path):
+    file = tmp_path / "stage-3" / "rank-1.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    cut = site.client.get("/api/replay?trace=stage-3&iteration=0")
+    assert any("rank 1" in note for note in plain(cut)["notes"])
+    file.write_bytes(whole)
+    site.later()
+    again = site.client.get("/api/replay?trace=stage-3&iteration=0")
+    assert not any("rank 1" in note for note in plain(again)["notes"])
+    assert again.headers["ETag"] != cut.headers["ETag"]
+
+
+def test_without_traces_there_is_a_page_that_says_so(tmp_path):
+    site = make_site(tmp_path)
+    assert site.client.get("/").headers["Location"] == "/replay"
+    page = site.client.get("/replay")
+    assert page.status_code == 200
+    assert b"no runs yet" in page.data
+    answer = site.client.get("/api/replay")
+    assert answer.status_code == 404
+    assert "zerosim run" in answer.json["error"]
+    put_trace(tmp_path / "t")
+    site.later()
+    assert site.client.get("/").headers["Location"] == "/replay?trace=t"
+
+
+@pytest.mark.parametrize("path", ["/api/replay?trace=stage-3", "/player/main.js", "/api/traces"])
+def test_answers_are_packed_and_not_sent_twice(client, path):
+    packed = client.get(path, headers={"Accept-Encoding": "gzip, br"})
+    bare = client.get(path)
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.data) == bare.data
+    assert "Accept-Encoding" in packed.headers["Vary"]
+    assert packed.headers["Cache-Control"] == "no-cache"
+    assert packed.headers["ETag"] == bare.headers["ETag"]
+    again = client.get(path, headers={"If-None-Match": packed.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    head = client.head(path)
+    assert (head.status_code, head.data) == (200, b"")
+
+
+def test_the_players_files(client):
+    for name in playerfiles.modules():
+        answer = client.get(f"/player/{name}")
+        assert answer.status_code == 200, name
+        assert answer.mimetype == "text/javascript"
+    assert client.get("/player/player.css").mimetype == "text/css"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "types.d.ts", "player.html", "nowhere.js", "../app.py", "draw/../main.js", "./main.js",
+        "%2e%2e/app.py", "..%2fapp.py", "draw", "", "/etc/passwd", "main.js%00", "MAIN.JS",
+        "draw//index.js", "..\\app.py", "player.css/",
+    ],
+)  # fmt: skip
+def test_nothing_else_of_the_player_is_served(client, name):
+    answer = client.get(f"/player/{name}")
+    assert answer.status_code in (404, 308)
+    assert len(answer.data.splitlines()) <= 6
+
+
+def test_every_module_that_is_imported_is_announced(client):
+    page = client.get("/replay?trace=stage-3").text
+    announced = set(re.findall(r'rel="modulepreload" href="/player/([^"]+)"', page))
+    assert announced == set(playerfiles.modules())
+    named = {
+        name
+        for module in announced
+        for name in re.findall(
+            r'^(?:import|\} from).*"#player/([^"]+)"', playerfiles.read(module), re.MULTILINE
+        )
+    }
+    assert named <= announced
+
+
+def test_the_page_is_complete_and_asks_for_nothing_elsewhere(client):
+    page = client.get("/replay?trace=stage-3&iteration=1").text
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+    preload = '<link rel="preload" as="fetch" crossorigin="anonymous" href="/api/replay'
+    assert f'{preload}?trace=stage-3&amp;iteration=1">' in page
+    for found in re.findall(r'\s(?:src|href|action)="([^"]*)"', page):
+        assert found.startswith(("/", "#")), found
+        assert not found.startswith("//"), found
+    loaded = re.findall(r'<script[^>]*src="([^"]+)"', page)
+    for path in loaded:
+        with client.get(path, headers={"Accept-Encoding": "gzip"}) as answer:
+            assert answer.status_code == 200, path
+            assert answer.mimetype == "text/javascript"
+    bundles = [path for path in loaded if "component-suites" in path]
+    assert bundles
+    packed = client.get(bundles[0], headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(packed.data) == client.get(bundles[0]).data
+
+
+def test_no_script_delays_the_player(client):
+    """All scripts that run while the page is read are modules, and ours come first."""
+    page = client.get("/replay").text
+    kinds = re.findall(r"<script\b([^>]*)>", page)
+    run = [kind for kind in kinds if "text/plain" not in kind and "json" not in kind]
+    assert ['type="importmap"' in run[0], *('type="module"' in kind for kind in run[1:])] == [
+        True
+    ] * len(run)
+    assert "/player/main.js" in run[1]
+
+
+def test_what_the_page_may_do(client):
+    policy = client.get("/replay").headers["Content-Security-Policy"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["connect-src"] == "'self'"
+    assert "unsafe" not in rules["script-src"]
+    assert not re.search(r"https?:|\*|data:", rules["script-src"])
+    assert rules["frame-ancestors"] == "'none'"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/replay", "/api/traces", "/api/replay?trace=no", "/player/main.js", "/player/no",
+     "/nowhere", "/dash/_dash-layout", "/dash/assets/start.js", "/dash/", "/dash/nowhere"],
+)  # fmt: skip
+def test_every_answer_is_guarded(client, path):
+    with client.get(path) as answer:
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def test_there_are_no_other_pages(client):
+    for path in ("/nowhere", "/dash/", "/dash/replay", "/static/x", "/assets/x", "/api", "/_mcp"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.text) == (404, "there is no such page\n"), path
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost:8050", "127.0.0.1:1", "[::1]:8050",
+                                  "192.168.1.7:8050", "localhost."])  # fmt: skip
+def test_hosts_that_are_this_machine(client, host):
+    assert client.get("/api/traces", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "evil.example:8050", "127.0.0.1.nip.io",
+             "", "[::1", "<script>", "x" * 3000]
+)  # fmt: skip
+def test_another_name_of_this_machine_is_refused(client, host):
+    for path in ("/", "/replay", "/api/traces", "/player/main.js", "/dash/_dash-layout"):
+        answer = client.get(path, headers={"Host": host})
+        assert answer.status_code == 403
+        assert answer.text.startswith("refused: this server was asked as")
+        assert len(answer.text.splitlines()) == 1
+        assert len(answer.text) < 300
+        assert answer.mimetype == "text/plain"
+
+
+def test_names_of_this_machine():
+    assert hosts_of("127.0.0.1") == {"127.0.0.1", "localhost"}
+    assert {"lab.example", "localhost"} < hosts_of("Lab.Example")
+    assert [is_loopback(host) for host in ("localhost", "127.3.2.1", "::1", "10.0.0.7", "lab")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["post", "put", "delete", "patch", "options"])
+def test_traces_are_only_read(client, method):
+    for path in ("/", "/replay", "/api/replay", "/api/traces", "/player/main.js"):
+        answer = getattr(client, method)(path)
+        assert (answer.status_code, answer.text) == (405, "refused: traces are only read here\n")
+
+
+def test_dash_may_ask_and_other_sites_may_not(client):
+    assert callback(client).status_code == 200
+    assert callback(client, headers={"Origin": "http://localhost"}).status_code == 200
+    for origin in ("http://evil.example", "null", "http://localhost:9"):
+        answer = callback(client, headers={"Origin": origin})
+        assert (answer.status_code, answer.text) == (
+            403, "refused: the request comes from another site's page\n",
+        )  # fmt: skip
+
+
+def test_a_request_that_is_too_large(client):
+    answer = client.post(CALLBACK, data=b"x" * 100_000, content_type="application/json")
+    assert answer.status_code == 413
+
+
+def links(client, **options):
+    answer = callback(client, **options)
+    if answer.status_code == 204:
+        return None
+    response = answer.json["response"]
+    return (
+        response["runs-title"]["children"],
+        json.dumps(response["runs-list"]),
+        (response["runs-seen"]["data"]),
+    )
+
+
+def test_a_new_trace_appears_in_the_menu(site, tmp_path):
+    title, shown, seen = links(site.client)
+    assert title == "stage-3"
+    assert shown.count('"href"') == 2
+    assert shown.count('"aria-current": "page"') == 1
+    assert links(site.client, seen=seen) is None  # nothing new: nothing is drawn again
+    put_trace(tmp_path / "later")
+    site.later()
+    _, shown, _ = links(site.client, seen=seen)
+    assert '"/replay?trace=later"' in shown
+    assert shown.count('"href"') == 3
+    (tmp_path / "later" / "manifest.json").write_bytes(b"{")
+    site.later()
+    _, shown, _ = links(site.client, seen=seen)
+    assert shown.count('"href"') == 2
+    assert "manifest.json cannot be read" in shown
+
+
+def test_the_menu_of_the_layout_is_that_of_its_page(client):
+    for name in ("stage-0", "stage-3"):
+        page = f"http://localhost/replay?trace={name}"
+        layout = client.get("/dash/_dash-layout", headers={"Referer": page}).text
+        assert f'"children":"{name}","id":"runs-title"' in layout.replace(" ", "")
+
+
+class Structure(HTMLParser):
+    """The elements of a page and the texts of its scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_never_markup(tmp_path, name):
+    put_trace(tmp_path / "a" / name, model=name)
+    put_trace(tmp_path / "b" / "good")
+    bad, good = (make_site(tmp_path / part) for part in "ab")
+    asked = {"?trace=good": good, f"?trace={quote(name)}": bad, f"?{name}": bad, "": bad}
+    shapes = {}
+    for query, site in asked.items():
+        page = site.client.get("/replay", query_string=query.removeprefix("?")).text
+        shapes[query] = Structure(page).elements
+        assert not re.search(r"<script>alert|<img|<b>", page)
+    assert len({tuple(shape) for shape in shapes.values()}) == 1
+    listed = plain(bad.client.get("/api/traces"))["traces"]
+    document = plain(bad.client.get("/api/replay", query_string={"trace": listed[0]["name"]}))
+    assert document["name"] == listed[0]["name"] == name
+    assert "\n" not in listed[0]["title"]
+    assert bad.client.get(listed[0]["url"]).status_code == 200
+    (tmp_path / "a" / name / "manifest.json").write_bytes(b"{")
+    bad.later()
+    problem = plain(bad.client.get("/api/traces"))["traces"][0]["problem"]
+    assert len(problem.splitlines()) == 1
+
+
+def test_a_mistake_of_ours_is_one_line_and_the_traceback_is_the_terminals(tmp_path, capsys):
+    put_trace(tmp_path / "t")
+
+    def fail(*_):
+        raise RuntimeError("secret path")
+
+    site = make_site(tmp_path, documents=Documents(fail))
+    answer = site.client.get("/api/replay")
+    assert (answer.status_code, answer.text) == (500, "the server failed: its terminal says why\n")
+    assert "RuntimeError: secret path" in capsys.readouterr().err
