@@ -26,6 +26,7 @@ _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.
 class _File:
     state: tuple[int, int]
     text: str
+    imports: tuple[str, ...]
     body: Body
 
 
@@ -40,9 +41,7 @@ def find(name: str) -> Body | None:
 
 def read(name: str) -> str:
     """The text of a module or a style that is known to be there."""
-    file = _find(name)
-    assert file is not None, f"the player has no {name}"
-    return file.text
+    return _known(name).text
 
 
 def fragment() -> str:
@@ -55,11 +54,17 @@ def modules() -> tuple[str, ...]:
     found = {MAIN: None}
     waiting = [MAIN]
     while waiting:
-        for name in _IMPORT.findall(read(waiting.pop(0))):
+        for name in _known(waiting.pop(0)).imports:
             if name not in found:
                 found[name] = None
                 waiting.append(name)
     return tuple(found)
+
+
+def _known(name: str) -> _File:
+    file = _find(name)
+    assert file is not None, f"the player has no {name}"
+    return file
 
 
 def _find(name: str) -> _File | None:
@@ -72,5 +77,6 @@ def _find(name: str) -> _File | None:
     if known is None or known.state != state:
         text = path.read_text(encoding="utf-8")
         body = make_body(text.encode(), MEDIA_TYPES[path.suffix])
-        known = _read_files[name] = _File(state, text, body)
+        known = _File(state, text, tuple(_IMPORT.findall(text)), body)
+        _read_files[name] = known
     return known

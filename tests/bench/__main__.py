@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import platform
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-from tests.bench import scale
+from tests.bench import scale, serving
 from tests.bench.training import Row, measure
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
 
 TARGET = Path("docs/bench.md")
+PARTS = ("training", "scale", "serving")
+"""As they follow each other in the report."""
 
 
 def main() -> None:
@@ -24,13 +27,26 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--model", type=ModelName, default=ModelName.GPT_SMALL)
+    parser.add_argument("--only", choices=PARTS, help="measure this part, keep the others")
     options = parser.parse_args()
-    print(f"timing {options.pairs} pairs of each comparison, some minutes", file=sys.stderr)
-    rows = run_ranks(measure, options.ranks, options.model, options.pairs, deadline_s=3600)[0]
-    text = _report(rows, options)
+    parts = _parts(TARGET.read_text()) if TARGET.exists() else {}
+    if options.only in (None, "training"):
+        print(f"timing {options.pairs} pairs of each comparison, some minutes", file=sys.stderr)
+        rows = run_ranks(measure, options.ranks, options.model, options.pairs, deadline_s=3600)[0]
+        parts["training"] = _report(rows, options)
+    for name, module in (("scale", scale), ("serving", serving)):
+        if options.only in (None, name):
+            parts[name] = "\n".join(module.table())
+    text = "\n\n".join(parts[name].strip() for name in PARTS if name in parts) + "\n"
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(text)
     print(text)
+
+
+def _parts(text: str) -> dict[str, str]:
+    """The parts of an earlier report: each but the first begins with a heading of its own."""
+    pieces = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return dict(zip(PARTS, pieces, strict=False))
 
 
 def _report(rows: list[Row], options: argparse.Namespace) -> str:
@@ -59,7 +75,7 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
             f"| {first:.3f} to {third:.3f} | {_bytes(row.pairs.sent_bytes_a)} "
             f"| {_bytes(row.pairs.sent_bytes_b)} |"
         )
-    return "\n".join([*lines, "", *scale.table(), ""])
+    return "\n".join(lines)
 
 
 def _median(values: tuple[float, ...]) -> float:
