@@ -88,13 +88,13 @@ export function drawAreas({ ctx, scale }, { times, tops }, roles, plot, theme, c
  * @param {CanvasRenderingContext2D} ctx
  * @param {Memory} memory
  * @param {Plot} plot
- * @param {boolean} atLeft where its words stand
+ * @param {{x: number, y: number}} peak where no words may stand
  * @param {Palette} colours
  * @param {Fonts} fonts
  * @param {Measure} measure
  * @returns {Box | null} room that its words take
  */
-export function drawLawLine(ctx, { law, law_bytes }, plot, atLeft, colours, fonts, measure) {
+export function drawLawLine(ctx, { law, law_bytes }, plot, peak, colours, fonts, measure) {
   const { left, width, top, bottom, most } = plot;
   if (law === "" || law_bytes === null) {
     return null;
@@ -109,25 +109,40 @@ export function drawLawLine(ctx, { law, law_bytes }, plot, atLeft, colours, font
   ctx.stroke();
   ctx.setLineDash([]);
   const text = `${law} = ${formatBytes(law_bytes)}`;
-  const x = atLeft ? left + 8 : left + width - measure(text, fonts.strong) - 8;
-  const box = boxOf(text, x, y - fonts.size * 0.95, fonts, measure);
+  const dot = { x: peak.x - 8, y: peak.y - 8, w: 16, h: 16 };
+  const [atRight, atLeft] = [left + width - measure(text, fonts.strong) - 8, left + 8];
+  const boxes = [-0.95, 0.95].flatMap((above) =>
+    [atRight, atLeft].map((x) => boxOf(text, x, y + fonts.size * above, fonts, measure)),
+  );
+  const box = boxes.find((one) => !meet(one, dot)) ?? boxes[0];
   drawTag(ctx, text, box, colours, fonts);
   return box;
 }
 
 /**
- * @param {CanvasRenderingContext2D} ctx
+ * Where the peak is drawn.
  * @param {RankMemory} memory
+ * @param {Plot} plot
+ */
+export function peakPoint({ peak_ns, peak_bytes }, { left, width, top, bottom, most, duration }) {
+  return {
+    x: left + Math.min(1, peak_ns / duration) * width,
+    y: bottom - (peak_bytes / most) * (bottom - top),
+  };
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {{x: number, y: number}} peak
  * @param {Plot} plot
  * @param {Box | null} taken room where nothing may be written
  * @param {Palette} colours
  * @param {Fonts} fonts
  * @param {Measure} measure
  */
-export function drawPeak(ctx, { peak_ns, peak_bytes }, plot, taken, colours, fonts, measure) {
-  const { left, width, top, bottom, most, duration } = plot;
-  const x = left + Math.min(1, peak_ns / duration) * width;
-  const y = bottom - (peak_bytes / most) * (bottom - top);
+export function drawPeak(ctx, peak, plot, taken, colours, fonts, measure) {
+  const { left, width } = plot;
+  const { x, y } = peak;
   ctx.fillStyle = colours.strong;
   ctx.strokeStyle = colours.card;
   ctx.lineWidth = 2;

@@ -1,7 +1,7 @@
 // Memory of the selected rank: areas by role over time, the law's line, the peak.
 
 import { palette } from "#player/colours.js";
-import { drawAreas, drawLawLine, drawPeak, drawScale, fillOf } from "#player/draw/areas.js";
+import { drawAreas, drawLawLine, drawPeak, peakPoint, drawScale, fillOf } from "#player/draw/areas.js";
 import { Cursor, Layer, watch } from "#player/draw/layer.js";
 import { localTime } from "#player/draw/moment.js";
 import { legendEntries, stackOf } from "#player/draw/stack.js";
@@ -81,9 +81,9 @@ export class MemoryView {
     drawScale(ctx, plot, colours, fonts);
     const stack = stackOf(memory, plot.duration, plot.width);
     drawAreas(layer, stack, doc.memory.roles, plot, theme, colours);
-    const late = memory.peak_ns > plot.duration * 0.55;
-    const taken = drawLawLine(ctx, doc.memory, plot, late, colours, fonts, this.measure);
-    drawPeak(ctx, memory, plot, taken, colours, fonts, this.measure);
+    const peak = peakPoint(memory, plot);
+    const taken = drawLawLine(ctx, doc.memory, plot, peak, colours, fonts, this.measure);
+    drawPeak(ctx, peak, plot, taken, colours, fonts, this.measure);
     this.cursor.fit(0, plot.bottom, colours.strong, 2);
   }
 
