@@ -1,0 +1,114 @@
+"""The list of runs in a browser: new runs appear, hostile names are text, keys reach it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.browser.conftest import Watched, serving
+from tests.dashboards.samples import HOSTILE, put_trace
+
+pytestmark = pytest.mark.browser
+
+LISTED = "() => [...document.querySelectorAll('#runs-list a > span')].map(one => one.textContent)"
+
+
+@pytest.fixture
+def serve():
+    """Starts servers, which end after the pages that they serve."""
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(serving(folder))
+
+
+@pytest.fixture
+def page_of(browser, serve):
+    """Opens a page in front of a folder; it must not complain, nor ask anywhere else."""
+    opened = []
+
+    def open_page(folder, *, may_complain=False):
+        one = Watched(browser.new_context().new_page(), serve(folder))
+        opened.append((one, may_complain))
+        return one
+
+    yield open_page
+    for one, may_complain in opened:
+        # what Dash was asking for when a page was left is no complaint
+        asked = f"failed: {one.address}/dash/_dash-"
+        complaints = [line for line in one.complaints if not line.startswith(asked)]
+        one.page.context.close()
+        assert may_complain or complaints == []
+        assert one.foreign == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    put_trace(tmp_path / "first", 1)
+    put_trace(tmp_path / "second", 3)
+    return tmp_path
+
+
+def test_a_new_run_appears_in_a_page_that_is_open(page_of, folder):
+    one = page_of(folder)
+    one.open("/")
+    assert "/replay?trace=second" in one.page.url
+    one.page.locator("#runs-menu summary").click()
+    one.wait("document.querySelectorAll('#runs-list a').length === 2")
+    put_trace(folder / "third", 3)
+    one.wait("document.querySelectorAll('#runs-list a').length === 3")
+    assert one.page.locator("#runs-menu").get_attribute("open") is not None
+    assert one.page.title().startswith("second")  # Dash leaves the title to the player
+    one.page.locator("#runs-list a", has_text="third").click()
+    one.page.wait_for_url("**/replay?trace=third*")
+    one.wait("window.__player?.model.doc.name === 'third'")
+    one.page.locator("#runs-list a[aria-current=page]").wait_for(state="attached")
+    assert one.text("#runs-menu summary").startswith("third")
+
+
+def test_the_keyboard_opens_follows_and_closes_it(page_of, folder):
+    one = page_of(folder)
+    one.open("/replay?trace=second")
+    summary = one.page.locator("#runs-menu summary")
+    summary.focus()
+    one.press("Enter")
+    assert one.page.locator("#runs-menu[open]").count() == 1
+    one.press("Escape")
+    assert one.page.locator("#runs-menu[open]").count() == 0
+    assert one.page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+    one.press("Enter", "Tab")
+    one.page.keyboard.press("Enter")
+    one.page.wait_for_url("**/replay?trace=first*")
+    one.wait("window.__player?.model.doc.name === 'first'")
+
+
+def test_hostile_names_are_text(page_of, tmp_path):
+    names = [name for name in HOSTILE if "/" not in name]
+    for name in names:
+        put_trace(tmp_path / name, model=name)
+    one = page_of(tmp_path)
+    one.open("/")
+    one.page.locator("#runs-menu summary").click()
+    one.wait(f"document.querySelectorAll('#runs-list a').length === {len(names)}")
+    assert sorted(one.page.evaluate(LISTED)) == sorted(names)
+    links = one.page.evaluate(
+        "() => [...document.querySelectorAll('#runs-list a')].map(one => one.href)"
+    )
+    shown = set()
+    for link in links:
+        one.open(link.removeprefix(one.address))
+        shown.add(one.document()["name"])
+        assert one.page.locator("img, #runs b").count() == 0
+    assert shown == set(names)
+
+
+def test_a_run_that_cannot_be_shown_leaves_the_list(page_of, folder):
+    file = folder / "first" / "rank-0.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"sent_bytes":', b'"sent_bytes":1', 1))
+    one = page_of(folder, may_complain=True)  # of the document's status 422
+    one.page.goto(f"{one.address}/replay?trace=first")
+    one.page.locator("#status h1").wait_for()
+    assert "rank-0.jsonl" in one.text("#status")
+    one.page.locator("#runs-menu summary").click()
+    one.page.locator("#runs-list a", has_text="second").click()
+    one.page.wait_for_url("**/replay?trace=second*")
+    one.wait("window.__player?.model.doc.name === 'second'")
