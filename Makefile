@@ -67,10 +67,10 @@ $(NODE_STAMP): package.json package-lock.json $(STAMP)
 
 # Without one everything works but the tests in a browser, which say so themselves.
 $(CHROMIUM_STAMP): $(STAMP)
-	@for name in $(CHROMIUM_NAMES); do \
+	@for name in "$$CHROMIUM" $(CHROMIUM_NAMES); do \
 	    if command -v $$name >/dev/null; then touch $@; exit 0; fi; done; \
 	echo "installing Debian's chromium, for the tests in a browser"; \
 	root=; test "$$(id -u)" = 0 || { root="sudo"; test -t 0 || root="sudo -n"; }; \
 	{ $$root apt-get update -qq && $$root apt-get install -qq --no-install-recommends chromium; } \
 	    >/dev/null 2>&1 && touch $@ || echo "note: it could not be installed; 'make test' needs \
-	chromium or google-chrome on the PATH" >&2
+	chromium or google-chrome on the PATH, or CHROMIUM=/path/to/one" >&2

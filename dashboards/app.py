@@ -105,7 +105,6 @@ class _Dash(Dash):
             "suppress_callback_exceptions": True,
             "update_title": None,
             "add_log_handler": False,
-            "enable_mcp": False,
         }
         super().__init__("dashboards", **settings)
         self._library = library

@@ -28,7 +28,12 @@ _MOST_CONNECTIONS = 1000
 
 
 class Server:
-    """Serves the traces of some folders until it is told to stop."""
+    """Serves the traces of some folders until it is told to stop.
+
+    Attributes:
+        url: where a browser on this machine finds it.
+        public_url: where one on another machine may find it.
+    """
 
     def __init__(self, folders: Sequence[Path], host: str, port: int) -> None:
         """Take the port; nothing is answered before `run`.
@@ -46,7 +51,9 @@ class Server:
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._socket = _take(host, port)
-        self.url = f"http://{_shown(host)}:{self._socket.getsockname()[1]}"
+        port = self._socket.getsockname()[1]
+        self.url = f"http://{_shown(host, '127.0.0.1')}:{port}"
+        self.public_url = f"http://{_shown(host, socket.gethostname())}:{port}"
         self._server = create_server(
             self.app,
             sockets=[self._socket],
@@ -116,8 +123,8 @@ def _why(error: OSError, host: str, port: int) -> str:
     return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"
 
 
-def _shown(host: str) -> str:
-    """A host as it stands in an address that a browser here can open."""
+def _shown(host: str, anywhere: str) -> str:
+    """A host as it stands in an address; `anywhere` if it is all of this machine's."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - it is compared, not bound
-        return "127.0.0.1"
+        return anywhere
     return f"[{host}]" if ":" in host else host

@@ -20,8 +20,9 @@ DEADLINE_S = 30.0
 
 
 def chromium() -> str:
-    """Where Debian's Chromium is; `make test` installs it."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    """Where a Chromium is; `make test` installs Debian's if there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     assert found, "no chromium: make setup installs Debian's, or set CHROMIUM to one"
     return found
 

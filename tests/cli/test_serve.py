@@ -84,3 +84,4 @@ def test_who_serves_a_network_is_told(tmp_path):
         process.terminate()
         _, err = process.communicate(timeout=20)
     assert "note: served on 0.0.0.0: anyone who can reach this machine can read" in err
+    assert re.search(r"at http://[^/ ]+:\d+$", err.splitlines()[0])

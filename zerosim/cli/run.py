@@ -188,6 +188,7 @@ def _report(folders: list[Path], *, as_json: bool) -> int:
         watched = "memory " if traces[-1].ranks[0].memory_samples else ""
         for name in (*watched.split(), "graph", "show"):
             console.print(f"next: zerosim {name} {folders[-1]}")
+        console.print(f"next: zerosim serve {folders[-1].parent if folders[1:] else folders[0]}")
     return 1 if any(report.holds is False for report in reports) else 0
 
 

@@ -54,7 +54,8 @@ def _serve(folders: list[Path], host: str, port: int, *, open_browser: bool) -> 
     default = server.library.default()
     if not is_loopback(host):
         typer.echo(
-            f"note: served on {host}: anyone who can reach this machine can read these traces",
+            f"note: served on {host}: anyone who can reach this machine can read these traces, "
+            f"at {server.public_url}",
             err=True,
         )
     if default is None:
