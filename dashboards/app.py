@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dash import Dash
+from dash.exceptions import DependencyException
 from flask import Flask, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
@@ -69,6 +70,10 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
         if request.path.startswith(DASH) and not request.path.startswith(_OWN):
             return text("there is no such page", HTTPStatus.NOT_FOUND)
         return None
+
+    @server.errorhandler(DependencyException)
+    def _no_such_script(_: DependencyException) -> Response:
+        return text("Dash has no such script", HTTPStatus.NOT_FOUND)
 
     @server.errorhandler(HTTPException)
     def _refused(error: HTTPException) -> Response:

@@ -72,7 +72,7 @@ class Library:
                     raise TraceError(entry.problem)
                 return entry
         raise NoSuchTraceError(
-            f"there is no trace {shorten(name)!r} here: choose another run from the list"
+            f"there is no trace '{shorten(name)}' here: choose another run from the list"
         )
 
     def default(self) -> Entry | None:

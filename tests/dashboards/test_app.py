@@ -260,6 +260,15 @@ def test_every_answer_is_guarded(client, path):
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize(
+    "path", ["dash/../../../etc/passwd", "dash/%2e%2e/plotly/__init__.py", "os/path.py", "dash/x"]
+)
+def test_dash_serves_its_scripts_and_no_more(client, path):
+    answer = client.get(f"/dash/_dash-component-suites/{path}")
+    assert answer.status_code == 404
+    assert len(answer.text.splitlines()) == 1
+
+
 def test_there_are_no_other_pages(client):
     for path in ("/nowhere", "/dash/", "/dash/replay", "/static/x", "/assets/x", "/api", "/_mcp"):
         answer = client.get(path)
