@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -51,8 +52,8 @@ def _markdown(rounds: list[dict[str, list[list[float]]]]) -> list[str]:
         (
             f"{NUM_CLIENTS} clients at once, each on connections of its own, one for each request: "
             "the page, all that it names, the document, the list. A ZeRO-3 run of gpt-tiny on "
-            f"{_RANKS} ranks, over loopback, server and clients on the same machine; all requests "
-            f"of {ROUNDS} rounds."
+            f"{_RANKS} ranks, over loopback, server and clients on the same {os.cpu_count()} cores; "
+            f"all requests of {ROUNDS} rounds."
         ),
         "",
         "| request | of a client | bytes | p50 ms | p95 ms | slowest ms |",
