@@ -52,7 +52,7 @@ def _markdown(rounds: list[dict[str, list[list[float]]]]) -> list[str]:
         (
             f"{NUM_CLIENTS} clients at once, each on connections of its own, one for each request: "
             "the page, all that it names, the document, the list. A ZeRO-3 run of gpt-tiny on "
-            f"{_RANKS} ranks, over loopback, server and clients on the same {os.cpu_count()} cores; "
+            f"{_RANKS} ranks, over loopback, server and clients on {os.cpu_count()} cores; "
             f"all requests of {ROUNDS} rounds."
         ),
         "",
