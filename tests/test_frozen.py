@@ -134,6 +134,10 @@ NAMES = {
         Bandwidth Budget Budgets Cause CriticalPath GraphReport Occupancy Piece Slack State Step
         annotated bandwidths budgets bus_factor critical_path occupancy report slack
     """,
+    "zerosim.analysis.frames": """
+        Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps cell_number
+        pieces_of play steps
+    """,
     "zerosim.cli": "main",
     "zerosim.collectives": """
         BackgroundExecutor Collectives Executor Group Handle InlineExecutor Native Ring
@@ -154,6 +158,7 @@ NAMES = {
         RankTrace Trace explain_failure iterations load match_collectives match_sockets phase_wire
         wire_between wire_by_peer
     """,
+    "zerosim.replay": "MOST_RANKS replay_document shown_iterations",
     "zerosim.theory": """
         Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes RoleLaw TableCell
         TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost

@@ -10,6 +10,7 @@ import typer
 
 from zerosim.cli.options import open_trace, whole
 from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.export.files import write
 from zerosim.quantities import format_bytes
 from zerosim.replay import replay_document
 
@@ -36,11 +37,12 @@ def export(
 
     trace = open_trace(folder)
     document = replay_document(trace, iteration, folder.resolve().name)
-    size = _write(html, offline_page(document).encode())
+    page = offline_page(document).encode()
+    write(html, page)
     for warning in trace.warnings:
         typer.echo(f"note: {warning}", err=True)
     number = document["run"]["iteration"]
-    typer.echo(f"wrote {html}: iteration {number} of {folder}, {format_bytes(size)}")
+    typer.echo(f"wrote {html}: iteration {number} of {folder}, {format_bytes(len(page))}")
     typer.echo(f"next: open {html} in a browser, or zerosim serve {folder} for all iterations")
     return 0
 
@@ -48,14 +50,3 @@ def export(
 def _require_free(file: Path, *, overwrite: bool) -> None:
     if os.path.lexists(file) and not overwrite:
         raise EnvironmentFault(f"{file} is already there: give another --html, or --overwrite")
-
-
-def _write(file: Path, content: bytes) -> int:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot write to {file}: {error.strerror or error}; give an --html that can be written"
-        ) from None
-    return len(content)
