@@ -31,6 +31,12 @@ export const whole = (least, end = Number.MAX_SAFE_INTEGER) =>
     `a whole number from ${least}${end === Number.MAX_SAFE_INTEGER ? "" : ` to ${end - 1}`}`,
   );
 
+/** A whole number from 0, of any size: beyond 2^53 it is not exact. */
+export const count = leaf(
+  (value) => Number.isInteger(value) && Number(value) >= 0,
+  "a whole number from 0",
+);
+
 /** A position in a list. @param {number} length */
 export const index = (length) => whole(0, length);
 

@@ -46,10 +46,10 @@ export class Clock {
 
   /** Play from here; from the beginning where the end is reached. */
   play() {
-    if (this.position >= this.model.numSteps - 1) {
+    if (this.position >= this.model.lastStep) {
       this.seek(0);
     }
-    this.playing = this.model.numSteps > 1;
+    this.playing = this.model.lastStep > 0;
     this.played = 0;
     this.lastTick = null;
     this.tween = this.playing && !this.reduced ? 0 : null;
@@ -63,11 +63,11 @@ export class Clock {
 
   /**
    * Show a step, at rest.
-   * @param {number} position clamped to the steps there are
+   * @param {number} position clamped to the steps that can be shown
    */
   seek(position) {
     this.pause();
-    this.position = Math.max(0, Math.min(this.model.numSteps - 1, Math.round(position) || 0));
+    this.position = Math.max(0, Math.min(this.model.lastStep, Math.round(position) || 0));
   }
 
   /**
@@ -97,7 +97,7 @@ export class Clock {
   advance() {
     this.position += 1;
     this.played = 0;
-    if (this.position >= this.model.numSteps - 1 || this.breakpoints.has(this.position)) {
+    if (this.position >= this.model.lastStep || this.breakpoints.has(this.position)) {
       this.pause();
     }
   }

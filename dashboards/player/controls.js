@@ -20,7 +20,7 @@ import { formatDuration, joinDots } from "#player/format.js";
  * @param {Wishes} wishes
  */
 export function createControls(root, model, wishes) {
-  const { doc, numSteps } = model;
+  const { doc, numSteps, lastStep } = model;
   const play = find(root, "#play", HTMLButtonElement);
   const seek = find(root, "#seek", HTMLInputElement);
   const event = find(root, "#event", HTMLElement);
@@ -28,7 +28,7 @@ export function createControls(root, model, wishes) {
   const all = find(root, "#breaks", HTMLButtonElement);
   const speed = find(root, "#speed", HTMLSelectElement);
   const rank = find(root, "#rank", HTMLSelectElement);
-  seek.max = String(numSteps);
+  seek.max = String(lastStep + 1);
   fillSelect(speed, SPEEDS.map((one) => [String(one), `${one}×`]));
   fillSelect(rank, doc.ranks.map((global, at) => [String(at), `rank ${global}`]));
   seek.addEventListener("input", () => wishes.seek(Number(seek.value) - 1));

@@ -32,7 +32,7 @@ export function createExplanation(root, model) {
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
     write(sentBy, collective ? `rank ${global} sends` : "no bytes are sent in this step");
-    write(formula, collective ? doc.texts[collective.formula] : "");
+    write(formula, (collective && doc.texts[collective.formula]) ?? "");
     write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
     ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
     const memory = doc.memory?.ranks[rank];

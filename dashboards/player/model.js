@@ -19,6 +19,7 @@ export function readModel(document) {
     doc,
     numRanks: doc.ranks.length,
     numSteps: doc.steps.length,
+    lastStep: doc.broken?.step ?? doc.steps.length - 1,
     numUnits: doc.units.length,
     numStates: doc.states.length,
     numShards: doc.num_shards,

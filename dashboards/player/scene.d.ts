@@ -18,6 +18,8 @@ export interface Model {
   doc: ReplayDocument;
   numRanks: number;
   numSteps: number;
+  /** Where the replay ends: the last step, or the one at which the trace breaks a law. */
+  lastStep: number;
   numUnits: number;
   numStates: number;
   numShards: number;

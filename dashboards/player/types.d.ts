@@ -156,7 +156,8 @@ export interface Collective {
   payload_bytes: number;
   elements: number;
   element_bytes: number;
-  /** Bytes sent by a rank, as a formula in symbols and the same with numbers; in `texts`. */
+  /** Bytes sent by a rank, as a formula in symbols and the same with numbers; in `texts`.
+   *  -1 where no law is known. */
   formula: number;
   filled: number;
   /** Bytes sent, by rank; null where not known or not measured. */

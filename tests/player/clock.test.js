@@ -28,6 +28,18 @@ test("a step lasts as long as in the trace, stretched, within bounds", () => {
   assert.equal(stepDuration(model, model.numSteps - 1, 1), 250);
 });
 
+test("the replay ends where a law is broken", () => {
+  const document = makeDocument();
+  document.broken = { step: 3, reason: "x" };
+  const clock = new Clock(readModel(document));
+  clock.seek(99);
+  assert.equal(clock.position, 3);
+  clock.seek(2);
+  clock.play();
+  run(clock, 20_000);
+  assert.deepEqual([clock.position, clock.playing], [3, false]);
+});
+
 test("at rest there is no tween, and no time passes", () => {
   const clock = new Clock(readModel(makeDocument()));
   assert.equal(clock.tick(1000), false);

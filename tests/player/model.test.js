@@ -32,6 +32,13 @@ test("what ranks sent adds up to what the law says", () => {
   assert.deepEqual([...sentBefore.slice(numSteps * NUM_RANKS)], doc.traffic.total);
 });
 
+test("a law that is not known has no formula, and sizes may be beyond all bounds", () => {
+  const document = makeDocument();
+  document.collectives[0].formula = document.collectives[0].filled = -1;
+  document.units[0].elements = document.run.num_parameters = 1e30;
+  assert.equal(readModel(document).doc.units[0].elements, 1e30);
+});
+
 test("bytes without messages count, messages from outside the trace do not", () => {
   const document = makeDocument();
   document.steps[0].sent = [10, 0, 30];

@@ -209,6 +209,26 @@ def test_a_program_without_a_law_is_shown_as_it_is():
     assert [None] * 2 not in [one["trace"] for one in found["collectives"]]
 
 
+def test_a_run_on_a_backend_without_a_law_is_shown_without_a_verdict():
+    written = record(Plan(num_ranks=2))
+    other = replace(written.manifest, backend="mpi")
+    found = replay_document(read(replace(written, manifest=other)))
+    check(found)
+    assert found["verdict"]["holds"] is None
+    assert "by algorithm 'other' is not known" in found["verdict"]["headline"]
+    assert found["traffic"]["total"] == [None, None]
+
+
+def test_where_a_trace_lies_is_not_said(tmp_path):
+    written = record(Plan(num_ranks=3))
+    files = trace_files(written)
+    del files["rank-1.jsonl"]
+    found = replay_document(load(write_files(tmp_path / "run", files)))
+    check(found)
+    assert found["verdict"]["headline"].startswith("no iteration is complete on all 3 ranks")
+    assert str(tmp_path) not in json.dumps(found)
+
+
 def test_a_call_of_a_group_that_is_not_known_has_no_cost():
     written = record(Plan(num_ranks=2))
     rows = {rank: [row for row in rows if row[0] != "group"] for rank, rows in written.rows.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from zerosim.analysis.frames import Frames, Layout, Step, Steps, play, steps
 from zerosim.config import STAGE_NAMES, EngineConfig
-from zerosim.errors import TraceError
+from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Event, Kind, Phase
 from zerosim.graph import EventGraph, build_graph
 from zerosim.memory import MODEL_STATES, Role
@@ -366,16 +366,18 @@ class _Maker:
         """What `zerosim verify` says, and what it says each rank sent in this iteration."""
         try:
             report = verify(self.trace, self.iteration)
-        except TraceError as error:
-            total = [None for _ in self.places]
-            return {"headline": str(error), "holds": None}, list(total)
+        except (TraceError, ConfigError) as error:
+            # where the trace lies on this machine concerns nobody who is sent the page
+            why = str(error).removeprefix(f"{self.trace.folder}: ")
+            total: list[int | None] = [None for _ in self.places]
+            return {"headline": why, "holds": None}, total
         sums: Counter[int] = Counter()
         for row in report.rows:
             for sent in row.sent:
                 sums[sent.rank] += sent.trace
         known = not any(ledger.trace.count(None) for ledger in self.ledgers.values())
-        total_sent: list[int | None] = [sums[rank] if known else None for rank in self.places]
-        return {"headline": report.headline, "holds": report.holds}, total_sent
+        total = [sums[rank] if known else None for rank in self.places]
+        return {"headline": report.headline, "holds": report.holds}, total
 
     def _traffic(self, total: list[int | None]) -> dict[str, Any]:
         workload = self.workload

@@ -64,7 +64,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     if algorithm is Algorithm.NCCL:
         return _nccl_bound(request)
     raise ConfigError(
-        f"what a rank sends for {op} by algorithm {algorithm!r} is not known: expected one of "
+        f"what a rank sends for {op} by algorithm {str(algorithm)!r} is not known: expected one of "
         f"{Algorithm.RING}, {Algorithm.GLOO}, {Algorithm.NCCL}"
     )
 
