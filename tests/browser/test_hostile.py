@@ -1,0 +1,463 @@
+"""Traces that nobody wished for, served for real: a replay or one clear line, never a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.bench.scale import write_run
+from tests.browser.conftest import Watched, serving
+from tests.cli.command import command
+from tests.graph.runs import Plan, record
+from tests.strategies import Row, Written, encode_rows, trace_files, write_files
+from zerosim.events import Failure, Kind, Metric, Phase
+from zerosim.manifest import UnitLayout
+from zerosim.rows import MANIFEST_NAME, rank_file_name
+
+pytestmark = pytest.mark.browser
+
+TEXTS = {
+    "script": "<script>window.hacked=1</script>",
+    "image": "\"><img src=x onerror='window.hacked=1'>",
+    "end-of-json": "</script><script>window.hacked=1</script><!--",
+    "quotes": 'it\'s "quoted" & `told` ${window.hacked=1} {{7*7}} &lt;b&gt;',
+    "separators": "one\u2028two\u2029three",
+    "long": "x" * 10_000,
+    "right-to-left": "\u202egnihton\u202c \u0634\u0631\u064a\u062d\u0629",
+    "controls": "nul\0 bell\a tab\t new\nline\r \x7f \u200b",
+    "empty": "",
+    "spaces": "   ",
+    "prototype": "__proto__",
+}
+FOLDERS = (
+    "<b onclick=hack()>bold<script>window.hacked=1</script>".replace("/", "\u2215"),
+    "a name with spaces & more?x=1#at=3%20%00",
+    "'\"><img src=x onerror=window.hacked=1>",
+    "one\u2028two",
+    "\u202eright to left",
+)
+STATUS = "document.getElementById('status')"
+
+
+def run_with(text: str) -> Written:
+    """A run that says one text wherever a trace says any."""
+    written = record(Plan(num_ranks=3, units=(text, "plain")))
+    rows = {rank: [_said(row, text) for row in own] for rank, own in written.rows.items()}
+    for own in rows.values():
+        failure = Failure(
+            message=text,
+            iteration=1,
+            phase=Phase.UPDATE,
+            unit=text,
+            op=None,
+            purpose=None,
+            waiting_for=(1,),
+            peer_lost=False,
+            time_ns=1,
+        )
+        own += [
+            ("metric", Metric(iteration=1, name=text, value=1.0, time_ns=9)),
+            ("failure", failure),
+        ]
+    named = replace(
+        written.manifest,
+        program=text,
+        backend=text,
+        device=text,
+        run={"model": text, "seed": text},
+    )
+    return Written(named, rows)
+
+
+def _said(row: Row, text: str) -> Row:
+    name, one = row
+    if name in ("open", "event"):
+        return name, replace(one, source=text, dtype=text, tensors=(text,))
+    return row
+
+
+def save(folder: Path, written: Written) -> Path:
+    return write_files(folder, trace_files(written))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Runs with hostile texts, and what serves them."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, text in TEXTS.items():
+        save(folder / name, run_with(text))
+    for name in FOLDERS:
+        save(folder / name, record(Plan()))
+    with serving(folder) as address:
+        yield folder, address
+
+
+def assert_harmless(one: Watched) -> None:
+    assert one.page.evaluate("() => window.hacked") is None
+    assert one.page.locator("img").count() == 0
+    assert one.page.locator("b, [onerror], [onclick]").count() == 0
+
+
+def assert_plays(one: Watched) -> None:
+    """Keys work, and each moment is drawn."""
+    found = one.document()
+    last = found["broken"]["step"] if found["broken"] else len(found["steps"]) - 1
+    one.page.evaluate("() => document.activeElement?.blur()")
+    one.press("End")
+    assert one.state()["position"] == last
+    one.press("Home", "ArrowRight")
+    assert one.state()["position"] == min(1, last)
+    one.press("4", "i", "t", "t", "p", "p")
+    assert one.text("#title")
+
+
+def watch_quietly(watch: Callable[..., Watched], address: str, **options: Any) -> Watched:
+    """A page on which a dialog would be a complaint."""
+    one = watch(address=address, **options)
+
+    def complain(dialog: Any) -> None:
+        one.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    one.page.on("dialog", complain)
+    return one
+
+
+def open_or_refuse(watch, address: str, path: str) -> tuple[Watched, str]:
+    """Go there; returns the one line that is shown instead of a replay, or ""."""
+    one = watch_quietly(watch, address, reduced_motion="reduce")
+    one.page.goto(address + path)
+    one.wait(f"window.__player !== undefined || {STATUS}.querySelector('h1') !== null")
+    one.settle()
+    if one.page.evaluate("() => window.__player !== undefined"):
+        return one, ""
+    one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
+    return one, one.text("#status .reason")
+
+
+def address_of(name: str) -> str:
+    return f"/replay?trace={quote(name)}"
+
+
+def visible(text: str) -> str:
+    """A text as a page shows it: spaces run together."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_are_shown_as_they_are(watch, hostile, name):
+    one, refusal = open_or_refuse(watch, hostile[1], address_of(name))
+    assert refusal == ""
+    text = TEXTS[name]
+    found = one.document()
+    assert found["units"][0]["name"] == text
+    assert_plays(one)
+    one.press("Home")
+    title = one.page.evaluate("() => document.getElementById('title').textContent")
+    assert title == found["texts"][found["steps"][0]["title"]]
+    one.page.locator("#run").click()
+    facts = one.page.locator("#run-facts")
+    if visible(text):
+        assert visible(text) in visible(facts.text_content())
+    one.press("Escape", "Shift+B")
+    assert one.page.locator("#breaks-dialog").is_visible()
+    if text.strip():
+        units = one.page.locator("#breaks-form [name=unit] option").all_text_contents()
+        assert text in units
+    one.press("Escape")
+    one.page.locator("#runs-menu summary").click()
+    one.wait("document.querySelector('#runs-menu[open] a') !== null")
+    assert_harmless(one)
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_offline_pages_of_them_likewise(watch, hostile, tmp_path, name):
+    file = tmp_path / "replay.html"
+    answer = command("export", hostile[0] / name, "--html", file)
+    assert (answer.code, answer.err) == (0, "")
+    one, refusal = open_or_refuse(watch, file.as_uri(), "")
+    assert refusal == ""
+    assert one.document()["units"][0]["name"] == TEXTS[name]
+    assert_plays(one)
+    assert_harmless(one)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_may_be_called_anything(watch, hostile, tmp_path, name):
+    folder, address = hostile
+    one, refusal = open_or_refuse(watch, address, "/replay?trace=long")
+    assert refusal == ""
+    one.page.locator("#runs-menu summary").click()
+    links = one.page.locator("#runs-menu a").evaluate_all(
+        "all => all.map(a => [a.getAttribute('href'), a.querySelector('span').textContent])"
+    )
+    shown = dict(map(reversed, links))
+    assert name in shown
+    again, refusal = open_or_refuse(watch, address, shown[name])
+    assert refusal == ""
+    assert again.document()["name"] == name
+    assert name in again.page.title()
+    assert_plays(again)
+    assert_harmless(one)
+    assert_harmless(again)
+    file = tmp_path / "replay.html"
+    answer = command("export", folder / name, "--html", file)
+    assert (answer.code, answer.err) == (0, "")
+    offline, refusal = open_or_refuse(watch, file.as_uri(), "")
+    assert refusal == ""
+    assert_plays(offline)
+    assert_harmless(offline)
+
+
+def test_a_name_that_is_not_there_is_text_as_well(watch, hostile):
+    for name in ("<script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>"):
+        one, refusal = open_or_refuse(watch, hostile[1], address_of(name))
+        assert name in refusal
+        assert_harmless(one)
+
+
+def test_hostile_fragments_are_ignored(watch, hostile):
+    for fragment in (
+        "#at=99999999999999999999",
+        "#at=-1&rank=99",
+        "#at=NaN&speed=1e9&theme=x&mode=y",
+        "#break=kind:%3Cscript%3E,unit:%E2%80%A8,bytes:1e400,rank:-5",
+        "#%",
+        "#at=%ZZ&break=%",
+        "#__proto__=1&constructor=2",
+    ):
+        one, refusal = open_or_refuse(watch, hostile[1], f"/replay?trace=quotes{fragment}")
+        assert refusal == ""
+        assert_plays(one)
+        assert_harmless(one)
+
+
+# ------------------------------------------------------------------ damaged and strange runs
+
+
+def with_metrics(value: float) -> dict[str, bytes]:
+    written = record(Plan())
+    for own in written.rows.values():
+        own.append(("metric", Metric(iteration=1, name="loss", value=value, time_ns=9)))
+    return trace_files(written)
+
+
+def with_units(elements: int) -> dict[str, bytes]:
+    written = record(Plan())
+    units = tuple(
+        UnitLayout(name=unit.name, elements=elements, padded_elements=elements, trainable=True)
+        for unit in written.manifest.units
+    )
+    return trace_files(replace(written, manifest=replace(written.manifest, units=units)))
+
+
+def missing_rank() -> dict[str, bytes]:
+    files = trace_files(record(Plan(num_ranks=4)))
+    del files[rank_file_name(2)]
+    return files
+
+
+def changed(name: str, change: Callable[[bytes], bytes], **plan: Any) -> dict[str, bytes]:
+    files = trace_files(record(Plan(**plan)))
+    return {**files, name: change(files[name])}
+
+
+def damaged_row(content: bytes) -> bytes:
+    lines = content.splitlines(keepends=True)
+    place = len(lines) // 2
+    lines[place] = lines[place].replace(b":", b"<script>", 1)
+    return b"".join(lines)
+
+
+def foreign() -> dict[str, bytes]:
+    written = record(Plan(num_ranks=2))
+    manifest = replace(written.manifest, config={}, units=(), buckets=())
+    return trace_files(replace(written, manifest=manifest))
+
+
+def hung() -> dict[str, bytes]:
+    """No rank comes past its middle, and none closes its file."""
+    written = record(Plan(num_ranks=4, iterations=1))
+    files = trace_files(written)
+    for rank, rows in written.rows.items():
+        files[rank_file_name(rank)] = encode_rows(rows[: len(rows) // 2 + rank])
+    return files
+
+
+def deadlocked() -> dict[str, bytes]:
+    """The last collective is asked for and never ends; all ranks closed their files."""
+    written = record(Plan(num_ranks=2, iterations=1))
+    rows = {}
+    for rank, own in written.rows.items():
+        last = max(one.id for name, one in own if name == "open" and one.kind is Kind.COLLECTIVE)
+        place = next(k for k, (name, one) in enumerate(own) if name == "open" and one.id == last)
+        rows[rank] = own[: place + 1]
+    return trace_files(replace(written, rows=rows))
+
+
+def configured() -> dict[str, bytes]:
+    written = record(Plan())
+    strange = {"stage": 3, "<script>window.hacked=1</script>": 1}
+    return trace_files(replace(written, manifest=replace(written.manifest, config=strange)))
+
+
+def crossed() -> dict[str, bytes]:
+    """A rank claims to have been sent a shard that its neighbour never had."""
+    written = record(Plan(num_ranks=3))
+    rows = {
+        rank: [
+            (name, replace(one, shard=(one.shard + 1) % 3))
+            if name == "transfer" and one.shard is not None and one.hop == 1
+            else (name, one)
+            for name, one in own
+        ]
+        for rank, own in written.rows.items()
+    }
+    return trace_files(replace(written, rows=rows))
+
+
+def duplicated() -> dict[str, bytes]:
+    """Each second hop brings the shard of the first one again."""
+    written = record(Plan(num_ranks=3))
+    rows: dict[int, list[Row]] = {}
+    for rank, own in written.rows.items():
+        first: dict[tuple[int, object], Any] = {}
+        rows[rank] = []
+        for name, one in own:
+            changed_one = one
+            if name == "transfer":
+                key = (one.parent, one.op)
+                changed_one = replace(one, shard=first.setdefault(key, one.shard))
+            rows[rank].append((name, changed_one))
+    return trace_files(replace(written, rows=rows))
+
+
+IDLE = Plan(hop_ns=0, gap_ns=0, handover_ns=0, wake_ns=0, compute_ns=lambda *_: 0)
+SHOWN: dict[str, Callable[[], dict[str, bytes]]] = {
+    "nan": lambda: with_metrics(float("nan")),
+    "inf": lambda: with_metrics(float("-inf")),
+    "missing": missing_rank,
+    "cut": lambda: changed(rank_file_name(1), lambda text: text[: len(text) // 2]),
+    "empty-rank": lambda: changed(rank_file_name(1), lambda _: b""),
+    "huge-units": lambda: with_units(10**30),
+    "foreign": foreign,
+    "crossed": crossed,
+    "duplicated": duplicated,
+    "one": lambda: trace_files(record(Plan(num_ranks=1))),
+    "hung": hung,
+    "deadlocked": deadlocked,
+    "no-time": lambda: trace_files(record(IDLE)),
+}
+NOTES = {
+    "missing": "rank-2.jsonl is missing",
+    "cut": "rank 1: the trace stops after",
+    "empty-rank": "rank 1: the trace holds no whole row",
+    "hung": "rank 3: the trace stops after",
+}
+BROKEN = ("crossed", "duplicated")
+REFUSED: dict[str, tuple[Callable[[], dict[str, bytes]], str]] = {
+    "zeros": (
+        lambda: changed(rank_file_name(1), lambda text: text + bytes(1000)),
+        "bytes after the end row",
+    ),
+    "no-json": (
+        lambda: changed(MANIFEST_NAME, lambda _: b"<script>window.hacked=1"),
+        "manifest.json cannot be read",
+    ),
+    "deep": (lambda: changed(MANIFEST_NAME, lambda _: b"[" * 100_000), "nested too deep"),
+    "damaged": (lambda: changed(rank_file_name(0), damaged_row), "checksum"),
+    "no-units": (lambda: with_units(0), "has 0 elements: expected 1 or more"),
+    "negative-units": (lambda: with_units(-1), "has -1 elements: expected 1 or more"),
+    "many": (
+        lambda: trace_files(record(Plan(num_ranks=65, iterations=1, units=("only",)))),
+        "65 ranks",
+    ),
+    "configured": (configured, "'<script>window.hacked=1</script>'"),
+}
+"""Runs that cannot be shown, each with words of the line that says why."""
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strange")
+    for name, make in SHOWN.items():
+        write_files(folder / name, make())
+    for name, (make, _) in REFUSED.items():
+        write_files(folder / name, make())
+    with serving(folder) as address:
+        yield folder, address
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_strange_run_is_shown(watch, strange, tmp_path, name):
+    folder, address = strange
+    file = tmp_path / "replay.html"
+    answer = command("export", folder / name, "--html", file)
+    assert answer.code == 0, answer.err
+    for origin, path in ((address, address_of(name)), (file.as_uri(), "")):
+        one, refusal = open_or_refuse(watch, origin, path)
+        assert refusal == ""
+        found = one.document()
+        assert NOTES.get(name, "") in " ".join(found["notes"])
+        assert str(folder) not in str(found)  # where it lies is nobody's business
+        assert_plays(one)
+        assert_harmless(one)
+        alert = one.page.locator("#broken")
+        if name in BROKEN:
+            assert found["broken"]["reason"] in alert.inner_text()
+            one.press("End")
+            assert one.state()["position"] == found["broken"]["step"]
+        elif found["broken"] is None:
+            assert not alert.is_visible()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_run_that_cannot_be_shown_is_refused_in_one_line(watch, strange, name):
+    one, refusal = open_or_refuse(watch, strange[1], address_of(name))
+    assert REFUSED[name][1] in refusal
+    assert "\n" not in refusal
+    assert_harmless(one)
+    one.press("ArrowRight", "End", "Home", " ")  # nothing to move: nothing may fail
+    one.wait("document.querySelector('#runs-menu summary') !== null")
+    one.page.locator("#runs-menu summary").click()
+    one.wait("document.querySelector('#runs-menu[open] a') !== null")
+
+
+# ------------------------------------------------------------------------------------- large
+
+
+@pytest.mark.slow
+def test_a_run_of_a_million_events_opens_and_plays(watch, tmp_path):
+    assert write_run(tmp_path / "large", 1_000_000) > 900_000
+    with serving(tmp_path) as address:
+        one = watch_quietly(watch, address)
+        one.page.set_default_timeout(250_000)
+        one.page.goto(address + address_of("large"))
+        one.wait("window.__player !== undefined", deadline_s=250)
+        assert_plays(one)
+        one.press("Home")
+        one.page.select_option("#speed", "4")
+        one.press(" ")
+        one.wait("window.__player.state().position >= 5")
+        one.press(" ")
+        assert not one.state()["playing"]
+
+
+@pytest.mark.slow
+def test_an_iteration_of_too_many_messages_is_shown_by_collective(watch, tmp_path):
+    units = tuple(f"blocks.{index}" for index in range(24))
+    save(tmp_path / "many", record(Plan(num_ranks=48, units=units, iterations=1)))
+    with serving(tmp_path) as address:
+        one = watch_quietly(watch, address, reduced_motion="reduce")
+        one.page.goto(address + address_of("many"))
+        one.wait("window.__player !== undefined", deadline_s=120)
+        found = one.document()
+        assert "shown by collective, not by hop" in found["notes"][0]
+        assert not [step for step in found["steps"] if step["kind"] == "transfer"]
+        assert_plays(one)
