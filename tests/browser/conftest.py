@@ -131,14 +131,14 @@ class Watched:
 
 
 @pytest.fixture
-def watch(browser, server):
+def watch(browser, request):
     """Opens pages; none of them may complain or ask anywhere else."""
     opened: list[Watched] = []
 
     def open_page(*, address: str | None = None, **options) -> Watched:
         options = {"viewport": {"width": 1280, "height": 720}} | options
         page = browser.new_context(**options).new_page()
-        opened.append(Watched(page, server if address is None else address))
+        opened.append(Watched(page, address or request.getfixturevalue("server")))
         return opened[-1]
 
     yield open_page
