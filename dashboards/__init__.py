@@ -3,11 +3,15 @@
     entry        one trace as it stands in a list
     library      which traces there are, in folders that may gain more
     bodies       what is answered with: bytes, compressed once, known by a tag
-    documents    replays as bodies, each made once however many browsers ask
+    results      what is made of a trace, each made once however many browsers ask
+    documents    replays as bodies
     playerfiles  the player's modules, style and page, read from `player/`
     guard        who may ask, and what a browser may do with the answer
     api          the addresses that the player reads
-    pages/       one page a module: its address, its title, what Dash renders of it
+    pages/       one page a module: its address, its title, what it shows
+    figures/     where things stand in a figure: numbers in, places out
+    templates/   pages beside Replay as HTML, without a script of their own
+    site         what all pages have in common: tabs, the list of runs
     components/  parts of pages that Dash renders
     callbacks/   what Dash asks the server for
     page         a page as HTML: the player at once, Dash when it is shown

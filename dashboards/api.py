@@ -40,8 +40,8 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
     @api.get("/api/replay")
     def _replay() -> Response:
         try:
-            entry = _asked_for(library)
-            body = documents.get(entry, _iteration())
+            entry = asked_for(library)
+            body = documents.get(entry, asked_iteration())
         except NoSuchTraceError as error:
             return _error(str(error), HTTPStatus.NOT_FOUND)
         except (TraceError, ConfigError) as error:
@@ -61,7 +61,12 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
     return api
 
 
-def _asked_for(library: Library) -> Entry:
+def asked_for(library: Library) -> Entry:
+    """The trace that the present request asks for.
+
+    Raises:
+        TraceError: there is none of this name, or none at all, or it cannot be shown.
+    """
     name = request.args.get("trace")
     if name is not None:
         return library.find(name)
@@ -75,7 +80,12 @@ def _asked_for(library: Library) -> Entry:
     return entry
 
 
-def _iteration() -> int | None:
+def asked_iteration() -> int | None:
+    """The iteration that the present request asks for; None for the last complete one.
+
+    Raises:
+        ConfigError: what it asks for is no number.
+    """
     given = request.args.get("iteration")
     if given is None:
         return None

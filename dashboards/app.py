@@ -17,23 +17,29 @@ from urllib.parse import urlsplit
 
 from dash import Dash
 from dash.exceptions import DependencyException
-from flask import Flask, Response, has_request_context, redirect, request
+from flask import Flask, Response, has_request_context, redirect, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from dashboards import page
-from dashboards.api import make_api
+from dashboards import page, site
+from dashboards.api import asked_for, asked_iteration, make_api
 from dashboards.callbacks import runs
 from dashboards.documents import Documents
 from dashboards.guard import LOCAL_NAMES, protect, text
-from dashboards.library import Library
-from dashboards.pages import replay
+from dashboards.library import Library, NoSuchTraceError
+from dashboards.pages import replay, verify
+from dashboards.results import Results
+from zerosim.errors import ZerosimError, first_line
+from zerosim.quantities import format_bytes, format_exact, format_psi
 
 DASH = "/dash/"
 ASSETS = f"{DASH}assets"
 _CALLBACK = f"{DASH}_dash-update-component"
 _OWN = (f"{DASH}_dash-", f"{ASSETS}/")
 _BUNDLES = f"{DASH}_dash-component-suites/"
+_BETWEEN = "\n<!-- -->\n"
 _LARGEST_REQUEST = 64 * 1024
+MOST_REPORTS = 64
+"""Verified traces that are kept."""
 
 
 def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCAL_NAMES) -> Flask:
@@ -43,11 +49,13 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
         hosts: names under which it may be asked; see `guard.hosts_of`.
     """
     server = Flask("dashboards", static_folder=None)
+    server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
+    server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
     protect(server, hosts, _CALLBACK)
     server.register_blueprint(make_api(library, documents))
-    dash = _Dash(library, server)
-    dash.layout = lambda: replay.layout(replay.runs_of(library, _query_of_page()))
+    dash = _Dash(server)
+    dash.layout = lambda: site.layout(site.runs_of(library, *_address_of_page()))
     runs.register(dash, library)
     policy = page.content_security_policy([page.IMPORT_MAP, dash.renderer])
 
@@ -58,12 +66,7 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    @server.get(replay.PATH)
-    def _replay() -> Response:
-        answer = Response(dash.page(), mimetype="text/html")
-        answer.headers["Content-Security-Policy"] = policy
-        answer.headers["Cache-Control"] = "no-cache"
-        return answer
+    _add_pages(server, library, dash, policy)
 
     @server.before_request
     def _only_what_dash_needs() -> Response | None:
@@ -90,15 +93,56 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
     return server
 
 
-def _query_of_page() -> str:
-    """What the page asked for that now asks for its layout; Dash also looks at it by itself."""
-    return urlsplit(request.referrer or "").query if has_request_context() else ""
+def _add_pages(server: Flask, library: Library, dash: _Dash, policy: str) -> None:
+    """The pages, each at its address."""
+    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
+
+    def answer(content: str, status: int = HTTPStatus.OK) -> Response:
+        response = Response(content, status, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = policy
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    def frame() -> page.Frame:
+        query = request.query_string.decode("latin-1")
+        return page.Frame(
+            query=query,
+            tabs=site.tabs(request.path, site.asked_for(library, query)),
+            menu=site.runs_of(library, request.path, query).title,
+            assets=ASSETS,
+            dash=dash.parts(),
+        )
+
+    @server.get(replay.PATH)
+    def _replay() -> Response:
+        return answer(page.render(f"{replay.TITLE} · zerosim", frame()))
+
+    @server.get(verify.PATH)
+    def _verify() -> Response:
+        shared = frame()
+        try:
+            entry = asked_for(library)
+            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
+        except (ZerosimError, OSError) as error:
+            missing = isinstance(error, NoSuchTraceError)
+            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
+            problem = render_template(
+                "problem.html", frame=shared, title=verify.TITLE, problem=first_line(error)
+            )
+            return answer(problem, status)
+        return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
+
+
+def _address_of_page() -> tuple[str, str]:
+    """Path and query of the page that now asks for its layout; Dash also looks by itself."""
+    address = urlsplit(request.referrer or "" if has_request_context() else "")
+    return address.path, address.query
 
 
 class _Dash(Dash):
     """Dash, with our page around it."""
 
-    def __init__(self, library: Library, server: Flask) -> None:
+    def __init__(self, server: Flask) -> None:
         settings: dict[str, Any] = {  # Dash's own types leave some of these out
             "server": server,
             "url_base_pathname": DASH,
@@ -112,23 +156,15 @@ class _Dash(Dash):
             "add_log_handler": False,
         }
         super().__init__("dashboards", **settings)
-        self._library = library
 
-    def page(self) -> str:
-        """The page that the browser asked for."""
-        return str(super().index())  # type: ignore[no-untyped-call]
+    def parts(self) -> page.DashParts:
+        """What a page needs for Dash to begin in it."""
+        _, config, scripts, renderer = str(super().index()).split(_BETWEEN)  # type: ignore[no-untyped-call]
+        return page.DashParts(config, page.put_off(scripts + renderer))
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # as documented
-        query = request.query_string.decode("latin-1")
-        return page.render(
-            title=f"{replay.TITLE} · zerosim",
-            query=query,
-            menu=replay.runs_of(self._library, query).title,
-            config=parts["config"],
-            scripts=parts["scripts"],
-            renderer=parts["renderer"],
-            assets=ASSETS,
-        )
+        """Dash checks that its parts are there; the pages are ours."""
+        return _BETWEEN.join(parts[name] for name in ("app_entry", "config", "scripts", "renderer"))
 
 
 class _Packed:

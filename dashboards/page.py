@@ -12,39 +12,75 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from html import escape
 
 from dashboards import playerfiles
 
 SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for what Dash renders."""
+TABS = '<nav class="tabs" aria-label="Pages"><a href="/" aria-current="page">Replay</a></nav>'
+"""The tabs of a player that stands alone."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
 _TYPE = re.compile(r'\s*\btype="[^"]*"')
 IMPORT_MAP = json.dumps({"imports": {playerfiles.PREFIX: "/player/"}}, separators=(",", ":"))
 
 
-def render(
-    *, title: str, query: str, menu: str, config: str, scripts: str, renderer: str, assets: str
-) -> str:
+@dataclass(frozen=True, slots=True)
+class DashParts:
+    """What Dash needs in a page, as HTML.
+
+    Attributes:
+        config: data.
+        scripts: put off, see `put_off`.
+    """
+
+    config: str
+    scripts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around every page.
+
+    Attributes:
+        query: what the browser asked for, as it stands in the address after "?".
+        tabs: of all pages, HTML.
+        menu: text of the run menu until Dash has rendered it.
+        assets: where `start.js` and its siblings are.
+    """
+
+    query: str
+    tabs: str
+    menu: str
+    assets: str
+    dash: DashParts
+    style: str = playerfiles.STYLE
+
+    @property
+    def import_map(self) -> str:
+        """Where the player's modules are."""
+        return IMPORT_MAP
+
+
+def render(title: str, frame: Frame) -> str:
     """The page of a replay.
 
     Args:
         title: of the browser's tab until the player knows better.
-        query: what the browser asked for, as it stands in the address after "?".
-        menu: text of the run menu until Dash has rendered it.
-        config, scripts, renderer: HTML from Dash.
-        assets: where `start.js` and its siblings are.
     """
+    query, assets = frame.query, frame.assets
     replay = f"/api/replay?{query}" if query else "/api/replay"
     modules = "\n".join(
         f'<link rel="modulepreload" href="/player/{escape(name)}">'
         for name in playerfiles.modules()
     )
     fragment = playerfiles.fragment()
-    assert SLOT in fragment, f"{playerfiles.FRAGMENT} has no {SLOT}"
+    for slot in (SLOT, TABS):
+        assert slot in fragment, f"{playerfiles.FRAGMENT} has no {slot}"
     entry = (
         '<div id="runs" class="runs"><div id="react-entry-point">'
-        f'<span class="runs-waiting">{escape(menu)}</span></div></div>'
+        f'<span class="runs-waiting">{escape(frame.menu)}</span></div></div>'
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -62,11 +98,10 @@ def render(
 <link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">
 </head>
 <body>
-{fragment.replace(SLOT, entry)}
-{config}
+{fragment.replace(SLOT, entry).replace(TABS, frame.tabs)}
+{frame.dash.config}
 <div id="dash-scripts" hidden>
-{put_off(scripts)}
-{put_off(renderer)}
+{frame.dash.scripts}
 </div>
 </body>
 </html>
@@ -96,7 +131,7 @@ def content_security_policy(inline: list[str]) -> str:
         "img-src 'self' data:",
         "connect-src 'self'",
         "base-uri 'none'",
-        "form-action 'none'",
+        "form-action 'self'",
         "frame-ancestors 'none'",
     )
     return "; ".join(rules)

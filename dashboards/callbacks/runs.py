@@ -9,9 +9,9 @@ from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from dashboards import site
 from dashboards.components.runs import RUNS_LIST, RUNS_SEEN, RUNS_TITLE, run_list
 from dashboards.library import Library
-from dashboards.pages import replay
 
 
 def register(app: Dash, library: Library) -> None:
@@ -21,12 +21,15 @@ def register(app: Dash, library: Library) -> None:
         Output(RUNS_TITLE, "children"),
         Output(RUNS_LIST, "children"),
         Output(RUNS_SEEN, "data"),
-        Input(replay.CLOCK, "n_intervals"),
-        State(replay.ADDRESS, "search"),
+        Input(site.CLOCK, "n_intervals"),
+        State(site.ADDRESS, "pathname"),
+        State(site.ADDRESS, "search"),
         State(RUNS_SEEN, "data"),
     )
-    def _update(_: int | None, search: str | None, seen: str | None) -> tuple[str, Component, str]:
-        runs = replay.runs_of(library, search)
+    def _update(
+        _: int | None, path: str | None, search: str | None, seen: str | None
+    ) -> tuple[str, Component, str]:
+        runs = site.runs_of(library, path, search)
         if runs.state == seen:
             raise PreventUpdate
         return runs.title, run_list(runs), runs.state

@@ -56,6 +56,7 @@ def callback(client, *, seen="", search="?trace=stage-3", **options):
         "outputs": outputs,
         "inputs": [{"id": "clock", "property": "n_intervals", "value": 1}],
         "state": [
+            {"id": "address", "property": "pathname", "value": "/replay"},
             {"id": "address", "property": "search", "value": search},
             {"id": "runs-seen", "property": "data", "value": seen},
         ],

@@ -96,8 +96,8 @@ def test_what_is_kept_is_bounded_by_its_bytes(tmp_path):
     assert len(making.made) == 8
     documents.get(entry_of(tmp_path), 0)  # asked for longest ago
     assert len(making.made) == 9
-    assert sum(len(body.packed) for body in documents._kept.values()) == documents._kept_bytes
-    assert documents._kept_bytes <= 5000
+    assert sum(len(body.packed) for body in documents._kept.values()) == documents._weight
+    assert documents._weight <= 5000
 
 
 def test_one_that_is_too_large_is_given_and_not_kept(tmp_path):
@@ -106,7 +106,7 @@ def test_one_that_is_too_large_is_given_and_not_kept(tmp_path):
     for _ in range(2):
         assert documents.get(entry_of(tmp_path)).packed
     assert len(making.made) == 2
-    assert documents._kept_bytes == 0
+    assert documents._weight == 0
 
 
 def test_a_number_that_json_has_not_is_our_mistake(tmp_path):

@@ -1,0 +1,1 @@
+"""Figures as pure functions: numbers in, places and sizes out; templates and style draw them."""

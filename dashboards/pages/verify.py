@@ -1,0 +1,309 @@
+"""Verify: is the theory true? The three ledgers, the way from the law to the wire, each claim.
+
+Everything is worked out here and drawn by a template without a script; the numbers are those of
+`zerosim verify` and `zerosim memory`.
+Imports the standard library, its siblings, zerosim's L0, theory and verify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from urllib.parse import urlencode
+
+from dashboards.entry import Entry
+from dashboards.figures.laws import Laws, laws
+from dashboards.figures.waterfall import Bar, Cause, waterfall
+from zerosim.config import STAGE_NAMES, STAGES
+from zerosim.errors import ConfigError, TraceError
+from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
+from zerosim.record import Trace, load
+from zerosim.theory import ideal_model_states, law_words, paper_table_1
+from zerosim.verify import LedgerRow, MemoryReport, Report, Verdict, verify, verify_memory
+
+PATH = "/verify"
+TITLE = "Verify"
+NOT_MEASURED = "not measured"
+LARGEST_PSI = 10**15
+LARGEST_N = 10**6
+DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
+"""The example of the paper's Figure 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What is verified of a trace. `memory` is None, with the reason, where it was not recorded."""
+
+    traffic: Report
+    memory: MemoryReport | None
+    no_memory: str
+    model: str
+
+
+def make_reports(entry: Entry, iteration: int | None) -> Reports:
+    """Verify a trace.
+
+    Raises:
+        TraceError: the trace is damaged, or has no such iteration.
+    """
+    trace: Trace = load(entry.folder)
+    traffic = verify(trace, iteration)
+    memory, reason = None, ""
+    try:
+        memory = verify_memory(trace, iteration)
+    except TraceError as error:
+        reason = str(error).removeprefix(f"{trace.folder} ").removeprefix(f"{trace.folder}: ")
+    return Reports(traffic, memory, reason, str(trace.manifest.run.get("model", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the ledgers, for one rank.
+
+    Attributes:
+        is_off: whether what was asked for or sent is more than framing away from theory.
+        repeats: whether the phase is the one above.
+    """
+
+    phase: str
+    purpose: str
+    calls: str
+    theory: str
+    trace: str
+    wire: str
+    is_off: bool = False
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A line of the reader's own table: what a stage would keep and send."""
+
+    stage: str
+    memory_law: str
+    memory: str
+    traffic_law: str
+    traffic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the reader asks the table for, and what is wrong with it."""
+
+    psi: str
+    n: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that the page shows."""
+
+    report: Report
+    headline: str
+    mark: str
+    remark: str
+    facts: str
+    rows: tuple[Row, ...]
+    totals: Row
+    psi_totals: Row
+    spread: str
+    bars: tuple[Bar, ...]
+    laws: Laws | None
+    claims: tuple[Verdict, ...]
+    no_memory: str
+    ranks: tuple[tuple[int, str], ...]
+    rank: int
+    question: Question
+    planned: tuple[Planned, ...]
+    paper: tuple[tuple[int, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def view(reports: Reports, query: Mapping[str, str]) -> View:
+    """What the page shows.
+
+    Args:
+        query: of the address: `rank`, and `psi` and `n` of the reader's own table.
+    """
+    report = reports.traffic
+    known = [cell.rank for cell in report.rows[0].sent] if report.rows else [0]
+    place = known.index(int(asked)) if (asked := query.get("rank", "")) in map(str, known) else 0
+    rows = tuple(_rows(report, place))
+    question, planned = _plan(query)
+    memory = reports.memory
+    return View(
+        report=report,
+        headline=report.headline,
+        mark={True: "good", False: "bad", None: "unknown"}[report.holds],
+        remark=_remark(report),
+        facts=_facts(report),
+        rows=rows,
+        totals=_totals(report, place),
+        psi_totals=_psi_totals(report, place),
+        spread=_spread(report),
+        bars=_bars(report),
+        laws=_laws(report, place),
+        claims=report.verdicts + (() if memory is None else memory.verdicts),
+        no_memory=reports.no_memory,
+        ranks=tuple((rank, _address(query, rank)) for rank in known),
+        rank=known[place],
+        question=question,
+        planned=planned,
+        paper=_paper(),
+        notes=report.notes,
+    )
+
+
+def _address(query: Mapping[str, str], rank: int) -> str:
+    return f"{PATH}?{urlencode({**query, 'rank': rank})}"
+
+
+def _remark(report: Report) -> str:
+    parts = [report.law] if report.law else []
+    if report.unexplained_wire is not None:
+        most = max(report.unexplained_trace, report.unexplained_wire)
+        parts.append(f"{format_exact(most)} bytes are unexplained, in the trace or on the wire")
+    elif report.rows:
+        parts.append("the wire was not measured")
+    return ". ".join(parts)
+
+
+def _facts(report: Report) -> str:
+    count = report.num_ranks
+    parts = [
+        f"Ψ = {format_exact(report.num_parameters)}" if report.num_parameters else "",
+        report.dtype,
+        f"(N\N{MINUS SIGN}1)/N = {count - 1}/{count}",
+        f"iteration {report.iteration}" if report.iteration >= 0 else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _rows(report: Report, place: int) -> list[Row]:
+    rows: list[Row] = []
+    before = ""
+    for row in report.rows:
+        cell = row.sent[place]
+        repeats, before = row.phase.value == before, row.phase.value
+        rows.append(
+            Row(
+                row.phase.value,
+                row.purpose.value,
+                f"{format_exact(row.num_collectives)} × {row.op}",  # noqa: RUF001 - times
+                format_exact(cell.theory),
+                format_exact(cell.trace),
+                _measured(cell.wire),
+                is_off=_is_off(row, place),
+                repeats=repeats,
+            )
+        )
+    return rows
+
+
+def _is_off(row: LedgerRow, place: int) -> bool:
+    cell = row.sent[place]
+    return bool(cell.algorithm or cell.unexplained_trace or cell.unexplained_wire)
+
+
+def _measured(value: int | None) -> str:
+    return NOT_MEASURED if value is None else format_exact(value)
+
+
+def _totals(report: Report, place: int) -> Row:
+    theory, trace, wire = (
+        report.total(name, place) if report.rows else 0 for name in ("theory", "trace", "wire")
+    )
+    return Row("total", "", "", _measured(theory), _measured(trace), _measured(wire))
+
+
+def _psi_totals(report: Report, place: int) -> Row:
+    unit = report.num_parameters * report.element_bytes
+
+    def in_psi(name: str) -> str:
+        total = report.total(name, place) if report.rows else 0
+        return "" if total is None or not unit else format_psi(Fraction(total, unit))
+
+    return Row("", "", "", in_psi("theory"), in_psi("trace"), in_psi("wire"))
+
+
+def _spread(report: Report) -> str:
+    if not report.rows or report.num_ranks == 1:
+        return ""
+    totals = [report.total("wire", place) for place in range(len(report.rows[0].sent))]
+    known = [total for total in totals if total is not None]
+    if len(known) < len(totals) or not max(known):
+        return ""
+    spread = Fraction(max(known) - min(known), max(known))
+    outside = format_exact(sum(report.outside_bytes))
+    alike = "The same on every rank" if not spread else "Ranks differ by at most "
+    percent = "" if not spread else f"{format_decimal(100 * spread, 3)} %"
+    return f"{alike}{percent}. {outside} bytes were sent outside of every collective."
+
+
+def _bars(report: Report) -> tuple[Bar, ...]:
+    """From the law to the wire of the first rank; nothing without a law."""
+    if report.law_bytes is None or not report.rows:
+        return ()
+    causes = [
+        Cause(cause.cause, cause.bytes, cause.words, cause.is_excused) for cause in report.causes
+    ]
+    wire = report.total("wire", 0)
+    end = None if wire is None else Fraction(wire)
+    return waterfall(("the law", report.law_bytes), causes, ("the wire", end))
+
+
+def _laws(report: Report, place: int) -> Laws | None:
+    unit = report.num_parameters * report.element_bytes
+    if report.law_bytes is None or not unit or report.num_ranks < 2 or not report.rows:
+        return None
+    share = Fraction(report.num_ranks - 1, report.num_ranks)
+    sent = report.total("wire", place)
+    if sent is None:
+        sent = report.total("trace", place)
+    psi = None if sent is None else Fraction(sent, unit)
+    return laws(round(report.law_bytes / unit / share), report.num_ranks, psi)
+
+
+# ------------------------------------------------------------------- the reader's own table
+
+
+def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
+    """What each stage would keep and send with the reader's Psi and N, in mixed precision."""
+    psi_text = query.get("psi", format_exact(DEFAULT_PSI))
+    n_text = query.get("n", format_exact(DEFAULT_N))
+    try:
+        psi = _count("Ψ", psi_text, LARGEST_PSI)
+        count = _count("N", n_text, LARGEST_N)
+    except ConfigError as error:
+        return Question(psi_text[:40], n_text[:40], str(error)), ()
+    lines = []
+    for stage in STAGES:
+        payloads = 3 if stage == 3 else 2
+        sent = payloads * psi * 2 * Fraction(count - 1, count)
+        lines.append(
+            Planned(
+                STAGE_NAMES[stage],
+                law_words(stage),
+                format_bytes(ideal_model_states(stage, count, psi)),
+                f"{payloads}Ψ(N\N{MINUS SIGN}1)/N",
+                format_bytes(sent),
+            )
+        )
+    return Question(format_exact(psi), format_exact(count), ""), tuple(lines)
+
+
+def _count(name: str, text: str, most: int) -> int:
+    value = parse_count(text[:40])
+    if not 1 <= value <= most:
+        raise ConfigError(f"{name} is {text[:40]}: expected 1 to {format_exact(most)}")
+    return value
+
+
+def _paper() -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The paper's Table 1: by number of ranks the GB that it prints."""
+    lines: dict[int, list[str]] = {}
+    for cell in paper_table_1():
+        lines.setdefault(cell.num_ranks, []).append(cell.printed)
+    return tuple((count, tuple(cells)) for count, cells in lines.items())

@@ -1,0 +1,80 @@
+"""The Verify page in a browser: it says what `zerosim verify` says, in both themes, for anyone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.test_access import violations
+from zerosim.record import load
+from zerosim.verify import verify
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+
+def visit(one, path: str) -> None:
+    one.page.goto(one.address + path)
+    one.wait("document.querySelector('#runs-menu')")
+    one.settle()
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_numbers_are_those_of_zerosim_verify(watch, traces, stage):
+    one = watch()
+    visit(one, f"/verify?trace=stage-{stage}&rank=2")
+    report = verify(load(traces / f"stage-{stage}"))
+    assert one.text("#headline") == report.headline
+    for ledger in ("theory", "trace", "wire"):
+        assert one.text(f"#total-{ledger}") == f"{report.total(ledger, 2):,}"
+    assert one.page.locator(".claims li").count() > len(report.verdicts)
+    assert one.page.locator(".claims .mark.bad").count() == 0
+
+
+@pytest.mark.parametrize(
+    "fragment", ["", "#theme=dark", "#mode=present", "#theme=dark&mode=present"]
+)
+def test_axe_finds_nothing(watch, fragment):
+    one = watch()
+    visit(one, f"/verify?trace=stage-3{fragment}")
+    one.page.locator("main details summary").click()
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (1024, 768), (500, 900)])
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_nothing_is_cut_off_at_the_side(watch, size, mode):
+    one = watch(viewport={"width": size[0], "height": size[1]})
+    visit(one, f"/verify?trace=stage-3#mode={mode}")
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+
+
+def test_keys_and_links(watch):
+    one = watch()
+    visit(one, "/verify?trace=stage-1")
+    one.press("d", "p")
+    html = one.page.locator("html")
+    theme = html.get_attribute("data-theme")
+    assert html.get_attribute("data-mode") == "present"
+    again = watch()
+    visit(again, one.page.url.removeprefix(one.address))
+    assert again.page.locator("html").get_attribute("data-theme") == theme
+    assert again.page.locator("html").get_attribute("data-mode") == "present"
+    again.page.locator(".ranks a", has_text="3").click()
+    again.wait("document.querySelector('#ledgers-title').textContent.includes('rank 3')")
+    again.page.get_by_label("Ψ, parameters").fill("1000000")
+    again.page.get_by_label("N, ranks").fill("10")
+    again.page.get_by_role("button", name="Work out").click()
+    again.wait("document.body.textContent.includes('1.60 MB')")
+    assert "trace=stage-1" in again.page.url
+
+
+def test_from_page_to_page_the_trace_stays(watch):
+    one = watch(reduced_motion="reduce")
+    one.open("/replay?trace=stage-2#at=9")
+    one.page.get_by_role("link", name="Verify").click()
+    one.wait("location.pathname === '/verify'")
+    one.wait("document.querySelector('#runs-menu')")
+    assert "ZeRO-2" in one.text("#headline")
+    one.page.locator("#runs summary").click()
+    one.page.locator("#runs a", has_text="stage-3").click()
+    one.wait("document.querySelector('#headline')?.textContent.includes('ZeRO-3')")
+    assert "/verify?trace=stage-3" in one.page.url

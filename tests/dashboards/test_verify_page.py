@@ -1,0 +1,190 @@
+"""The Verify page: the numbers of `zerosim verify`, as HTML in which names are text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from html import unescape
+
+import pytest
+
+from dashboards.figures.laws import laws
+from dashboards.figures.waterfall import Cause, waterfall
+from tests.cli.traces import engine_trace, write
+from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from tests.graph.runs import Plan, record
+from tests.strategies import trace_files, write_files
+from zerosim.record import load
+from zerosim.theory import paper_table_1
+from zerosim.verify import verify
+
+
+@pytest.fixture
+def client(tmp_path):
+    for stage in (0, 3):
+        put_trace(tmp_path / f"stage-{stage}", stage)
+    return make_site(tmp_path).client
+
+
+def text_of(html: str) -> str:
+    """What a reader sees."""
+    body = html[html.index("<main>") : html.index("</main>")]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_it_says_what_verify_says(client, tmp_path):
+    report = verify(load(tmp_path / "stage-3"))
+    answer = client.get("/verify?trace=stage-3")
+    assert answer.status_code == 200
+    seen = text_of(answer.text)
+    assert report.headline in seen
+    for row in report.rows:
+        assert f"{row.sent[0].theory:,}" in seen
+        assert row.purpose.value in seen
+    for verdict in report.verdicts:
+        assert verdict.title in seen
+        assert " ".join(verdict.measured.split()) in seen
+    assert f"{report.total('trace', 0):,}" in seen
+    assert "not measured" in seen  # these traces were made without a wire
+    assert re.search(r'id="total-trace">([\d,]+)<', answer.text)[1] == (
+        f"{report.total('trace', 0):,}"
+    )
+
+
+def test_each_rank_can_be_chosen(client):
+    assert "bytes sent by rank 0" in text_of(client.get("/verify?trace=stage-3").text)
+    assert "bytes sent by rank 1" in text_of(client.get("/verify?trace=stage-3&rank=1").text)
+    assert "bytes sent by rank 0" in text_of(client.get("/verify?trace=stage-3&rank=9").text)
+    links = re.findall(r'href="(/verify\?[^"]*rank=\d)"', client.get("/verify?trace=stage-3").text)
+    assert len(links) == 2
+    for link in links:
+        assert client.get(unescape(link)).status_code == 200
+
+
+def test_the_tabs_lead_to_the_same_trace(client):
+    for path in ("/verify", "/replay"):
+        html = client.get(f"{path}?trace=stage-0").text
+        assert 'href="/replay?trace=stage-0"' in html
+        assert 'href="/verify?trace=stage-0"' in html
+        assert re.search(rf'href="{path}\?trace=stage-0" aria-current="page"', html)
+
+
+def test_the_list_of_runs_leads_to_the_same_page(client):
+    answer = client.get(
+        "/dash/_dash-layout", headers={"Referer": "http://localhost/verify?trace=stage-0"}
+    )
+    assert 'verify?trace=stage-3"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("?trace=none", 404, "there is no trace 'none' here"),
+        ("?trace=stage-3&iteration=99", 422, "iteration 99 is not complete"),
+        ("?trace=stage-3&iteration=x", 422, "iteration is 'x': expected a whole number"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_line(client, query, status, words):
+    answer = client.get(f"/verify{query}")
+    assert answer.status_code == status
+    assert words in text_of(answer.text)
+    assert "react-entry-point" in answer.text  # the list of runs helps
+
+
+def test_a_program_without_a_law(tmp_path):
+    written = record(Plan(num_ranks=2))
+    foreign = replace(written, manifest=replace(written.manifest, config={}, units=(), buckets=()))
+    (tmp_path / "foreign").mkdir()
+    write_files(tmp_path / "foreign", trace_files(foreign))
+    answer = make_site(tmp_path).client.get("/verify?trace=foreign")
+    assert answer.status_code == 200
+    seen = text_of(answer.text)
+    assert "No law is known for this program" in seen
+    assert "Which law is it?" not in seen
+
+
+def test_memory_that_was_not_recorded_is_said(client):
+    assert "recorded without memory" in text_of(client.get("/verify?trace=stage-3").text)
+
+
+# ----------------------------------------------------------------------- the reader's table
+
+
+def test_the_readers_own_numbers(client):
+    seen = text_of(client.get("/verify?trace=stage-3&psi=1,000,000&n=10").text)
+    assert "ZeRO-3 16Ψ/N 1.60 MB" in seen
+    assert "data parallel 16Ψ 16.0 MB" in seen
+    assert "3Ψ(N\N{MINUS SIGN}1)/N 5.40 MB" in seen  # 3 x 10^6 x 2 B x 9/10
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("psi=many&n=4", "'many' is not a count"),
+        ("psi=0&n=4", "Ψ is 0: expected 1 to"),
+        ("psi=10&n=99999999", "N is 99999999: expected 1 to 1,000,000"),
+        ("psi=" + "9" * 500 + "&n=4", "expected 1 to"),
+    ],
+)
+def test_wrong_numbers_of_the_reader_are_named(client, query, words):
+    answer = client.get(f"/verify?trace=stage-3&{query}")
+    assert answer.status_code == 200
+    assert words in text_of(answer.text)
+    assert "9" * 100 not in text_of(answer.text)
+
+
+def test_the_papers_table_is_whole(client):
+    seen = text_of(client.get("/verify?trace=stage-3").text)
+    for cell in paper_table_1():
+        assert f" {cell.printed} " in f"{seen} "
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text(tmp_path, name):
+    written = engine_trace(3)
+    units = tuple(replace(unit, name=name + unit.name) for unit in written.manifest.units)
+    manifest = replace(written.manifest, units=units, run={"model": name})
+    write(tmp_path / "t", replace(written, manifest=manifest))
+    html = make_site(tmp_path).client.get("/verify?trace=t&rank=<b>&psi=<script>x</script>").text
+    for tag in ("<script>alert", "<img", "<b>bold", "<script>x"):
+        assert tag not in html
+
+
+# ------------------------------------------------------------------------------- figures
+
+
+def test_a_waterfall_ends_where_its_causes_lead():
+    causes = [
+        Cause("padding", Fraction(10), "zeros", is_excused=True),
+        Cause("skipped", Fraction(-30), "an overflow", is_excused=True),
+        Cause("backend", Fraction(100), "all-reduce", is_excused=False),
+    ]
+    bars = waterfall(("the law", Fraction(100)), causes, ("the wire", Fraction(180)))
+    assert [bar.kind for bar in bars] == ["total", "excused", "excused", "broken", "total"]
+    assert bars[-2].level == bars[-1].level == 100
+    assert bars[0].height == pytest.approx(100 * 100 / 180)
+    assert bars[2].bottom == pytest.approx(100 * 80 / 180)
+    assert bars[2].height == pytest.approx(100 * 30 / 180)
+    for bar in bars:
+        assert bar.bottom >= 0
+        assert bar.bottom + bar.height <= 100 + 1e-9
+    assert len(waterfall(("the law", Fraction(5)), [], ("the wire", None))) == 1
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4, 64, 1000])
+def test_a_run_that_obeys_its_law_lies_on_its_curve(num_ranks):
+    psi = Fraction(3 * (num_ranks - 1), num_ranks)
+    figure = laws(3, num_ranks, psi)
+    own = next(curve for curve in figure.curves if curve.is_own)
+    assert own.payloads == 3
+    points = [tuple(map(float, point.split(","))) for point in own.points.split()]
+    at = min(points, key=lambda point: abs(point[0] / 10 - figure.left))
+    assert 100 - at[1] / 5 == pytest.approx(figure.bottom, abs=1.2)
+    assert 0 <= figure.left <= 100
+
+
+def test_a_run_beyond_all_laws_is_still_in_the_figure():
+    figure = laws(2, 4, Fraction(9))
+    assert 0 < figure.bottom <= 100
+    assert laws(2, 4, None).bottom is None
