@@ -18,7 +18,7 @@ from zerosim.errors import TraceError, ZerosimError
 from zerosim.events import Metric
 from zerosim.manifest import UnitLayout
 from zerosim.record import Trace, load
-from zerosim.replay import document, replay_document
+from zerosim.replay import replay_document, subject
 
 
 def read(written: Written) -> Trace:
@@ -154,7 +154,7 @@ def test_too_many_ranks_are_refused():
 
 
 def test_too_many_units_for_a_map_leave_the_map_out(monkeypatch):
-    monkeypatch.setattr(document, "MOST_CELLS", 10)
+    monkeypatch.setattr(subject, "MOST_CELLS", 10)
     found = replay_document(load_plan(Plan()))
     check(found)
     assert found["states"] == []

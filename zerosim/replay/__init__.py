@@ -4,7 +4,9 @@
     ledger    each collective's formula and its three ledgers
     memory    bytes by role over the iteration
     timeline  what each rank did when, and the critical path
-    document  all of it as JSON values
+    subject   one iteration of a trace, read once: steps, ledgers, frames
+    plain     steps and collectives as JSON values
+    document  all of it
 
 Imports zerosim's L0, record, graph, analysis, theory, verify; never torch.
 """

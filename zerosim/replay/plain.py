@@ -1,0 +1,141 @@
+"""Steps and collectives as JSON values.
+
+Imports the standard library, zerosim's L0, analysis, and its siblings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zerosim.analysis.frames import Frames, Message, Step
+from zerosim.events import Event, Kind
+from zerosim.replay.ledger import CollectiveLedger
+from zerosim.replay.subject import Subject
+from zerosim.replay.words import Setting, describe
+
+
+class Texts:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The position of a text; -1 for none."""
+        return self._numbers.setdefault(text, len(self._numbers)) if text else -1
+
+    def all(self) -> list[str]:
+        """In the order of their numbers."""
+        return list(self._numbers)
+
+
+class Plain:
+    """Writes what a subject holds as JSON values; texts are referred to by number."""
+
+    def __init__(self, subject: Subject, texts: Texts) -> None:
+        """Prepare."""
+        self.subject, self.texts = subject, texts
+        config = subject.config
+        self.setting = Setting(
+            stage=None if config is None else config.stage,
+            num_ranks=subject.num_shards,
+            accumulate=1 if config is None else config.accumulate,
+            iteration=subject.iteration,
+            backend=subject.trace.manifest.backend,
+            states=subject.state_bytes(),
+        )
+
+    def step(self, number: int, frames: Frames | None) -> dict[str, Any]:
+        """One step."""
+        subject = self.subject
+        step = subject.steps.steps[number]
+        event, awaited = step.event, subject.awaited(step)
+        about = event if awaited is None else awaited
+        words = describe(
+            step,
+            self.setting,
+            num_hops=subject.steps.num_hops.get(
+                -1 if step.collective is None else step.collective, 0
+            ),
+            awaited=awaited,
+        )
+        changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
+        unit = "" if about is None else about.unit
+        is_call = step.kind in (Kind.TRANSFER, Kind.COLLECTIVE)
+        ranks = list(step.events) or [rank.rank for rank in subject.trace.ranks]
+        return {
+            "kind": step.kind.value,
+            "phase": step.phase.value,
+            "micro_step": step.micro_step,
+            "unit": subject.units.get(unit, -1),
+            "unit_name": unit,
+            "op": about.op.value if is_call and about and about.op else "",
+            "purpose": about.purpose.value if is_call and about and about.purpose else "",
+            "collective": -1 if step.collective is None else subject.collectives[step.collective],
+            "hop": -1 if step.hop is None else step.hop,
+            "time_ns": step.time_ns,
+            "start_ns": step.start_ns,
+            "end_ns": step.end_ns,
+            "until": step.until,
+            "title": self.texts.number(words.title),
+            "what": self.texts.number(words.what),
+            "why": self.texts.number(words.why),
+            "source": self.texts.number("" if about is None else about.source),
+            "ranks": [subject.places[rank] for rank in ranks],
+            "packets": [number for message in step.messages for number in self._packet(message)],
+            "sent": self._sent(step),
+            "cells": [number for change in changes for number in (change[0], int(change[1]))],
+        }
+
+    def _packet(self, message: Message) -> tuple[int, ...]:
+        zero = self.subject.steps.zero_ns
+        return (
+            self.subject.places.get(message.source, -1),
+            self.subject.places.get(message.target, -1),
+            -1 if message.shard is None else message.shard,
+            message.payload_bytes,
+            message.start_ns - zero,
+            message.end_ns - zero,
+        )
+
+    def _sent(self, step: Step) -> list[int]:
+        """What each rank sends in a call whose messages are not known."""
+        if step.kind is not Kind.COLLECTIVE or step.messages or step.collective is None:
+            return []
+        return [sent or 0 for sent in self.subject.ledgers[step.collective].trace]
+
+    def collective(self, index: int) -> dict[str, Any]:
+        """One collective, by its position in the matching."""
+        subject = self.subject
+        matched, ledger = subject.matched(index), subject.ledgers[index]
+        event: Event = next(iter(matched.events.values()))
+        numbers = [
+            number
+            for number, step in enumerate(subject.steps.steps)
+            if step.collective == index and step.kind is not Kind.WAIT
+        ]
+        return {
+            "unit": subject.units.get(event.unit, -1),
+            "unit_name": event.unit,
+            "op": matched.op.value,
+            "purpose": "" if event.purpose is None else event.purpose.value,
+            "phase": event.phase.value,
+            "algorithm": "" if event.algorithm is None else event.algorithm.value,
+            "first": min(numbers, default=0),
+            "last": max(numbers, default=0),
+            "num_hops": subject.num_hops(index),
+            "payload_bytes": event.payload_bytes,
+            "elements": event.elements,
+            "element_bytes": event.payload_bytes // event.elements if event.elements else 0,
+            **self._numbers(ledger),
+        }
+
+    def _numbers(self, ledger: CollectiveLedger) -> dict[str, Any]:
+        return {
+            "formula": self.texts.number(ledger.formula),
+            "filled": self.texts.number(ledger.filled),
+            "theory": list(ledger.theory),
+            "trace": list(ledger.trace),
+            "wire": list(ledger.wire),
+            "framing": list(ledger.framing),
+        }
