@@ -32,6 +32,7 @@ STEPS = 100
 DASH_MS = 1500
 """So long after the first view, Dash has started and the page rests."""
 SCREENS = ((1920, 1080), (1280, 720))
+REFERENCE_RANKS = 4
 FIRST_VIEW_GOAL_MS = 1000
 FRAME_GOAL_MS = {4: 16.7, 64: 20.0}
 TASK_GOAL_MS = 100
@@ -131,12 +132,16 @@ class Bench:
         until = max((took for start, took in tasks if start < shown), default=0.0)
         return shown, until, max((took for start, took in tasks if start >= shown), default=0.0)
 
-    def first_views(self, name: str, address: str, size: tuple[int, int]) -> Line:
-        """Several first views of one page."""
+    def first_views(
+        self, name: str, address: str, size: tuple[int, int], num_ranks: int = REFERENCE_RANKS
+    ) -> Line:
+        """Several first views of one page; the goal is of the reference trace."""
         found = [self.first_view(address, size) for _ in range(VIEWS)]
         shown, until, after = ([view[place] for view in found] for place in range(3))
         figures = (_ms(statistics.median(shown)), _ms(max(shown)), _task(until), _task(after))
         cells = (name, _screen(size), *figures)
+        if num_ranks > REFERENCE_RANKS:
+            return Line(cells)
         return Line(cells, f"< {FIRST_VIEW_GOAL_MS:,} ms", max(shown) < FIRST_VIEW_GOAL_MS)
 
     def playing(
@@ -303,8 +308,10 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
     views += [bench.first_views(four, real, size) for size in SCREENS]
     views.append(bench.first_views(f"{four}, offline page", (root / "real.html").as_uri(), wide))
     bench.first_view(ring, wide)  # the server makes its document
-    views.append(bench.first_views(many, ring, wide))
-    views.append(bench.first_views(f"{many}, offline page", (root / "ring-64.html").as_uri(), wide))
+    views.append(bench.first_views(many, ring, wide, 64))
+    views.append(
+        bench.first_views(f"{many}, offline page", (root / "ring-64.html").as_uri(), wide, 64)
+    )
     both: list[tuple[str, str, int]] = [(four, real, 4), (many, ring, 64)]
     plays = [
         bench.playing(name, where, size, speed, num_ranks)
