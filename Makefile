@@ -30,8 +30,10 @@ demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a
 	$(ZEROSIM) compare $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
 	$(ZEROSIM) serve $(DEMO) --port $(PORT) --open
 
+# Tests that start ranks one after another: beside each other they would measure each other.
 test: setup  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 -m "not ranks or browser"
+	$(BIN)/python -m pytest -m "ranks and not browser"
 
 check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well
 	$(BIN)/ruff check .

@@ -192,7 +192,7 @@ def test_a_link_restores_the_screen(watch):
     one.open("/replay?trace=stage-2")
     one.press("4", "ArrowDown", "ArrowDown", "d", "p", "b", "t")
     one.page.select_option("#speed", "2")
-    one.wait("location.hash.includes('break=')")
+    one.wait("location.hash.includes('break=') && location.hash.includes('speed=2')")
     address, state = one.page.url, one.state()
     again = watch(**STILL)
     again.open(address.removeprefix(one.address))

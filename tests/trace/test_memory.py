@@ -422,7 +422,7 @@ def test_the_sum_of_roles_is_what_pytorch_recorded(tmp_path, stage, overlap):
                 other = allocated - sum(states[number].values())
                 assert 0 <= other <= bound, (number, rank.memory_samples[number])
                 compared += 1
-        assert compared > 40
+        assert compared > 30
 
 
 @pytest.mark.ranks
