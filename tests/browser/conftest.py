@@ -86,11 +86,15 @@ class Watched:
         page.on("console", lambda message: self._heard(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self._asked(request.url))
-        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
 
     def _heard(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.complaints.append(f"{kind}: {text}")
+
+    def _failed(self, url: str, why: str | None) -> None:
+        if why != "net::ERR_ABORTED":  # what a page was asking for when it was left
+            self.complaints.append(f"failed: {url}: {why}")
 
     def _asked(self, url: str) -> None:
         if not url.startswith((self.address, "data:", "blob:", "file:")):
