@@ -91,7 +91,8 @@ def reports_of(folder, stages=(0, 1, 2, 3)) -> dict[int, Report]:
 
 @pytest.mark.parametrize(
     ("ranks", "dtype", "accumulate"),
-    [(n, dtype, g) for n in (2, 3, 4) for dtype in ("bf16", "fp32") for g in (1, 2)],
+    [(n, dtype, 1) for n in (2, 3, 4) for dtype in ("bf16", "fp32")]
+    + [(n, "bf16", 2) for n in (2, 3, 4)],
 )
 def test_three_ledgers_agree_to_the_byte(tmp_path, ranks, dtype, accumulate):
     answer = run_stages(tmp_path, ranks=ranks, dtype=dtype, accumulate=accumulate)
