@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -76,6 +76,13 @@ def server(traces):
         yield address
 
 
+@pytest.fixture
+def serve():
+    """Starts servers, which end after the pages that they serve."""
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(serving(folder))
+
+
 class Watched:
     """A page whose console, errors and requests are kept."""
 
@@ -135,7 +142,7 @@ class Watched:
 
 
 @pytest.fixture
-def watch(browser, request):
+def watch(browser, request, serve):
     """Opens pages; none of them may complain or ask anywhere else."""
     opened: list[Watched] = []
 

@@ -437,20 +437,20 @@ def test_a_run_that_cannot_be_shown_is_refused_in_one_line(watch, strange, name)
 
 
 @pytest.mark.slow
-def test_a_long_run_opens_and_plays(watch, tmp_path):
+def test_a_long_run_opens_and_plays(watch, serve, tmp_path):
     assert write_run(tmp_path / "large", 200_000) > 180_000
-    with serving(tmp_path) as address:
-        one = watch_quietly(watch, address)
-        one.page.set_default_timeout(250_000)
-        one.page.goto(address + address_of("large"))
-        one.wait("window.__player !== undefined", deadline_s=250)
-        assert_plays(one)
-        one.press("Home")
-        one.page.select_option("#speed", "4")
-        one.press(" ")
-        one.wait("window.__player.state().position >= 5")
-        one.press(" ")
-        assert not one.state()["playing"]
+    address = serve(tmp_path)
+    one = watch_quietly(watch, address)
+    one.page.set_default_timeout(250_000)
+    one.page.goto(address + address_of("large"))
+    one.wait("window.__player !== undefined", deadline_s=250)
+    assert_plays(one)
+    one.press("Home")
+    one.page.select_option("#speed", "4")
+    one.press(" ")
+    one.wait("window.__player.state().position >= 5")
+    one.press(" ")
+    assert not one.state()["playing"]
 
 
 def test_an_iteration_of_too_many_messages_is_shown_by_collective(watch, tmp_path, monkeypatch):

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import pytest
 
-from tests.browser.conftest import Watched, serving
+from tests.browser.conftest import Watched
 from tests.dashboards.samples import HOSTILE, put_trace
 
 pytestmark = pytest.mark.browser
 
 LISTED = "() => [...document.querySelectorAll('#runs-list a > span')].map(one => one.textContent)"
-
-
-@pytest.fixture
-def serve():
-    """Starts servers, which end after the pages that they serve."""
-    with ExitStack() as stack:
-        yield lambda folder: stack.enter_context(serving(folder))
 
 
 @pytest.fixture
