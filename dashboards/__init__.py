@@ -14,6 +14,7 @@
     site         what all pages have in common: tabs, the list of runs
     components/  parts of pages that Dash renders
     callbacks/   what Dash asks the server for
+    routes       the pages, each at its address
     page         a page as HTML: the player at once, Dash when it is shown
     app          all of it as one WSGI application
     server       the application on a port

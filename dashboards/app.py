@@ -17,18 +17,17 @@ from urllib.parse import urlsplit
 
 from dash import Dash
 from dash.exceptions import DependencyException
-from flask import Flask, Response, has_request_context, redirect, render_template, request
+from flask import Flask, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
 from dashboards import page, site
-from dashboards.api import asked_for, asked_iteration, make_api
+from dashboards.api import make_api
 from dashboards.callbacks import runs
 from dashboards.documents import Documents
 from dashboards.guard import LOCAL_NAMES, protect, text
-from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import replay, verify
-from dashboards.results import Results
-from zerosim.errors import ZerosimError, first_line
+from dashboards.library import Library
+from dashboards.pages import replay
+from dashboards.routes import add_pages
 from zerosim.quantities import format_bytes, format_exact, format_psi
 
 DASH = "/dash/"
@@ -38,8 +37,6 @@ _OWN = (f"{DASH}_dash-", f"{ASSETS}/")
 _BUNDLES = f"{DASH}_dash-component-suites/"
 _BETWEEN = "\n<!-- -->\n"
 _LARGEST_REQUEST = 64 * 1024
-MOST_REPORTS = 64
-"""Verified traces that are kept."""
 
 
 def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCAL_NAMES) -> Flask:
@@ -66,7 +63,7 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    _add_pages(server, library, dash, policy)
+    add_pages(server, library, dash.parts, ASSETS, policy)
 
     @server.before_request
     def _only_what_dash_needs() -> Response | None:
@@ -91,46 +88,6 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
 
     server.after_request(_Packed())
     return server
-
-
-def _add_pages(server: Flask, library: Library, dash: _Dash, policy: str) -> None:
-    """The pages, each at its address."""
-    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
-
-    def answer(content: str, status: int = HTTPStatus.OK) -> Response:
-        response = Response(content, status, mimetype="text/html")
-        response.headers["Content-Security-Policy"] = policy
-        response.headers["Cache-Control"] = "no-cache"
-        return response
-
-    def frame() -> page.Frame:
-        query = request.query_string.decode("latin-1")
-        return page.Frame(
-            query=query,
-            tabs=site.tabs(request.path, site.asked_for(library, query)),
-            menu=site.runs_of(library, request.path, query).title,
-            assets=ASSETS,
-            dash=dash.parts(),
-        )
-
-    @server.get(replay.PATH)
-    def _replay() -> Response:
-        return answer(page.render(f"{replay.TITLE} · zerosim", frame()))
-
-    @server.get(verify.PATH)
-    def _verify() -> Response:
-        shared = frame()
-        try:
-            entry = asked_for(library)
-            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
-        except (ZerosimError, OSError) as error:
-            missing = isinstance(error, NoSuchTraceError)
-            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
-            problem = render_template(
-                "problem.html", frame=shared, title=verify.TITLE, problem=first_line(error)
-            )
-            return answer(problem, status)
-        return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
 
 
 def _address_of_page() -> tuple[str, str]:

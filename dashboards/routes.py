@@ -1,0 +1,73 @@
+"""The pages, each at its address.
+
+Imports the standard library, flask, its siblings and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from flask import Flask, Response, render_template, request
+
+from dashboards import page, site
+from dashboards.api import asked_for, asked_iteration
+from dashboards.library import Library, NoSuchTraceError
+from dashboards.pages import replay, verify
+from dashboards.results import Results
+from zerosim.errors import ZerosimError, first_line
+
+MOST_REPORTS = 64
+"""Verified traces that are kept."""
+
+
+def add_pages(
+    server: Flask,
+    library: Library,
+    dash_parts: Callable[[], page.DashParts],
+    assets: str,
+    policy: str,
+) -> None:
+    """Answer for every page.
+
+    Args:
+        dash_parts: what a page needs for Dash to begin in it.
+        assets: where `start.js` and its siblings are.
+        policy: what a browser may do with a page.
+    """
+    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
+
+    def answer(content: str, status: int = HTTPStatus.OK) -> Response:
+        response = Response(content, status, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = policy
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    def frame() -> page.Frame:
+        query = request.query_string.decode("latin-1")
+        return page.Frame(
+            query=query,
+            tabs=site.tabs(request.path, site.asked_for(library, query)),
+            menu=site.runs_of(library, request.path, query).title,
+            assets=assets,
+            dash=dash_parts(),
+        )
+
+    @server.get(replay.PATH)
+    def _replay() -> Response:
+        return answer(page.render(f"{replay.TITLE} · zerosim", frame()))
+
+    @server.get(verify.PATH)
+    def _verify() -> Response:
+        shared = frame()
+        try:
+            entry = asked_for(library)
+            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
+        except (ZerosimError, OSError) as error:
+            missing = isinstance(error, NoSuchTraceError)
+            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
+            problem = render_template(
+                "problem.html", frame=shared, title=verify.TITLE, problem=first_line(error)
+            )
+            return answer(problem, status)
+        return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
