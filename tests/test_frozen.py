@@ -131,8 +131,9 @@ ROWS = {
 NAMES = {
     "zerosim": "Engine EngineConfig RunConfig Trace __version__ initialize load trace",
     "zerosim.analysis": """
-        Bandwidth Budget Budgets Cause CriticalPath GraphReport Occupancy Piece Slack State Step
-        annotated bandwidths budgets bus_factor critical_path occupancy report slack
+        Bandwidth Budget Budgets Cause CriticalPath Exposed GraphReport Occupancy Piece Slack State
+        Step annotated bandwidths binding_edges budgets bus_factor critical_path exposed name_piece
+        occupancy report slack
     """,
     "zerosim.analysis.frames": """
         Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps cell_number
@@ -158,7 +159,7 @@ NAMES = {
         RankTrace Trace explain_failure iterations load match_collectives match_sockets phase_wire
         wire_between wire_by_peer
     """,
-    "zerosim.replay": "MOST_RANKS replay_document shown_iterations",
+    "zerosim.replay": "MOST_RANKS graph_document replay_document shown_iterations",
     "zerosim.theory": """
         Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes RoleLaw TableCell
         TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost

@@ -2,16 +2,18 @@
 
 path       the critical path over all ranks, its time by cause, slack
 budget     each rank's time by phase; who waited for whom; what was hidden
+exposed    which collectives the exposed communication was
 bandwidth  algorithm and bus bandwidth
 report     all of these for one iteration
 memory     bytes by role over time
 """
 
-from zerosim.analysis.answer import report
+from zerosim.analysis.answer import name_piece, report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
 from zerosim.analysis.budget import Budget, Budgets, Occupancy, State, budgets, occupancy
+from zerosim.analysis.exposed import Exposed, exposed
 from zerosim.analysis.face import annotated
-from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
+from zerosim.analysis.path import Cause, CriticalPath, Piece, binding_edges, critical_path, slack
 from zerosim.analysis.report import GraphReport, Slack, Step
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Budgets",
     "Cause",
     "CriticalPath",
+    "Exposed",
     "GraphReport",
     "Occupancy",
     "Piece",
@@ -28,9 +31,12 @@ __all__ = [
     "Step",
     "annotated",
     "bandwidths",
+    "binding_edges",
     "budgets",
     "bus_factor",
     "critical_path",
+    "exposed",
+    "name_piece",
     "occupancy",
     "report",
     "slack",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
-from zerosim.analysis.path import Cause, CriticalPath, critical_path, slack
+from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
 from zerosim.analysis.report import EVERYTHING, GraphReport, Slack, Step
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
@@ -94,18 +94,12 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
         total[key] += piece.duration_ns
         begin.setdefault(key, piece.start_ns)
     for key, time in sorted(total.items(), key=lambda item: (-item[1], begin[item[0]])):
-        node, cause, is_before = key
+        node, cause, _ = key
+        rank, first = int(graph.rank[node]), begin[key]
         event = graph.event_of(node)
-        label = graph.label(node)
-        if is_before and begin[key] == path.start_ns:
-            label = f"rank {graph.rank[node]} came later than the first"
-        elif cause is Cause.OTHER:
-            label = f"own code {'before' if is_before else 'after'}: {label}"
-        elif cause is Cause.WAITING:
-            label = f"hand-over before: {label}"
         yield Step(
-            rank=int(graph.rank[node]),
-            label=label,
+            rank=rank,
+            label=name_piece(graph, path, Piece(node, rank, cause, first, first + time)),
             unit="" if event is None else event.unit,
             phase=PHASES[graph.phase[node]].value,
             cause=cause,
@@ -113,6 +107,17 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
             duration_ns=time,
             source="" if event is None else event.source,
         )
+
+
+def name_piece(graph: EventGraph, path: CriticalPath, piece: Piece) -> str:
+    """What a piece of a path is, in words."""
+    label = graph.label(piece.node)
+    is_before = piece.start_ns < graph.at[piece.node]
+    if is_before and piece.start_ns == path.start_ns:
+        return f"rank {graph.rank[piece.node]} came later than the first"
+    if piece.cause is Cause.OTHER:
+        return f"own code {'before' if is_before else 'after'}: {label}"
+    return f"hand-over before: {label}" if piece.cause is Cause.WAITING else label
 
 
 _LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)

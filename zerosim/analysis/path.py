@@ -110,7 +110,7 @@ def critical_path(graph: EventGraph) -> CriticalPath:
     _require_order(graph)
     if not graph.num_nodes:
         return CriticalPath(0, 0, (), ())
-    binding = _binding_edges(graph)
+    binding = binding_edges(graph)
     node = _last(graph)
     start_ns, end_ns = int(graph.start.min()), int(graph.end[node])
     nodes: list[int] = []
@@ -189,7 +189,7 @@ def _last(graph: EventGraph) -> int:
     return int(final[np.lexsort((-final, -graph.at[final], turns[graph.kind[final]]))[0]])
 
 
-def _binding_edges(graph: EventGraph) -> Ints:
+def binding_edges(graph: EventGraph) -> Ints:
     """By node, the edge that was ready last; of several, the one that says most; or `NONE`."""
     turns = np.zeros(len(REASON_CODES), np.int8)
     for turn, reason in enumerate((Reason.OVER, Reason.ARRIVES, Reason.NEXT, Reason.ASKED)):

@@ -8,9 +8,13 @@
     plain     steps and collectives as JSON values
     document  all of it
 
+    graphview    the event graph of one iteration as a document of its own
+    whereabouts  at which step of a replay each of its nodes happens
+
 Imports zerosim's L0, record, graph, analysis, theory, verify; never torch.
 """
 
 from zerosim.replay.document import MOST_RANKS, replay_document, shown_iterations
+from zerosim.replay.graphview import graph_document
 
-__all__ = ["MOST_RANKS", "replay_document", "shown_iterations"]
+__all__ = ["MOST_RANKS", "graph_document", "replay_document", "shown_iterations"]

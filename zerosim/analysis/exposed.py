@@ -1,0 +1,90 @@
+"""Which collectives a rank's exposed communication was: for what it stood still while bytes moved.
+
+Imports numpy, zerosim's L0, graph and its sibling.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.budget import State, occupancy
+from zerosim.events import Phase
+from zerosim.graph import EventGraph, NodeKind
+from zerosim.graph.kinds import PHASES
+from zerosim.graph.table import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """Exposed communication of one rank in one sort of collective.
+
+    Attributes:
+        purpose: "gather parameters" ...; the operation where no purpose is known; "" where it is
+            not known what was waited for.
+    """
+
+    rank: int
+    phase: Phase
+    purpose: str
+    num_waits: int
+    exposed_ns: int
+
+
+def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
+    """By rank the longest first; of each rank they sum to `Budget.exposed_ns`."""
+    return tuple(one for place in range(len(graph.trace.ranks)) for one in _of_rank(graph, place))
+
+
+def _of_rank(graph: EventGraph, place: int) -> Iterator[Exposed]:
+    pieces = occupancy(graph, place)
+    stands = pieces.state == State.EXPOSED
+    cuts = np.concatenate([pieces.start[:1], pieces.end])
+    so_far = np.concatenate([[0], np.cumsum((pieces.end - pieces.start) * stands)])
+    waits = np.flatnonzero((graph.place == place) & graph.is_kind(NodeKind.WAIT))
+    if not len(waits) or not len(stands):
+        return
+    waits = waits[np.argsort(graph.start[waits], kind="stable")]
+    begin, end = _one_after_another(graph.start[waits], graph.end[waits])
+    # budgets cut time wherever anything begins or ends, but not where two waits touch
+    time = _at(end, cuts, so_far, stands) - _at(begin, cuts, so_far, stands)
+    total: Counter[tuple[Phase, str]] = Counter()
+    count: Counter[tuple[Phase, str]] = Counter()
+    for wait, ns in zip(waits.tolist(), time.tolist(), strict=True):
+        if ns:
+            key = PHASES[graph.phase[wait]], _purpose(graph, wait)
+            total[key] += ns
+            count[key] += 1
+    for (phase, purpose), ns in total.most_common():
+        yield Exposed(
+            rank=pieces.rank,
+            phase=phase,
+            purpose=purpose,
+            num_waits=count[phase, purpose],
+            exposed_ns=ns,
+        )
+
+
+def _one_after_another(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The same time, each moment of it in one wait only: the one that began first."""
+    before = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])[: len(start)]
+    begin = np.maximum(start, before)
+    return begin, np.maximum(begin, end)
+
+
+def _at(times: Ints, cuts: Ints, so_far: Ints, stands: Ints) -> Ints:
+    """How much exposed communication there was before each time."""
+    place = np.clip(np.searchsorted(cuts, times, side="right") - 1, 0, len(stands) - 1)
+    inside = np.clip(times, cuts[0], cuts[-1]) - cuts[place]
+    return so_far[place] + inside * stands[place]
+
+
+def _purpose(graph: EventGraph, wait: int) -> str:
+    matched = graph.collective_of(wait)
+    event = None if matched is None else next(iter(matched.events.values()))
+    if event is None:
+        return ""
+    return str(event.op if event.purpose is None else event.purpose)
