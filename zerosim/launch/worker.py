@@ -69,7 +69,13 @@ def _train(
         context=context_of(run.model),
     )
     _settle(f"{folder} begins")
-    with trace(folder, run=run.to_plain(), memory=run.memory, allocations=run.memory):
+    with trace(
+        folder,
+        program="zerosim run",  # with which options, `run` and the configuration say
+        run=run.to_plain(),
+        memory=run.memory,
+        allocations=run.memory,
+    ):
         _settle(f"{folder} has begun")
         engine = initialize(build(run.model, run.seed).to(device), config)
         for iteration in range(run.steps):

@@ -34,6 +34,7 @@ from zerosim.version import VERSION
 def trace(
     out_dir: str | os.PathLike[str],
     *,
+    program: str | None = None,
     run: dict[str, object] | None = None,
     wire: bool = True,
     memory: bool = True,
@@ -48,6 +49,7 @@ def trace(
 
     Args:
         out_dir: the trace's folder; created if missing.
+        program: the command that makes the trace; that of this process by default.
         run: what the manifest shall say about the program: model, steps, seed.
         wire: read the kernel's counters of this process's TCP connections.
         memory: look at what is alive, by role, at each event.
@@ -82,7 +84,7 @@ def trace(
 
     def write_manifest(description: Description) -> None:
         if header.local_rank == 0:
-            _write_manifest(folder, header, description, run or {})
+            _write_manifest(folder, header, description, program, run or {})
 
     with ExitStack() as undo:
         connections = Wire(_store_ports()) if wire and wire_supported() else None
@@ -140,12 +142,16 @@ def prepare_folder(folder: Path, rank: int) -> None:
 
 
 def _write_manifest(
-    folder: Path, header: Header, description: Description, run: dict[str, object]
+    folder: Path,
+    header: Header,
+    description: Description,
+    program: str | None,
+    run: dict[str, object],
 ) -> None:
     manifest = Manifest(
         schema=SCHEMA_VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        program=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        program=program or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         num_ranks=header.num_ranks,
         backend=_backend(),
         device=header.device,

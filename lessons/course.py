@@ -1,0 +1,261 @@
+"""A lesson as steps of blocks: what the page shows one after another, and what a script runs.
+
+A lesson is a Python file in percent format. Cells that begin with `# %% [markdown]` are text; a
+heading of the second level begins a step. In the other cells a call of the lab with plain
+arguments, such as `lab.ask("sent")`, is a block of its own; what else it holds is shown as code.
+Imports the standard library and its siblings.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lessons.questions import Question, parse_question
+from lessons.recordings import HERE
+from zerosim.errors import ConfigError
+
+_CELL = re.compile(r"^# %%(.*)$")
+_FILES = re.compile(r"lesson(\d\d)_\w+\.py")
+CALLS = frozenset({"ask", "record", "show", "replay", "reveal", "end"})
+"""What of the lab the page shows in a way of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Markdown."""
+
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Python that a reader of the page sees and a script runs."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the lab: its name and its plain arguments."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+Block = Text | Code | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is on the screen at once.
+
+    Attributes:
+        title: without marks.
+        blocks: in order.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vary:
+    """The one parameter that a student changes.
+
+    Attributes:
+        what: in words.
+        option: of `zerosim run`.
+        values: that it may take.
+        run: that is recorded again.
+        ask: what to look at.
+    """
+
+    what: str
+    option: str
+    values: tuple[str, ...]
+    run: str
+    ask: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """One lesson.
+
+    Attributes:
+        number: its place in the course.
+        id: as in addresses.
+        minutes: that it takes in a class.
+        knows: what one will know after it.
+        needs: lessons before it, by id.
+        figures: each number that the text states, and the expression that it is.
+        questions: by id.
+        steps: the first is the introduction.
+    """
+
+    number: int
+    id: str
+    title: str
+    path: Path
+    minutes: int
+    knows: tuple[str, ...]
+    needs: tuple[str, ...]
+    vary: Vary
+    takeaway: str
+    reading: tuple[str, ...]
+    figures: Mapping[str, str]
+    questions: Mapping[str, Question]
+    steps: tuple[Step, ...]
+
+    def calls(self, name: str) -> Iterator[Call]:
+        """All calls of the lab by one name, in order."""
+        for step in self.steps:
+            for block in step.blocks:
+                if isinstance(block, Call) and block.name == name:
+                    yield block
+
+    def runs(self) -> tuple[str, ...]:
+        """The runs that its calls name."""
+        named = [
+            arg for name in ("record", "replay") for call in self.calls(name) for arg in call.args
+        ]
+        return tuple(dict.fromkeys(named))
+
+
+@cache
+def course() -> tuple[Lesson, ...]:
+    """All lessons, in order.
+
+    Raises:
+        ConfigError: a lesson's file cannot be read.
+    """
+    files = sorted(path for path in HERE.iterdir() if _FILES.fullmatch(path.name))
+    return tuple(map(read_lesson, files))
+
+
+def find_lesson(name: str) -> Lesson:
+    """A lesson by its id.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for lesson in course():
+        if lesson.id == name:
+            return lesson
+    raise ConfigError(
+        f"there is no lesson {name[:40]!r}: expected one of {', '.join(one.id for one in course())}"
+    )
+
+
+def read_lesson(path: Path) -> Lesson:
+    """A lesson from its two files.
+
+    Raises:
+        ConfigError: they do not say what they must, or ask what no question is.
+    """
+    found = _FILES.fullmatch(path.name)
+    assert found is not None, path
+    with path.with_suffix(".toml").open("rb") as file:
+        plain = tomllib.load(file)
+    try:
+        questions = {
+            name: parse_question(name, each) for name, each in plain.pop("questions").items()
+        }
+        vary = plain.pop("vary")
+        title, steps = _steps(path.read_text(encoding="utf-8"))
+        lesson = Lesson(
+            number=int(found[1]),
+            title=title,
+            path=path,
+            knows=tuple(plain.pop("knows")),
+            needs=tuple(plain.pop("needs")),
+            reading=tuple(plain.pop("reading")),
+            vary=Vary(**vary | {"values": tuple(vary["values"])}),
+            questions=questions,
+            steps=steps,
+            **plain,
+        )
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"{path.with_suffix('.toml').name}: {error}") from None
+    asked = {call.args[0] for call in lesson.calls("ask")}
+    if asked != set(questions):
+        raise ConfigError(
+            f"{path.name} asks {sorted(asked)}, its questions are {sorted(questions)}"
+        )
+    return lesson
+
+
+def _steps(source: str) -> tuple[str, tuple[Step, ...]]:
+    title, steps = "", []
+    blocks: list[Block] = []
+    heading = ""
+    for is_text, cell in _cells(source):
+        if not is_text:
+            blocks += _blocks(cell) if title else ()  # before the title stands what a script needs
+            continue
+        for part in re.split(r"(?m)^(?=#{1,2} )", cell):
+            first, _, rest = part.strip().partition("\n")
+            if first.startswith("# "):
+                title = heading = first.removeprefix("# ").strip()
+            elif first.startswith("## "):
+                steps.append(Step(heading, tuple(blocks)))
+                blocks, heading = [], first.removeprefix("## ").strip()
+            else:
+                rest = part
+            if rest.strip():
+                blocks.append(Text(rest.strip()))
+    steps.append(Step(heading, tuple(blocks)))
+    return title, tuple(steps)
+
+
+def _cells(source: str) -> Iterator[tuple[bool, str]]:
+    """Each cell, and whether it is text; what stands before the first is for the script alone."""
+    is_text, lines, begun = False, [], False
+    for line in [*source.splitlines(), "# %%"]:
+        mark = _CELL.match(line)
+        if mark is None:
+            lines.append(line)
+            continue
+        if begun and any(lines):
+            cell = "\n".join(lines)
+            yield is_text, re.sub(r"(?m)^# ?", "", cell) if is_text else cell
+        is_text, lines, begun = "[markdown]" in mark[1], [], True
+
+
+def _blocks(cell: str) -> Iterator[Block]:
+    code: list[str] = []
+    for statement in ast.parse(cell).body:
+        call = _call_of(statement)
+        if call is None:
+            code.append(ast.get_source_segment(cell, statement) or "")
+            continue
+        if code:
+            yield Code("\n".join(code))
+            code = []
+        yield call
+    if code:
+        yield Code("\n".join(code))
+
+
+def _call_of(statement: ast.stmt) -> Call | None:
+    """A call of the lab whose arguments are plain."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return None
+    call = statement.value
+    function = call.func
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return None
+    if function.value.id != "lab" or function.attr not in CALLS:
+        return None
+    return Call(
+        function.attr,
+        tuple(ast.literal_eval(each) for each in call.args),
+        {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg},
+    )

@@ -1,0 +1,35 @@
+"""What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`.
+
+Imports simpleeval: no name but those of `facts` can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from string import Formatter
+from typing import Any
+
+from simpleeval import EvalWithCompoundTypes, InvalidExpression
+
+from zerosim.errors import ConfigError
+
+
+def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
+    """The value of an expression.
+
+    Args:
+        names: the functions that it may call.
+
+    Raises:
+        ConfigError: it is no expression, or asks for a name that there is not.
+    """
+    try:
+        return EvalWithCompoundTypes(functions=dict(names)).eval(expression)
+    except (InvalidExpression, SyntaxError, TypeError, ArithmeticError, LookupError) as error:
+        raise ConfigError(f"expression {expression!r}: {error}") from error
+
+
+def fill(text: str, values: Mapping[str, str], names: Mapping[str, Callable[..., Any]]) -> str:
+    """A text with the values of its expressions in place of `{name}` or `{name:.2f}`."""
+    used = {field for _, field, _, _ in Formatter().parse(text) if field}
+    return text.format(**{name: evaluate(values[name], names) for name in used})

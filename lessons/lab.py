@@ -1,0 +1,154 @@
+"""What a lesson's own code calls: ask, record, show, replay, reveal.
+
+The same calls make the page: `course` reads them. Run as a script, a lesson says all of it in the
+terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
+`--vary VALUE` with its parameter changed. Imports the standard library, rich and its siblings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table as RichTable
+
+from lessons.course import read_lesson
+from lessons.facts import Facts
+from lessons.questions import Kind, check, explanation, options_of, wording
+from lessons.recordings import HERE, Recordings, can_record, command_of, record
+from lessons.views import Bars, View, view
+from zerosim.errors import ConfigError, ZerosimError
+
+BAR_COLUMNS = 40
+
+
+class Lab:
+    """A lesson that is run as a script or cell by cell."""
+
+    def __init__(self, name: str) -> None:
+        """Begin a lesson.
+
+        Args:
+            name: of the lesson's file, without ".py".
+        """
+        sys.excepthook = _end_clearly
+        self.lesson = read_lesson(HERE / f"{name}.py")
+        self.console = Console()
+        # in a notebook the command line is the kernel's
+        given = self._parse([] if "ipykernel" in sys.modules else sys.argv[1:])
+        self._from_committed = given.recorded or not can_record()
+        vary = self.lesson.vary
+        self._changes = () if given.vary is None else (vary.option, given.vary)
+        self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lesson-"))
+        self.recordings = Recordings()
+        self.facts = Facts(self.recordings)
+        self.console.rule(f"Lesson {self.lesson.number}: {self.lesson.title}")
+
+    def _parse(self, arguments: list[str]) -> argparse.Namespace:
+        vary = self.lesson.vary
+        parser = argparse.ArgumentParser(description=self.lesson.title)
+        parser.add_argument(
+            "--recorded", action="store_true", help="look at the committed traces, record none"
+        )
+        parser.add_argument("--vary", choices=vary.values, help=f"{vary.what} ({vary.option})")
+        return parser.parse_args(arguments)
+
+    def ask(self, question_id: str) -> None:
+        """Ask for a prediction; where nobody can answer, only the question is printed."""
+        question = self.lesson.questions[question_id]
+        names = self.facts.names()
+        self.console.print(f"\n[bold]Predict:[/bold] {wording(question, names)}")
+        for option in options_of(question, names):
+            self.console.print(f"  {option.key}: {option.label}")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return
+        given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
+        try:
+            parsed = given.split() if question.kind is Kind.ORDER else given
+            said = check(question, parsed, names)
+        except ConfigError as error:
+            self.console.print(str(error))
+            return
+        self.console.print("noted; the run will tell" if said.is_right else said.headline)
+        if not said.is_right:
+            self.console.print(said.words)
+
+    def record(self, *runs: str) -> None:
+        """Record runs for real; from then on all is about them."""
+        for run in runs:
+            self.console.print(f"\n[dim]$ {command_of(run, self._changes)}[/dim]")
+        if self._from_committed:
+            self.console.print("[dim]from the committed trace[/dim]")
+            return
+        self.recordings = Recordings(
+            self.recordings.fresh | record(runs, self._folder, self._changes)
+        )
+        self.facts = Facts(self.recordings)
+
+    def show(self, name: str, *runs: str) -> None:
+        """Print a figure."""
+        print_view(self.console, view(self.facts, name, *runs))
+
+    def replay(self, run: str, at: str = "") -> None:
+        """Say how to watch a run, step by step."""
+        folder = self.recordings.folder(run)
+        where = f", at “{at}”" if at else ""
+        self.console.print(f"\nwatch it{where}: zerosim serve {folder.parent}")
+
+    def reveal(self, question_id: str) -> None:
+        """Print the right answer and why it is right."""
+        words = explanation(self.lesson.questions[question_id], self.facts.names())
+        self.console.print("\n[bold]Answer:[/bold]", Markdown(words))
+
+    def end(self) -> None:
+        """Say what to take away, and what to try and read next."""
+        vary = self.lesson.vary
+        self.console.rule("take away")
+        self.console.print(Markdown(self.lesson.takeaway))
+        self.console.print(f"vary {vary.what}: --vary {', '.join(vary.values)}. {vary.ask}")
+        for each in self.lesson.reading:
+            self.console.print(f"read: {each}")
+
+
+def print_view(console: Console, shown: View) -> None:
+    """A figure in a terminal."""
+    table = RichTable(title=shown.title, title_justify="left", box=None, pad_edge=False)
+    if not isinstance(shown, Bars):
+        for number, column in enumerate(shown.columns):
+            table.add_column(column, justify="right" if number else "left")
+        for row in shown.rows:
+            table.add_row(*row)
+        console.print("", table)
+        return
+    most = max([bar.total for bar in shown.bars] + [bar.law or 0 for bar in shown.bars])
+    for column in ("", shown.unit, shown.law, ""):
+        table.add_column(column, justify="right" if column else "left")
+    for bar in shown.bars:
+        table.add_row(
+            bar.label,
+            f"{bar.total:.3f}",
+            "" if bar.law is None else f"{bar.law:.3f}",
+            "█" * round(BAR_COLUMNS * bar.total / most if most else 0),
+        )
+        for part in bar.parts:
+            if part.value and len(bar.parts) > 1:
+                table.add_row(f"  {part.name}", f"{part.value:.3f}", "", "")
+    console.print("", table)
+
+
+def _end_clearly(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """One line and an exit code, as the commands have it."""
+    if not isinstance(error, ZerosimError):
+        sys.__excepthook__(kind, error, trace)
+        return
+    sys.stderr.write(f"zerosim: {error}\n")
+    sys.stderr.flush()
+    os._exit(error.exit_code)  # an excepthook cannot choose another way

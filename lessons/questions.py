@@ -1,0 +1,231 @@
+"""A question: how it is asked, what is right, and what a wrong answer shows.
+
+The right answer is an expression over traces and theory; so is each wrong answer that is known by
+name. Imports the standard library and its siblings.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from lessons.expressions import evaluate, fill
+from lessons.recordings import HERE
+from zerosim.errors import ConfigError
+
+Names = Mapping[str, Callable[..., Any]]
+Answer = float | str | tuple[str, ...]
+_LONGEST = 200
+
+
+class Kind(StrEnum):
+    """How a question is answered."""
+
+    NUMBER = "number"
+    CHOICE = "choice"
+    ORDER = "order"
+    """All options, put in order."""
+    CLICK = "click"
+    """One of the ranks."""
+    MARK = "mark"
+    """A moment of the iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misconception:
+    """A wrong idea that has a name.
+
+    Attributes:
+        name: the idea as one who has it would say it.
+        hint: leads on without telling the answer.
+    """
+
+    id: str
+    name: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A wrong answer that tells what was thought.
+
+    Attributes:
+        when: expression of the answer.
+        misconception: by id.
+        hint: in place of the misconception's own; "" for that.
+    """
+
+    when: str
+    misconception: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What can be chosen, put in order, clicked or marked."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question as its data file has it.
+
+    Attributes:
+        unit: of a number; "" for none.
+        answer: expression of the right answer: a number, a key, or keys in order.
+        tolerance: relative, of a number: how close is right.
+        options: of a choice or an order; of the others `asked` works them out.
+        targets: expression of the options of "click" and "mark": pairs of key and label.
+        hint: for a wrong answer that nobody has a name for.
+        explain: why the right answer is right, with the values in place of their names.
+        values: expressions by the names that `ask` and `explain` use.
+    """
+
+    id: str
+    kind: Kind
+    ask: str
+    answer: str
+    hint: str
+    explain: str
+    unit: str = ""
+    tolerance: float = 0.01
+    options: tuple[Option, ...] = ()
+    targets: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    wrong: tuple[Wrong, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What is said of an answer.
+
+    Attributes:
+        headline: in few words.
+        words: what leads on; of a right answer, why it is right.
+        is_right: it is the right one.
+        misconception: its id; "" if none was recognised.
+    """
+
+    headline: str
+    words: str
+    is_right: bool = False
+    misconception: str = ""
+
+
+def parse_question(name: str, plain: Mapping[str, Any]) -> Question:
+    """A question from its data file.
+
+    Raises:
+        ConfigError: a field is missing or unknown.
+    """
+    fields = dict(plain)
+    try:
+        kind = Kind(fields.pop("kind"))
+        options = tuple(Option(key, label) for key, label in fields.pop("options", {}).items())
+        wrong = tuple(Wrong(**each) for each in fields.pop("wrong", ()))
+        return Question(id=name, kind=kind, options=options, wrong=wrong, **fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"question {name!r}: {error}") from None
+
+
+def options_of(question: Question, names: Names) -> tuple[Option, ...]:
+    """What can be chosen; nothing of a number."""
+    if not question.targets:
+        return question.options
+    return tuple(Option(str(key), label) for key, label in evaluate(question.targets, names))
+
+
+def right_answer(question: Question, names: Names) -> Answer:
+    """The right answer, worked out."""
+    return _value(question, evaluate(question.answer, names))
+
+
+def read_answer(question: Question, given: object, names: Names) -> Answer:
+    """What a person answered.
+
+    Args:
+        given: a number or its text; a key; keys in order.
+
+    Raises:
+        ConfigError: it is no answer to this question.
+    """
+    if question.kind is Kind.NUMBER:
+        return _number(given)
+    keys = [option.key for option in options_of(question, names)]
+    wanted = given if isinstance(given, list | tuple) else [given]
+    answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
+    if question.kind is Kind.ORDER:
+        if sorted(answer) != sorted(keys):
+            raise ConfigError(
+                f"answer is {' '.join(answer)!r}: expected {', '.join(keys)} in order"
+            )
+        return answer
+    if len(answer) != 1 or answer[0] not in keys:
+        raise ConfigError(f"answer is {' '.join(answer)!r}: expected one of {', '.join(keys)}")
+    return answer[0]
+
+
+def check(question: Question, given: object, names: Names) -> Feedback:
+    """Say whether an answer is right, and if not, what leads on.
+
+    Raises:
+        ConfigError: it is no answer to this question.
+    """
+    answer = read_answer(question, given, names)
+    if _same(question, answer, right_answer(question, names)):
+        return Feedback("Right.", explanation(question, names), is_right=True)
+    for wrong in question.wrong:
+        if _same(question, answer, _value(question, evaluate(wrong.when, names))):
+            found = misconceptions()[wrong.misconception]
+            return Feedback(f"“{found.name}”", wrong.hint or found.hint, misconception=found.id)
+    return Feedback("Not yet.", question.hint)
+
+
+def wording(question: Question, names: Names) -> str:
+    """The question, with this run's numbers."""
+    return fill(question.ask, question.values, names)
+
+
+def explanation(question: Question, names: Names) -> str:
+    """Why the right answer is right, in this run's numbers."""
+    return fill(question.explain, question.values, names)
+
+
+@cache
+def misconceptions() -> Mapping[str, Misconception]:
+    """All that have a name, by id."""
+    with (HERE / "misconceptions.toml").open("rb") as file:
+        return {name: Misconception(name, **each) for name, each in tomllib.load(file).items()}
+
+
+def _value(question: Question, value: Any) -> Answer:
+    if question.kind is Kind.NUMBER:
+        return float(value)
+    if question.kind is Kind.ORDER:
+        return tuple(map(str, value))
+    return str(value)
+
+
+def _number(given: object) -> float:
+    text = str(given).strip().replace(",", "").replace("\u2212", "-")
+    try:
+        left, slash, right = text.partition("/")  # a student may well write 3/4
+        value = float(left) / float(right) if slash else float(left)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigError(f"answer is {text[:40]!r}: expected a number") from None
+    if not math.isfinite(value):
+        raise ConfigError(f"answer is {text[:40]!r}: expected a number")
+    return value
+
+
+def _same(question: Question, one: Answer, other: Answer) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=question.tolerance, abs_tol=1e-9)
+    return one == other

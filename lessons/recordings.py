@@ -1,0 +1,129 @@
+"""The runs that lessons look at: recorded once and committed, or recorded anew.
+
+A run is named "SETTING/stage-N": `runs.toml` says what `zerosim run` is told in each setting. The
+committed traces stand in for runs where there is no PyTorch, as on a student's tablet.
+Imports the standard library and zerosim's L0 and record; PyTorch only in the process it starts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from zerosim.errors import ClaimFailed, ConfigError, RunError
+from zerosim.record import Trace, load
+
+HERE = Path(__file__).parent
+COMMITTED = HERE / "traces"
+DEADLINE_S = 120
+
+
+def settings() -> Mapping[str, Sequence[str]]:
+    """What `zerosim run` is told in each setting, without stage and folder."""
+    with (HERE / "runs.toml").open("rb") as file:
+        return {name: entry["options"].split() for name, entry in tomllib.load(file).items()}
+
+
+def committed() -> tuple[str, ...]:
+    """The runs whose traces are committed, by name."""
+    with (HERE / "runs.toml").open("rb") as file:
+        return tuple(
+            f"{name}/stage-{stage}"
+            for name, entry in tomllib.load(file).items()
+            for stage in entry["stages"]
+        )
+
+
+def can_record() -> bool:
+    """True if PyTorch is here."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> dict[str, Path]:
+    """Train and trace for real, all stages of a setting with one command.
+
+    Args:
+        runs: by name.
+        folder: where the traces go: `folder/SETTING/stage-N`.
+        changes: options that go after those of the setting, such as ("--ranks", "2").
+
+    Returns:
+        Where each trace is.
+
+    Raises:
+        ConfigError: there is no such run.
+        RunError: `zerosim run` failed; with what it said.
+    """
+    stages: dict[str, list[str]] = defaultdict(list)
+    for run in runs:
+        setting, stage = _split(run)
+        stages[setting].append(stage)
+    for setting, chosen in stages.items():
+        # a command for one stage writes into the folder itself
+        out = folder / setting / f"stage-{chosen[0]}" if len(chosen) == 1 else folder / setting
+        options = [*settings()[setting], *changes, "--stage", ",".join(chosen)]
+        command = [sys.executable, "-m", "zerosim.cli", "run", *options, "--out", str(out)]
+        done = subprocess.run(  # noqa: S603 - our own program
+            [*command, "--overwrite"],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        if done.returncode not in (0, ClaimFailed.exit_code):  # a law refuted is a lesson too
+            said = (done.stderr or done.stdout).strip()
+            raise RunError(f"zerosim run {' '.join(options)} failed: {said}")
+    return {run: folder / run for run in runs}
+
+
+def command_of(run: str, changes: Sequence[str] = ()) -> str:
+    """The command that records a run, as a person types it."""
+    setting, stage = _split(run)
+    return " ".join(["zerosim run --stage", stage, *settings()[setting], *changes])
+
+
+def _split(run: str) -> tuple[str, str]:
+    setting, _, stage = run.partition("/stage-")
+    if setting not in settings() or stage not in {"0", "1", "2", "3"}:
+        raise ConfigError(
+            f"run is {run!r}: expected SETTING/stage-N with a setting of {', '.join(settings())}"
+        )
+    return setting, stage
+
+
+class Recordings:
+    """Traces by the names of their runs; each is read once.
+
+    Attributes:
+        fresh: runs recorded anew, and where.
+    """
+
+    def __init__(self, fresh: Mapping[str, Path] | None = None) -> None:
+        self.fresh = dict(fresh or {})
+        self._traces: dict[Path, Trace] = {}
+
+    def folder(self, run: str) -> Path:
+        """Where a run's trace is.
+
+        Raises:
+            ConfigError: there is no such run.
+        """
+        _split(run)
+        return self.fresh.get(run, COMMITTED / run)
+
+    def trace(self, run: str) -> Trace:
+        """A run's trace.
+
+        Raises:
+            ConfigError: there is no such run.
+            TraceError: it cannot be read.
+        """
+        folder = self.folder(run)
+        if folder not in self._traces:
+            self._traces[folder] = load(folder)
+        return self._traces[folder]
