@@ -1,0 +1,27 @@
+"""What an answer can be made of: the numbers of recorded runs, and of theory.
+
+Every public method of `Facts` is a name that an expression of a question may call. A run is named
+as in `lessons.recordings`. Bytes unless the name says otherwise; rank 0 unless a rank is given; the
+last complete iteration. Imports its modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lessons.facts.memory import Memory
+from lessons.facts.traffic import Traffic
+
+
+class Facts(Traffic, Memory):
+    """The facts of some recordings."""
+
+    def names(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions that an expression may call, by name."""
+        own = {
+            name: getattr(self, name)
+            for name in dir(self)
+            if not name.startswith("_") and name != "names"
+        }
+        return own | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sum": sum}

@@ -1,0 +1,48 @@
+"""What collectives were asked for, what was sent, and what the law says. Imports `facts.base`."""
+
+from __future__ import annotations
+
+from lessons.facts.base import Base
+from zerosim.verify.report import LedgerRow
+
+
+class Traffic(Base):
+    """Facts of traffic, in bytes of one step."""
+
+    def payload(self, run: str, phase: str = "", purpose: str = "", op: str = "") -> int:
+        """What the collectives of one rank were asked for."""
+        return sum(row.payload_bytes for row in self._rows(run, phase, purpose, op))
+
+    def sent(
+        self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
+    ) -> int:
+        """What PyTorch was asked to send."""
+        return sum(row.sent[rank].trace for row in self._rows(run, phase, purpose, op))
+
+    def wire(
+        self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
+    ) -> int:
+        """What the kernel sent."""
+        return sum(row.sent[rank].wire or 0 for row in self._rows(run, phase, purpose, op))
+
+    def calls(self, run: str, phase: str = "", purpose: str = "", op: str = "") -> int:
+        """Number of collectives."""
+        return sum(row.num_collectives for row in self._rows(run, phase, purpose, op))
+
+    def law_sent(self, run: str) -> float:
+        """What the paper's law makes a rank send on a ring."""
+        law = self._report(run).law_bytes
+        assert law is not None, run
+        return float(law)
+
+    def in_psi(self, num_bytes: float, run: str) -> float:
+        """Bytes as a multiple of all parameters."""
+        return num_bytes / (self.psi(run) * self.element_bytes(run))
+
+    def _rows(self, run: str, phase: str, purpose: str, op: str) -> list[LedgerRow]:
+        """Those of the model: its parameters and gradients, not the loss."""
+        return [
+            row
+            for row in self._report(run).rows
+            if phase in ("", row.phase) and purpose in ("", row.purpose) and op in ("", row.op)
+        ]

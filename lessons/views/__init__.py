@@ -1,0 +1,29 @@
+"""The figures of lessons: bars and tables, which a script prints and the page draws.
+
+A view is a pure function of facts and the names of runs. Imports its modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table, View
+from lessons.views.traffic import traffic
+from zerosim.errors import ConfigError
+
+__all__ = ["VIEWS", "Bar", "Bars", "Part", "Table", "View", "view"]
+
+VIEWS: dict[str, Callable[..., View]] = {"traffic": traffic}
+"""By the names that lessons use."""
+
+
+def view(facts: Facts, name: str, *runs: str) -> View:
+    """A figure by its name.
+
+    Raises:
+        ConfigError: there is none of this name, or no such run.
+    """
+    if name not in VIEWS:
+        raise ConfigError(f"view is {name!r}: expected one of {', '.join(VIEWS)}")
+    return VIEWS[name](facts, *runs)
