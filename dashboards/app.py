@@ -7,6 +7,7 @@ below `/dash/`. Imports the standard library, dash, flask and its siblings.
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 import threading
 import traceback
@@ -24,7 +25,7 @@ from dashboards import page, site
 from dashboards.api import make_api
 from dashboards.callbacks import runs
 from dashboards.documents import Documents
-from dashboards.guard import LOCAL_NAMES, protect, text
+from dashboards.guard import LOCAL_NAMES, Writable, protect, text
 from dashboards.library import Library
 from dashboards.pages import replay
 from dashboards.routes import add_pages
@@ -49,7 +50,7 @@ def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCA
     server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
     server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
-    protect(server, hosts, _CALLBACK)
+    protect(server, hosts, (Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST),))
     server.register_blueprint(make_api(library, documents))
     dash = _Dash(server)
     dash.layout = lambda: site.layout(site.runs_of(library, *_address_of_page()))

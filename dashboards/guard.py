@@ -8,13 +8,17 @@ Imports the standard library and flask.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, request
 
+LARGEST_BODY = 4096
+"""Bytes that a page of ours sends where nothing else is said."""
 LOCAL_NAMES = frozenset({"localhost"})
 _READS = frozenset({"GET", "HEAD"})
 _LONGEST = 80
@@ -29,14 +33,35 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 """The policy of what is no page."""
 
 
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """Addresses that take more than reading, as JSON and from our own pages alone.
+
+    Attributes:
+        method: the one that they take: "POST" or "DELETE".
+        pattern: regular expression of the whole path.
+        most_bytes: of what is sent.
+    """
+
+    method: str
+    pattern: str
+    most_bytes: int = LARGEST_BODY
+
+    def takes(self, asked: Request) -> bool:
+        """Whether a request is one of these."""
+        return asked.method == self.method and re.fullmatch(self.pattern, asked.path) is not None
+
+
 def is_loopback(host: str) -> bool:
     """True for a host that this machine alone can reach."""
     if host.lower() in LOCAL_NAMES:
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)  # how one socket for both hears of 127.0.0.1
+    return address.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
 def hosts_of(host: str) -> frozenset[str]:
@@ -52,18 +77,19 @@ def hosts_of(host: str) -> frozenset[str]:
     return own | {name, f"{name}.local"}
 
 
-def protect(server: Flask, hosts: Iterable[str], writes: str) -> None:
+def protect(server: Flask, hosts: Iterable[str], writes: Iterable[Writable]) -> None:
     """Refuse what nobody who looks at traces asks for, and say in each answer what is allowed.
 
     Args:
         hosts: see `hosts_of`.
-        writes: the one address that takes POST: Dash's callbacks, which change nothing.
+        writes: all that is not only read. Dash's callbacks are among them and change nothing.
     """
     allowed = frozenset(hosts)
+    writable = tuple(writes)
 
     @server.before_request
     def _refuse() -> Response | None:
-        problem = _wrong_host(request, allowed) or _wrong_method(request, writes)
+        problem = _wrong_host(request, allowed) or _wrong_method(request, writable)
         return None if problem is None else text(*problem)
 
     @server.after_request
@@ -93,15 +119,33 @@ def _wrong_host(asked: Request, allowed: frozenset[str]) -> tuple[str, int] | No
     return line, HTTPStatus.FORBIDDEN
 
 
-def _wrong_method(asked: Request, writes: str) -> tuple[str, int] | None:
+def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, int] | None:
     if asked.method in _READS:
         return None
-    if asked.method != "POST" or asked.path != writes:
+    found = next((one for one in writable if one.takes(asked)), None)
+    if found is None:
         return "refused: traces are only read here", HTTPStatus.METHOD_NOT_ALLOWED
-    origin = asked.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != asked.headers.get("Host"):
+    if not _is_ours(asked):
         return "refused: the request comes from another site's page", HTTPStatus.FORBIDDEN
+    if asked.mimetype != "application/json":  # what a form cannot send without asking first
+        return "refused: expected application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    if (asked.content_length or 0) > found.most_bytes:
+        line = f"refused: expected at most {found.most_bytes} bytes"
+        return line, HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     return None
+
+
+def _is_ours(asked: Request) -> bool:
+    """Whether one of our pages asks, as far as a browser says: a program says nothing."""
+    if asked.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        return False
+    origin = asked.headers.get("Origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc == asked.headers.get("Host")
+    except ValueError:
+        return False
 
 
 def _host_name(address: str) -> str | None:

@@ -408,3 +408,18 @@ def test_a_mistake_of_ours_is_one_line_and_the_traceback_is_the_terminals(tmp_pa
     answer = site.client.get("/api/replay")
     assert (answer.status_code, answer.text) == (500, "the server failed: its terminal says why\n")
     assert "RuntimeError: secret path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://["}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_what_is_sent_is_json_and_from_our_own_pages(client, headers, status):
+    assert callback(client, headers=headers).status_code == status
