@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
-from lessons.course import read_lesson
+from lessons.course import Block, Call, Text, read_lesson
 from lessons.facts import Facts
 from lessons.questions import Kind, check, explanation, options_of, wording
 from lessons.recordings import HERE, Recordings, can_record, command_of, record
@@ -41,14 +42,19 @@ class Lab:
         self.lesson = read_lesson(HERE / f"{name}.py")
         self.console = Console()
         # in a notebook the command line is the kernel's
-        given = self._parse([] if "ipykernel" in sys.modules else sys.argv[1:])
+        in_notebook = "ipykernel" in sys.modules
+        given = self._parse([] if in_notebook else sys.argv[1:])
         self._from_committed = given.recorded or not can_record()
         vary = self.lesson.vary
         self._changes = () if given.vary is None else (vary.option, given.vary)
         self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lesson-"))
         self.recordings = Recordings()
         self.facts = Facts(self.recordings)
+        # a notebook shows the text by itself
+        self._unsaid = iter(() if in_notebook else self._blocks())
         self.console.rule(f"Lesson {self.lesson.number}: {self.lesson.title}")
+        if self._changes:  # the questions are about these runs already
+            self._record(self.lesson.runs())
 
     def _parse(self, arguments: list[str]) -> argparse.Namespace:
         vary = self.lesson.vary
@@ -57,10 +63,30 @@ class Lab:
             "--recorded", action="store_true", help="look at the committed traces, record none"
         )
         parser.add_argument("--vary", choices=vary.values, help=f"{vary.what} ({vary.option})")
-        return parser.parse_args(arguments)
+        given = parser.parse_args(arguments)
+        if given.vary is not None and (given.recorded or not can_record()):
+            parser.error("--vary records a new run: it needs PyTorch, and no --recorded")
+        return given
+
+    def _blocks(self) -> Iterator[tuple[str, Block]]:
+        """All blocks, each with the heading above it, which only the first of a step has."""
+        for number, step in enumerate(self.lesson.steps):
+            for place, block in enumerate(step.blocks):
+                yield step.title if number and not place else "", block
+
+    def _say_until(self, name: str, *args: str) -> None:
+        """Print the text that stands above a call."""
+        for title, block in self._unsaid:
+            if title:
+                self.console.print(f"\n[bold underline]{title}[/bold underline]")
+            if isinstance(block, Text):
+                self.console.print("", Markdown(block.markdown))
+            elif isinstance(block, Call) and (block.name, block.args) == (name, args):
+                return
 
     def ask(self, question_id: str) -> None:
         """Ask for a prediction; where nobody can answer, only the question is printed."""
+        self._say_until("ask", question_id)
         question = self.lesson.questions[question_id]
         names = self.facts.names()
         self.console.print(f"\n[bold]Predict:[/bold] {wording(question, names)}")
@@ -81,33 +107,49 @@ class Lab:
 
     def record(self, *runs: str) -> None:
         """Record runs for real; from then on all is about them."""
-        for run in runs:
-            self.console.print(f"\n[dim]$ {command_of(run, self._changes)}[/dim]")
-        if self._from_committed:
-            self.console.print("[dim]from the committed trace[/dim]")
+        self._say_until("record", *runs)
+        if self._changes:
             return
+        if self._from_committed:
+            self._print_commands(runs)
+            self.console.print("[dim]from the committed trace[/dim]")
+        else:
+            self._record(runs)
+
+    def _record(self, runs: Sequence[str]) -> None:
+        self._print_commands(runs)
         self.recordings = Recordings(
             self.recordings.fresh | record(runs, self._folder, self._changes)
         )
         self.facts = Facts(self.recordings)
 
+    def _print_commands(self, runs: Sequence[str]) -> None:
+        self.console.print()
+        for run in runs:
+            self.console.print(f"[dim]$ {command_of(run, self._changes)}[/dim]", soft_wrap=True)
+
     def show(self, name: str, *runs: str) -> None:
         """Print a figure."""
+        self._say_until("show", name, *runs)
         print_view(self.console, view(self.facts, name, *runs))
 
     def replay(self, run: str, at: str = "") -> None:
         """Say how to watch a run, step by step."""
-        folder = self.recordings.folder(run)
-        where = f", at “{at}”" if at else ""
-        self.console.print(f"\nwatch it{where}: zerosim serve {folder.parent}")
+        self._say_until("replay", run)
+        folder = self.recordings.folder(run).parent
+        shown = os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else folder
+        where = f" at “{at}”" if at else ""
+        self.console.print(f"\nWatch {run}{where}:\n  zerosim serve {shown}", soft_wrap=True)
 
     def reveal(self, question_id: str) -> None:
         """Print the right answer and why it is right."""
+        self._say_until("reveal", question_id)
         words = explanation(self.lesson.questions[question_id], self.facts.names())
         self.console.print("\n[bold]Answer:[/bold]", Markdown(words))
 
     def end(self) -> None:
         """Say what to take away, and what to try and read next."""
+        self._say_until("end")
         vary = self.lesson.vary
         self.console.rule("take away")
         self.console.print(Markdown(self.lesson.takeaway))
@@ -137,7 +179,7 @@ def print_view(console: Console, shown: View) -> None:
             "█" * round(BAR_COLUMNS * bar.total / most if most else 0),
         )
         for part in bar.parts:
-            if part.value and len(bar.parts) > 1:
+            if round(part.value, 3) and len(bar.parts) > 1:
                 table.add_row(f"  {part.name}", f"{part.value:.3f}", "", "")
     console.print("", table)
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lessons.facts.hops import Hops
 from lessons.facts.memory import Memory
+from lessons.facts.moments import Moments
 from lessons.facts.traffic import Traffic
 
 
-class Facts(Traffic, Memory):
+class Facts(Traffic, Hops, Memory, Moments):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

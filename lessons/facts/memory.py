@@ -19,6 +19,10 @@ class Memory(Base):
             if role in ("", each.role)
         )
 
+    def dtype(self, run: str) -> str:
+        """What a run computes in, such as "bf16"."""
+        return self._report(run).dtype
+
     def states(self, stage: int, num_ranks: int, psi: float = 1, dtype: str = "bf16") -> float:
         """Model states of a rank by the paper's law."""
         return float(ideal_model_states(stage, num_ranks, 1, DType(dtype))) * psi

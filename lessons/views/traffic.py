@@ -8,7 +8,7 @@ from zerosim.quantities import PSI
 
 
 def traffic(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 sends in a step, by phase, in Psi, as the kernel counted it."""
+    """What rank 0 sends in a step, by phase, in Psi, as PyTorch was asked to send it."""
     bars = []
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
@@ -17,4 +17,4 @@ def traffic(facts: Facts, *runs: str) -> Bars:
             for phase in ("forward", "backward", "update")
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
-    return Bars("What a rank sends in one step", PSI, tuple(bars), "the law of a ring")
+    return Bars("What rank 0 sends in one step, traced", PSI, tuple(bars), "the law of a ring")
