@@ -28,6 +28,8 @@ from dashboards.documents import Documents
 from dashboards.guard import LOCAL_NAMES, Writable, protect, text
 from dashboards.library import Library
 from dashboards.pages import replay
+from dashboards.roomapi import WRITES, make_room_api
+from dashboards.rooms import Rooms
 from dashboards.routes import add_pages
 from zerosim.quantities import format_bytes, format_exact, format_psi
 
@@ -40,18 +42,26 @@ _BETWEEN = "\n<!-- -->\n"
 _LARGEST_REQUEST = 64 * 1024
 
 
-def make_app(library: Library, documents: Documents, hosts: Iterable[str] = LOCAL_NAMES) -> Flask:
+def make_app(
+    library: Library,
+    documents: Documents,
+    hosts: Iterable[str] = LOCAL_NAMES,
+    rooms: Rooms | None = None,
+) -> Flask:
     """The application.
 
     Args:
         hosts: names under which it may be asked; see `guard.hosts_of`.
+        rooms: of the classes that it serves.
     """
+    rooms = Rooms() if rooms is None else rooms
     server = Flask("dashboards", static_folder=None)
     server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
     server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
-    protect(server, hosts, (Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST),))
+    protect(server, hosts, (Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST), *WRITES))
     server.register_blueprint(make_api(library, documents))
+    server.register_blueprint(make_room_api(rooms))
     dash = _Dash(server)
     dash.layout = lambda: site.layout(site.runs_of(library, *_address_of_page()))
     runs.register(dash, library)

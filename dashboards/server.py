@@ -14,15 +14,18 @@ from pathlib import Path
 
 from waitress import create_server
 
+from dashboards.addresses import class_addresses, shown
 from dashboards.app import make_app
 from dashboards.documents import Documents
 from dashboards.guard import hosts_of
 from dashboards.library import Library
 from dashboards.pages import replay
+from dashboards.rooms import Rooms
 from zerosim.errors import EnvironmentFault, TraceError
 
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""
+SWEEP_EVERY_S = 60
 _LARGEST_REQUEST = 64 * 1024
 _MOST_CONNECTIONS = 1000
 
@@ -47,13 +50,16 @@ class Server:
         """
         self.library = Library(folders)
         self.documents = Documents()
-        self.app = make_app(self.library, self.documents, hosts_of(host))
+        self.rooms = Rooms()
+        self._ended = threading.Event()
+        self.app = make_app(self.library, self.documents, hosts_of(host), self.rooms)
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._socket = _take(host, port)
         port = self._socket.getsockname()[1]
-        self.url = f"http://{_shown(host, '127.0.0.1')}:{port}"
-        self.public_url = f"http://{_shown(host, socket.gethostname())}:{port}"
+        self.url = f"http://{shown(host, '127.0.0.1')}:{port}"
+        self.public_url = f"http://{shown(host, socket.gethostname())}:{port}"
+        self.app.config["CLASS_ADDRESSES"] = class_addresses(host, port)
         self._server = create_server(
             self.app,
             sockets=[self._socket],
@@ -67,13 +73,20 @@ class Server:
     def run(self) -> None:
         """Answer until Ctrl-C."""
         threading.Thread(target=warm, args=(self,), daemon=True).start()
+        threading.Thread(target=self._sweep, daemon=True).start()
         try:
             self._server.run()
         finally:
             self.close()
 
+    def _sweep(self) -> None:
+        """Rooms are also forgotten in time if nobody asks for anything any more."""
+        while not self._ended.wait(SWEEP_EVERY_S):
+            self.rooms.sweep()
+
     def close(self) -> None:
         """Give the port back."""
+        self._ended.set()
         self._server.close()
         self._socket.close()
 
@@ -121,10 +134,3 @@ def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EACCES:
         return f"port {port} is not ours to take: give a --port of 1024 or more"
     return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"
-
-
-def _shown(host: str, anywhere: str) -> str:
-    """A host as it stands in an address; `anywhere` if it is all of this machine's."""
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - it is compared, not bound
-        return anywhere
-    return f"[{host}]" if ":" in host else host

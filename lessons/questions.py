@@ -157,7 +157,7 @@ def read_answer(question: Question, given: object, names: Names) -> Answer:
         ConfigError: it is no answer to this question.
     """
     if question.kind is Kind.NUMBER:
-        return _number(given)
+        return read_number(given)
     keys = [option.key for option in options_of(question, names)]
     wanted = given if isinstance(given, list | tuple) else [given]
     answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
@@ -213,7 +213,12 @@ def _value(question: Question, value: Any) -> Answer:
     return str(value)
 
 
-def _number(given: object) -> float:
+def read_number(given: object) -> float:
+    """A number as a student writes it.
+
+    Raises:
+        ConfigError: it is none.
+    """
     text = str(given).strip().replace(",", "").replace("\u2212", "-")
     try:
         left, slash, right = text.partition("/")  # a student may well write 3/4

@@ -1,0 +1,128 @@
+"""What a class answered, as bars: by value, or by what could be chosen.
+
+Imports the standard library, `dashboards.votes`, `lessons.questions` and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dashboards.votes import Counted
+from lessons.questions import Kind, Option, read_number
+from zerosim.errors import ConfigError
+
+MOST_BARS = 8
+"""More cannot be read from the last row; what is rare is counted together."""
+REST = "other answers"
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One answer.
+
+    Attributes:
+        first, latest: how many gave it first, and how many stay with it.
+    """
+
+    label: str
+    first: int = 0
+    latest: int = 0
+    is_right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A misconception by its name, and how many had it first and have it now."""
+
+    name: str
+    first: int
+    latest: int
+
+
+def bars(
+    kind: Kind, options: Sequence[Option], right: str, answers: Sequence[Counted]
+) -> tuple[Bar, ...]:
+    """The answers in the order of a ruler, or of the options.
+
+    Args:
+        right: the right answer's text; its bar is there also when nobody has it.
+    """
+    if kind is Kind.NUMBER:
+        return _shortened(_numbers(answers))
+    labels = {option.key: option.label for option in options}
+    if kind is Kind.ORDER:
+        found = _sums(answers, lambda one: _ordered(one.answer.text, labels))
+        return _shortened(sorted(found.values(), key=lambda bar: -max(bar.latest, bar.first)))
+    found = _sums(answers, lambda one: labels.get(one.answer.text, one.answer.text))
+    offered = {label: Bar(label, is_right=key == right) for key, label in labels.items()}
+    return _shortened((offered | found).values())
+
+
+def thoughts(answers: Iterable[Counted], names: Mapping[str, str]) -> tuple[Thought, ...]:
+    """The misconceptions that were recognised, the most frequent first.
+
+    Args:
+        names: by id.
+    """
+    sums: dict[str, Thought] = {}
+    for one in answers:
+        if name := names.get(one.answer.misconception):
+            had = sums.get(name, Thought(name, 0, 0))
+            sums[name] = Thought(name, had.first + one.first, had.latest + one.latest)
+    return tuple(sorted(sums.values(), key=lambda one: (-one.first, -one.latest, one.name)))
+
+
+def _numbers(answers: Sequence[Counted]) -> list[Bar]:
+    """By value; all that count as right are one."""
+    found = _sums(answers, lambda one: "=" if one.answer.is_right else _rounded(one.answer.text))
+    places: dict[str, float] = {}
+    labels: dict[str, str] = {}
+    for one in sorted(answers, key=lambda one: -one.first - one.latest):
+        key = "=" if one.answer.is_right else _rounded(one.answer.text)
+        places.setdefault(key, _value(one.answer.text))
+        labels.setdefault(key, _rounded(one.answer.text))
+    ordered = sorted(found, key=lambda key: places[key])
+    return [replace(found[key], label=labels[key]) for key in ordered]
+
+
+def _sums(answers: Iterable[Counted], key: Callable[[Counted], str]) -> dict[str, Bar]:
+    sums: dict[str, Bar] = {}
+    for one in answers:
+        had = sums.get(key(one), Bar(key(one)))
+        sums[key(one)] = replace(
+            had,
+            first=had.first + one.first,
+            latest=had.latest + one.latest,
+            is_right=had.is_right or one.answer.is_right,
+        )
+    return sums
+
+
+def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
+    """The most frequent and the right one, in the order as given; the rest as one."""
+    every = tuple(found)
+    if len(every) <= MOST_BARS:
+        return every
+    weights = [(bar.is_right, bar.first + bar.latest, -place) for place, bar in enumerate(every)]
+    kept = sorted(range(len(every)), key=weights.__getitem__, reverse=True)[: MOST_BARS - 1]
+    rest = [bar for place, bar in enumerate(every) if place not in kept]
+    last = Bar(REST, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
+    return (*(every[place] for place in sorted(kept)), last)
+
+
+def _ordered(text: str, labels: Mapping[str, str]) -> str:
+    return " → ".join(labels.get(key, key) for key in text.split())
+
+
+def _rounded(text: str) -> str:
+    value = _value(text)
+    return f"{value:,.{_DIGITS}g}" if abs(value) < 10**_DIGITS else f"{value:,.0f}"
+
+
+def _value(text: str) -> float:
+    try:
+        return read_number(text)
+    except ConfigError:
+        return 0.0

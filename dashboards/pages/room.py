@@ -1,0 +1,137 @@
+"""Room: what does the class think? The lecturer's page, and what it knows of questions.
+
+Imports the standard library, its siblings, the lessons and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from dashboards.figures.answers import bars, thoughts
+from dashboards.votes import Tally
+from lessons.course import Lesson, course, find_lesson
+from lessons.facts import Facts
+from lessons.questions import (
+    Kind,
+    Option,
+    explanation,
+    misconceptions,
+    options_of,
+    right_answer,
+    wording,
+)
+from lessons.recordings import Recordings
+from zerosim.errors import ConfigError
+
+PATH = "/room"
+TITLE = "Room"
+MAIN = "room/main.js"
+MOST_ASKED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as the lecturer's page shows it.
+
+    Attributes:
+        right: the right answer's key; "" where keys are not what is answered.
+    """
+
+    words: str
+    unit: str
+    kind: Kind
+    options: Sequence[Option]
+    right: str
+    explain: str
+
+
+def picks() -> list[dict[str, Any]]:
+    """The lessons that ask something."""
+    return [
+        {"id": one.id, "title": title_of(one), "questions": list(asked_in(one))}
+        for one in course()
+        if one.questions
+    ]
+
+
+def title_of(lesson: Lesson) -> str:
+    """A lesson's title with its number."""
+    return f"{lesson.number} · {lesson.title}"
+
+
+def asked_in(lesson: Lesson) -> tuple[str, ...]:
+    """The ids of a lesson's questions, in the order in which they are asked."""
+    return tuple(dict.fromkeys(call.args[0] for call in lesson.calls("ask")))
+
+
+def require(lesson_id: str, question_id: str) -> Lesson:
+    """The lesson of a question.
+
+    Raises:
+        ConfigError: there is no such lesson, or it has no such question.
+    """
+    lesson = find_lesson(lesson_id)
+    if question_id not in lesson.questions:
+        raise ConfigError(
+            f"lesson {lesson.id} has no question {question_id[:40]!r}: expected one of "
+            f"{', '.join(lesson.questions)}"
+        )
+    return lesson
+
+
+@lru_cache(MOST_ASKED)
+def asked(lesson_id: str, question_id: str) -> Asked:
+    """A question, with the numbers of the committed runs.
+
+    Raises:
+        ConfigError: see `require`.
+        TraceError: a run cannot be read.
+    """
+    question = require(lesson_id, question_id).questions[question_id]
+    names = _facts().names()
+    right = right_answer(question, names)
+    return Asked(
+        words=wording(question, names),
+        unit=question.unit,
+        kind=question.kind,
+        options=options_of(question, names),
+        right=right if isinstance(right, str) else "",
+        explain=explanation(question, names),
+    )
+
+
+def plain(tally: Tally) -> dict[str, Any]:
+    """A tally as the page draws it.
+
+    Raises:
+        ConfigError, TraceError: see `asked`.
+    """
+    answer: dict[str, Any] = {
+        "lesson": tally.lesson,
+        "question": tally.question,
+        "reveal": tally.reveal,
+        "num_students": tally.num_students,
+        "num_answered": tally.num_answered,
+        "left_s": round(tally.left_s),
+    }
+    if not tally.question:
+        return answer
+    of = asked(tally.lesson, tally.question)
+    names = {name: each.name for name, each in misconceptions().items()}
+    return answer | {
+        "words": of.words,
+        "unit": of.unit,
+        "explain": of.explain,
+        "bars": [asdict(bar) for bar in bars(of.kind, of.options, of.right, tally.answers)],
+        "thoughts": [asdict(one) for one in thoughts(tally.answers, names)],
+        "right_first": sum(one.first for one in tally.answers if one.answer.is_right),
+        "right_latest": sum(one.latest for one in tally.answers if one.answer.is_right),
+    }
+
+
+@cache
+def _facts() -> Facts:
+    return Facts(Recordings())

@@ -1,0 +1,126 @@
+"""The addresses of rooms, in which a lecturer shows what a class answers.
+
+    POST   /api/rooms                 a new room: its code and its key; the lecturer's machine alone
+    GET    /api/rooms/CODE            where the class is; with ?who= a student's page is counted
+    POST   /api/rooms/CODE/show       {key, lesson, question, reveal}: point the class at a question
+    GET    /api/rooms/CODE/tally      ?key=: what is answered to it
+    DELETE /api/rooms/CODE            {key}: forget the room
+
+The answers themselves come with those to a lesson's question. Imports the standard library, flask,
+its siblings and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from dashboards.guard import Writable, is_loopback
+from dashboards.pages import room
+from dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
+from dashboards.tokens import read_code
+from zerosim.errors import ConfigError, InputError, first_line
+
+ELSEWHERE = (
+    "a room is opened on the machine that serves: open this page there, at localhost or 127.0.0.1"
+)
+_CODE = r"/api/rooms/[A-Za-z0-9 -]{1,24}"
+WRITES = (
+    Writable("POST", "/api/rooms"),
+    Writable("POST", f"{_CODE}/show"),
+    Writable("DELETE", _CODE),
+)
+_STATUS: dict[type[Exception], HTTPStatus] = {
+    NoRoomError: HTTPStatus.NOT_FOUND,
+    WrongKeyError: HTTPStatus.FORBIDDEN,
+}
+View = Callable[..., tuple[dict[str, Any], int]]
+
+
+def make_room_api(rooms: Rooms) -> Blueprint:
+    """The addresses, for a server to take in."""
+    api = Blueprint("rooms", __name__)
+
+    @api.post("/api/rooms")
+    @_answered
+    def _open() -> tuple[dict[str, Any], int]:
+        if not is_lecturers():
+            return {"error": ELSEWHERE}, HTTPStatus.FORBIDDEN
+        opened = rooms.open()
+        return {"code": opened.code, "key": opened.key}, HTTPStatus.CREATED
+
+    @api.get("/api/rooms/<code>")
+    @_answered
+    def _look(code: str) -> tuple[dict[str, Any], int]:
+        at = rooms.look(code, request.args.get("who"))
+        title = room.title_of(room.require(at.lesson, at.question)) if at.lesson else ""
+        answer = {"lesson": at.lesson, "question": at.question, "reveal": at.reveal}
+        return {"code": read_code(code), "title": title, **answer}, HTTPStatus.OK
+
+    @api.post("/api/rooms/<code>/show")
+    @_answered
+    def _show(code: str) -> tuple[dict[str, Any], int]:
+        given = _given(key=str, lesson=str, question=str, reveal=bool)
+        lesson, question = given["lesson"], given["question"]
+        if lesson or question:
+            room.require(lesson, question)
+        rooms.show(code, given["key"], Pointed(lesson, question, given["reveal"]))
+        return {}, HTTPStatus.OK
+
+    @api.get("/api/rooms/<code>/tally")
+    @_answered
+    def _tally(code: str) -> tuple[dict[str, Any], int]:
+        return room.plain(rooms.tally(code, request.args.get("key", ""))), HTTPStatus.OK
+
+    @api.delete("/api/rooms/<code>")
+    @_answered
+    def _close(code: str) -> tuple[dict[str, Any], int]:
+        rooms.close(code, _given(key=str)["key"])
+        return {}, HTTPStatus.OK
+
+    return api
+
+
+def is_lecturers() -> bool:
+    """Whether the present request comes from the machine that serves."""
+    return is_loopback(request.remote_addr or "")
+
+
+def _answered(view: View) -> Callable[..., Response]:
+    """The same as JSON; what is wrong in one line."""
+
+    @wraps(view)
+    def answer(**parts: str) -> Response:
+        try:
+            plain, status = view(**parts)
+        except (InputError, OSError) as error:
+            status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+            plain = {"error": first_line(error)}
+        response = Response(json.dumps(plain), status, mimetype="application/json")
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    return answer
+
+
+def _given(**kinds: type) -> dict[str, Any]:
+    """The fields of the JSON that was sent.
+
+    Raises:
+        ConfigError: one is missing or of another kind, or it is no JSON.
+    """
+    try:
+        found = request.get_json(silent=True)
+    except RecursionError:  # brackets in brackets
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(f"expected a JSON object with {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if type(found.get(name)) is not kind:
+            raise ConfigError(f"{name} is no {kind.__name__}: expected {', '.join(kinds)}")
+    return {name: found[name] for name in kinds}

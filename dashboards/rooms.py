@@ -1,0 +1,299 @@
+"""Rooms: what the students of a class answer, for their lecturer to show.
+
+No accounts: who has a room's code may answer, who has its key may look. A room lives in memory
+alone, for some hours; nothing of it is written or logged, and when it is closed it is forgotten.
+Imports the standard library, its siblings and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
+from dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
+from zerosim.errors import ConfigError
+
+PRESENT_S = 90.0
+"""So long after its last word a student's page counts: one in the background asks once a minute."""
+MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of what is kept, so that nobody fills the lecturer's machine.
+
+    Attributes:
+        rooms: at once.
+        students, questions: of a room.
+        student_answers, room_answers: in a minute.
+        life_s: of a room.
+    """
+
+    rooms: int = 8
+    students: int = 300
+    questions: int = 100
+    student_answers: int = 20
+    room_answers: int = 1500
+    life_s: float = 3 * 3600.0
+
+
+class Noted(StrEnum):
+    """What became of an answer."""
+
+    COUNTED = "counted"
+    NO_ROOM = "no room"
+    """There is none of this code, or none any more."""
+    FULL = "full"
+    """As many students or questions as a room takes."""
+    TOO_OFTEN = "too often"
+    REFUSED = "refused"
+    """It is none that one of our pages sends."""
+
+
+class NoRoomError(ConfigError):
+    """There is no such room, or none any more."""
+
+
+class WrongKeyError(ConfigError):
+    """The room is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new room: the code is for all, the key for who opened it."""
+
+    code: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """Where the class is.
+
+    Attributes:
+        lesson, question: ids; "" as long as the lecturer points at none.
+        reveal: the lecturer shows the answers.
+    """
+
+    lesson: str = ""
+    question: str = ""
+    reveal: bool = False
+
+
+@dataclass(slots=True)
+class _Rate:
+    """How many there were in the present minute."""
+
+    begin: float = -MINUTE_S
+    num: int = 0
+
+    def is_over(self, most: int, now: float) -> bool:
+        if now - self.begin >= MINUTE_S:
+            self.begin, self.num = now, 0
+        return self.num >= most
+
+
+@dataclass(slots=True)
+class _Student:
+    seen: float
+    rate: _Rate = field(default_factory=_Rate)
+    has_answered: bool = False
+
+
+@dataclass(slots=True, weakref_slot=True)
+class _Room:
+    key: str
+    end: float
+    pointed: Pointed = field(default_factory=Pointed)
+    rate: _Rate = field(default_factory=_Rate)
+    students: dict[str, _Student] = field(default_factory=dict)
+    votes: dict[tuple[str, str], dict[str, Vote]] = field(default_factory=dict)
+
+
+class Rooms:
+    """All rooms of a server. May be used by many threads at once."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, limits: Limits | None = None
+    ) -> None:
+        """None is open.
+
+        Args:
+            clock: seconds.
+        """
+        self.limits = limits or Limits()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rooms: dict[str, _Room] = {}
+
+    def open(self) -> Opened:
+        """A new room.
+
+        Raises:
+            ConfigError: as many are open as there may be.
+        """
+        with self._at_now() as now:
+            if len(self._rooms) >= self.limits.rooms:
+                raise ConfigError(
+                    f"{len(self._rooms)} rooms are open: expected fewer; close one, or start the "
+                    "server again, which closes all"
+                )
+            code = new_code()
+            while code in self._rooms:
+                code = new_code()
+            key = new_key()
+            self._rooms[code] = _Room(key, now + self.limits.life_s)
+            return Opened(code, key)
+
+    def look(self, code: str, who: object = "") -> Pointed:
+        """Where the class is.
+
+        Args:
+            who: the token of a student's page, which then counts as being in the room.
+
+        Raises:
+            NoRoomError: there is none of this code.
+        """
+        with self._at_now() as now:
+            room = self._find(code)
+            if is_who(who):
+                self._admit(room, who, now)
+            return room.pointed
+
+    def show(self, code: str, key: str, pointed: Pointed) -> None:
+        """Point the class at a question, and reveal what is answered or hide it.
+
+        Raises:
+            NoRoomError: there is none of this code.
+            WrongKeyError: the room is somebody else's.
+        """
+        with self._at_now():
+            self._own(code, key).pointed = pointed
+
+    def note(
+        self,
+        code: object,
+        who: object,
+        lesson_id: str,
+        question_id: str,
+        answer_text: str,
+        *,
+        is_right: bool,
+        misconception_id: str = "",
+    ) -> Noted:
+        """Count a student's answer: the first to a question stays, the latest takes its turn.
+
+        Args:
+            code: of the room, as the student's page sent it.
+            who: likewise, a random token.
+        """
+        if not is_who(who) or not all(map(is_name, (lesson_id, question_id))):
+            return Noted.REFUSED
+        answer = Answer(tidy(answer_text), is_right, tidy(misconception_id))
+        with self._at_now() as now:
+            room = self._rooms.get(read_code(code))
+            if room is None:
+                return Noted.NO_ROOM
+            student = self._admit(room, who, now)
+            question = (lesson_id, question_id)
+            is_known = question in room.votes
+            if student is None or not (is_known or len(room.votes) < self.limits.questions):
+                return Noted.FULL
+            if student.rate.is_over(self.limits.student_answers, now) or room.rate.is_over(
+                self.limits.room_answers, now
+            ):
+                return Noted.TOO_OFTEN
+            student.rate.num += 1
+            room.rate.num += 1
+            student.has_answered = True
+            votes = room.votes.setdefault(question, {})
+            vote = votes.get(who)
+            votes[who] = Vote(answer if vote is None else vote.first, answer)
+            return Noted.COUNTED
+
+    def tally(self, code: str, key: str) -> Tally:
+        """What is answered to the question that the class is at.
+
+        Raises:
+            NoRoomError: there is none of this code.
+            WrongKeyError: the room is somebody else's.
+        """
+        with self._at_now() as now:
+            room = self._own(code, key)
+            pointed = room.pointed
+            votes = room.votes.get((pointed.lesson, pointed.question), {})
+            return Tally(
+                lesson=pointed.lesson,
+                question=pointed.question,
+                reveal=pointed.reveal,
+                num_students=sum(now - one.seen < PRESENT_S for one in room.students.values()),
+                num_answered=len(votes),
+                answers=count(votes.values()),
+                left_s=room.end - now,
+            )
+
+    def close(self, code: str, key: str) -> None:
+        """Forget a room.
+
+        Raises:
+            NoRoomError: there is none of this code.
+            WrongKeyError: the room is somebody else's.
+        """
+        with self._at_now():
+            self._own(code, key)
+            del self._rooms[read_code(code)]
+
+    def sweep(self) -> None:
+        """Forget the rooms whose time is over; every other call does so, too."""
+        with self._at_now():
+            pass
+
+    @property
+    def num_open(self) -> int:
+        """How many rooms there are now."""
+        with self._at_now():
+            return len(self._rooms)
+
+    @contextmanager
+    def _at_now(self) -> Iterator[float]:
+        """Alone, with the time, and without the rooms whose time is over."""
+        with self._lock:
+            now = self._clock()
+            for code in [code for code, room in self._rooms.items() if now >= room.end]:
+                del self._rooms[code]
+            yield now
+
+    def _find(self, code: str) -> _Room:
+        room = self._rooms.get(read_code(code))
+        if room is None:
+            raise NoRoomError("there is no such room, or it is closed: look at its code again")
+        return room
+
+    def _own(self, code: str, key: str) -> _Room:
+        room = self._find(code)
+        if not is_same_key(room.key, key):
+            raise WrongKeyError("the key is not this room's: only who opened it has it")
+        return room
+
+    def _admit(self, room: _Room, who: str, now: float) -> _Student | None:
+        """The student of a token; None if the room is full of others."""
+        student = room.students.get(who)
+        if student is not None:
+            student.seen = now
+            return student
+        if len(room.students) >= self.limits.students:
+            gone = next((one for one, of in room.students.items() if _is_gone(of, now)), None)
+            if gone is None:
+                return None
+            del room.students[gone]
+        room.students[who] = _Student(now)
+        return room.students[who]
+
+
+def _is_gone(student: _Student, now: float) -> bool:
+    return now - student.seen >= PRESENT_S and not student.has_answered

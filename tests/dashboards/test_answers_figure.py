@@ -1,0 +1,94 @@
+"""Bars of a class's answers: by value, by option, by order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboards.figures.answers import MOST_BARS, REST, Bar, Thought, bars, thoughts
+from dashboards.votes import Answer, Counted, Vote, count
+from lessons.questions import Kind, Option
+
+OPTIONS = (Option("a", "first"), Option("b", "second"), Option("c", "third"))
+
+
+def counted(text, first=1, latest=1, *, right=False, thought=""):
+    return Counted(Answer(text, right, thought), first, latest)
+
+
+def test_numbers_stand_in_their_order_and_equal_values_are_one():
+    answers = [
+        counted("10"),
+        counted("3", 2, 0),
+        counted("6/2", 0, 1),
+        counted("3.0"),
+        counted("−1"),  # noqa: RUF001 - as a student types it
+        counted("2.25", 1, 2, right=True),
+        counted("9/4", 0, 3, right=True),
+        counted("1,000,000"),
+    ]
+    assert bars(Kind.NUMBER, (), "", answers) == (
+        Bar("-1", 1, 1),
+        Bar("2.25", 1, 5, is_right=True),
+        Bar("3", 3, 2),
+        Bar("10", 1, 1),
+        Bar("1,000,000", 1, 1),
+    )
+
+
+def test_every_option_has_a_bar_and_the_right_one_is_known():
+    assert bars(Kind.CHOICE, OPTIONS, "c", [counted("b", 2, 1)]) == (
+        Bar("first"),
+        Bar("second", 2, 1),
+        Bar("third", is_right=True),
+    )
+
+
+def test_orders_say_what_was_put_first():
+    answers = [counted("a b c"), counted("c b a", 3, 4, right=True)]
+    assert bars(Kind.ORDER, OPTIONS, "", answers) == (
+        Bar("third → second → first", 3, 4, is_right=True),
+        Bar("first → second → third", 1, 1),
+    )
+
+
+def test_what_is_rare_is_counted_together_but_never_the_right_one():
+    answers = [counted(str(number), number, number) for number in range(2, 20)]
+    answers.append(counted("1", 0, 1, right=True))
+    found = bars(Kind.NUMBER, (), "", answers)
+    assert len(found) == MOST_BARS
+    assert [bar.label for bar in found] == ["1", "14", "15", "16", "17", "18", "19", REST]
+    assert found[-1] == Bar(REST, sum(range(2, 14)), sum(range(2, 14)))
+    assert bars(Kind.NUMBER, (), "", []) == ()
+
+
+def test_misconceptions_by_name():
+    names = {"x": "Idea X", "y": "Idea Y"}
+    answers = [
+        counted("1", 1, 0, thought="y"),
+        counted("2", 3, 1, thought="x"),
+        counted("3", 1, 1, thought="x"),
+        counted("4", 5, 5, thought="unknown"),
+        counted("5", 5, 5),
+    ]
+    assert thoughts(answers, names) == (Thought("Idea X", 4, 2), Thought("Idea Y", 1, 0))
+
+
+TEXTS = st.sampled_from(["1", "2", "3.5", "7/2", "-4", "1e3", "no number", "", "nan", "9" * 120])
+
+
+@given(votes=st.lists(st.tuples(TEXTS, TEXTS)), kind=st.sampled_from(Kind))
+def test_no_answer_is_lost(votes, kind):
+    def answer(text):
+        return Answer(text, is_right=text == "2")
+
+    found = count(Vote(answer(first), answer(latest)) for first, latest in votes)
+    assert {one.answer.text: one.first for one in found if one.first} == Counter(
+        first for first, _ in votes
+    )
+    drawn = bars(kind, OPTIONS, "2", found)
+    assert sum(bar.first for bar in drawn) == sum(bar.latest for bar in drawn) == len(votes)
+    assert len(drawn) <= MOST_BARS
+    assert len({bar.label for bar in drawn}) == len(drawn)
