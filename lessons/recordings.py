@@ -8,6 +8,7 @@ Imports the standard library and zerosim's L0 and record; PyTorch only in the pr
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import tomllib
@@ -67,13 +68,14 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         # a command for one stage writes into the folder itself
         out = folder / setting / f"stage-{chosen[0]}" if len(chosen) == 1 else folder / setting
         options = [*settings()[setting], *changes, "--stage", ",".join(chosen)]
-        command = [sys.executable, "-m", "zerosim.cli", "run", *options, "--out", str(out)]
+        start = [sys.executable, "-m", *_starts(setting, options)]
         done = subprocess.run(  # noqa: S603 - our own program
-            [*command, "--overwrite"],
+            [*start, "run", *options, "--out", str(out), "--overwrite"],
             capture_output=True,
             check=False,
             text=True,
             timeout=DEADLINE_S,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun has a remark where it is not set
         )
         if done.returncode not in (0, ClaimFailed.exit_code):  # a law refuted is a lesson too
             said = (done.stderr or done.stdout).strip()
@@ -84,7 +86,34 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
 def command_of(run: str, changes: Sequence[str] = ()) -> str:
     """The command that records a run, as a person types it."""
     setting, stage = _split(run)
-    return " ".join(["zerosim run --stage", stage, *settings()[setting], *changes])
+    options = [*settings()[setting], *changes]
+    program = _program(setting)
+    if program is None:
+        return " ".join(["zerosim run --stage", stage, *options])
+    shown = ["torchrun --nproc-per-node", _num_ranks(options), f"lessons/{program}"]
+    return " ".join([*shown, "run --stage", stage, *options])
+
+
+def _starts(setting: str, options: Sequence[str]) -> list[str]:
+    """The module that starts the ranks of a setting, and what it is told."""
+    program = _program(setting)
+    if program is None:
+        return ["zerosim.cli"]
+    ranks = ["--nproc-per-node", _num_ranks(options)]
+    return ["torch.distributed.run", "--standalone", *ranks, str(HERE / program)]
+
+
+def _program(setting: str) -> str | None:
+    """What `torchrun` starts in place of `zerosim run`; None for that itself."""
+    with (HERE / "runs.toml").open("rb") as file:
+        entry: Mapping[str, str] = tomllib.load(file)[setting]
+    return entry.get("program")
+
+
+def _num_ranks(options: Sequence[str]) -> str:
+    """The last word on the number of ranks."""
+    places = [place for place, option in enumerate(options) if option == "--ranks"]
+    return options[places[-1] + 1]
 
 
 def _split(run: str) -> tuple[str, str]:
