@@ -2,31 +2,35 @@
 
     GET /api/traces                          the list
     GET /api/replay?trace=NAME&iteration=I   one iteration as a document
+    GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
     GET /player/FILE                         the player's modules and style
 
-Imports flask, its siblings and zerosim's errors.
+Imports flask, its siblings, zerosim's errors and replay.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
 
 from flask import Blueprint, Response, request
 
 from dashboards import playerfiles
-from dashboards.bodies import make_body, respond
+from dashboards.bodies import Body, make_body, respond
 from dashboards.documents import Documents
 from dashboards.entry import Entry
 from dashboards.guard import text
 from dashboards.library import Library, NoSuchTraceError
 from dashboards.pages import replay
 from zerosim.errors import ConfigError, TraceError, first_line
+from zerosim.replay import graph_document
 
 
 def make_api(library: Library, documents: Documents) -> Blueprint:
     """The addresses, for a server to take in."""
     api = Blueprint("api", __name__)
+    graphs = Documents(graph_document)
 
     @api.get("/api/traces")
     def _traces() -> Response:
@@ -39,17 +43,11 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
 
     @api.get("/api/replay")
     def _replay() -> Response:
-        try:
-            entry = asked_for(library)
-            body = documents.get(entry, asked_iteration())
-        except NoSuchTraceError as error:
-            return _error(str(error), HTTPStatus.NOT_FOUND)
-        except (TraceError, ConfigError) as error:
-            return _error(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
-        except OSError as error:
-            reason = error.strerror or first_line(error)
-            return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
-        return respond(body, request)
+        return _answer(lambda: documents.get(asked_for(library), asked_iteration()))
+
+    @api.get("/api/graph")
+    def _graph() -> Response:
+        return _answer(lambda: graphs.get(asked_for(library), asked_iteration()))
 
     @api.get("/player/<path:name>")
     def _player(name: str) -> Response:
@@ -59,6 +57,20 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
         return respond(body, request)
 
     return api
+
+
+def _answer(make: Callable[[], Body]) -> Response:
+    """A body, or why there is none, in one line."""
+    try:
+        body = make()
+    except NoSuchTraceError as error:
+        return _error(str(error), HTTPStatus.NOT_FOUND)
+    except (TraceError, ConfigError) as error:
+        return _error(str(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
+    return respond(body, request)
 
 
 def asked_for(library: Library) -> Entry:

@@ -49,10 +49,10 @@ def fragment() -> str:
     return (FOLDER / FRAGMENT).read_text(encoding="utf-8")
 
 
-def modules() -> tuple[str, ...]:
-    """Every module that the player loads, the first one first."""
-    found = {MAIN: None}
-    waiting = [MAIN]
+def modules(main: str = MAIN) -> tuple[str, ...]:
+    """Every module that a page loads, the first one first."""
+    found = {main: None}
+    waiting = [main]
     while waiting:
         for name in _known(waiting.pop(0)).imports:
             if name not in found:

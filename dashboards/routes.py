@@ -10,10 +10,10 @@ from http import HTTPStatus
 
 from flask import Flask, Response, render_template, request
 
-from dashboards import page, site
+from dashboards import page, playerfiles, site
 from dashboards.api import asked_for, asked_iteration
 from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import replay, verify
+from dashboards.pages import graph, replay, verify
 from dashboards.results import Results
 from zerosim.errors import ZerosimError, first_line
 
@@ -71,3 +71,8 @@ def add_pages(
             )
             return answer(problem, status)
         return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
+
+    @server.get(graph.PATH)
+    def _graph() -> Response:
+        modules = playerfiles.modules(graph.MAIN)
+        return answer(render_template("graph.html", frame=frame(), modules=modules))

@@ -58,7 +58,7 @@ def test_it_is_the_graph_and_its_analysis_to_the_nanosecond(stage, iteration):
     whole = build_graph(trace)
     graph, answer = whole.within(iteration), report(whole, iteration)
     nodes, zero, texts = found["nodes"], int(graph.start.min()), found["texts"]
-    assert found["headline"] == answer.headline
+    assert f"{'; '.join(found['clauses'])}." == answer.headline
     assert (found["iteration"], found["iterations"]) == (iteration, [0, 1])
     assert nodes["start"] == (graph.start - zero).tolist()
     assert nodes["end"] == (graph.end - zero).tolist()
@@ -216,7 +216,7 @@ def test_calls_in_a_circle_are_shown_without_a_path_and_named(tmp_path):
     check(found)
     assert found["path"] is None
     assert found["holds"] is False
-    assert "deadlock" in found["headline"]
+    assert "deadlock" in found["clauses"][0]
     assert any("circle" in one or "wait" in one for one in found["violations"])
 
 

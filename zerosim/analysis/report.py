@@ -86,20 +86,26 @@ class GraphReport:
     @property
     def headline(self) -> str:
         """The answer in a sentence."""
+        return f"{'; '.join(self.clauses)}."
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        """Parts of that sentence: how long it took, why, and who waited for whom."""
         failed = sum(not check.holds for check in self.checks)
         if self.path is None:
-            return "The collectives wait for each other in a circle: a deadlock, named below."
+            return ("The collectives wait for each other in a circle: a deadlock, named below",)
         begin = "" if not failed else f"{failed} of {len(self.checks)} checks fail, see below. "
         what = "The recording" if self.iteration == EVERYTHING else f"Iteration {self.iteration}"
         shares = ", ".join(f"{share} % {cause}" for cause, share in _shares(self.path.by_cause()))
         words = f"{begin}{what} took {milliseconds(self.path.duration_ns)} ms"
         if not self.budgets.waits_recorded:
-            return f"{words}; what the program waited for was not recorded; {self._waited()}."
-        if shares:
-            words += f"; its critical path is {shares}"
+            return words, "what the program waited for was not recorded", self._waited()
+        why = f"its critical path is {shares}" if shares else ""
         if self.num_ranks == 1:
-            return f"{words}."
-        return f"{words}{self._mostly()}; {self._waited()}."
+            return (words, why) if why else (words,)
+        if not why:
+            return f"{words}{self._mostly()}", self._waited()
+        return words, f"{why}{self._mostly()}", self._waited()
 
     def _mostly(self) -> str:
         assert self.path is not None

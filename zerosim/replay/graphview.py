@@ -97,7 +97,7 @@ class _Maker:
             "name": self.name,
             "iteration": answer.iteration,
             "iterations": list(answer.iterations),
-            "headline": answer.headline,
+            "clauses": list(answer.clauses),
             "holds": answer.holds,
             "ranks": list(self.places),
             "duration_ns": int(part.end.max(initial=self.zero)) - self.zero,

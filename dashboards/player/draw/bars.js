@@ -10,7 +10,7 @@ import { waitFill } from "#player/draw/textures.js";
 /** @import { Layer } from "#player/draw/layer.js" */
 /** @import { Lanes, TimeWindow } from "#player/draw/lanes.js" */
 /** @import { Fonts } from "#player/draw/text.js" */
-/** @import { ReplayDocument, Timeline } from "#player/types.d.ts" */
+/** @import { Timeline } from "#player/types.d.ts" */
 
 const WAIT = 2;
 
@@ -112,7 +112,7 @@ export function drawPath({ ctx }, { path }, lanes, shown, colours) {
 /**
  * Names of ranks and lines between them.
  * @param {CanvasRenderingContext2D} ctx
- * @param {ReplayDocument} doc
+ * @param {{ranks: readonly number[]}} doc
  * @param {Lanes} lanes
  * @param {number} width
  * @param {number} selected

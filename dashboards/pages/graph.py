@@ -1,0 +1,9 @@
+"""Graph: who waits for whom? The event graph of one iteration; the page's modules draw it.
+
+Imports nothing.
+"""
+
+PATH = "/graph"
+TITLE = "Graph"
+MAIN = "graph/main.js"
+"""The page's first module, in the player."""

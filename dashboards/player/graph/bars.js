@@ -1,0 +1,222 @@
+// Draws the lanes of the graph: what is in sight, and of what is thinner than a pixel only as much
+// as the pixels show.
+
+import { mix, inkOn, shardColour } from "#player/colours.js";
+import { numberOf, unitLabel } from "#player/draw/text.js";
+import { hatchFill, textures } from "#player/draw/textures.js";
+import { trackBox } from "#player/graph/layout.js";
+import { COLLECTIVES, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#player/graph/model.js";
+
+/** @import { Palette } from "#player/colours.js" */
+/** @import { TimeWindow } from "#player/draw/lanes.js" */
+/** @import { Layer } from "#player/draw/layer.js" */
+/** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Accents } from "#player/graph/accents.js" */
+/** @import { GraphLanes } from "#player/graph/layout.js" */
+/** @import { GraphModel } from "#player/graph/model.js" */
+
+/** How much of its colour something keeps: what decides the end, what has slack, what is filtered. */
+const FULL = 1;
+const PALE = 0.5;
+const GHOST = 0.1;
+
+/**
+ * @typedef {object} Picture
+ * @property {GraphModel} model
+ * @property {GraphLanes} lanes
+ * @property {TimeWindow} shown
+ * @property {Uint8Array} passed
+ * @property {Palette} colours
+ * @property {Accents} accents
+ * @property {Fonts} fonts
+ * @property {Measure} measure
+ */
+
+/** @param {Layer} layer @param {Picture} picture */
+export function drawLanes(layer, picture) {
+  const { lanes } = picture;
+  const brush = new Brush(layer, picture);
+  for (let rank = lanes.first; rank < lanes.first + lanes.count; rank += 1) {
+    for (const track of [PROGRAM, COLLECTIVES, MESSAGES]) {
+      if (track !== MESSAGES || lanes.messages) {
+        brush.track(rank, track);
+      }
+    }
+  }
+}
+
+class Brush {
+  /** @param {Layer} layer @param {Picture} picture */
+  constructor({ ctx, scale }, picture) {
+    this.ctx = ctx;
+    this.scale = scale;
+    this.picture = picture;
+    this.left = picture.lanes.left;
+    this.right = picture.lanes.left + picture.lanes.width;
+    /** @type {Map<string, string | CanvasPattern>} */
+    this.fills = new Map();
+    /** Up to where something thin is drawn already. */
+    this.drawn = -Infinity;
+    this.hasPath = picture.model.doc.path !== null;
+  }
+
+  /** @param {number} rank @param {number} track */
+  track(rank, track) {
+    const { model, lanes, shown } = this.picture;
+    const own = model.tracks[rank * TRACKS + track];
+    const { y, h } = trackBox(lanes, rank, track);
+    this.drawn = -Infinity;
+    for (let place = firstIn(own, shown.from); place < own.nodes.length; place += 1) {
+      const node = own.nodes[place];
+      if (model.start[node] > shown.to) {
+        break;
+      }
+      if (model.end[node] >= shown.from) {
+        this.node(node, y, h);
+      }
+    }
+  }
+
+  /** @param {number} node @param {number} y @param {number} h */
+  node(node, y, h) {
+    const { model, lanes } = this.picture;
+    const kind = model.kinds[node];
+    const [start, end] = [model.start[node], model.end[node]];
+    if (kind === "call") {
+      const moving = model.moving[node];
+      if (moving > start) {
+        this.bar(node, start, moving, y, h, "arrived");
+      }
+      this.bar(node, moving, end, y, h, "moves");
+      this.label(node, moving, end, y, h);
+    } else if (kind === "phase") {
+      this.tick(node, y, lanes.rowHeight >= 40 ? h + lanes.seam + lanes.communication : h);
+    } else if (kind === "send" || kind === "receive") {
+      this.bar(node, start, end, kind === "send" ? y + 2 : y + h / 2 + 1, Math.max(2, h / 2 - 1), kind);
+    } else if (kind !== "collective") {
+      // a collective is drawn on each rank as that rank's call
+      this.bar(node, start, end, y, h, kind);
+      if (kind === "compute") {
+        this.label(node, start, end, y, h);
+      }
+    }
+  }
+
+  /**
+   * @param {number} node
+   * @param {number} start
+   * @param {number} end
+   * @param {number} y
+   * @param {number} h
+   * @param {string} sort
+   */
+  bar(node, start, end, y, h, sort) {
+    const { lanes, shown } = this.picture;
+    const x = Math.max(this.left, shown.x(start, lanes));
+    const right = Math.min(this.right, shown.x(end, lanes));
+    const w = Math.max(1, right - x - (right - x > 3 ? 0.75 : 0));
+    if (right < this.left || x > this.right || (w <= 1 && x + w <= this.drawn)) {
+      return; // out of sight, or of a pixel that has something in it already
+    }
+    this.drawn = w <= 1 ? Math.ceil(x + w) : -Infinity;
+    this.ctx.fillStyle = this.fill(node, sort);
+    if (h >= 8 && w >= 6) {
+      this.ctx.beginPath();
+      this.ctx.roundRect(x, y, w, h, 2);
+      this.ctx.fill();
+    } else {
+      this.ctx.fillRect(x, y, w, h);
+    }
+  }
+
+  /** A phase begins. @param {number} node @param {number} y @param {number} h */
+  tick(node, y, h) {
+    const { model, lanes, shown, passed, colours } = this.picture;
+    const x = shown.x(model.start[node], lanes);
+    if (x >= this.left && x <= this.right && passed[node]) {
+      this.ctx.fillStyle = colours.phases[this.phase(node)];
+      this.ctx.fillRect(x - 1, y, 2, h);
+    }
+  }
+
+  /** What a bar is, where it has room. @param {number} node @param {number} start @param {number} end
+   *  @param {number} y @param {number} h */
+  label(node, start, end, y, h) {
+    const { lanes, shown, model, passed, fonts, measure } = this.picture;
+    const x = Math.max(this.left, shown.x(start, lanes));
+    const room = Math.min(this.right, shown.x(end, lanes)) - x - 10;
+    if (h < fonts.size + 1 || !passed[node]) {
+      return;
+    }
+    const name = unitLabel(unitOf(model, node));
+    const text = [name, numberOf(name)].find((one) => measure(one, fonts.text) <= room);
+    if (text) {
+      this.ctx.font = fonts.text;
+      this.ctx.fillStyle = inkOn(this.solid(node, model.kinds[node] === "call" ? "moves" : "compute"));
+      this.ctx.fillText(text, x + 5, y + h / 2 + fonts.size * 0.36);
+    }
+  }
+
+  /** @param {number} node */
+  phase(node) {
+    const { doc } = this.picture.model;
+    return doc.phases[doc.nodes.phase[node]];
+  }
+
+  /** How much of its colour a node keeps. @param {number} node */
+  strength(node) {
+    const { model, passed } = this.picture;
+    if (!passed[node]) {
+      return GHOST;
+    }
+    return !this.hasPath || model.onPath[node] || this.isOfPath(node) ? FULL : PALE;
+  }
+
+  /** Whether a node is a call whose collective is on the path. @param {number} node */
+  isOfPath(node) {
+    const { model } = this.picture;
+    return model.kinds[node] === "call" && model.pathCollectives.has(model.doc.nodes.collective[node]);
+  }
+
+  /** The colour of a node without its texture. @param {number} node @param {string} sort */
+  solid(node, sort) {
+    const { model, colours } = this.picture;
+    const own =
+      sort === "compute"
+        ? colours.phases[this.phase(node)]
+        : sort === "send" || sort === "receive"
+          ? shardColour(colours, model.doc.nodes.shard[node])
+          : colours.communication[this.phase(node)];
+    return mix(colours.card, own, this.strength(node));
+  }
+
+  /** @param {number} node @param {string} sort */
+  fill(node, sort) {
+    const { colours } = this.picture;
+    const key = `${sort} ${this.phase(node)} ${this.strength(node)} ${this.shard(node, sort)}`;
+    let fill = this.fills.get(key);
+    if (fill === undefined) {
+      fill = this.make(node, sort, colours);
+      this.fills.set(key, fill);
+    }
+    return fill;
+  }
+
+  /** @param {number} node @param {string} sort @param {Palette} colours */
+  make(node, sort, colours) {
+    if (sort === "wait") {
+      const ground = mix(colours.card, colours.wait, GHOST);
+      const ink = mix(colours.card, colours.wait, 0.6);
+      return this.strength(node) === GHOST ? ground : textures.get(this.ctx, "wait", ink, ground, this.scale);
+    }
+    const solid = this.solid(node, sort);
+    return sort === "arrived" && this.strength(node) !== GHOST
+      ? hatchFill(this.ctx, solid, mix(colours.card, solid, 0.25), this.scale)
+      : solid;
+  }
+
+  /** @param {number} node @param {string} sort */
+  shard(node, sort) {
+    return sort === "send" || sort === "receive" ? this.picture.model.doc.nodes.shard[node] : "";
+  }
+}

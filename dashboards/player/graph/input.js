@@ -1,0 +1,36 @@
+// Listens: to keys, to buttons, to the address, to the system and to the size of the window.
+
+import { find, make } from "#player/dom.js";
+import { KEYS, actionOf } from "#player/graph/keys.js";
+import { watchSystem } from "#player/theme.js";
+
+/** @import { Action } from "#player/graph/keys.js" */
+/** @import { GraphPage } from "#player/graph/page.js" */
+
+/** @param {GraphPage} page */
+export function listen(page) {
+  const { root } = page;
+  document.addEventListener("keydown", (event) => {
+    const action = actionOf(event);
+    if (action) {
+      event.preventDefault();
+      page.act(action);
+    }
+  });
+  root.addEventListener("click", ({ target }) => {
+    const button = target instanceof Element ? target.closest("[data-action]") : null;
+    if (button instanceof HTMLElement) {
+      page.act(/** @type {Action} */ (button.dataset.action));
+    }
+  });
+  const help = find(root, "#help-dialog", HTMLDialogElement);
+  help.addEventListener("click", ({ target }) => target === help && help.close());
+  find(root, "#help-keys", HTMLElement).append(
+    ...KEYS.filter(({ shown }) => shown).map(({ shown, does }) =>
+      make("div", "", make("dt", "", make("kbd", "", shown)), make("dd", "", does)),
+    ),
+  );
+  addEventListener("hashchange", () => page.follow());
+  watchSystem(() => page.change({}));
+  new ResizeObserver(() => page.ask()).observe(page.view.host);
+}

@@ -1,0 +1,40 @@
+// What the bars of the graph mean, drawn as they are drawn there.
+
+import { make } from "#player/dom.js";
+import { palette } from "#player/colours.js";
+import { stripes } from "#player/graph/accents.js";
+import { phasesIn } from "#player/graph/filter.js";
+
+/** @import { Theme } from "#player/colours.js" */
+/** @import { GraphModel } from "#player/graph/model.js" */
+
+/** @param {HTMLElement} list @param {GraphModel} model */
+export function createLegend(list, model) {
+  const phases = phasesIn(model).filter((phase) => phase !== "outside" && phase !== "setup");
+
+  /** @param {Theme} theme */
+  return function update(theme) {
+    const colours = palette(theme);
+    const communication = phases.map((phase) => colours.communication[phase]);
+    list.replaceChildren(
+      ...phases.map((phase) => entry(phase, colours.phases[phase])),
+      entry("collective", halves(communication)),
+      entry("arrived, others missing", stripes(communication[0] ?? colours.communication.outside)),
+      entry("waits", stripes(colours.wait)),
+      entry("critical path", `linear-gradient(${colours.strong} 0 0) center / 100% 4px no-repeat`),
+    );
+  };
+}
+
+/** @param {string} words @param {string} background */
+function entry(words, background) {
+  const swatch = make("span", "swatch");
+  swatch.style.background = background;
+  return make("li", "", swatch, words);
+}
+
+/** @param {readonly string[]} colours */
+function halves(colours) {
+  const stops = colours.map((one, k) => `${one} ${(100 * k) / colours.length}% ${(100 * (k + 1)) / colours.length}%`);
+  return stops.length > 0 ? `linear-gradient(90deg, ${stops.join(", ")})` : "";
+}

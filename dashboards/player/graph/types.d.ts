@@ -1,0 +1,111 @@
+/**
+ * A graph document: the event graph of one iteration, as `zerosim.replay.graphview` writes it and
+ * the Graph page reads it. Nodes and edges are columns: entry k of each list belongs to node (edge)
+ * k. Ranks are positions in `ranks`, texts positions in `texts`; times are nanoseconds since the
+ * iteration began; "-1" stands for what there is not.
+ */
+
+import type { Phase } from "#player/types.d.ts";
+
+export type NodeKind =
+  | "phase" | "compute" | "wait" | "call" | "collective" | "send" | "receive" | "mark";
+/** Why one node follows another: the four sorts of reason. */
+export type EdgeKind = "program order" | "match" | "message" | "tensor lifetime";
+export type Cause = "compute" | "communication" | "waiting" | "other";
+
+export interface GraphDocument {
+  schema: 1;
+  /** The trace's name, as its reader knows it. */
+  name: string;
+  /** -1 for a program without iterations. */
+  iteration: number;
+  iterations: number[];
+  /** What `zerosim graph` says first, in parts: how long it took, why, who waited for whom. */
+  clauses: string[];
+  /** Whether the graph is one of a run that went well; if not, `violations` says why. */
+  holds: boolean;
+  violations: string[];
+  notes: string[];
+  /** Global ranks that the trace holds, ascending. */
+  ranks: number[];
+  duration_ns: number;
+  /** What the codes in `nodes` and `path` mean. */
+  kinds: NodeKind[];
+  phases: Phase[];
+  causes: Cause[];
+  /** What the codes in `edges.reason` mean. In `words` stand {source_rank}, {target_rank},
+   *  {source_unit}, {target_unit} and {shard} for what the two nodes are. */
+  reasons: { kind: EdgeKind; words: string }[];
+  nodes: {
+    kind: number[];
+    /** Of a collective, the rank that arrived last. */
+    rank: number[];
+    phase: number[];
+    start: number[];
+    end: number[];
+    /** How much later it could have been over with the iteration's end unchanged; -1 unknown. */
+    slack: number[];
+    /** A number that a collective, its calls, its messages and the waits for it share. */
+    collective: number[];
+    /** Its step in the replay of this iteration. */
+    step: number[];
+    label: number[];
+    unit: number[];
+    shard: number[];
+    bytes: number[];
+    source: number[];
+  };
+  edges: {
+    source: number[];
+    target: number[];
+    reason: number[];
+    /** When what it brings was there. */
+    ready: number[];
+    /** By node, not by edge: the edge that was ready last. */
+    binding: number[];
+  };
+  /** Null where it is not known; `notes` or `violations` say why. */
+  path: CriticalPath | null;
+  time: Time;
+  texts: string[];
+}
+
+export interface CriticalPath {
+  duration_ns: number;
+  /** In the order of time. */
+  nodes: number[];
+  /** Five numbers each, without gaps: node, cause, start, end, what it is (in `texts`). */
+  pieces: number[];
+  /** By cause; they sum to the duration. */
+  by_cause_ns: number[];
+}
+
+export interface Time {
+  /** False: `ranks` and `exposed` are empty, and `waited` compares arrivals only. */
+  waits_recorded: boolean;
+  ranks: RankTime[];
+  /** Three numbers each, the longest first: who waited, for whom, ns. */
+  waited: number[];
+  exposed: Exposed[];
+}
+
+/** compute + exposed + waiting + other = wall, ns; see `zerosim.analysis.Budget`. */
+export interface RankTime {
+  wall_ns: number;
+  compute_ns: number;
+  exposed_ns: number;
+  waiting_ns: number;
+  other_ns: number;
+  hidden_ns: number;
+  /** Which part of the communication is hidden; null if there was none. */
+  overlap: number | null;
+}
+
+/** What a rank stood still for while bytes moved; of each rank they sum to its exposed_ns. */
+export interface Exposed {
+  rank: number;
+  phase: Phase;
+  purpose: string;
+  num_waits: number;
+  exposed_ns: number;
+}
