@@ -2,6 +2,7 @@
 
     GET /api/traces                          the list
     GET /api/replay?trace=NAME&iteration=I   one iteration as a document
+    GET /api/compare?trace=A&trace=B         two to four runs, aligned
     GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
     GET /player/FILE                         the player's modules and style
 
@@ -18,13 +19,14 @@ from flask import Blueprint, Response, request
 
 from dashboards import playerfiles
 from dashboards.bodies import Body, make_body, respond
-from dashboards.documents import Documents
+from dashboards.documents import Documents, encode
 from dashboards.entry import Entry
 from dashboards.guard import text
 from dashboards.library import Library, NoSuchTraceError
 from dashboards.pages import replay
 from zerosim.errors import ConfigError, TraceError, first_line
 from zerosim.replay import graph_document
+from zerosim.replay.alignment import MOST, align
 
 
 def make_api(library: Library, documents: Documents) -> Blueprint:
@@ -44,6 +46,10 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
     @api.get("/api/replay")
     def _replay() -> Response:
         return _answer(lambda: documents.get(asked_for(library), asked_iteration()))
+
+    @api.get("/api/compare")
+    def _compare() -> Response:
+        return _answer(lambda: _aligned(library, documents))
 
     @api.get("/api/graph")
     def _graph() -> Response:
@@ -71,6 +77,12 @@ def _answer(make: Callable[[], Body]) -> Response:
         reason = error.strerror or first_line(error)
         return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
     return respond(body, request)
+
+
+def _aligned(library: Library, documents: Documents) -> Body:
+    entries = [library.find(name) for name in request.args.getlist("trace")[: MOST + 1]]
+    alignment = align([json.loads(documents.get(entry).content) for entry in entries])
+    return make_body(encode(alignment.to_plain()), "application/json")
 
 
 def asked_for(library: Library) -> Entry:

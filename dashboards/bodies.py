@@ -28,6 +28,11 @@ class Body:
     media_type: str
     tag: str
 
+    @property
+    def content(self) -> bytes:
+        """The content as it was."""
+        return gzip.decompress(self.packed)
+
 
 def make_body(content: bytes, media_type: str) -> Body:
     """Compress a content; equal contents have equal tags."""
@@ -45,7 +50,7 @@ def respond(body: Body, request: Request) -> Response:
         response.set_data(body.packed)
         response.headers["Content-Encoding"] = "gzip"
     else:
-        response.set_data(gzip.decompress(body.packed))
+        response.set_data(body.content)
     response.set_etag(body.tag, weak=True)
     response.headers["Cache-Control"] = "no-cache"
     response.headers["Vary"] = "Accept-Encoding"

@@ -33,6 +33,8 @@ class Entry:
         folder: where it is, all links followed.
         title: "gpt-tiny · ZeRO-3 · 4 ranks · bf16".
         stage: None for a program that zerosim's engine did not run.
+        num_ranks: 0 if it cannot be shown.
+        model: of the units that it trains: another text for another model; "" if it told of none.
         complete: every rank closed its file in order.
         modified_ns: when its newest file was written.
         signature: another one whenever a file has changed.
@@ -44,6 +46,8 @@ class Entry:
     title: str
     stage: int | None
     complete: bool
+    num_ranks: int = 0
+    model: str = ""
     modified_ns: int = 0
     signature: str = ""
     problem: str = ""
@@ -98,7 +102,12 @@ def _signature(files: dict[str, os.stat_result]) -> str:
         f"{name}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}"
         for name, stat in sorted(files.items())
     ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return _digest(parts)
+
+
+def _digest(parts: list[str]) -> str:
+    text = "\n".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:32] if parts else ""
 
 
 def _read(folder: Path, name: str) -> Entry:
@@ -113,6 +122,8 @@ def _read(folder: Path, name: str) -> Entry:
         title=title_of(manifest),
         stage=stage if type(stage) is int and stage in STAGE_NAMES else None,
         complete=all(_is_closed(folder / rank_file_name(r)) for r in range(manifest.num_ranks)),
+        num_ranks=manifest.num_ranks,
+        model=_digest([f"{unit.name}:{unit.elements}" for unit in manifest.units]),
     )
 
 

@@ -19,6 +19,7 @@ STYLE = "player.css"
 FRAGMENT = "player.html"
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 _NAME = re.compile(r"(?:[a-z][a-z0-9-]*/)*[a-z][a-z0-9-]*\.(?:js|css)")
+_PART = re.compile(r"<!-- part: ([a-z]+) -->")
 _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.js)"', re.MULTILINE)
 
 
@@ -46,7 +47,13 @@ def read(name: str) -> str:
 
 def fragment() -> str:
     """The player's page, without <html>."""
-    return (FOLDER / FRAGMENT).read_text(encoding="utf-8")
+    text = (FOLDER / FRAGMENT).read_text(encoding="utf-8")
+    return _PART.sub(lambda found: part(found[1]).strip(), text)
+
+
+def part(name: str) -> str:
+    """What several pages have in common, as HTML."""
+    return (FOLDER / "parts" / f"{name}.html").read_text(encoding="utf-8")
 
 
 def modules(main: str = MAIN) -> tuple[str, ...]:

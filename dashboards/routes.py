@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from flask import Flask, Response, render_template, request
+from flask import Flask, Response, redirect, render_template, request
+from werkzeug.wrappers import Response as Answer
 
 from dashboards import page, playerfiles, site
 from dashboards.api import asked_for, asked_iteration
 from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import graph, replay, verify
+from dashboards.pages import compare, graph, replay, verify
 from dashboards.results import Results
 from zerosim.errors import ZerosimError, first_line
 
@@ -53,6 +54,14 @@ def add_pages(
             dash=dash_parts(),
         )
 
+    def cannot(error: Exception, shared: page.Frame, title: str) -> Response:
+        missing = isinstance(error, NoSuchTraceError)
+        status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
+        problem = first_line(error)
+        return answer(
+            render_template("problem.html", frame=shared, title=title, problem=problem), status
+        )
+
     @server.get(replay.PATH)
     def _replay() -> Response:
         return answer(page.render(f"{replay.TITLE} · zerosim", frame()))
@@ -64,13 +73,28 @@ def add_pages(
             entry = asked_for(library)
             shown = verify.view(reports.get(entry, asked_iteration()), request.args)
         except (ZerosimError, OSError) as error:
-            missing = isinstance(error, NoSuchTraceError)
-            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
-            problem = render_template(
-                "problem.html", frame=shared, title=verify.TITLE, problem=first_line(error)
-            )
-            return answer(problem, status)
+            return cannot(error, shared, verify.TITLE)
         return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
+
+    @server.get(compare.PATH)
+    def _compare() -> Answer:
+        shared = frame()
+        asked = request.args.getlist("trace")
+        try:
+            names = compare.chosen(library, asked)
+        except ZerosimError as error:
+            return cannot(error, shared, compare.TITLE)
+        if names != tuple(asked):  # so that the address says what is looked at
+            found = redirect(f"{compare.PATH}?{compare.query_of(names)}")
+            found.headers["Cache-Control"] = "no-store"
+            return found
+        view = compare.view(names, library.entries())
+        modules = playerfiles.modules(compare.MAIN)
+        return answer(
+            render_template(
+                "compare.html", frame=shared, view=view, modules=modules, part=playerfiles.part
+            )
+        )
 
     @server.get(graph.PATH)
     def _graph() -> Response:

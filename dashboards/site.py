@@ -13,9 +13,9 @@ from dash import dcc, html
 
 from dashboards.components.runs import Runs, run_menu
 from dashboards.library import Library
-from dashboards.pages import graph, replay, verify
+from dashboards.pages import compare, graph, replay, verify
 
-PAGES = {page.PATH: page.TITLE for page in (replay, verify, graph)}
+PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph)}
 ADDRESS = "address"
 CLOCK = "clock"
 LOOK_EVERY_MS = 3000

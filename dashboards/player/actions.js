@@ -6,6 +6,7 @@ import { effectiveTheme, storeTheme } from "#player/theme.js";
 import { atTenth, move } from "#player/transport.js";
 
 /** @import { Player } from "#player/player.js" */
+/** @import { Screen } from "#player/screen.js" */
 
 /** @typedef {Record<string, (key: string) => void>} Actions by name; told the key, or "" */
 
@@ -14,6 +15,43 @@ const MOVES = /** @type {const} */ ([
 ]);
 
 /**
+ * What every screen does.
+ * @param {Screen} screen
+ * @returns {Actions}
+ */
+export function commonActions(screen) {
+  const { clock, place, root, ground } = screen;
+  /** @param {number} by */
+  const turn = (by) => {
+    const { length } = ground.doc.ranks;
+    screen.change({ rank: (place.rank + by + length) % length });
+  };
+  return {
+    play() {
+      if (clock.playing) {
+        clock.pause();
+      } else {
+        clock.play();
+      }
+      screen.ask();
+    },
+    tenth: (key) => screen.seek(atTenth(clock.model, Number(key))),
+    rankUp: () => turn(-1),
+    rankDown: () => turn(1),
+    table: () => screen.change({ table: !place.table }),
+    present: () => screen.change({ mode: place.mode === "present" ? "work" : "present" }),
+    theme() {
+      const theme = effectiveTheme(place.theme) === "dark" ? "light" : "dark";
+      storeTheme(theme);
+      screen.change({ theme });
+    },
+    run: () => openDialog(root, "run"),
+    help: () => openDialog(root, "help"),
+  };
+}
+
+/**
+ * What the player does.
  * @param {Player} player
  * @returns {Actions}
  */
@@ -24,33 +62,12 @@ export function createActions(player) {
   for (const name of MOVES) {
     moves[name] = () => player.seek(move(name, model, clock.position, player.breaks));
   }
-  /** @param {number} by */
-  const turn = (by) => player.change({ rank: (place.rank + by + model.numRanks) % model.numRanks });
   return {
     ...moves,
-    play() {
-      if (clock.playing) {
-        clock.pause();
-      } else {
-        clock.play();
-      }
-      player.ask();
-    },
-    tenth: (key) => player.seek(atTenth(model, Number(key))),
-    rankUp: () => turn(-1),
-    rankDown: () => turn(1),
+    ...commonActions(player),
     breakHere: () => player.change({ breakpoints: toggleHere(player) }),
     breakpoints: () => openDialog(root, "breaks"),
-    run: () => openDialog(root, "run"),
-    help: () => openDialog(root, "help"),
     peak: () => player.seek(model.doc.memory?.ranks[place.rank]?.peak_step ?? clock.position),
-    table: () => player.change({ table: !place.table }),
-    present: () => player.change({ mode: place.mode === "present" ? "work" : "present" }),
-    theme() {
-      const theme = effectiveTheme(place.theme) === "dark" ? "light" : "dark";
-      storeTheme(theme);
-      player.change({ theme });
-    },
   };
 }
 

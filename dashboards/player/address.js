@@ -4,7 +4,6 @@
 import { SPEEDS } from "#player/clock.js";
 import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
 
-/** @import { Model } from "#player/scene.d.ts" */
 /** @import { Breakpoint } from "#player/breakpoints.js" */
 
 /**
@@ -18,10 +17,13 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
  * @property {Breakpoint[]} breakpoints
  */
 
+/** What places are in: the steps of a document and its ranks.
+ *  @typedef {{numSteps: number, doc: {ranks: readonly number[]}}} Ground */
+
 /**
  * Read a fragment; only what it says is in the answer.
  * @param {string} hash with or without the "#"
- * @param {Model} model
+ * @param {Ground} model
  * @returns {Partial<Place>}
  */
 export function parsePlace(hash, model) {
@@ -61,7 +63,7 @@ export function parsePlace(hash, model) {
 /**
  * Write a fragment; what is as usual is left out, except for the event.
  * @param {Place} place
- * @param {Model} model
+ * @param {Ground} model
  * @returns {string} with the "#"
  */
 export function formatPlace(place, model) {

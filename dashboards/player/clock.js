@@ -1,7 +1,7 @@
 // The one clock: which step is shown, and how far it has played. It never asks what time it is:
 // `tick` is told, so that a test plays an iteration without waiting.
 
-/** @import { Model } from "#player/scene.d.ts" */
+/** @import { Track } from "#player/scene.d.ts" */
 
 export const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
@@ -15,7 +15,7 @@ const LONGEST_TICK_MS = 250;
 
 /**
  * How long a step is shown while playing, in milliseconds.
- * @param {Model} model
+ * @param {Track} model
  * @param {number} position
  * @param {number} speed
  */
@@ -26,7 +26,7 @@ export function stepDuration({ times, numSteps, numPackets }, position, speed) {
 }
 
 export class Clock {
-  /** @param {Model} model */
+  /** @param {Track} model */
   constructor(model) {
     this.model = model;
     this.position = 0;

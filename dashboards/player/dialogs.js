@@ -18,11 +18,16 @@ export function openDialog(root, name) {
   }
 }
 
-/** @param {HTMLElement} root */
-export function fillHelp(root) {
+/**
+ * @param {HTMLElement} root
+ * @param {import("#player/actions.js").Actions} actions that the page has
+ * @param {Readonly<Record<string, string>>} [words] what an action does here, where it is not as usual
+ */
+export function fillHelp(root, actions, words = {}) {
   const list = find(root, "#help-keys", HTMLElement);
-  for (const { shown, does } of KEYS) {
-    if (shown) {
+  for (const { shown, action, does: usual } of KEYS) {
+    const does = words[action] ?? usual;
+    if (shown && action in actions) {
       list.append(make("div", "", make("dt", "", make("kbd", "", shown)), make("dd", "", does)));
     }
   }

@@ -52,3 +52,13 @@ export function write(element, text) {
 export function fillSelect(select, options) {
   select.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
 }
+
+/**
+ * Whether a button is pressed.
+ * @param {ParentNode} root
+ * @param {string} selector
+ * @param {boolean} pressed
+ */
+export function setPressed(root, selector, pressed) {
+  find(root, selector, HTMLElement).setAttribute("aria-pressed", String(pressed));
+}

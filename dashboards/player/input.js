@@ -5,10 +5,15 @@ import { actionOf, focusOf } from "#player/keys.js";
 import { wantsStill, watchSystem } from "#player/theme.js";
 
 /** @import { Actions } from "#player/actions.js" */
-/** @import { Player } from "#player/player.js" */
+/** What is listened for: a page that shows a place.
+ *  @typedef {object} Listener
+ *  @property {HTMLElement} root
+ *  @property {boolean | null} still no motion; null: as the system wants it
+ *  @property {(part: object) => void} change
+ *  @property {() => void} follow */
 
 /**
- * @param {Player} player
+ * @param {Listener} player
  * @param {Actions} actions
  */
 export function listen(player, actions) {
@@ -16,7 +21,7 @@ export function listen(player, actions) {
   const letters = find(root, "#set-keys", HTMLInputElement);
   document.addEventListener("keydown", (event) => {
     const action = actionOf(event, focusOf(event.target), letters.checked);
-    if (action) {
+    if (action && action in actions) {
       event.preventDefault();
       actions[action](event.key);
     }

@@ -13,13 +13,13 @@ const SHORT = ["", "kept", "gathered", "arriving", "own gradient", "sum so far",
 
 /**
  * @param {HTMLElement} list
- * @param {Model} model
+ * @param {readonly Model[]} models
  */
-export function createLegend(list, { initial, changeAfter }) {
-  const seen = new Set([...initial, ...changeAfter]);
+export function createLegend(list, models) {
+  const seen = new Set(models.flatMap(({ initial, changeAfter }) => [...initial, ...changeAfter]));
   let shown = "";
 
-  /** @param {Scene} scene */
+  /** @param {Pick<Scene, "theme" | "present">} scene */
   return function update({ theme, present }) {
     const key = `${theme} ${present} ${devicePixelRatio}`;
     if (key === shown) {
@@ -38,7 +38,7 @@ export function createLegend(list, { initial, changeAfter }) {
 }
 
 /** @param {(ctx: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) => void} draw */
-function swatch(draw) {
+export function swatch(draw) {
   const canvas = make("canvas", "swatch");
   canvas.setAttribute("aria-hidden", "true");
   canvas.width = SWATCH.width * devicePixelRatio;

@@ -1,4 +1,7 @@
-// Where the document comes from: the page itself, or the server that gave the page.
+// Where the document comes from: the page itself, or the server that gave the page; and what stands
+// there instead when it does not come.
+
+import { make } from "#player/dom.js";
 
 /** The document cannot be had; `hint` says what to try. */
 export class LoadError extends Error {
@@ -60,4 +63,18 @@ async function fetchDocument(address) {
     throw new LoadError(reason, "Choose another run or iteration, or reload the page.");
   }
   return body;
+}
+
+/**
+ * Why something cannot be shown, as elements.
+ * @param {string} title
+ * @param {unknown} error
+ * @param {string} hint what to try, where the error does not say
+ */
+export function failure(title, error, hint) {
+  return [
+    make("h1", "", title),
+    make("p", "reason", error instanceof Error ? error.message : String(error)),
+    make("p", "", error instanceof LoadError ? error.hint : hint),
+  ];
 }

@@ -101,12 +101,23 @@ function doing({ doc }, position, rank) {
 }
 
 /**
- * Bytes in use by a rank, at its own time in a step.
+ * Bytes in use by a rank, at its own time in a step; null where not recorded.
  * @param {Model} model
  * @param {number} position
  * @param {number} rank
  */
-export function memoryAt({ doc }, position, rank) {
+export function memoryAt(model, position, rank) {
+  return rolesAt(model, position, rank)?.reduce((sum, bytes) => sum + bytes, 0) ?? null;
+}
+
+/**
+ * The same by role, in the order of `memory.roles`.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank
+ * @returns {number[] | null}
+ */
+export function rolesAt({ doc }, position, rank) {
   const memory = doc.memory?.ranks[rank];
   if (!memory) {
     return null;
@@ -114,5 +125,5 @@ export function memoryAt({ doc }, position, rank) {
   const now = doc.local_ns[rank][position];
   const after = memory.times_ns.findIndex((time) => time > now);
   const at = after < 0 ? memory.times_ns.length - 1 : after - 1;
-  return at < 0 ? null : memory.bytes.reduce((sum, role) => sum + role[at], 0);
+  return at < 0 ? null : memory.bytes.map((role) => role[at]);
 }

@@ -13,22 +13,28 @@ export interface PhaseSpan {
   last: number;
 }
 
-/** A document that was checked, with what is read in every frame as typed arrays. */
-export interface Model {
-  doc: ReplayDocument;
-  numRanks: number;
+/** What a cursor goes along: the steps of a replay, the moments of a comparison. */
+export interface Track {
   numSteps: number;
-  /** Where the replay ends: the last step, or the one at which the trace breaks a law. */
+  /** Where it ends: the last step, or the one at which the trace breaks a law. */
   lastStep: number;
-  numUnits: number;
-  numStates: number;
-  numShards: number;
   /** time_ns by step. */
   times: Float64Array;
   /** In the order of the iteration; with accumulation forward and backward alternate. */
   phases: PhaseSpan[];
   /** Which of `phases` a step belongs to. */
   phaseOf: Int32Array;
+  /** Messages of a step: packets.length / 6. */
+  numPackets: Int32Array;
+}
+
+/** A document that was checked, with what is read in every frame as typed arrays. */
+export interface Model extends Track {
+  doc: ReplayDocument;
+  numRanks: number;
+  numUnits: number;
+  numStates: number;
+  numShards: number;
   /** Cells before the first step. */
   initial: Uint8Array;
   /**
@@ -41,8 +47,6 @@ export interface Model {
   changeBefore: Uint8Array;
   /** Bytes sent before step k by rank r: [k * numRanks + r]; row numSteps holds the totals. */
   sentBefore: Float64Array;
-  /** Messages of a step: packets.length / 6. */
-  numPackets: Int32Array;
 }
 
 /** What one frame shows. */
@@ -65,6 +69,11 @@ export interface Scene {
   reduced: boolean;
   /** Steps at which a breakpoint matches, ascending. */
   breakpoints: number[];
+}
+
+/** What a scrubber shows of a scene. */
+export interface TrackScene extends Pick<Scene, "position" | "tween" | "theme" | "present" | "breakpoints"> {
+  model: Track;
 }
 
 /** The elements in which the views draw; the player's page owns them and gives them a size. */

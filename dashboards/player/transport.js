@@ -2,7 +2,7 @@
 
 import { unitName } from "#player/breakpoints.js";
 
-/** @import { Model } from "#player/scene.d.ts" */
+/** @import { Model, Track } from "#player/scene.d.ts" */
 
 /** @typedef {"first" | "back" | "forward" | "last" | "over" | "into" | "out" | "nextPhase"
  *           | "previousPhase"} Move */
@@ -10,16 +10,16 @@ import { unitName } from "#player/breakpoints.js";
 /** Moves that a breakpoint on the way cuts short: those that run, not those that jump. */
 const RUNS = new Set(["over", "into", "out", "nextPhase"]);
 
-/** @param {Model} _model @param {number} position */
+/** @param {Track} _model @param {number} position */
 export const previous = (_model, position) => Math.max(0, position - 1);
 
-/** @param {Model} model @param {number} position */
+/** @param {Track} model @param {number} position */
 export const next = (model, position) => Math.min(model.numSteps - 1, position + 1);
 
 /** @returns {number} */
 export const first = () => 0;
 
-/** @param {Model} model */
+/** @param {Track} model */
 export const last = (model) => model.numSteps - 1;
 
 /**
@@ -66,14 +66,14 @@ export function out(model, position) {
   );
 }
 
-/** @param {Model} model @param {number} position */
+/** @param {Track} model @param {number} position */
 export function nextPhase({ phases, phaseOf, numSteps }, position) {
   return phases[phaseOf[position] + 1]?.first ?? numSteps - 1;
 }
 
 /**
  * The beginning of this phase, or of the one before where it stands there already.
- * @param {Model} model
+ * @param {Track} model
  * @param {number} position
  */
 export function previousPhase({ phases, phaseOf }, position) {
@@ -81,7 +81,7 @@ export function previousPhase({ phases, phaseOf }, position) {
   return position > begin ? begin : (phases[phaseOf[position] - 1]?.first ?? 0);
 }
 
-/** A tenth of the iteration's steps. @param {Model} model @param {number} tenths 0 to 10 */
+/** A tenth of the iteration's steps. @param {Track} model @param {number} tenths 0 to 10 */
 export function atTenth({ numSteps }, tenths) {
   return Math.round(((numSteps - 1) * tenths) / 10);
 }

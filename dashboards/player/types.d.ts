@@ -211,3 +211,40 @@ export interface RankMemory {
   /** The peak's cause in words, in `texts`. */
   cause: number;
 }
+
+/** Some runs under one cursor, as `zerosim.replay.alignment` writes them. */
+export interface Alignment {
+  moments: Moment[];
+  /** By moment: a headline, and what it means. Plain text: never markup. */
+  titles: string[];
+  whats: string[];
+  runs: AlignedRun[];
+  /** Global ranks that all runs hold, ascending. */
+  ranks: number[];
+  notes: string[];
+}
+
+export type What = "begins" | "computes" | "computed" | "reduced" | "gathered" | "over";
+
+export interface Moment {
+  phase: Phase;
+  what: What;
+  /** The unit's name; "" for a phase. */
+  unit: string;
+  micro_step: number;
+  nth: number;
+}
+
+export interface AlignedRun {
+  /** The trace's name. */
+  name: string;
+  /** What tells it from the others: "ZeRO-3", "ZeRO-3 · gloo". */
+  title: string;
+  /** Of its model states on a rank: "16Ψ/N"; "" and null without a law. */
+  law: string;
+  law_bytes: number | null;
+  /** By moment: its step, whether it has the moment, and what it does next. */
+  steps: number[];
+  came: boolean[];
+  follows: string[];
+}

@@ -2,20 +2,18 @@
 // step begins: of the cells only those that changed.
 
 import { palette, shardColour } from "#player/colours.js";
-import { paintUnit } from "#player/draw/cells.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
+import { drawGutter, drawStateNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
-import { shortRole } from "#player/draw/stack.js";
-import { fontsFor, measurer, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
+import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Palette } from "#player/colours.js" */
-/** @import { CardLayout, Column } from "#player/draw/layout.js" */
+/** @import { CardLayout } from "#player/draw/layout.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
-/** @import { Unit } from "#player/types.d.ts" */
 
 const RADIUS = 10;
 
@@ -70,15 +68,12 @@ export class Cards {
   /** @param {Scene} scene @param {Palette} colours */
   drawCells({ model, cells }, colours) {
     const { numShards, numStates, numUnits } = model;
-    const { cards, bands, columns, pad } = /** @type {CardLayout} */ (this.layout);
+    const layout = /** @type {CardLayout} */ (this.layout);
+    const { cards } = layout;
     eachChanged(cells, this.drawn, numShards, (group) => {
-      const unit = group % numUnits;
-      const state = Math.floor(group / numUnits) % numStates;
-      const card = cards[Math.floor(group / numUnits / numStates)];
+      const { x } = cards[Math.floor(group / numUnits / numStates)];
       const { ctx, scale } = this.cells;
-      const x = card.x + pad + columns[unit].x;
-      const { y, h } = bands[state];
-      paintUnit(ctx, colours, scale, cells, group * numShards, numShards, x, y, columns[unit].w, h);
+      paintGroup(ctx, colours, scale, model, cells, group, { ...layout, left: x + layout.pad });
     });
   }
 
@@ -104,7 +99,7 @@ export class Cards {
  * @param {Measure} measure
  */
 function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
-  const { cards, bands, pad, gutter, nameY } = layout;
+  const { cards, pad, gutter, nameY } = layout;
   for (const [r, card] of cards.entries()) {
     ctx.fillStyle = colours.inset;
     ctx.strokeStyle = colours.line;
@@ -125,11 +120,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     const name = measure(`rank ${doc.ranks[r]}`, fonts.strong) <= room ? `rank ${doc.ranks[r]}` : `${doc.ranks[r]}`;
     ctx.fillText(name, card.x + pad + 2 * radius + 6, nameY);
     if (!gutter) {
-      ctx.fillStyle = colours.muted;
-      ctx.font = fonts.text;
-      for (const [s, { labelY }] of bands.entries()) {
-        ctx.fillText(doc.states[s].label, card.x + pad, labelY);
-      }
+      drawStateNames(ctx, { ...layout, left: card.x + pad }, doc.states, colours, fonts);
     }
     if (doc.states.length === 0) {
       ctx.fillStyle = colours.muted;
@@ -139,13 +130,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     }
   }
   if (gutter) {
-    ctx.fillStyle = colours.muted;
-    ctx.font = fonts.text;
-    ctx.textAlign = "right";
-    for (const [s, { labelY }] of bands.entries()) {
-      ctx.fillText(shortRole(doc.states[s].role), cards[0].x - 12, labelY);
-    }
-    ctx.textAlign = "left";
+    drawGutter(ctx, { ...layout, left: cards[0].x - 12 }, doc.states, colours, fonts);
   }
 }
 
@@ -160,7 +145,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
  */
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { ctx, scale } = layer;
-  const { cards, bands, columns, pad, bytesY, twoLines, unitsY } = layout;
+  const { cards, bands, columns, pad, bytesY, twoLines } = layout;
   const { model, document: doc, cells, position } = scene;
   const step = doc.steps[position];
   const states = activeStates(step, doc.states);
@@ -185,55 +170,12 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.textAlign = twoLines ? "left" : "right";
       ctx.fillText(formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
     }
-    ctx.textAlign = "center";
-    for (const { text, centre, unit } of labels) {
-      ctx.font = unit === step.unit ? fonts.smallStrong : fonts.small;
-      ctx.fillStyle = unit === step.unit ? colours.text : colours.muted;
-      ctx.fillText(text, left + centre, unitsY);
-    }
     ctx.textAlign = "left";
+    drawUnitNames(ctx, { ...layout, left }, labels, step.unit, colours, fonts);
     if (step.unit >= 0 && takesPart) {
-      ctx.strokeStyle = colours.strong;
-      ctx.lineWidth = 2;
-      for (const state of states) {
-        const column = columns[step.unit];
-        ctx.beginPath();
-        ctx.roundRect(left + column.x - 2, bands[state].y - 2, column.w + 4, bands[state].h + 4, 3);
-        ctx.stroke();
-      }
+      outlineUnit(ctx, { ...layout, left }, step.unit, states, colours);
     }
   }
-}
-
-/**
- * Names of units below their columns; where they have no room, numbers for all but the active one,
- * and where hardly any of those have, the active one alone.
- * @param {readonly Unit[]} units
- * @param {readonly Column[]} columns
- * @param {number} width
- * @param {number} active
- * @param {Fonts} fonts
- * @param {Measure} measure
- */
-function placeLabels(units, columns, width, active, fonts, measure) {
-  /** @param {(label: string) => string} short */
-  const place = (short) => {
-    const labels = units.map(({ name }, unit) => {
-      const text = unit === active ? unitLabel(name) : short(unitLabel(name));
-      const w = measure(text, unit === active ? fonts.smallStrong : fonts.small);
-      const middle = columns[unit].x + columns[unit].w / 2;
-      return { unit, text, width: w, centre: Math.max(w / 2, Math.min(width - w / 2, middle)) };
-    });
-    const shown = pickLabels(labels, active, 5);
-    return labels.filter(({ unit }) => shown[unit]);
-  };
-  const whole = place((label) => label);
-  if (whole.length === units.length) {
-    return whole;
-  }
-  const numbers = place(numberOf);
-  const lone = numbers.find(({ unit }) => unit === active);
-  return numbers.length * 2 >= units.length || !lone ? numbers : [lone];
 }
 
 /**

@@ -137,17 +137,8 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   const { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte } = chosen;
 
   const top = ringHeight;
-  let y = top + header;
-  const bands = states.map((state) => {
-    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0 };
-    band.y = Math.round(y + above);
-    band.labelY = gutter
-      ? Math.round(band.y + band.h / 2 + size * 0.36)
-      : Math.round(band.y - size * 0.44);
-    y = band.y + band.h + between;
-    return band;
-  });
-  const unitsY = Math.round(y - between + fonts.smallSize + 5);
+  const bands = layoutBands(states, top + header, perByte, { above, between, gutter }, size);
+  const unitsY = belowBands(bands, top + header, fonts);
   const cardHeight = Math.min(height - top - 1, unitsY - fonts.smallSize - 5 + footer - top);
   const used = gutterWidth + numRanks * cardWidth + (numRanks - 1) * gap;
   const left = Math.round((width - used) / 2) + gutterWidth;
@@ -170,6 +161,90 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     unitsY,
     ringHeight,
     labelHeight,
+  };
+}
+
+/**
+ * Bands on top of each other, with heights by bytes.
+ * @param {readonly State[]} states
+ * @param {number} top
+ * @param {number} perByte
+ * @param {{above: number, between: number, gutter: boolean}} room above each band and between two
+ * @param {number} size of the text
+ * @returns {Band[]}
+ */
+function layoutBands(states, top, perByte, { above, between, gutter }, size) {
+  let y = top;
+  return states.map((state) => {
+    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0 };
+    band.y = Math.round(y + above);
+    band.labelY = gutter
+      ? Math.round(band.y + band.h / 2 + size * 0.36)
+      : Math.round(band.y - size * 0.44);
+    y = band.y + band.h + between;
+    return band;
+  });
+}
+
+/**
+ * Baseline of the units' names.
+ * @param {readonly Band[]} bands
+ * @param {number} top where they begin
+ * @param {Fonts} fonts
+ */
+function belowBands(bands, top, { smallSize }) {
+  const last = bands.at(-1);
+  return Math.round((last ? last.y + last.h : top) + smallSize + 5);
+}
+
+/**
+ * @typedef {object} MapLayout
+ * @property {number} left where units begin
+ * @property {number} width of all columns
+ * @property {Column[]} columns
+ * @property {Band[]} bands
+ * @property {number} unitsY baseline of the units' names
+ * @property {boolean} gutter labels of states stand left of their bands
+ */
+
+/**
+ * The map of one rank, alone in its room.
+ * @param {object} given
+ * @param {number} given.width
+ * @param {number} given.height
+ * @param {readonly Unit[]} given.units
+ * @param {readonly State[]} given.states
+ * @param {Fonts} given.fonts
+ * @param {Measure} given.measure
+ * @returns {MapLayout}
+ */
+export function layoutMap({ width, height, units, states, fonts, measure }) {
+  const edge = 3;
+  const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
+  const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
+  const roleWidth = Math.max(0, ...states.map(({ role }) => measure(shortRole(role), fonts.text)));
+
+  /** @param {boolean} gutter */
+  const attempt = (gutter) => {
+    const room = { above: gutter ? 0 : fonts.size + 4, between: gutter ? 8 : 6, gutter };
+    const left = edge + (gutter ? Math.ceil(roleWidth) + 10 : 0);
+    const free =
+      height - 2 * edge - fonts.smallSize - 9 - states.length * room.above - (states.length - 1) * room.between;
+    const perByte = Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
+    const fits = labelWidth <= width - left && perByte * 2 >= LEAST_BAND;
+    return { room, left, perByte, fits };
+  };
+  const above = attempt(false);
+  const { room, left, perByte } = above.fits || states.length === 0 ? above : attempt(true);
+  const bands = layoutBands(states, edge, perByte, room, fonts.size);
+  const inner = Math.max(10, width - left - edge);
+  return {
+    left,
+    width: inner,
+    columns: unitColumns(units.map((unit) => unit.elements), inner, 3, 16),
+    bands,
+    unitsY: belowBands(bands, edge, fonts),
+    gutter: room.gutter,
   };
 }
 

@@ -48,21 +48,34 @@ export function doing(step, rank) {
  * @param {Uint8Array} cells
  * @param {number} rank
  */
-export function heldBytes({ doc, numShards, numStates, numUnits }, cells, rank) {
+export function heldBytes(model, cells, rank) {
   let bytes = 0;
-  for (let state = 0; state < numStates; state += 1) {
-    for (let unit = 0; unit < numUnits; unit += 1) {
-      const first = ((rank * numStates + state) * numUnits + unit) * numShards;
-      let count = 0;
-      for (let shard = 0; shard < numShards; shard += 1) {
-        const code = cells[first + shard];
-        if (code !== 0 && code !== 3) {
-          count += 1;
-        }
+  for (let state = 0; state < model.numStates; state += 1) {
+    bytes += heldOf(model, cells, rank, state);
+  }
+  return bytes;
+}
+
+/**
+ * The same of one state.
+ * @param {Model} model
+ * @param {Uint8Array} cells
+ * @param {number} rank
+ * @param {number} state
+ */
+export function heldOf({ doc, numShards, numStates, numUnits }, cells, rank, state) {
+  let bytes = 0;
+  for (let unit = 0; unit < numUnits; unit += 1) {
+    const first = ((rank * numStates + state) * numUnits + unit) * numShards;
+    let count = 0;
+    for (let shard = 0; shard < numShards; shard += 1) {
+      const code = cells[first + shard];
+      if (code !== 0 && code !== 3) {
+        count += 1;
       }
-      const size = doc.states[state].bytes_per_parameter * doc.units[unit].padded_elements;
-      bytes += (size * count) / numShards;
     }
+    const size = doc.states[state].bytes_per_parameter * doc.units[unit].padded_elements;
+    bytes += (size * count) / numShards;
   }
   return bytes;
 }

@@ -5,8 +5,7 @@ import { inkOn, palette } from "#player/colours.js";
 import { Cursor, Layer, pointIn, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 
-/** @import { View } from "#player/draw/layer.js" */
-/** @import { Model, Scene, ViewCallbacks } from "#player/scene.d.ts" */
+/** @import { Track, TrackScene, ViewCallbacks } from "#player/scene.d.ts" */
 
 const DOT = 4.5;
 
@@ -32,9 +31,8 @@ export function headX(position, tween, width, numSteps) {
   return ((position + (tween ?? 0.5)) / numSteps) * width;
 }
 
-/** @implements {View} */
 export class Scrubber {
-  /** @param {HTMLElement} host @param {ViewCallbacks} callbacks */
+  /** @param {HTMLElement} host @param {Pick<ViewCallbacks, "onSeekStep">} callbacks */
   constructor(host, callbacks) {
     this.host = host;
     this.layer = new Layer(host);
@@ -43,7 +41,7 @@ export class Scrubber {
     this.changed = watch();
     this.width = 0;
     this.height = 0;
-    /** @type {Model | null} */
+    /** @type {Track | null} */
     this.model = null;
     this.dragging = false;
     this.lastStep = -1;
@@ -80,7 +78,7 @@ export class Scrubber {
     this.resize();
   }
 
-  /** @param {Scene} scene */
+  /** @param {TrackScene} scene */
   render(scene) {
     const { model, theme, present, breakpoints, position, tween } = scene;
     this.model = model;
@@ -92,7 +90,7 @@ export class Scrubber {
     this.cursor.move(headX(position, tween, width, model.numSteps));
   }
 
-  /** @param {Scene} scene */
+  /** @param {TrackScene} scene */
   draw({ model, theme, present, breakpoints }) {
     const { ctx } = this.layer;
     const { width, height } = this;

@@ -1,0 +1,135 @@
+"""Compare: what does a stage buy, and cost? Which runs are looked at; the player shows them.
+
+Imports the standard library, its siblings and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from dashboards.entry import Entry
+from dashboards.library import Library
+from zerosim.errors import ConfigError
+from zerosim.replay.alignment import FEWEST, MOST
+
+PATH = "/compare"
+TITLE = "Compare"
+MAIN = "compare/main.js"
+"""The page's first module, in the player."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A run that can be chosen.
+
+    Attributes:
+        is_chosen: it is looked at now.
+        is_other: it trains another model than those, so it cannot stand beside them.
+    """
+
+    name: str
+    title: str
+    is_chosen: bool
+    is_other: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the page is made of.
+
+    Attributes:
+        names: of the runs, in the order in which they are shown.
+        choices: all runs that can be shown.
+    """
+
+    names: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    fewest: int = FEWEST
+    most: int = MOST
+
+    @property
+    def query(self) -> str:
+        """The runs as an address asks for them."""
+        return query_of(self.names)
+
+    @property
+    def replays(self) -> tuple[str, ...]:
+        """Where the runs' documents are."""
+        return tuple(f"/api/replay?{query_of([name])}" for name in self.names)
+
+
+def query_of(names: Sequence[str]) -> str:
+    """Runs as an address asks for them."""
+    return urlencode([("trace", name) for name in names])
+
+
+def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
+    """The runs to look at: those that are asked for, or one and what stands beside it.
+
+    Raises:
+        TraceError: there is no such run, or it cannot be shown.
+        ConfigError: nothing stands beside it.
+    """
+    names = tuple(dict.fromkeys(asked))
+    found = [library.find(name) for name in names]
+    if len(found) >= FEWEST:
+        return names
+    first = found[0] if found else library.default()
+    if first is None:
+        raise ConfigError("there is no run here as yet: zerosim run --stage all records four")
+    beside = siblings(first, library.entries())
+    if len(beside) < FEWEST:
+        raise ConfigError(
+            f"{first.name} is the only run of its model here, and it takes {FEWEST} to compare: "
+            "zerosim run --stage all records four"
+        )
+    return tuple(entry.name for entry in beside)
+
+
+def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """A run and up to three others of its model, by stage.
+
+    The folder that it lies in comes first; there as many ranks, whole runs and other stages.
+    """
+    beside = [
+        entry
+        for entry in entries
+        if entry.name != first.name and not entry.problem and entry.model == first.model
+    ]
+    of_folder = [entry for entry in beside if entry.folder.parent == first.folder.parent]
+    picked = [first]
+    left = of_folder or beside
+    while left and len(picked) < MOST:
+        stages = {entry.stage for entry in picked}
+        best = min(
+            left,
+            key=lambda entry: (
+                entry.num_ranks != first.num_ranks,
+                not entry.complete,
+                entry.stage in stages,
+            ),
+        )
+        picked.append(best)
+        left.remove(best)
+    place = {entry.name: number for number, entry in enumerate(entries)}
+    return tuple(sorted(picked, key=lambda one: (one.stage is None, one.stage, place[one.name])))
+
+
+def view(names: Sequence[str], entries: Sequence[Entry]) -> View:
+    """What the page is made of, for runs that `chosen` gave."""
+    models = {entry.model for entry in entries if entry.name in names}
+    return View(
+        names=tuple(names),
+        choices=tuple(
+            Choice(
+                name=entry.name,
+                title=entry.title,
+                is_chosen=entry.name in names,
+                is_other=entry.model not in models,
+            )
+            for entry in entries
+            if not entry.problem
+        ),
+    )

@@ -1,0 +1,303 @@
+"""Runs under one cursor: the moments that they have in common, and each run's step at each.
+
+What a program computes, it computes in the same order in every stage, so that order is the frame.
+What is communicated follows its own clock; a moment of it comes when the last run is so far.
+A pure function of replay documents.
+Imports the standard library, zerosim's L0, record's way of naming ranks, theory and its siblings.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any
+
+from zerosim.config import STAGE_NAMES, DType
+from zerosim.errors import ConfigError
+from zerosim.events import Phase
+from zerosim.record.text import name_ranks
+from zerosim.replay.following import Following
+from zerosim.replay.moments import Document, Happenings, Moment, What, happenings, last_step, say
+from zerosim.replay.words import texts as words_of_steps
+from zerosim.theory import ideal_model_states, law_words
+
+FEWEST, MOST = 2, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignedRun:
+    """One of the runs.
+
+    Attributes:
+        name: its trace's.
+        title: what tells it from the others: "ZeRO-3", "ZeRO-3 · gloo".
+        law, law_bytes: of its model states on a rank; "" and None without a law.
+        steps: by moment.
+        came: by moment, whether the run has it and came to it; else it waits at the step before.
+        follows: by moment, what it does next.
+    """
+
+    name: str
+    title: str
+    law: str
+    law_bytes: float | None
+    steps: tuple[int, ...]
+    came: tuple[bool, ...]
+    follows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """Some runs, aligned.
+
+    Attributes:
+        titles, whats: by moment, a headline and what it means.
+        ranks: global ranks that all runs hold.
+        notes: what a reader should know.
+    """
+
+    moments: tuple[Moment, ...]
+    titles: tuple[str, ...]
+    whats: tuple[str, ...]
+    runs: tuple[AlignedRun, ...]
+    ranks: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON values; `types.d.ts` says what is in it."""
+        return asdict(self)
+
+
+def align(documents: Sequence[Document]) -> Alignment:
+    """Align the replays of two to four runs.
+
+    Args:
+        documents: as `replay_document` makes them.
+
+    Raises:
+        ConfigError: they are too few or too many, or have nothing to be aligned by.
+    """
+    if not FEWEST <= len(documents) <= MOST:
+        raise ConfigError(say("error", "count", count=len(documents), fewest=FEWEST, most=MOST))
+    _require_one_model(documents)
+    ranks = tuple(sorted(set.intersection(*({*one["ranks"]} for one in documents))))
+    if not ranks:
+        names = ", ".join(one["name"] for one in documents)
+        raise ConfigError(say("error", "ranks", names=names))
+    found = [happenings(document) for document in documents]
+    moments = _order(documents, found)
+    accumulates = max(one["run"]["accumulate"] for one in documents) > 1
+    titles, whats = zip(*(_words(moment, accumulates) for moment in moments), strict=True)
+    return Alignment(
+        moments=moments,
+        titles=titles,
+        whats=whats,
+        runs=tuple(
+            _aligned(document, own, moments, title)
+            for document, own, title in zip(documents, found, _titles(documents), strict=True)
+        ),
+        ranks=ranks,
+        notes=_notes(documents, found, ranks),
+    )
+
+
+# ------------------------------------------------------------------------------ can they be?
+
+
+def _require_one_model(documents: Sequence[Document]) -> None:
+    first = documents[0]
+    for document in documents:
+        if not document["units"] or not any(step["unit"] >= 0 for step in document["steps"]):
+            raise ConfigError(say("error", "no_units", name=document["name"]))
+        if _layout(document) != _layout(first):
+            raise ConfigError(
+                say(
+                    "error",
+                    "models",
+                    name=first["name"],
+                    size=_size(first),
+                    other=document["name"],
+                    other_size=_size(document),
+                )
+            )
+
+
+def _layout(document: Document) -> list[tuple[str, int]]:
+    return [(unit["name"], unit["elements"]) for unit in document["units"]]
+
+
+def _size(document: Document) -> str:
+    elements = sum(unit["elements"] for unit in document["units"])
+    model = document["run"]["model"] or "a model"
+    return f"{model} with {len(document['units'])} units and {elements:,} parameters"
+
+
+# -------------------------------------------------------------------------------- the order
+
+
+def _order(documents: Sequence[Document], found: Sequence[Happenings]) -> tuple[Moment, ...]:
+    """All moments of all runs, each once, in an order that suits every run's program."""
+    programs = [[one.moment for one in own.program] for own in found]
+    program = _merge([document["name"] for document in documents], programs)
+    place = {moment: number for number, moment in enumerate(program)}
+    # the last moment of the program that some run had come to when this arrived there
+    after: dict[Moment, int] = {}
+    for own in found:
+        steps = [one.step for one in own.program]
+        for one in own.communication:
+            passed = bisect_right(steps, one.step) - 1
+            slot = place[own.program[passed].moment] if passed >= 0 else -1
+            after[one.moment] = max(slot, after.get(one.moment, -1))
+    for moment, slot in after.items():  # never later than its own phase
+        after[moment] = min(slot, _last_of_phase(program, moment, slot))
+    ordered = sorted(after, key=after.__getitem__)
+    keyed = [(float(number), 0, moment) for number, moment in enumerate(program)]
+    keyed += [(float(after[moment]), 1 + k, moment) for k, moment in enumerate(ordered)]
+    keyed.sort(key=lambda one: one[:2])
+    return tuple(moment for *_, moment in keyed)
+
+
+def _last_of_phase(program: Sequence[Moment], moment: Moment, slot: int) -> int:
+    """The last place before a slot that belongs to a moment's phase and micro-step."""
+    key = (moment.phase, moment.micro_step)
+    for place in range(slot, -1, -1):
+        if (program[place].phase, program[place].micro_step) == key:
+            return place
+    return slot
+
+
+def _merge(names: Sequence[str], programs: Sequence[Sequence[Moment]]) -> list[Moment]:
+    """One order of all moments that keeps the order of each program."""
+    first_seen: dict[Moment, int] = {}
+    following: dict[Moment, set[Moment]] = {}
+    waiting: dict[Moment, int] = {}
+    for program in programs:
+        for moment in program:
+            first_seen.setdefault(moment, len(first_seen))
+            following.setdefault(moment, set())
+            waiting.setdefault(moment, 0)
+        for before, after in pairwise(program):
+            if after not in following[before]:
+                following[before].add(after)
+                waiting[after] += 1
+    ready = [(place, moment) for moment, place in first_seen.items() if not waiting[moment]]
+    ready.sort()
+    merged = []
+    while ready:
+        _, moment = heappop(ready)
+        merged.append(moment)
+        for after in following[moment]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                heappush(ready, (first_seen[after], after))
+    if len(merged) < len(first_seen):
+        raise ConfigError(say("error", "order", name=names[-1]))
+    return merged
+
+
+# --------------------------------------------------------------------------------- one run
+
+
+def _aligned(
+    document: Document, own: Happenings, moments: Sequence[Moment], title: str
+) -> AlignedRun:
+    step_of = {one.moment: one.step for one in (*own.program, *own.communication)}
+    is_whole = any(one.moment.what is What.OVER for one in own.program)
+    last_own = max(
+        (number for number, moment in enumerate(moments) if moment in step_of), default=-1
+    )
+    following = Following(document)
+    steps, came, follows = [], [], []
+    at = 0
+    for number, moment in enumerate(moments):
+        has_it = moment in step_of
+        at = max(at, step_of.get(moment, 0))
+        if has_it:
+            words = following.say(moment, at)
+        elif is_whole or number < last_own:
+            words = following.absent(moment)
+        else:
+            words = say("next", "ended")
+        steps.append(at)
+        came.append(has_it)
+        follows.append(words)
+    law, law_bytes = _law(document)
+    return AlignedRun(
+        name=document["name"],
+        title=title,
+        law=law,
+        law_bytes=law_bytes,
+        steps=tuple(steps),
+        came=tuple(came),
+        follows=tuple(follows),
+    )
+
+
+def _law(document: Document) -> tuple[str, float | None]:
+    run = document["run"]
+    if run["stage"] not in STAGE_NAMES or run["dtype"] not in list(DType):
+        return "", None
+    dtype = DType(run["dtype"])
+    elements = sum(unit["elements"] for unit in document["units"])
+    states = ideal_model_states(run["stage"], run["num_ranks"], elements, dtype)
+    return law_words(run["stage"], dtype), float(states)
+
+
+def _titles(documents: Sequence[Document]) -> list[str]:
+    """What each run is called: its stage, and what else tells it from the others."""
+    parts: list[Callable[[Document], str]] = [
+        lambda one: one["run"]["stage_name"],
+        lambda one: one["run"]["algorithm"],
+        lambda one: f"{one['run']['num_ranks']} rank{'' if one['run']['num_ranks'] == 1 else 's'}",
+        lambda one: one["run"]["dtype"],
+        lambda one: f"{one['run']['accumulate']} micro-steps",
+        lambda one: one["name"],
+    ]
+    titles = [parts[0](one) for one in documents]
+    for part in parts[1:]:
+        said = [part(one) for one in documents]
+        is_name = part is parts[-1]
+        if (is_name and len({*titles}) < len(titles)) or (not is_name and len({*said}) > 1):
+            titles = [" · ".join(filter(None, pair)) for pair in zip(titles, said, strict=True)]
+    return [
+        f"{title[:1].upper()}{title[1:]}" or one["name"]
+        for title, one in zip(titles, documents, strict=True)
+    ]
+
+
+# ------------------------------------------------------------------------------------ words
+
+
+def _words(moment: Moment, accumulates: bool) -> tuple[str, str]:
+    in_micro_step = accumulates and moment.phase in (Phase.FORWARD, Phase.BACKWARD)
+    fields = {
+        "phase": words_of_steps()["phase"][moment.phase],
+        "unit": moment.unit,
+        "micro_step": f", micro-step {moment.micro_step + 1}" if in_micro_step else "",
+    }
+    path = (moment.what,) if not moment.unit else (moment.phase, moment.what)
+    return say("title", *path, **fields), say("what", *path, **fields)
+
+
+def _notes(
+    documents: Sequence[Document], found: Sequence[Happenings], ranks: Sequence[int]
+) -> tuple[str, ...]:
+    notes = []
+    runs = [document["run"] for document in documents]
+    for key, name in (("num_ranks", "ranks"), ("accumulate", "micro_steps"), ("dtype", "dtype")):
+        sizes = [str(run[key]) for run in runs]
+        if len({*sizes}) > 1:
+            listed = f"{', '.join(sizes[:-1])} and {sizes[-1]}"
+            notes.append(say("note", name, sizes=listed, common=name_ranks(ranks)))
+    for document, own in zip(documents, found, strict=True):
+        name, broken = document["name"], document["broken"]
+        if broken:
+            step = last_step(document) + 1
+            notes.append(say("note", "broken", name=name, step=step, reason=broken["reason"]))
+        elif not any(one.moment.what is What.OVER for one in own.program):
+            notes.append(say("note", "ended", name=name))
+        notes += [say("note", "of_run", name=name, note=note) for note in document["notes"]]
+    return tuple(notes)

@@ -1,0 +1,181 @@
+"""Where in a replay what happens: the moments that runs of any stage have in common.
+
+A moment is named by micro-step, phase, unit and what happened; a run is at one step when it
+happens. Read from a replay document alone.
+Imports the standard library, zerosim's L0 and `replay.words`' way of reading texts.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from zerosim.events import Phase, Purpose
+from zerosim.memory import Role
+
+Document = Mapping[str, Any]
+"""What `replay_document` makes."""
+_ARRIVING = 3
+"""The code of a cell whose shard is on its way; see `CellCode` in types.d.ts."""
+_IN_MICRO_STEPS = (Phase.FORWARD, Phase.BACKWARD)
+
+
+class What(StrEnum):
+    """What happened at a moment."""
+
+    BEGINS = "begins"
+    """A phase."""
+    COMPUTES = "computes"
+    """A unit, with all parameters that it needs for it."""
+    COMPUTED = "computed"
+    """It is over, on every rank."""
+    REDUCED = "reduced"
+    """The unit's gradient is summed, all of it."""
+    GATHERED = "gathered"
+    """The unit's new parameters are on every rank that keeps them."""
+    OVER = "over"
+    """The iteration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A moment.
+
+    Attributes:
+        micro_step: from 0; 0 in the update, which all micro-steps share.
+        unit: "" for a phase.
+        nth: of moments that are otherwise the same, as of a module that is used twice.
+    """
+
+    phase: Phase
+    what: What
+    unit: str = ""
+    micro_step: int = 0
+    nth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A moment of one run, and the step at which the run is then."""
+
+    moment: Moment
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """What happens in one run.
+
+    Attributes:
+        program: what every run does in the program's own order, ascending by step.
+        communication: what follows when messages arrive, which no order binds.
+    """
+
+    program: tuple[Happening, ...]
+    communication: tuple[Happening, ...]
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """All sentences, as `moments.toml` has them."""
+    return tomllib.loads(files("zerosim.replay").joinpath("moments.toml").read_text("utf-8"))
+
+
+def say(*path: str, **fields: object) -> str:
+    """A sentence by its path in `moments.toml`, filled in; KeyError if there is none."""
+    here: Any = texts()
+    for name in path:
+        here = here[name]
+    assert isinstance(here, str), path
+    return here.format_map(fields)
+
+
+def last_step(document: Document) -> int:
+    """The last step that a replay can show."""
+    broken = document["broken"]
+    return int(broken["step"]) if broken else len(document["steps"]) - 1
+
+
+def happenings(document: Document) -> Happenings:
+    """All moments of a run that it came to."""
+    seen: Counter[Moment] = Counter()
+    program: list[Happening] = []
+    communication: list[Happening] = []
+
+    def add(to: list[Happening], step: int, what: What, like: Mapping[str, Any], unit: str) -> None:
+        phase = Phase(like["phase"])
+        micro_step = like["micro_step"] if phase in _IN_MICRO_STEPS else 0
+        plain = Moment(phase=phase, what=what, unit=unit, micro_step=micro_step)
+        if step <= last_step(document):
+            nth = seen[plain]
+            seen[plain] += 1
+            named = Moment(phase=phase, what=what, unit=unit, micro_step=micro_step, nth=nth)
+            to.append(Happening(named, step))
+
+    for number, step in enumerate(document["steps"]):
+        if step["kind"] == "mark":
+            is_end = step["phase"] == Phase.OUTSIDE
+            add(program, number, What.OVER if is_end else What.BEGINS, step, "")
+        elif step["kind"] == "compute" and step["unit"] >= 0:
+            # the update of a unit is one thing; elsewhere what it needs for it is worth a look
+            if step["phase"] != Phase.UPDATE:
+                add(program, number, What.COMPUTES, step, step["unit_name"])
+            add(program, step["until"] + 1, What.COMPUTED, step, step["unit_name"])
+    for what, like, unit, end in _arrivals(document):
+        add(communication, end, what, like, unit)
+    # the program's own order counts: what it does next begins when this is over
+    for place in reversed(range(len(program) - 1)):
+        if program[place].step > program[place + 1].step:
+            program[place] = Happening(program[place].moment, program[place + 1].step)
+    communication.sort(key=lambda one: one.step)
+    return Happenings(tuple(program), tuple(communication))
+
+
+def units_of(document: Document, collective: int) -> tuple[int, ...]:
+    """Positions of the units that a collective moves; a bucket may hold parts of several."""
+    of_all = document["collectives"][collective]
+    if of_all["unit"] >= 0:
+        return (of_all["unit"],)
+    roles = [state["role"] for state in document["states"]]
+    if Role.GRADIENTS not in roles or of_all["purpose"] != Purpose.REDUCE_GRADIENTS:
+        return ()
+    state, num_units = roles.index(Role.GRADIENTS), len(document["units"])
+    found = set()
+    for step in document["steps"][of_all["first"] : of_all["last"] + 1]:
+        if step["collective"] != collective:
+            continue
+        for cell, code in zip(step["cells"][::2], step["cells"][1::2], strict=True):
+            band, unit = divmod(cell // document["num_shards"], num_units)
+            if code == _ARRIVING and band % len(roles) == state:
+                found.add(unit)
+    return tuple(sorted(found))
+
+
+def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, int]]:
+    """What has been communicated: what it is, a step of it, its unit, the first step after it."""
+    wanted = {
+        (Purpose.REDUCE_GRADIENTS, Phase.BACKWARD): What.REDUCED,
+        (Purpose.GATHER_PARAMETERS, Phase.UPDATE): What.GATHERED,
+    }
+    last: dict[tuple[What, int, int], tuple[Mapping[str, Any], int]] = {}
+    for number, collective in enumerate(document["collectives"]):
+        what = wanted.get((collective["purpose"], collective["phase"]))
+        if what is None:
+            continue
+        step = document["steps"][collective["last"]]
+        for unit in units_of(document, number):
+            # a unit in several buckets is reduced when the last of them is
+            key = (what, unit, step["micro_step"])
+            end = step["until"] + 1
+            if key not in last or last[key][1] < end:
+                last[key] = (step, end)
+    return [
+        (what, step, document["units"][unit]["name"], end)
+        for (what, unit, _), (step, end) in last.items()
+    ]
