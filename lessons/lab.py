@@ -91,7 +91,8 @@ class Lab:
         names = self.facts.names()
         self.console.print(f"\n[bold]Predict:[/bold] {wording(question, names)}")
         for option in options_of(question, names):
-            self.console.print(f"  {option.key}: {option.label}")
+            words = "" if option.label == option.key else f": {option.label}"
+            self.console.print(f"  {option.key}{words}")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
         given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
@@ -160,28 +161,33 @@ class Lab:
 
 def print_view(console: Console, shown: View) -> None:
     """A figure in a terminal."""
-    table = RichTable(title=shown.title, title_justify="left", box=None, pad_edge=False)
+    console.print(f"\n[bold]{shown.title}[/bold]")
+    table = RichTable(box=None, pad_edge=False)
     if not isinstance(shown, Bars):
         for number, column in enumerate(shown.columns):
             table.add_column(column, justify="right" if number else "left")
         for row in shown.rows:
             table.add_row(*row)
-        console.print("", table)
+        console.print(table)
         return
     most = max([bar.total for bar in shown.bars] + [bar.law or 0 for bar in shown.bars])
+    words = [len(bar.label) for bar in shown.bars]
+    words += [len(part.name) + 2 for bar in shown.bars for part in bar.parts]
+    left = console.width - max(words) - len(shown.unit) - len(shown.law) - 8
+    columns = max(8, min(BAR_COLUMNS, left))
     for column in ("", shown.unit, shown.law, ""):
-        table.add_column(column, justify="right" if column else "left")
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
     for bar in shown.bars:
         table.add_row(
             bar.label,
             f"{bar.total:.3f}",
             "" if bar.law is None else f"{bar.law:.3f}",
-            "█" * round(BAR_COLUMNS * bar.total / most if most else 0),
+            "█" * round(columns * bar.total / most if most else 0),
         )
         for part in bar.parts:
             if round(part.value, 3) and len(bar.parts) > 1:
                 table.add_row(f"  {part.name}", f"{part.value:.3f}", "", "")
-    console.print("", table)
+    console.print(table)
 
 
 def _end_clearly(

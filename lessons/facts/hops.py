@@ -38,6 +38,11 @@ class Hops(Base):
         """What can be clicked: each rank."""
         return [(str(rank), f"rank {rank}") for rank in self._document(run)["ranks"]]
 
+    def ops(self, run: str, unit: str = UNIT) -> list[str]:
+        """The kinds of collectives that a unit takes part in, in the order of a step."""
+        found = [e["op"] for e in self._document(run)["collectives"] if e["unit_name"] == unit]
+        return list(dict.fromkeys(found))
+
     def num_hops(self, run: str, op: str, unit: str = UNIT) -> int:
         """Rounds of a collective's ring."""
         return max(message.hop for message in self.messages(run, op, unit))
@@ -46,18 +51,14 @@ class Hops(Base):
         """Pieces that a rank sends in one collective, a piece in each hop."""
         return len({each.hop for each in self.messages(run, op, unit) if each.source == rank})
 
+    def bytes_sent(self, run: str, op: str, unit: str = UNIT, rank: int = 0) -> int:
+        """What a rank sends in one collective."""
+        return sum(each.bytes for each in self.messages(run, op, unit) if each.source == rank)
+
     def share_sent(self, run: str, op: str, unit: str = UNIT, rank: int = 0) -> float:
         """What a rank sends in one collective, as a multiple of its payload."""
-        sent = sum(each.bytes for each in self.messages(run, op, unit) if each.source == rank)
-        return float(sent / self._collective(run, op, unit)["payload_bytes"])
-
-    def hop_bytes(self, run: str, op: str, unit: str = UNIT, hop: int = 1, rank: int = 0) -> int:
-        """What a rank sends in one hop."""
-        return sum(
-            each.bytes
-            for each in self.messages(run, op, unit)
-            if each.hop == hop and each.source == rank
-        )
+        payload: int = self._collective(run, op, unit)["payload_bytes"]
+        return self.bytes_sent(run, op, unit, rank) / payload
 
     def receiver(self, run: str, op: str, rank: int, unit: str = UNIT) -> str:
         """The rank that a rank sends to."""

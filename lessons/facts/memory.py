@@ -33,6 +33,12 @@ class Memory(Base):
             row.measured_bytes[rank] for row in self._memory(run).rows if role in ("", row.role)
         )
 
+    def law_held(self, run: str) -> float:
+        """Model states of a rank by the paper's law, for this stage and these ranks."""
+        law = self._memory(run).law_bytes
+        assert law is not None, run
+        return float(law)
+
     def peak(self, run: str, rank: int = 0, role: str = "") -> int:
         """The most that a rank held, or what one role had of it."""
         peak = self._memory(run).peaks[rank]

@@ -87,6 +87,18 @@ class Moments(Base):
         """The most that a rank holds at any moment."""
         return max(each.bytes(role, unit) for each in self._chosen(run, phases, rank))
 
+    def whole_gradients(self, run: str, at: str, rank: int = 0) -> int:
+        """Gradients of whole units that a rank holds when a moment begins."""
+        shard = {
+            unit["name"]: unit["padded_elements"] * self.element_bytes(run) // self.num_ranks(run)
+            for unit in self._document(run)["units"]
+        }
+        found = next(each for each in self._passed(run, rank) if each.at == at)
+        sizes = {unit: found.bytes(Role.GRADIENTS, unit) for unit in shard}
+        # a unit that is more than its shard is whole, beside which the shard may be made already
+        whole = {unit: shard[unit] * self.num_ranks(run) for unit in shard}
+        return sum(min(size, whole[unit]) for unit, size in sizes.items() if size > shard[unit])
+
     def gone_by(self, run: str, role: str, unit: str) -> str:
         """The first moment at which the ranks have less for a unit than they have had at most.
 

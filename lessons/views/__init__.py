@@ -8,13 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lessons.facts import Facts
+from lessons.views.hops import hops, shares
+from lessons.views.memory import gradients, moments, roles, states
 from lessons.views.model import Bar, Bars, Part, Table, View
-from lessons.views.traffic import traffic
+from lessons.views.traffic import ledgers, purposes, traffic
 from zerosim.errors import ConfigError
 
 __all__ = ["VIEWS", "Bar", "Bars", "Part", "Table", "View", "view"]
 
-VIEWS: dict[str, Callable[..., View]] = {"traffic": traffic}
+VIEWS: dict[str, Callable[..., View]] = {
+    "roles": roles,
+    "moments": moments,
+    "states": states,
+    "gradients": gradients,
+    "hops": hops,
+    "shares": shares,
+    "traffic": traffic,
+    "purposes": purposes,
+    "ledgers": ledgers,
+}
 """By the names that lessons use."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lessons.facts import Facts
-from lessons.views.model import Bar, Bars, Part
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.events import Purpose
 from zerosim.quantities import PSI
 
 
@@ -18,3 +19,33 @@ def traffic(facts: Facts, *runs: str) -> Bars:
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
     return Bars("What rank 0 sends in one step, traced", PSI, tuple(bars), "the law of a ring")
+
+
+def purposes(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 sends in a step, by what it is for."""
+    bars = []
+    for run in runs:
+        unit = facts.psi(run) * facts.element_bytes(run)
+        parts = tuple(
+            Part(str(purpose), facts.sent(run, purpose=purpose) / unit)
+            for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+        )
+        bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
+    title = "What rank 0 sends in one step, by what it is for, traced"
+    return Bars(title, PSI, tuple(bars), "the law of a ring")
+
+
+def ledgers(facts: Facts, *runs: str) -> Table:
+    """What the law says, what PyTorch was asked to send, what the kernel sent."""
+    rows = tuple(
+        (
+            facts.title(run),
+            f"{facts.law_sent(run):,.0f}",
+            f"{facts.sent(run):,}",
+            f"{facts.wire(run):,}",
+            f"{facts.calls(run):,}",
+        )
+        for run in runs
+    )
+    columns = ("bytes", "the law", "traced", "wire, framed", "collectives")
+    return Table("What rank 0 sends in one step: law, trace, kernel", columns, rows)

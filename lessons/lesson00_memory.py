@@ -1,0 +1,87 @@
+# A lesson of zerosim in percent format: `python lessons/lesson00_memory.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson00_memory")
+
+# %% [markdown]
+# # One process and its 16 bytes a parameter
+#
+# Before we divide anything among machines, let us look at what there is to divide. One process
+# trains a small language model, for real: it reads text, computes a loss, and corrects its
+# parameters a little. The number of parameters is called Ψ, and everything in this course is
+# counted in it.
+#
+# The model computes in bf16, a number format of two bytes. So how much memory does the process need
+# for each parameter? You will answer first; then you will run it and look into its memory.
+
+# %%
+lab.replay("one/stage-0", at="forward")
+
+# %% [markdown]
+# ## What one parameter costs
+#
+# Think of one single parameter. It is a number that the model multiplies with. Backward gives it a
+# gradient. Then Adam, the optimizer, changes it; for that it keeps a momentum, a variance, and a
+# copy of the parameter in fp32, because in bf16 a small correction would be rounded away.
+#
+# Do not count activations yet: they depend on the batch, and they come and go. Count only what
+# belongs to the parameter itself: its **model states**.
+
+# %%
+lab.ask("bytes_each")
+
+# %%
+lab.record("one/stage-0")
+
+# %%
+lab.show("roles", "one/stage-0")
+lab.reveal("bytes_each")
+
+# %% [markdown]
+# ## When each part comes to be
+#
+# Not everything is there from the beginning. A process that has just loaded its model holds much
+# less than one that has made its first step, and that is why a training run may well fail with "out
+# of memory" only after a few seconds. You see the very first step here. Put what the process holds
+# in the order in which it appears.
+
+# %%
+lab.ask("birth")
+
+# %%
+lab.replay("one/stage-0", at="backward")
+lab.reveal("birth")
+
+# %% [markdown]
+# ## The fullest moment
+#
+# Activations grow through forward, because backward will need them. Backward uses them up and makes
+# gradients instead. The update adds what the optimizer keeps. Three waves, each with its own
+# crest: mark the moment at which this process holds the most. Think of the sizes that you have just
+# seen, and of which of these things are there at the same time.
+
+# %%
+lab.ask("fullest")
+
+# %%
+lab.show("moments", "one/stage-0")
+lab.replay("one/stage-0", at="end")
+lab.reveal("fullest")
+
+# %% [markdown]
+# ## A model that matters
+#
+# Our model is tiny, so that it trains while you watch. The law does not care: model states are
+# proportional to Ψ. Take the model that the authors of ZeRO use as their example, with seven and a
+# half billion parameters, and count what one process would have to hold. A large GPU has about
+# eighty GB. Does the model fit?
+
+# %%
+lab.ask("large")
+lab.reveal("large")
+
+# %%
+lab.end()

@@ -1,0 +1,88 @@
+# A lesson of zerosim in percent format: `python lessons/lesson01_rings.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson01_rings")
+
+# %% [markdown]
+# # Collectives and rings
+#
+# Several processes train together; each is called a rank. Sooner or later they have to combine what
+# they have: each rank has a long vector, and all of them want its sum. An operation that all ranks
+# perform together is a **collective**, and there are only three that you need for ZeRO.
+#
+# Cut the vector into as many pieces as there are ranks: a, b, c and so on. A **reduce-scatter**
+# leaves each rank with one piece, summed over all. An **all-gather** starts there and brings every
+# piece to everybody. An **all-reduce** gives everybody the whole sum. How much must a rank send for
+# each?
+
+# %%
+lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
+
+# %% [markdown]
+# ## Reduce-scatter: sums that grow on the way
+#
+# The ranks stand in a ring, and each talks to the next one only. In the first hop every rank
+# sends one piece of its own. The receiver adds its own values to what came in, and in the next hop
+# it sends this sum on. All ranks do so at once, each with another piece, so that no connection is
+# ever idle. It ends when every piece has met all ranks; rank 0 then has the finished piece a, rank
+# 1 the finished piece b. Count before you run: how many pieces leave one rank?
+
+# %%
+lab.ask("pieces")
+
+# %%
+lab.record("ring/stage-1", "ring/stage-0")
+
+# %%
+lab.show("hops", "ring/stage-1", "reduce-scatter")
+lab.reveal("pieces")
+
+# %% [markdown]
+# ## All-gather: finished pieces go round
+#
+# Now each rank owns one finished piece, and everybody wants all of them. The ring turns once more.
+# Nothing is added this time: a rank keeps a copy of what comes in and passes it on. Follow piece a
+# with your finger. It belongs to rank 0, which sends it to its neighbour; the neighbour sends it
+# on. Which rank has to wait for it the longest?
+
+# %%
+lab.ask("last")
+
+# %%
+lab.show("hops", "ring/stage-1", "all-gather")
+lab.replay("ring/stage-1", at="update gather blocks.2 hop 1")
+lab.reveal("last")
+
+# %% [markdown]
+# ## All-reduce: both, one after the other
+#
+# An all-reduce has to give the whole sum to every rank. You have already seen all that it takes:
+# make the sums, piece by piece, then bring the finished pieces to everybody. Call the size of the
+# vector its payload. What does one rank send, measured in payloads? Use what you counted: how many
+# pieces leave a rank in each half, and what part of the payload is a piece?
+
+# %%
+lab.ask("all_reduce")
+
+# %%
+lab.show("hops", "ring/stage-0", "all-reduce")
+lab.show("shares", "ring/stage-1", "ring/stage-0")
+lab.replay("ring/stage-0", at="backward reduce blocks.2 hop 4")
+lab.reveal("all_reduce")
+
+# %% [markdown]
+# ## A thousand ranks
+#
+# More ranks, more hops: a ring of a thousand needs almost two thousand of them for one all-reduce.
+# That sounds hopeless. But the pieces become smaller as well. Before you look, decide what happens
+# to the number of bytes that one rank sends for the same vector when the ring grows and grows.
+
+# %%
+lab.ask("limit")
+lab.reveal("limit")
+
+# %%
+lab.end()

@@ -1,0 +1,40 @@
+"""Figures of one collective on a ring. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+
+UNIT = "blocks.2"
+
+
+def letter(shard: int) -> str:
+    """How a piece is called: a, b, c ... as in the replay."""
+    return ascii_lowercase[shard % len(ascii_lowercase)]
+
+
+def hops(facts: Facts, run: str, op: str) -> Table:
+    """Which piece each rank sends in each hop, and to whom."""
+    messages = facts.messages(run, op, UNIT)
+    numbers = range(1, facts.num_hops(run, op, UNIT) + 1)
+    rows = []
+    for rank, label in facts.ranks(run):
+        own = {m.hop: m for m in messages if str(m.source) == rank}
+        cells = (f"{letter(own[k].shard)} → {own[k].target}" if k in own else "" for k in numbers)
+        rows.append((label, *cells))
+    title = f"The {op} of {UNIT}: which piece each rank sends to whom, traced"
+    return Table(title, ("", *(f"hop {k}" for k in numbers)), tuple(rows))
+
+
+def shares(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 sends in one collective of each kind, in multiples of its payload."""
+    bars = []
+    for run in runs:
+        for op in facts.ops(run, UNIT):
+            whole = facts.share_sent(run, op, UNIT)
+            law = facts.ring_share(op, facts.num_ranks(run))
+            bars.append(Bar(op, (Part(op, whole),), law))
+    title = f"What rank 0 sends in one collective of {UNIT}, traced"
+    return Bars(title, "payloads", tuple(bars), "the bound of a ring")

@@ -1,0 +1,69 @@
+"""Figures of memory. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.memory import MODEL_STATES, Role
+
+_SHOWN = (*MODEL_STATES, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
+_UNIT = "bytes a parameter"
+
+
+def roles(facts: Facts, run: str) -> Table:
+    """What each role takes for one parameter: by theory, and in memory after the first update."""
+    psi, dtype = facts.psi(run), facts.dtype(run)
+    rows = []
+    for role in MODEL_STATES:
+        theory, measured = facts.bytes_a_parameter(dtype, role), facts.held_at(run, "end", role)
+        if theory or measured:
+            rows.append((str(role), str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
+    theory = facts.bytes_a_parameter(dtype)
+    measured = sum(facts.held_at(run, "end", role) for role in MODEL_STATES)
+    rows.append(("together", str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
+    return Table(
+        f"What rank 0 holds when the iteration is over, measured; Ψ = {psi:,}, {dtype}",
+        ("", "bytes each, theory", "measured", "bytes in all"),
+        tuple(rows),
+    )
+
+
+def moments(facts: Facts, run: str) -> Bars:
+    """What rank 0 holds where each phase begins, by role, in bytes a parameter."""
+    psi = facts.psi(run)
+    bars = tuple(
+        Bar(
+            label,
+            tuple(Part(str(role), facts.held_at(run, at, role) / psi) for role in _SHOWN),
+        )
+        for at, label in facts.moments(run)
+    )
+    return Bars("What rank 0 holds where each phase begins, measured", _UNIT, bars)
+
+
+def states(facts: Facts, *runs: str) -> Bars:
+    """The model states of rank 0 when the update begins, in bytes a parameter, and the law."""
+    bars = []
+    for run in runs:
+        psi = facts.psi(run)
+        parts = tuple(Part(str(role), facts.held(run, role) / psi) for role in MODEL_STATES)
+        bars.append(Bar(facts.title(run), parts, facts.law_held(run) / psi))
+    title = "Model states of rank 0 when the update begins, measured"
+    return Bars(title, _UNIT, tuple(bars), "the paper's law")
+
+
+def gradients(facts: Facts, *runs: str) -> Bars:
+    """The gradients of rank 0 through backward: whole ones, and its own shards of others."""
+    bars = []
+    for run in runs:
+        psi, num_ranks = facts.psi(run), facts.num_ranks(run)
+        for at, label in facts.moments(run, "backward"):
+            if not at.startswith(("backward", "update")):
+                continue
+            whole = facts.whole_gradients(run, at)
+            own = facts.held_at(run, at, Role.GRADIENTS) - whole
+            parts = [Part("whole gradients", whole / psi), Part("own shards", own / psi)]
+            if num_ranks == 1:
+                parts = parts[:1]
+            bars.append(Bar(f"{facts.title(run)}, {label}", tuple(parts)))
+    return Bars("Gradients that rank 0 holds through backward, measured", _UNIT, tuple(bars))
