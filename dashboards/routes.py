@@ -6,6 +6,7 @@ Imports the standard library, flask, its siblings and zerosim's errors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from flask import Flask, Response, redirect, render_template, request
@@ -13,8 +14,10 @@ from werkzeug.wrappers import Response as Answer
 
 from dashboards import page, playerfiles, site
 from dashboards.api import asked_for, asked_iteration
+from dashboards.classroom import Classroom
+from dashboards.lessonapi import make_lesson_pages
 from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import compare, graph, replay, verify
+from dashboards.pages import compare, graph, lessons, replay, verify
 from dashboards.results import Results
 from zerosim.errors import ZerosimError, first_line
 
@@ -22,81 +25,104 @@ MOST_REPORTS = 64
 """Verified traces that are kept."""
 
 
-def add_pages(
-    server: Flask,
-    library: Library,
-    dash_parts: Callable[[], page.DashParts],
-    assets: str,
-    policy: str,
-) -> None:
-    """Answer for every page.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What stands around every page.
 
-    Args:
+    Attributes:
         dash_parts: what a page needs for Dash to begin in it.
         assets: where `start.js` and its siblings are.
         policy: what a browser may do with a page.
     """
-    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
 
-    def answer(content: str, status: int = HTTPStatus.OK) -> Response:
+    library: Library
+    dash_parts: Callable[[], page.DashParts]
+    assets: str
+    policy: str
+
+    def answer(self, content: str, status: int = HTTPStatus.OK) -> Response:
+        """A page."""
         response = Response(content, status, mimetype="text/html")
-        response.headers["Content-Security-Policy"] = policy
+        response.headers["Content-Security-Policy"] = self.policy
         response.headers["Cache-Control"] = "no-cache"
         return response
 
-    def frame() -> page.Frame:
+    def frame(self) -> page.Frame:
+        """Around the page that is asked for now."""
         query = request.query_string.decode("latin-1")
         return page.Frame(
             query=query,
-            tabs=site.tabs(request.path, site.asked_for(library, query)),
-            menu=site.runs_of(library, request.path, query).title,
-            assets=assets,
-            dash=dash_parts(),
+            tabs=site.tabs(request.path, site.asked_for(self.library, query)),
+            menu=site.runs_of(self.library, request.path, query).title,
+            assets=self.assets,
+            dash=self.dash_parts(),
         )
 
-    def cannot(error: Exception, shared: page.Frame, title: str) -> Response:
+    def refuse(self, error: Exception, title: str) -> Response:
+        """A page that says in one line why there is none."""
         missing = isinstance(error, NoSuchTraceError)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
         problem = first_line(error)
-        return answer(
-            render_template("problem.html", frame=shared, title=title, problem=problem), status
+        return self.answer(
+            render_template("problem.html", frame=self.frame(), title=title, problem=problem),
+            status,
         )
 
+
+def add_pages(
+    server: Flask,
+    library: Library,
+    classroom: Classroom,
+    dash_parts: Callable[[], page.DashParts],
+    assets: str,
+    policy: str,
+) -> None:
+    """Answer for every page; the arguments are those of `Surroundings`."""
+    around = Surroundings(library, dash_parts, assets, policy)
+    for add in (_add_replay, _add_compare, _add_verify, _add_graph):
+        add(server, around)
+
+
+def _add_replay(server: Flask, around: Surroundings) -> None:
     @server.get(replay.PATH)
     def _replay() -> Response:
-        return answer(page.render(f"{replay.TITLE} · zerosim", frame()))
+        return around.answer(page.render(f"{replay.TITLE} · zerosim", around.frame()))
 
-    @server.get(verify.PATH)
-    def _verify() -> Response:
-        shared = frame()
-        try:
-            entry = asked_for(library)
-            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
-        except (ZerosimError, OSError) as error:
-            return cannot(error, shared, verify.TITLE)
-        return answer(render_template("verify.html", frame=shared, view=shown, entry=entry))
 
+def _add_compare(server: Flask, around: Surroundings) -> None:
     @server.get(compare.PATH)
     def _compare() -> Answer:
-        shared = frame()
         asked = request.args.getlist("trace")
         try:
-            names = compare.chosen(library, asked)
+            names = compare.chosen(around.library, asked)
         except ZerosimError as error:
-            return cannot(error, shared, compare.TITLE)
+            return around.refuse(error, compare.TITLE)
         if names != tuple(asked):  # so that the address says what is looked at
             found = redirect(f"{compare.PATH}?{compare.query_of(names)}")
             found.headers["Cache-Control"] = "no-store"
             return found
-        view = compare.view(names, library.entries())
+        view = compare.view(names, around.library.entries())
         modules = playerfiles.modules(compare.MAIN)
-        return answer(
-            render_template(
-                "compare.html", frame=shared, view=view, modules=modules, part=playerfiles.part
-            )
-        )
+        shared = {"frame": around.frame(), "part": playerfiles.part}
+        return around.answer(render_template("compare.html", view=view, modules=modules, **shared))
 
+
+def _add_verify(server: Flask, around: Surroundings) -> None:
+    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
+
+    @server.get(verify.PATH)
+    def _verify() -> Response:
+        try:
+            entry = asked_for(around.library)
+            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
+        except (ZerosimError, OSError) as error:
+            return around.refuse(error, verify.TITLE)
+        frame = around.frame()
+        return around.answer(render_template("verify.html", frame=frame, view=shown, entry=entry))
+
+
+def _add_graph(server: Flask, around: Surroundings) -> None:
     @server.get(graph.PATH)
     def _graph() -> Response:
         modules = playerfiles.modules(graph.MAIN)
-        return answer(render_template("graph.html", frame=frame(), modules=modules))
+        return around.answer(render_template("graph.html", frame=around.frame(), modules=modules))

@@ -11,6 +11,11 @@
     graphview    the event graph of one iteration as a document of its own
     whereabouts  at which step of a replay each of its nodes happens
 
+    moments    the moments of a run that runs of any stage have
+    following  what a run does next, in one line; its texts are `moments.toml`
+    names      what runs are called beside each other
+    alignment  two to four runs under one cursor
+
 Imports zerosim's L0, record, graph, analysis, theory, verify; never torch.
 """
 

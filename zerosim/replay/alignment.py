@@ -8,8 +8,8 @@ Imports the standard library, zerosim's L0, record's way of naming ranks, theory
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -18,9 +18,10 @@ from typing import Any
 from zerosim.config import STAGE_NAMES, DType
 from zerosim.errors import ConfigError
 from zerosim.events import Phase
-from zerosim.record.text import name_ranks
+from zerosim.record.text import name_ranks, one_line
 from zerosim.replay.following import Following
 from zerosim.replay.moments import Document, Happenings, Moment, What, happenings, last_step, say
+from zerosim.replay.names import titles_of
 from zerosim.replay.words import texts as words_of_steps
 from zerosim.theory import ideal_model_states, law_words
 
@@ -81,12 +82,12 @@ def align(documents: Sequence[Document]) -> Alignment:
         ConfigError: they are too few or too many, or have nothing to be aligned by.
     """
     if not FEWEST <= len(documents) <= MOST:
-        raise ConfigError(say("error", "count", count=len(documents), fewest=FEWEST, most=MOST))
+        raise _refusal("count", count=len(documents), fewest=FEWEST, most=MOST)
     _require_one_model(documents)
     ranks = tuple(sorted(set.intersection(*({*one["ranks"]} for one in documents))))
     if not ranks:
         names = ", ".join(one["name"] for one in documents)
-        raise ConfigError(say("error", "ranks", names=names))
+        raise _refusal("ranks", names=names)
     found = [happenings(document) for document in documents]
     moments = _order(documents, found)
     accumulates = max(one["run"]["accumulate"] for one in documents) > 1
@@ -97,7 +98,7 @@ def align(documents: Sequence[Document]) -> Alignment:
         whats=whats,
         runs=tuple(
             _aligned(document, own, moments, title)
-            for document, own, title in zip(documents, found, _titles(documents), strict=True)
+            for document, own, title in zip(documents, found, titles_of(documents), strict=True)
         ),
         ranks=ranks,
         notes=_notes(documents, found, ranks),
@@ -111,18 +112,19 @@ def _require_one_model(documents: Sequence[Document]) -> None:
     first = documents[0]
     for document in documents:
         if not document["units"] or not any(step["unit"] >= 0 for step in document["steps"]):
-            raise ConfigError(say("error", "no_units", name=document["name"]))
+            raise _refusal("no_units", name=document["name"])
         if _layout(document) != _layout(first):
-            raise ConfigError(
-                say(
-                    "error",
-                    "models",
-                    name=first["name"],
-                    size=_size(first),
-                    other=document["name"],
-                    other_size=_size(document),
-                )
+            raise _refusal(
+                "models",
+                name=first["name"],
+                size=_size(first),
+                other=document["name"],
+                other_size=_size(document),
             )
+
+
+def _refusal(why: str, **fields: object) -> ConfigError:
+    return ConfigError(one_line(say("error", why, **fields)))
 
 
 def _layout(document: Document) -> list[tuple[str, int]]:
@@ -148,25 +150,15 @@ def _order(documents: Sequence[Document], found: Sequence[Happenings]) -> tuple[
     for own in found:
         steps = [one.step for one in own.program]
         for one in own.communication:
-            passed = bisect_right(steps, one.step) - 1
+            # what begins at the same step begins with this done
+            passed = bisect_left(steps, one.step) - 1
             slot = place[own.program[passed].moment] if passed >= 0 else -1
             after[one.moment] = max(slot, after.get(one.moment, -1))
-    for moment, slot in after.items():  # never later than its own phase
-        after[moment] = min(slot, _last_of_phase(program, moment, slot))
     ordered = sorted(after, key=after.__getitem__)
     keyed = [(float(number), 0, moment) for number, moment in enumerate(program)]
     keyed += [(float(after[moment]), 1 + k, moment) for k, moment in enumerate(ordered)]
     keyed.sort(key=lambda one: one[:2])
     return tuple(moment for *_, moment in keyed)
-
-
-def _last_of_phase(program: Sequence[Moment], moment: Moment, slot: int) -> int:
-    """The last place before a slot that belongs to a moment's phase and micro-step."""
-    key = (moment.phase, moment.micro_step)
-    for place in range(slot, -1, -1):
-        if (program[place].phase, program[place].micro_step) == key:
-            return place
-    return slot
 
 
 def _merge(names: Sequence[str], programs: Sequence[Sequence[Moment]]) -> list[Moment]:
@@ -194,7 +186,7 @@ def _merge(names: Sequence[str], programs: Sequence[Sequence[Moment]]) -> list[M
             if not waiting[after]:
                 heappush(ready, (first_seen[after], after))
     if len(merged) < len(first_seen):
-        raise ConfigError(say("error", "order", name=names[-1]))
+        raise _refusal("order", name=names[-1])
     return merged
 
 
@@ -205,10 +197,8 @@ def _aligned(
     document: Document, own: Happenings, moments: Sequence[Moment], title: str
 ) -> AlignedRun:
     step_of = {one.moment: one.step for one in (*own.program, *own.communication)}
-    is_whole = any(one.moment.what is What.OVER for one in own.program)
-    last_own = max(
-        (number for number, moment in enumerate(moments) if moment in step_of), default=-1
-    )
+    is_whole = _is_whole(own)
+    last_own = max((k for k, moment in enumerate(moments) if moment in step_of), default=-1)
     following = Following(document)
     steps, came, follows = [], [], []
     at = 0
@@ -236,6 +226,10 @@ def _aligned(
     )
 
 
+def _is_whole(own: Happenings) -> bool:
+    return any(one.moment.what is What.OVER for one in own.program)
+
+
 def _law(document: Document) -> tuple[str, float | None]:
     run = document["run"]
     if run["stage"] not in STAGE_NAMES or run["dtype"] not in list(DType):
@@ -244,28 +238,6 @@ def _law(document: Document) -> tuple[str, float | None]:
     elements = sum(unit["elements"] for unit in document["units"])
     states = ideal_model_states(run["stage"], run["num_ranks"], elements, dtype)
     return law_words(run["stage"], dtype), float(states)
-
-
-def _titles(documents: Sequence[Document]) -> list[str]:
-    """What each run is called: its stage, and what else tells it from the others."""
-    parts: list[Callable[[Document], str]] = [
-        lambda one: one["run"]["stage_name"],
-        lambda one: one["run"]["algorithm"],
-        lambda one: f"{one['run']['num_ranks']} rank{'' if one['run']['num_ranks'] == 1 else 's'}",
-        lambda one: one["run"]["dtype"],
-        lambda one: f"{one['run']['accumulate']} micro-steps",
-        lambda one: one["name"],
-    ]
-    titles = [parts[0](one) for one in documents]
-    for part in parts[1:]:
-        said = [part(one) for one in documents]
-        is_name = part is parts[-1]
-        if (is_name and len({*titles}) < len(titles)) or (not is_name and len({*said}) > 1):
-            titles = [" · ".join(filter(None, pair)) for pair in zip(titles, said, strict=True)]
-    return [
-        f"{title[:1].upper()}{title[1:]}" or one["name"]
-        for title, one in zip(titles, documents, strict=True)
-    ]
 
 
 # ------------------------------------------------------------------------------------ words
@@ -297,7 +269,7 @@ def _notes(
         if broken:
             step = last_step(document) + 1
             notes.append(say("note", "broken", name=name, step=step, reason=broken["reason"]))
-        elif not any(one.moment.what is What.OVER for one in own.program):
+        elif not _is_whole(own):
             notes.append(say("note", "ended", name=name))
         notes += [say("note", "of_run", name=name, note=note) for note in document["notes"]]
     return tuple(notes)
