@@ -9,24 +9,63 @@ lab = Lab("lesson05_zero3")
 # %% [markdown]
 # # ZeRO-3: gather when needed
 #
-# Until now every rank held all the parameters. In stage 3 it holds its own share of each layer,
-# and nothing else. So before a block can compute, its shards must come together: an all-gather. As
+# Until now every rank held all the parameters. In ZeRO-3 it holds its own share of each unit, and
+# nothing else. So before a block can compute, its shards must come together: an all-gather. As
 # soon as the output is there, the shards of the others are dropped again.
 #
-# Backward needs the same weights once more, and they are gone. They are gathered a second time;
-# then the gradient is reduced to its owner, as in stage 2.
+# Watch one block in the middle of the model. Solid shards are a rank's own, dashed ones are on
+# their way, hatched ones are here for this moment only. Step on until the block has computed, and
+# look at what is left of it.
 
 # %%
 lab.replay("ring/stage-3", at="forward gather blocks.2")
 
 # %% [markdown]
+# ## The life of a block
+#
+# One iteration has a forward, a backward and an update. Think of what each of them needs. Forward
+# multiplies with the weights. Backward needs the same weights to pass the gradient on, and makes a
+# gradient for each of them. The update needs the gradient and the optimizer's states of a
+# parameter, and these are where its shard is.
+#
+# Nobody keeps a whole block for later: that is the rule of the game. Put the events of the block's
+# life in order before you look, then step through the backward and check each of them.
+
+# %%
+lab.ask("life")
+
+# %%
+lab.replay("ring/stage-3", at="backward gather blocks.2")
+lab.reveal("life")
+
+# %% [markdown]
+# ## When is it freed?
+#
+# Gathering is worth nothing if what was gathered stays. On the other hand the same block is needed
+# again soon, in backward, and it was not cheap to gather. So when is the right moment to let go?
+# Think of the last block of the model, and of what its rank has in memory when it computes.
+#
+# One thing softens the picture: while a block computes, the next one is gathered already, so that
+# nobody stands still. You will measure what that is worth in the lesson on overlap. Mark the first
+# moment at which the shards of the others are gone; the answer comes with the memory's figure.
+
+# %%
+lab.ask("freed")
+
+# %% [markdown]
 # ## What does it cost?
 #
-# Three collectives touch each parameter in one step. Predict before you run: count the pieces
-# that one rank sends.
+# You have seen which collectives touch a block in one step. Every one of them carries the whole
+# block; on a ring a rank sends all of it but one piece. The same holds for each unit of the model,
+# so you can count for all parameters at once.
+#
+# Predict the sum, then run it. The bars are what PyTorch was asked to send, phase by phase, and
+# the mark is the law of the paper on a ring. Is there a phase in which nothing is sent that
+# ZeRO-2 did send?
 
 # %%
 lab.ask("sent")
+lab.ask("after_update")
 
 # %%
 lab.record("ring/stage-3")
@@ -34,6 +73,28 @@ lab.record("ring/stage-3")
 # %%
 lab.show("traffic", "ring/stage-3")
 lab.reveal("sent")
+lab.reveal("after_update")
+
+# %% [markdown]
+# ## What does it buy?
+#
+# Memory, now. The run looked at what was alive whenever a unit began to compute. Before you see
+# it: how much of the parameters does a rank still hold at the end of backward, its own shards and
+# whatever is gathered together?
+#
+# Then read the figure from top to bottom, as time goes on. One part comes and goes: the block that
+# computes, and the one that is on its way. The other part is there from the beginning to the end.
+
+# %%
+lab.ask("at_update")
+
+# %%
+lab.show("gathered", "ring/stage-3")
+lab.reveal("freed")
+lab.reveal("at_update")
+
+# %% [markdown]
+# This is the whole trade of ZeRO-3: the memory of a share, for the traffic of one more gather.
 
 # %%
 lab.end()

@@ -13,10 +13,13 @@ from typing import Any
 from lessons.facts.hops import Hops
 from lessons.facts.memory import Memory
 from lessons.facts.moments import Moments
+from lessons.facts.scaling import Scaling
+from lessons.facts.time import Time
 from lessons.facts.traffic import Traffic
+from lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Hops, Memory, Moments):
+class Facts(Traffic, Wire, Hops, Memory, Moments, Time, Scaling):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lessons.facts import Facts
+from lessons.views.gathered import gathered
 from lessons.views.hops import hops, shares
+from lessons.views.ledgers import causes, excess
 from lessons.views.memory import gradients, moments, roles, states
 from lessons.views.model import Bar, Bars, Part, Table, View
+from lessons.views.scaling import scaling
+from lessons.views.time import budget, compute, overlap, path
 from lessons.views.traffic import ledgers, purposes, traffic
 from zerosim.errors import ConfigError
 
@@ -26,6 +30,14 @@ VIEWS: dict[str, Callable[..., View]] = {
     "traffic": traffic,
     "purposes": purposes,
     "ledgers": ledgers,
+    "gathered": gathered,
+    "causes": causes,
+    "excess": excess,
+    "compute": compute,
+    "budget": budget,
+    "overlap": overlap,
+    "path": path,
+    "scaling": scaling,
 }
 """By the names that lessons use."""
 

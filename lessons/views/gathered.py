@@ -1,0 +1,24 @@
+"""Figures of what is gathered and for how long. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part
+from zerosim.quantities import PSI
+
+
+def gathered(facts: Facts, run: str) -> Bars:
+    """Parameters that rank 0 holds where each unit's computation begins."""
+    whole = facts.psi(run) * facts.element_bytes(run)
+    bars = tuple(
+        Bar(
+            label,
+            (
+                Part("own shards", facts.held_at(run, at, "parameters") / whole),
+                Part("gathered", facts.held_at(run, at, "gathered parameters") / whole),
+            ),
+        )
+        for at, label in facts.moments(run, "forward", "backward")
+        if at != "end"
+    )
+    return Bars("Parameters that rank 0 holds at each moment, measured", PSI, bars)

@@ -1,0 +1,60 @@
+"""Figures of time, as `zerosim graph` has it. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+
+_STATES = ("compute", "exposed", "waiting", "other")
+_CAUSES = ("compute", "communication", "waiting", "other")
+
+
+def compute(facts: Facts, run: str) -> Bars:
+    """How long each rank computes in a step."""
+    bars = tuple(
+        Bar(label, (Part("compute", facts.compute_ms(run, int(rank))),))
+        for rank, label in facts.ranks(run)
+    )
+    return Bars("How long each rank computes in one step, measured by its clock", "ms", bars)
+
+
+def budget(facts: Facts, *runs: str) -> Bars:
+    """What the time of each rank went to."""
+    bars = []
+    for run in runs:
+        for rank, label in facts.ranks(run):
+            values = [getattr(facts, f"{state}_ms")(run, int(rank)) for state in _STATES]
+            names = ("compute", "exposed communication", "standing still for others", "other")
+            parts = tuple(map(Part, names, values))
+            bars.append(Bar(f"{run.partition('/')[0]}, {label}", parts))
+    title = "Where the time of each rank went in one step, measured by its clock"
+    return Bars(title, "ms", tuple(bars))
+
+
+def overlap(facts: Facts, *runs: str) -> Table:
+    """Exposed and hidden communication of runs, side by side; all ranks together."""
+    rows = tuple(
+        (
+            run.partition("/")[0],
+            f"{facts.exposed_ms(run):,.1f}",
+            f"{facts.hidden_ms(run):,.1f}",
+            f"{100 * facts.overlap(run):.0f} %",
+            f"{facts.took_ms(run):,.1f}",
+        )
+        for run in runs
+    )
+    columns = ("ms", "exposed", "hidden", "overlap", "one step took")
+    title = "Communication of all ranks in one step, measured by their clocks"
+    return Table(title, columns, rows)
+
+
+def path(facts: Facts, *runs: str) -> Bars:
+    """The critical path over all ranks, by cause."""
+    bars = []
+    for run in runs:
+        took = facts.took_ms(run)
+        parts = tuple(Part(cause, facts.path_share(run, cause) * took) for cause in _CAUSES)
+        bars.append(Bar(run.partition("/")[0], parts))
+    return Bars(
+        "The critical path of one step, by cause, measured over all ranks", "ms", tuple(bars)
+    )
