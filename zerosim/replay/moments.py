@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from zerosim.events import Phase, Purpose
@@ -129,12 +130,32 @@ def happenings(document: Document) -> Happenings:
             add(program, step["until"] + 1, What.COMPUTED, step, step["unit_name"])
     for what, like, unit, end in _arrivals(document):
         add(communication, end, what, like, unit)
-    # the program's own order counts: what it does next begins when this is over
-    for place in reversed(range(len(program) - 1)):
-        if program[place].step > program[place + 1].step:
-            program[place] = Happening(program[place].moment, program[place + 1].step)
     communication.sort(key=lambda one: one.step)
-    return Happenings(tuple(program), tuple(communication))
+    return Happenings(_in_order(program), tuple(communication))
+
+
+_PHASES = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
+
+
+def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
+    """By phase, and within it as it came.
+
+    Where something took no time at all, the steps of a replay are in another order.
+    """
+
+    def place(one: Happening) -> tuple[bool, int, int, bool]:
+        phase = one.moment.phase
+        after = _PHASES.index(phase) > _PHASES.index(Phase.BACKWARD)
+        return (
+            after,
+            one.moment.micro_step,
+            _PHASES.index(phase),
+            one.moment.what is not What.BEGINS,
+        )
+
+    ordered = sorted(program, key=place)
+    steps = accumulate((one.step for one in ordered), max)
+    return tuple(Happening(one.moment, step) for one, step in zip(ordered, steps, strict=True))
 
 
 def units_of(document: Document, collective: int) -> tuple[int, ...]:
