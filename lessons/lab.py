@@ -173,7 +173,7 @@ def print_view(console: Console, shown: View) -> None:
     most = max([bar.total for bar in shown.bars] + [bar.law or 0 for bar in shown.bars])
     words = [len(bar.label) for bar in shown.bars]
     words += [len(part.name) + 2 for bar in shown.bars for part in bar.parts]
-    left = console.width - max(words) - len(shown.unit) - len(shown.law) - 8
+    left = console.width - max(words) - max(len(shown.unit), 7) - len(shown.law) - 8
     columns = max(8, min(BAR_COLUMNS, left))
     for column in ("", shown.unit, shown.law, ""):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)

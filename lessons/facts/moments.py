@@ -74,6 +74,10 @@ class Moments(Base):
         """
         return [(each.at, each.label) for each in self._chosen(run, phases)]
 
+    def label_of(self, run: str, at: str) -> str:
+        """How a moment is called."""
+        return dict(self.moments(run, *_BEFORE_END))[at]
+
     def held_at(self, run: str, at: str, role: str = "", unit: str = "", rank: int = 0) -> int:
         """What a rank holds when a moment begins: of all roles and units, or of one."""
         found = next(each for each in self._passed(run, rank) if each.at == at)
@@ -132,13 +136,19 @@ class Moments(Base):
         chosen = self._chosen(run, phases, rank)
         return next(each.at for each in chosen if each.time_ns > called)
 
-    def calls_in_order(self, run: str, purpose: str, rank: int = 0) -> list[str]:
-        """The units whose collectives of a purpose a rank calls, in that order."""
+    def calls_in_order(self, run: str, purpose: str, *units: str, rank: int = 0) -> list[str]:
+        """The units whose collectives of a purpose a rank calls, in that order; all, or some."""
         return [
             event.unit
             for event in _events(self._recordings, run, rank)
-            if event.kind is Kind.COLLECTIVE and event.purpose == purpose
+            if event.kind is Kind.COLLECTIVE
+            and event.purpose == purpose
+            and (not units or event.unit in units)
         ]
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """Names in order, as a sentence has them."""
+        return ", then ".join(names)
 
     def in_order(self, run: str, places: Mapping[str, str]) -> list[str]:
         """Keys in the order in which a run comes to their places."""

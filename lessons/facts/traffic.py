@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lessons.facts.base import Base
+from zerosim.events import Purpose
 from zerosim.verify.report import LedgerRow
 
 
@@ -18,6 +19,11 @@ class Traffic(Base):
     ) -> int:
         """What PyTorch was asked to send."""
         return sum(row.sent[rank].trace for row in self._rows(run, phase, purpose, op))
+
+    def model_sent(self, run: str, rank: int = 0) -> int:
+        """What PyTorch was asked to send of gradients and parameters: all but the loss."""
+        wanted = (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+        return sum(self.sent(run, rank, purpose=purpose) for purpose in wanted)
 
     def wire(
         self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
@@ -38,6 +44,12 @@ class Traffic(Base):
     def in_psi(self, num_bytes: float, run: str) -> float:
         """Bytes as a multiple of all parameters."""
         return num_bytes / (self.psi(run) * self.element_bytes(run))
+
+    def compare(self, one: float, other: float) -> str:
+        """Whether the first is "less" than the second, "more", or, to 1 %, the "same"."""
+        if abs(one - other) <= 0.01 * max(abs(one), abs(other)):
+            return "same"
+        return "less" if one < other else "more"
 
     def _rows(self, run: str, phase: str, purpose: str, op: str) -> list[LedgerRow]:
         """Those of the model: its parameters and gradients, not the loss."""

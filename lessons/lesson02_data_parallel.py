@@ -1,0 +1,92 @@
+# A lesson of zerosim in percent format: `python lessons/lesson02_data_parallel.py` runs it, an
+# editor opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson02_data_parallel")
+
+# %% [markdown]
+# # Data parallel: same model, different data
+#
+# The simplest way to train with several ranks: give each of them the whole model, and another part
+# of the text. All ranks compute at the same time, so a step sees more text in the same time. But
+# each rank has seen only its own part. If every rank corrected its parameters by itself, there
+# would soon be as many different models as ranks.
+#
+# So before they correct anything, the ranks have to agree. This lesson is about what they say to
+# each other for that, when they say it, and what it costs.
+
+# %%
+lab.replay("ring/stage-0", at="forward")
+
+# %% [markdown]
+# ## What the ranks must tell each other
+#
+# The ranks start from the same parameters, and they must have the same parameters again after the
+# step. Their data differ, so their activations differ, their losses differ, and so does all that
+# backward computes. Which of these things must they combine, so that each of them can then do the
+# very same update by itself? Find the one that is enough.
+
+# %%
+lab.ask("travels")
+
+# %%
+lab.record("ring/stage-0")
+
+# %%
+lab.replay("ring/stage-0", at="backward reduce head hop 1")
+lab.reveal("travels")
+
+# %% [markdown]
+# ## How much that is
+#
+# Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what a
+# ring makes of it. All gradients together are as long as the model: one value for each parameter,
+# in the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes
+# as all parameters have. What does one rank send in a whole step?
+
+# %%
+lab.ask("sent")
+
+# %%
+lab.show("traffic", "ring/stage-0")
+lab.show("ledgers", "ring/stage-0")
+lab.reveal("sent")
+
+# %% [markdown]
+# ## When it can begin
+#
+# Backward computes the gradient of one unit after another: head, blocks, embedding, each in its
+# turn. Sending takes time, and it needs no arithmetic; computing takes time as well, and it needs
+# no network. It would be a pity to do one after the other. Mark the first moment by which an
+# all-reduce has been called. Then put some units in the order in which their gradients are
+# reduced.
+
+# %%
+lab.ask("first")
+lab.ask("order")
+
+# %%
+lab.replay("ring/stage-0", at="backward compute blocks.3")
+lab.reveal("first")
+lab.reveal("order")
+
+# %% [markdown]
+# ## What it does not do
+#
+# Now there are several ranks, and the work is divided among them: each sees only its part of the
+# batch. You know what one process keeps for each parameter. How much does each rank keep here, when
+# the update begins in its second step? Look into the memory of rank 0, and then at that of the
+# others in the replay: what do you notice when you compare them?
+
+# %%
+lab.ask("kept")
+
+# %%
+lab.show("states", "ring/stage-0")
+lab.replay("ring/stage-0", at="update")
+lab.reveal("kept")
+
+# %%
+lab.end()

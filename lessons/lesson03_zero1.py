@@ -1,0 +1,89 @@
+# A lesson of zerosim in percent format: `python lessons/lesson03_zero1.py` runs it, an editor opens
+# it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson03_zero1")
+
+# %% [markdown]
+# # ZeRO-1: everybody updates a share
+#
+# In data parallel each rank keeps the whole optimizer: an fp32 master copy, a momentum and a
+# variance of every parameter. These are the largest part of the model states, and all ranks do the
+# very same update with them. Many hands, one piece of work, done many times over.
+#
+# ZeRO-1 has one idea. Cut each unit into as many shards as there are ranks, and let each rank
+# update its own shard only. Then it needs the optimizer's states of that shard and of nothing
+# else. What has to change in a step, so that this works?
+
+# %%
+lab.replay("ring/stage-1", at="update compute blocks.2")
+
+# %% [markdown]
+# ## Whose shard is it?
+#
+# Call the shards of a unit a, b, c and so on. Each of them has one rank that updates it: its
+# **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; nobody else
+# needs that sum. You know the collective that leaves exactly this on each rank. Think of where its
+# sums end up, and click.
+
+# %%
+lab.ask("owner")
+
+# %%
+lab.record("ring/stage-0", "ring/stage-1")
+
+# %%
+lab.show("hops", "ring/stage-1", "reduce-scatter")
+lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
+lab.reveal("owner")
+
+# %% [markdown]
+# ## One block through one step
+#
+# After the updates every rank has one new shard of each unit, and old values everywhere else. With
+# these it cannot begin the next forward. So something must come after the update that data
+# parallel did not have. Follow blocks.2, and put what happens to it in order.
+
+# %%
+lab.ask("order")
+
+# %%
+lab.replay("ring/stage-1", at="update gather blocks.2 hop 1")
+lab.reveal("order")
+
+# %% [markdown]
+# ## What travels, and how much
+#
+# In place of the all-reduce there are now two collectives: one before the update and one after it.
+# What does the second one carry? And is it all more traffic than data parallel, or less? Do not
+# guess: write down which collectives data parallel has when you take its all-reduce apart, and put
+# them beside those of ZeRO-1.
+
+# %%
+lab.ask("gathered")
+lab.ask("compare")
+
+# %%
+lab.show("purposes", "ring/stage-0", "ring/stage-1")
+lab.reveal("gathered")
+lab.reveal("compare")
+
+# %% [markdown]
+# ## What is saved
+#
+# Parameters and gradients are still whole on every rank: forward and backward need the one and make
+# the other. The optimizer's states are divided among the ranks. Count the bytes that one rank keeps
+# for each parameter of the model. Start from the roles that you know, and divide only what ZeRO-1
+# divides.
+
+# %%
+lab.ask("kept")
+
+# %%
+lab.show("states", "ring/stage-0", "ring/stage-1")
+lab.reveal("kept")
+
+# %%
+lab.end()

@@ -1,0 +1,88 @@
+# A lesson of zerosim in percent format: `python lessons/lesson04_zero2.py` runs it, an editor opens
+# it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson04_zero2")
+
+# %% [markdown]
+# # ZeRO-2: free after use
+#
+# In ZeRO-1 a rank updates its own shard only. For that it needs the summed gradient of its shard.
+# But backward makes the gradient of whole units, and ZeRO-1 keeps them whole until the next step
+# overwrites them, although most of each is of no use to the rank any more.
+#
+# ZeRO-2 changes one thing: when the gradient of a unit has been reduced, it is freed, and what
+# stays is the rank's own shard of the sum. It sounds like tidying up. Find out when exactly a
+# gradient may go, and what it brings.
+
+# %%
+lab.replay("ring/stage-2", at="backward reduce hop 1")
+
+# %% [markdown]
+# ## Does it send less?
+#
+# Begin with what ranks send to each other. They keep only a share of the gradients now, so it is
+# tempting to say that they also send only a share. Go through a step as before: which collectives
+# are there, in which phase, and how large is the payload of each? Decide before you run it.
+
+# %%
+lab.ask("compare")
+
+# %%
+lab.record("ring/stage-1", "ring/stage-2")
+
+# %%
+lab.show("purposes", "ring/stage-1", "ring/stage-2")
+lab.reveal("compare")
+
+# %% [markdown]
+# ## When a gradient may go
+#
+# Follow the gradient of blocks.3. Backward computes it; then it is on its way around the ring,
+# while backward is already busy with blocks.2. As long as it is being sent, it must not be
+# overwritten. When the reduce-scatter is over, the rank has what it needs. Mark the first moment at
+# which the whole gradient of blocks.3 is no longer in memory.
+
+# %%
+lab.ask("freed")
+
+# %%
+lab.show("gradients", "ring/stage-2")
+lab.replay("ring/stage-2", at="backward compute blocks.1")
+lab.reveal("freed")
+
+# %% [markdown]
+# ## What is left for the update
+#
+# When backward is over, all whole gradients are gone. Count again what one rank keeps for each
+# parameter of the model at that moment. Parameters are whole; gradients and optimizer states are
+# divided. Do not look at the figure of the last lesson: derive it.
+
+# %%
+lab.ask("kept")
+
+# %%
+lab.show("states", "ring/stage-1", "ring/stage-2")
+lab.replay("ring/stage-2", at="update")
+lab.reveal("kept")
+
+# %% [markdown]
+# ## The size of a bucket
+#
+# What is reduced in one collective is called a bucket. Here a bucket is one unit. It could be
+# smaller, so that a long unit is sent in several goes, or larger, so that several units wait for
+# each other. What does that do to the bytes that a rank sends in a step? And to the gradients that
+# lie in memory in between? Predict the first; for the second, vary the size and look at the figure
+# again.
+
+# %%
+lab.ask("buckets")
+
+# %%
+lab.show("ledgers", "ring/stage-1", "ring/stage-2")
+lab.reveal("buckets")
+
+# %%
+lab.end()
