@@ -145,7 +145,7 @@ class Brush {
     const { lanes, shown, model, passed, fonts, measure } = this.picture;
     const x = Math.max(this.left, shown.x(start, lanes));
     const room = Math.min(this.right, shown.x(end, lanes)) - x - 10;
-    if (h < fonts.size + 1 || !passed[node]) {
+    if (h < fonts.size + 1 || room < fonts.size / 2 || !passed[node]) {
       return;
     }
     const name = unitLabel(unitOf(model, node));

@@ -1,6 +1,7 @@
 // Listens: to keys, to buttons, to the address, to the system and to the size of the window.
 
 import { find, make } from "#player/dom.js";
+import { createActions } from "#player/graph/actions.js";
 import { KEYS, actionOf } from "#player/graph/keys.js";
 import { watchSystem } from "#player/theme.js";
 
@@ -10,17 +11,18 @@ import { watchSystem } from "#player/theme.js";
 /** @param {GraphPage} page */
 export function listen(page) {
   const { root } = page;
+  const actions = createActions(page);
   document.addEventListener("keydown", (event) => {
     const action = actionOf(event);
     if (action) {
       event.preventDefault();
-      page.act(action);
+      actions[action]();
     }
   });
   root.addEventListener("click", ({ target }) => {
     const button = target instanceof Element ? target.closest("[data-action]") : null;
     if (button instanceof HTMLElement) {
-      page.act(/** @type {Action} */ (button.dataset.action));
+      actions[/** @type {Action} */ (button.dataset.action)]();
     }
   });
   const help = find(root, "#help-dialog", HTMLDialogElement);

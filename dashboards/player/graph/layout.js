@@ -7,7 +7,7 @@ import { COLLECTIVES, MESSAGES, PROGRAM } from "#player/graph/model.js";
 /** @import { GraphModel } from "#player/graph/model.js" */
 
 const LEAST_ROW = 4;
-const MOST_ROW = 170;
+const MOST_ROW = 260;
 /** Messages are drawn where one of usual length is so wide, and a lane so high. */
 const MESSAGE_WIDTH = 40;
 const MESSAGE_LANE = 18;

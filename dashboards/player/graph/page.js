@@ -2,10 +2,9 @@
 // for a frame; the frame draws the graph and writes all that stands around it.
 
 import { DocumentError } from "#player/checks.js";
-import { openDialog } from "#player/dialogs.js";
 import { fillSelect, find, make, write } from "#player/dom.js";
 import { formatDuration, joinDots } from "#player/format.js";
-import { formatGraphPlace, parseGraphPlace, replayAddress } from "#player/graph/address.js";
+import { formatGraphPlace, parseGraphPlace } from "#player/graph/address.js";
 import { createControls } from "#player/graph/controls.js";
 import { createDetails, reasonOf, slackOf } from "#player/graph/details.js";
 import { leavesOut, passes } from "#player/graph/filter.js";
@@ -15,21 +14,17 @@ import { labelOf, readGraph } from "#player/graph/model.js";
 import { fillRanks } from "#player/graph/ranks.js";
 import { createTables } from "#player/graph/tables.js";
 import { GraphView } from "#player/graph/view.js";
-import { across, along, alongPath, toEnd } from "#player/graph/walk.js";
 import { TEXTS } from "#player/graph/words.js";
 import { iterationSearch } from "#player/address.js";
 import { LoadError } from "#player/load.js";
-import { effectiveTheme, markPage, storeTheme, storedTheme } from "#player/theme.js";
+import { effectiveTheme, markPage, storedTheme } from "#player/theme.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { Filter } from "#player/graph/filter.js" */
-/** @import { Action } from "#player/graph/keys.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
 
 /** A browser takes only so many new addresses a second. */
 const ADDRESS_MS = 250;
-const PAN = 0.2;
-const ZOOM = 0.7;
 
 /**
  * Load a document and show it.
@@ -181,63 +176,6 @@ export class GraphPage {
       write(this.narration, `${this.say(node)}. ${reasonOf(this.model, node)}`);
     }
     this.change({ selected: node });
-  }
-
-  /** What a key or a button asks for. @param {Action} action */
-  act(action) {
-    const { view, place, model, passed } = this;
-    const from = place.selected;
-    /** @type {Record<Action, () => void>} */
-    const actions = {
-      next: () => this.walk((node) => along(model, passed, node, 1)),
-      previous: () => this.walk((node) => along(model, passed, node, -1)),
-      up: () => this.walk((node) => across(model, passed, node, -1, view.lanes?.messages ?? false)),
-      down: () => this.walk((node) => across(model, passed, node, 1, view.lanes?.messages ?? false)),
-      first: () => this.walk((node) => toEnd(model, passed, node, -1)),
-      last: () => this.walk((node) => toEnd(model, passed, node, 1)),
-      pathNext: () => this.select(alongPath(model, from, 1)),
-      pathPrevious: () => this.select(alongPath(model, from, -1)),
-      panRight: () => view.pan(PAN),
-      panLeft: () => view.pan(-PAN),
-      zoomIn: () => view.zoom(ZOOM, this.middle()),
-      zoomOut: () => view.zoom(1 / ZOOM, this.middle()),
-      fit: () => view.fit(),
-      replay: () => this.openReplay(),
-      clear: () => this.select(-1),
-      critical: () => model.doc.path && this.filter({ critical: !place.filter.critical }),
-      waits: () => this.filter({ waits: !place.filter.waits }),
-      theme: () => {
-        const theme = effectiveTheme(place.theme) === "dark" ? "light" : "dark";
-        storeTheme(theme);
-        this.change({ theme });
-      },
-      present: () => this.change({ present: !place.present }),
-      help: () => openDialog(this.root, "help"),
-    };
-    actions[action]();
-  }
-
-  /** Where keys zoom: at the selected event where it is in sight. @returns {number | undefined} */
-  middle() {
-    const { view, place, model } = this;
-    if (place.selected < 0 || !view.lanes) {
-      return undefined;
-    }
-    const x = view.shown.x((model.start[place.selected] + model.end[place.selected]) / 2, view.lanes);
-    return x >= view.lanes.left && x <= view.lanes.left + view.lanes.width ? x : undefined;
-  }
-
-  /** From the selected event, or to the first one that passes. @param {(node: number) => number} step */
-  walk(step) {
-    const { selected } = this.place;
-    this.select(selected >= 0 ? step(selected) : this.passed.indexOf(1));
-  }
-
-  openReplay() {
-    const address = this.place.selected < 0 ? null : replayAddress(this.model, this.place.selected, this.place);
-    if (address) {
-      location.assign(address);
-    }
   }
 
   ask() {

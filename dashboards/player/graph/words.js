@@ -88,7 +88,6 @@ export const TEXTS = {
   hint: "drag moves, wheel zooms · arrows walk, + and − zoom · pale: has slack",
   filtered: (/** @type {number} */ count, /** @type {number} */ all) =>
     `${formatExact(count)} of ${formatExact(all)} events`,
-  waitsSum: "together",
   failed: "The graph cannot be shown",
   otherVersion: "The trace may be of another version of zerosim: run it again, or choose another one.",
 };
