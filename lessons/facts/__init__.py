@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lessons.facts.claims import Claims
 from lessons.facts.hops import Hops
 from lessons.facts.memory import Memory
 from lessons.facts.moments import Moments
@@ -19,7 +20,7 @@ from lessons.facts.traffic import Traffic
 from lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Wire, Hops, Memory, Moments, Time, Scaling):
+class Facts(Traffic, Wire, Hops, Memory, Moments, Time, Scaling, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

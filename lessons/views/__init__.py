@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lessons.facts import Facts
+from lessons.views.claims import claim, verdicts
 from lessons.views.gathered import gathered
 from lessons.views.hops import hops, shares
 from lessons.views.ledgers import causes, excess
@@ -38,6 +39,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "overlap": overlap,
     "path": path,
     "scaling": scaling,
+    "claim": claim,
+    "verdicts": verdicts,
 }
 """By the names that lessons use."""
 

@@ -1,0 +1,262 @@
+"""What is said of ZeRO on the web, each claim tested against theory and a run.
+
+`claims.toml` has what a claim says, what theory says and what a run measured, as expressions. The
+verdict is worked out from them: a claim that holds for some numbers of ranks, or under some of its
+conditions, is true only then. Where theory and a run disagree there is no verdict.
+`python -m lessons.claims` prints all of them. Imports the standard library and its siblings; what
+expressions may call is given by `lessons.facts`, which imports this module.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from lessons.expressions import evaluate, fill
+from lessons.recordings import HERE
+from zerosim.errors import ConfigError
+
+Names = Mapping[str, Callable[..., Any]]
+MOST_RANKS = 1024
+"""As in the paper's Table 1."""
+MEASURED_WITHIN = 0.01
+"""Frames are on the wire, and the average of the losses."""
+
+
+class Verdict(StrEnum):
+    """Whether a claim holds."""
+
+    TRUE = "true"
+    FALSE = "false"
+    ONLY_IF = "only-if"
+    """Under a condition that those who say it leave out."""
+    OPEN = "open"
+    """Theory and the run do not agree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One number of a claim: expressions, in which `n()` is the number of ranks.
+
+    Attributes:
+        of: what it is.
+        says: what the claim says.
+        theory: what theory says.
+        measured: what a run measured with `ranks` ranks; "" if no run can.
+    """
+
+    of: str
+    says: str
+    theory: str
+    measured: str = ""
+    ranks: str = "num_ranks('ring/stage-3')"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A condition under which a claim may be meant, in words; "" for none."""
+
+    when: str
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A sentence about ZeRO.
+
+    Attributes:
+        said: in quotation, as it is found.
+        found: where, in our words.
+        unit: of its numbers.
+        tolerance: relative; how far from theory a number may be to hold.
+        within: likewise, absolute: half of the last printed place.
+        over_ranks: it is said of any number of ranks: for which does it hold?
+        because: why the verdict is what it is.
+        values: expressions by the names that `because` uses; they may ask for condition(),
+            tolerance() and most_ranks().
+    """
+
+    id: str
+    said: str
+    found: str
+    unit: str
+    cases: tuple[Case, ...]
+    because: str
+    values: Mapping[str, str]
+    tolerance: float = 0.01
+    within: float = 0.0
+    over_ranks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A number of a claim, worked out; `measured` is None where no run can tell."""
+
+    of: str
+    says: float
+    theory: float
+    measured: float | None
+    holds: bool
+
+    @property
+    def is_proved(self) -> bool:
+        """Theory and the run agree, as far as there is a run."""
+        return self.measured is None or math.isclose(
+            self.theory, self.measured, rel_tol=MEASURED_WITHIN, abs_tol=1e-9
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A case, worked out with the ranks of its runs."""
+
+    when: str
+    numbers: tuple[Found, ...]
+
+    @property
+    def holds(self) -> bool:
+        """All of its numbers do."""
+        return all(number.holds for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a claim.
+
+    Attributes:
+        condition: of a claim that is true only then, such as "N is 133 or more"; else "".
+        because: in this run's numbers.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    condition: str
+    tried: tuple[Tried, ...]
+    because: str
+
+    @property
+    def words(self) -> str:
+        """The verdict with its condition."""
+        if self.verdict is Verdict.OPEN:
+            return "open: theory and the run disagree"
+        return f"true only if {self.condition}" if self.condition else str(self.verdict)
+
+
+@cache
+def claims() -> Mapping[str, Claim]:
+    """All claims, by id.
+
+    Raises:
+        ConfigError: the file does not say what it must.
+    """
+    with (HERE / "claims.toml").open("rb") as file:
+        return {name: _parse(name, each) for name, each in tomllib.load(file).items()}
+
+
+def judge(claim: Claim, names: Names) -> Judgement:
+    """Work a claim's verdict out.
+
+    Args:
+        names: what its expressions may call.
+    """
+    tried = tuple(
+        Tried(case.when, tuple(_find(claim, number, names) for number in case.numbers))
+        for case in claim.cases
+    )
+    holding = [case for case in tried if case.holds]
+    condition = ""
+    if not all(number.is_proved for case in tried for number in case.numbers):
+        verdict = Verdict.OPEN
+    elif claim.over_ranks:
+        ranks = [count for count in range(2, MOST_RANKS + 1) if _holds_for(claim, count, names)]
+        verdict = _verdict(len(ranks), MOST_RANKS - 1)
+        condition = _words_of(ranks) if verdict is Verdict.ONLY_IF else ""
+    else:
+        verdict = _verdict(len(holding), len(tried))
+        if verdict is Verdict.ONLY_IF:
+            condition = ", or ".join(case.when for case in holding)
+    known = {
+        **names,
+        "condition": lambda: condition,
+        "tolerance": lambda: claim.tolerance,
+        "most_ranks": lambda: MOST_RANKS,
+    }
+    return Judgement(claim, verdict, condition, tried, fill(claim.because, claim.values, known))
+
+
+def _verdict(num_holding: int, num_all: int) -> Verdict:
+    if num_holding == num_all:
+        return Verdict.TRUE
+    return Verdict.ONLY_IF if num_holding else Verdict.FALSE
+
+
+def _words_of(ranks: Sequence[int]) -> str:
+    """For which numbers of ranks, in words."""
+    first, last = ranks[0], ranks[-1]
+    if len(ranks) != last - first + 1:
+        return f"N is one of {', '.join(map(str, ranks))}"
+    if last == MOST_RANKS:
+        return f"N is {first} or more"
+    return f"N is {first}" if first == last else f"N is {first} to {last}"
+
+
+def _find(claim: Claim, number: Number, names: Names) -> Found:
+    count = evaluate(number.ranks, names)
+    measured = evaluate(number.measured, names) if number.measured else None
+    says, theory = _both(number, count, names)
+    return Found(number.of, says, theory, measured, _is_close(claim, says, theory))
+
+
+def _holds_for(claim: Claim, num_ranks: int, names: Names) -> bool:
+    return all(
+        _is_close(claim, *_both(number, num_ranks, names))
+        for case in claim.cases
+        for number in case.numbers
+    )
+
+
+def _both(number: Number, num_ranks: int, names: Names) -> tuple[float, float]:
+    """What is said and what theory says, for a number of ranks."""
+    known = {**names, "n": lambda: num_ranks}
+    return float(evaluate(number.says, known)), float(evaluate(number.theory, known))
+
+
+def _is_close(claim: Claim, says: float, theory: float) -> bool:
+    within = claim.within or 1e-9
+    relative = 0.0 if claim.within else claim.tolerance
+    return math.isclose(says, theory, rel_tol=relative, abs_tol=within)
+
+
+def _parse(name: str, plain: Mapping[str, Any]) -> Claim:
+    fields = dict(plain)
+    try:
+        cases = tuple(
+            Case(case.get("when", ""), tuple(Number(**number) for number in case["numbers"]))
+            for case in fields.pop("cases")
+        )
+        return Claim(id=name, cases=cases, values=fields.pop("values", {}), **fields)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"claim {name!r}: {error}") from None
+
+
+def _main() -> None:
+    from rich.console import Console
+
+    from lessons.facts import Facts
+    from lessons.lab import print_view
+    from lessons.recordings import Recordings
+    from lessons.views import view
+
+    facts, console = Facts(Recordings()), Console()
+    for name in claims():
+        print_view(console, view(facts, "claim", name))
+        console.print(f"  {facts.judgement(name).because}")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,53 @@
+"""What became of the claims in `claims.toml`. Imports `facts.base` and `lessons.claims`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from lessons.claims import Judgement, claims, judge
+from lessons.facts.base import Base
+from lessons.recordings import Recordings
+from zerosim.errors import ConfigError
+
+
+class Claims(Base):
+    """Facts of what is said on the web."""
+
+    def __init__(self, recordings: Recordings) -> None:
+        super().__init__(recordings)
+        self._judged: Callable[[str], Judgement] = lru_cache(None)(
+            lambda name: judge(claims()[name], self.names())
+        )
+
+    @abstractmethod
+    def names(self) -> Mapping[str, Callable[..., Any]]:
+        """What the claims' expressions may call."""
+
+    def judgement(self, claim: str) -> Judgement:
+        """A claim's verdict, and the numbers behind it.
+
+        Raises:
+            ConfigError: there is no such claim.
+        """
+        if claim not in claims():
+            raise ConfigError(f"claim is {claim!r}: expected one of {', '.join(claims())}")
+        return self._judged(claim)
+
+    def verdict(self, claim: str) -> str:
+        """One of "true", "false", "only-if", and "open" where theory and a run disagree."""
+        return str(self.judgement(claim).verdict)
+
+    def condition(self, claim: str) -> str:
+        """Under which a claim is true, if it is not always; else ""."""
+        return self.judgement(claim).condition
+
+    def said(self, claim: str) -> str:
+        """The claim itself."""
+        return self.judgement(claim).claim.said
+
+    def because(self, claim: str) -> str:
+        """Why the verdict is what it is."""
+        return self.judgement(claim).because
