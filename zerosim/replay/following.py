@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.events import Phase, Purpose
-from zerosim.replay.moments import Document, Moment, What, say, units_of
+from zerosim.replay.moments import Document, Moment, What, moved_units, say
 
 _STAGES = range(4)
 _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.BROADCAST_STATE)
@@ -24,10 +24,9 @@ class Following:
         self._stage: int = document["run"]["stage"]
         self._fields = {"N": document["run"]["num_ranks"]}
         self._units = {unit["name"]: place for place, unit in enumerate(document["units"])}
-        self._calls: list[tuple[Mapping[str, Any], tuple[int, ...]]] = [
-            (call, units_of(document, number))
-            for number, call in enumerate(document["collectives"])
-        ]
+        self._calls: list[tuple[Mapping[str, Any], tuple[int, ...]]] = list(
+            zip(document["collectives"], moved_units(document), strict=True)
+        )
 
     def say(self, moment: Moment, step: int) -> str:
         """What follows a moment.

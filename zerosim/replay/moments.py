@@ -121,8 +121,10 @@ def happenings(document: Document) -> Happenings:
 
     for number, step in enumerate(document["steps"]):
         if step["kind"] == "mark":
-            is_end = step["phase"] == Phase.OUTSIDE
-            add(program, number, What.OVER if is_end else What.BEGINS, step, "")
+            if step["phase"] == Phase.OUTSIDE:  # with everything that is still under way
+                add(program, len(document["steps"]) - 1, What.OVER, step, "")
+            else:
+                add(program, number, What.BEGINS, step, "")
         elif step["kind"] == "compute" and step["unit"] >= 0:
             # the update of a unit is one thing; elsewhere what it needs for it is worth a look
             if step["phase"] != Phase.UPDATE:
@@ -158,24 +160,27 @@ def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
     return tuple(Happening(one.moment, step) for one, step in zip(ordered, steps, strict=True))
 
 
-def units_of(document: Document, collective: int) -> tuple[int, ...]:
-    """Positions of the units that a collective moves; a bucket may hold parts of several."""
-    of_all = document["collectives"][collective]
-    if of_all["unit"] >= 0:
-        return (of_all["unit"],)
+def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
+    """By collective, positions of the units that it moves; a bucket may hold parts of several."""
+    calls = document["collectives"]
+    found = [{call["unit"]} if call["unit"] >= 0 else set() for call in calls]
     roles = [state["role"] for state in document["states"]]
-    if Role.GRADIENTS not in roles or of_all["purpose"] != Purpose.REDUCE_GRADIENTS:
-        return ()
-    state, num_units = roles.index(Role.GRADIENTS), len(document["units"])
-    found = set()
-    for step in document["steps"][of_all["first"] : of_all["last"] + 1]:
-        if step["collective"] != collective:
-            continue
-        for cell, code in zip(step["cells"][::2], step["cells"][1::2], strict=True):
-            band, unit = divmod(cell // document["num_shards"], num_units)
-            if code == _ARRIVING and band % len(roles) == state:
-                found.add(unit)
-    return tuple(sorted(found))
+    if Role.GRADIENTS in roles:
+        in_flight = Counter[int]()
+        arriving: set[int] = set()
+        for step in document["steps"]:
+            for cell, code in zip(step["cells"][::2], step["cells"][1::2], strict=True):
+                band, unit = divmod(cell // document["num_shards"], len(document["units"]))
+                if band % len(roles) != roles.index(Role.GRADIENTS):
+                    continue
+                in_flight[unit] += (code == _ARRIVING) - (cell in arriving)
+                (arriving.add if code == _ARRIVING else arriving.discard)(cell)
+            number = step["collective"]
+            if step["kind"] == "wait" or number < 0 or calls[number]["unit"] >= 0:
+                continue
+            if calls[number]["purpose"] == Purpose.REDUCE_GRADIENTS:
+                found[number] |= {unit for unit, count in in_flight.items() if count}
+    return tuple(tuple(sorted(units)) for units in found)
 
 
 def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, int]]:
@@ -185,12 +190,13 @@ def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, in
         (Purpose.GATHER_PARAMETERS, Phase.UPDATE): What.GATHERED,
     }
     last: dict[tuple[What, int, int], tuple[Mapping[str, Any], int]] = {}
+    moved = moved_units(document)
     for number, collective in enumerate(document["collectives"]):
         what = wanted.get((collective["purpose"], collective["phase"]))
         if what is None:
             continue
         step = document["steps"][collective["last"]]
-        for unit in units_of(document, number):
+        for unit in moved[number]:
             # a unit in several buckets is reduced when the last of them is
             key = (what, unit, step["micro_step"])
             end = step["until"] + 1
