@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from unittest import mock
 
 from zerosim.cli import main
+from zerosim.launch import nursery
 
 DEADLINE_S = 120
+
+nursery.keep()  # all runs in this process share it: each would import PyTorch again
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import Self
 
 import pytest
 
-from tests.cli.command import process, start
+from tests.cli.command import command, process, start
 from zerosim.errors import TraceError
+from zerosim.launch import nursery
 from zerosim.record import Trace, load
 from zerosim.rows import rank_file_name
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.ranks
 
 BOUND_S = 15
 """From the kill to the end of the run: promised, and so asserted."""
-KILLS = 12
+KILLS = 6
 _ENDLESS = 1_000_000
 
 
@@ -60,14 +61,29 @@ class Run:
     def workers(self) -> dict[int, int]:
         """Process ids by rank, also of ranks that have not begun their trace."""
         found = {}
-        for child in _children(self.process.pid):
-            with contextlib.suppress(OSError):
-                environment = _read(f"/proc/{child}/environ").split(b"\0")
-                told = dict(item.split(b"=", 1) for item in environment if b"=" in item)
-                if b"TORCHELASTIC_USE_AGENT_STORE" in told:
-                    found[int(told[b"RANK"])] = child
+        for own in _children(self.process.pid):
+            for child in _children(own):
+                with contextlib.suppress(OSError):
+                    name = _read(f"/proc/{child}/comm").decode().strip()
+                    if name.startswith("zerosim rank "):
+                        found[int(name.split()[-1])] = child
         self.seen |= found
         return found
+
+    def hold(self) -> int:
+        """Wait until nothing is missing but the ranks, and keep them from being forked.
+
+        Returns:
+            The process id of the nursery, which is stopped.
+        """
+        while not (nurseries := _children(self.process.pid)):
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        os.kill(nurseries[0], signal.SIGSTOP)  # it is importing PyTorch
+        while not self.folder.exists():
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        return nurseries[0]
 
     def wait_for_workers(self) -> dict[int, int]:
         while len(workers := self.workers()) < self.ranks:
@@ -136,11 +152,11 @@ def test_a_killed_rank_ends_the_run_and_is_named(tmp_path, kill, record_property
     ranks = chance.choice((3, 4))
     victim = chance.randrange(ranks)
     stage = chance.randrange(4)
-    at_start = kill % 5 == 4
+    at_start = kill % 3 == 2
     with Run(tmp_path / "t", ranks, "--stage", stage) as run:
         if at_start:
             workers = run.wait_for_workers()
-            time.sleep(chance.uniform(0, 2.5))
+            time.sleep(chance.uniform(0, 0.5))  # in which they join and set up
             pid = workers[victim]
         else:
             pid = run.wait_for_rows(victim, 60)
@@ -190,7 +206,12 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
 
 def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
     with Run(tmp_path / "t", 2, "--timeout", 3) as run:
+        forking = run.hold()
+        time.sleep(1)  # the launcher asks for the ranks, and waits
+        os.kill(run.process.pid, signal.SIGSTOP)  # and with it the store where they would meet
+        os.kill(forking, signal.SIGCONT)
         os.kill(run.wait_for_workers()[1], signal.SIGSTOP)
+        os.kill(run.process.pid, signal.SIGCONT)
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines == [
@@ -199,13 +220,52 @@ def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
     ]
 
 
+def test_ranks_end_with_the_process_that_forked_them(tmp_path):
+    with Run(tmp_path / "t", 2, "--stage", 1) as run:
+        run.wait_for_rows(0, 60)
+        workers = run.workers()
+        os.kill(_children(run.process.pid)[0], signal.SIGKILL)
+        ended = run.end()
+        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+            time.sleep(0.05)
+    assert ended.code == 3, ended
+    assert ended.seconds < BOUND_S
+    for rank, line in enumerate(ended.lines[:2]):
+        assert line.strip().startswith(f"rank {rank} was killed (SIGKILL), "), ended.err
+    assert_readable(tmp_path / "t", 2)
+
+
+def test_one_nursery_serves_many_runs(tmp_path, monkeypatch):
+    """Each run has the folder and the environment of its own moment, and fails for itself."""
+    monkeypatch.chdir(tmp_path)
+    args = ("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--stage", 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert command(*args, "--out", "first").code == 0
+    kept = nursery._Kept.nursery
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    failed = command(*args, "--out", "second")
+    assert failed.code == 3, failed
+    assert "invalid literal for int()" in failed.err
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert command(*args, "--out", "third").code == 0
+    assert nursery._Kept.nursery is kept
+    kept.close()
+    assert command(*args, "--out", "fourth").code == 0
+    assert nursery._Kept.nursery is not kept
+    for folder in ("first", "inner/third", "inner/fourth"):
+        assert_readable(tmp_path / folder, 2)
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_rank_that_raises_is_named_with_its_reason(tmp_path, rank):
     """Rank `rank` finds a folder where its file should be; the others wait for it."""
     broken = tmp_path / "t" / rank_file_name(rank)
     with Run(tmp_path / "t", 3, "--stage", 1, "--timeout", 30) as run:
-        run.wait_for_workers()
+        forking = run.hold()
         broken.mkdir()
+        os.kill(forking, signal.SIGCONT)
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines[0].startswith(f"rank {rank} failed: "), ended.err

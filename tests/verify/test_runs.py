@@ -16,6 +16,7 @@ from zerosim.config import EngineConfig, ModelName, RunConfig
 from zerosim.events import Op, Phase, Purpose
 from zerosim.launch.job import Job
 from zerosim.launch.launcher import launch
+from zerosim.launch.nursery import lent
 from zerosim.record import Trace, iterations, load, wire_by_peer
 from zerosim.rows import rank_file_name
 from zerosim.verify import Report, verify
@@ -142,7 +143,9 @@ def test_a_skipped_update_gathers_nothing_and_is_named(tmp_path):
         (EngineConfig(stage=stage, dtype="fp16", initial_loss_scale=2.0**40), folder)
         for stage, folder in enumerate(folders)
     )
-    launch(Job(RunConfig(model=ModelName.MLP, ranks=2, steps=STEPS), engines))
+    job = Job(RunConfig(model=ModelName.MLP, ranks=2, steps=STEPS), engines)
+    with lent() as nursery:
+        launch(job, nursery)
     for stage, report in reports_of(tmp_path).items():
         names = {m.name for m in load(folders[stage]).ranks[0].metrics if m.iteration == 0}
         assert "overflow" in names

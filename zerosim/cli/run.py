@@ -15,7 +15,8 @@ from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
 from zerosim.errors import ConfigError, EnvironmentFault, RunError
-from zerosim.launch.job import Job, joined_ranks
+from zerosim.launch.job import Job, RanksFailedError, joined_ranks
+from zerosim.launch.nursery import lent
 from zerosim.record import Trace, explain_failure, load
 from zerosim.rows import MANIFEST_NAME
 from zerosim.verify import verify
@@ -122,10 +123,11 @@ def parse_stages(text: str) -> tuple[int, ...]:
 
 
 def _launch(job: Job, port: int) -> None:
-    from zerosim.launch.launcher import RanksFailedError, launch
-
     try:
-        launch(job, port, lambda: _clear(job))
+        with lent() as nursery:  # imports PyTorch while this process does so
+            from zerosim.launch.launcher import launch
+
+            launch(job, nursery, port, lambda: _clear(job))
     except RanksFailedError as failed:
         raise RunError(_explain(job, failed.exit_codes)) from None
     except KeyboardInterrupt:

@@ -1,10 +1,10 @@
-"""PyTorch's elastic agent, taught patience and haste.
+"""PyTorch's elastic agent, with ranks from a nursery, and with patience and haste.
 
-It starts the ranks, holds their store, and notices how they end. As it is, it ends all others in
-the moment in which one fails, before they can write down where they were, and then waits 30 s for
-one that hangs. Here the others are given a few seconds, and what is left is killed: a trace holds
-whatever was written, so there is nothing to wait for.
-Imports torch.
+It holds the store where the ranks meet, and here it starts them and notices how they end. PyTorch's
+own way to do that ends all others in the moment in which one fails, before they can write down
+where they were, and then waits 30 s for one that hangs. Here the others are given a few seconds,
+and what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
+Imports torch and launch.nursery.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import logging
 import signal
 import time
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import torch.distributed.elastic.rendezvous.registry as rendezvous
 from torch.distributed.elastic.agent.server.api import (
     RunResult,
+    SimpleElasticAgent,
     WorkerGroup,
     WorkerSpec,
     WorkerState,
 )
-from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SubprocessContext
 from torch.distributed.elastic.rendezvous import RendezvousParameters
+
+from zerosim.launch.nursery import Nursery
 
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
@@ -33,47 +33,69 @@ _GRACE_S = 4.0
 """How long the other ranks have to notice that one is gone, and to write down where they were."""
 
 
-class PatientAgent(LocalElasticAgent):
+class PatientAgent(SimpleElasticAgent):
     """The agent of one run.
 
     Attributes:
         exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
     """
 
-    def __init__(self, spec: WorkerSpec, logs: DefaultLogsSpecs) -> None:
-        super().__init__(spec, logs)
+    def __init__(self, spec: WorkerSpec, nursery: Nursery, *, begins_anew: bool) -> None:
+        super().__init__(spec)
         self.exit_codes: dict[int, int] = {}
+        self._nursery = nursery
+        self._begins_anew = begins_anew
         self._deadline: float | None = None
 
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        environments = [
+            {
+                "RANK": str(worker.global_rank),
+                "LOCAL_RANK": str(worker.local_rank),
+                "WORLD_SIZE": str(worker.world_size),
+                "LOCAL_WORLD_SIZE": str(worker_group.spec.local_world_size),
+                "MASTER_ADDR": str(worker_group.master_addr),
+                "MASTER_PORT": str(worker_group.master_port),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+            }
+            for worker in worker_group.workers
+        ]
+        (job,) = worker_group.spec.args
+        self._nursery.start(job, environments, begins_anew=self._begins_anew)
+        return {worker.local_rank: worker.global_rank for worker in worker_group.workers}
+
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        assert isinstance(self._pcontext, SubprocessContext)
-        processes = {rank: h.proc for rank, h in self._pcontext.subprocess_handlers.items()}
-        codes = {rank: process.poll() for rank, process in processes.items()}
-        self.exit_codes = {rank: code for rank, code in codes.items() if code is not None}
+        self.exit_codes = self._nursery.exit_codes()
+        failed = any(self.exit_codes.values())
         now = time.monotonic()
-        if self._deadline is None and any(self.exit_codes.values()):
+        if self._deadline is None and failed:
             self._deadline = now + _GRACE_S
-        if len(self.exit_codes) < len(processes):
-            if self._deadline is None or now < self._deadline:
-                return RunResult(state=WorkerState.HEALTHY)
-            self._shutdown()
-        result: RunResult = super()._monitor_workers(worker_group)
-        return result
+        is_late = self._deadline is not None and now >= self._deadline
+        if len(self.exit_codes) < len(worker_group.workers) and not is_late:
+            return RunResult(state=WorkerState.HEALTHY)
+        if failed:
+            return RunResult(state=WorkerState.FAILED)
+        return RunResult(state=WorkerState.SUCCEEDED, return_values=dict.fromkeys(self.exit_codes))
+
+    def _stop_workers(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002 - all of them
+        self._nursery.end_ranks()
 
     def _shutdown(
         self,
         death_sig: signal.Signals = signal.SIGKILL,  # noqa: ARG002 - none but this one is quick
-        timeout: int = 30,
+        timeout: int = 30,  # noqa: ARG002 - and it needs no patience
     ) -> None:
-        super()._shutdown(signal.SIGKILL, timeout)
+        self._nursery.end_ranks()
 
 
-def make_agent(command: Sequence[str], num_ranks: int, port: int, folder: str) -> PatientAgent:
-    """An agent that will run `command` as every rank of this host.
+def make_agent(
+    job: str, num_ranks: int, port: int, nursery: Nursery, *, begins_anew: bool
+) -> PatientAgent:
+    """An agent whose ranks, all on this host, will do `job`.
 
     Args:
         port: where the ranks meet; 0 for a free one.
-        folder: where the agent keeps its own files.
+        begins_anew: each rank imports PyTorch for itself.
 
     Raises:
         RendezvousConnectionError: the port is in use.
@@ -94,11 +116,11 @@ def make_agent(command: Sequence[str], num_ranks: int, port: int, folder: str) -
     spec = WorkerSpec(
         role="rank",
         local_world_size=num_ranks,
-        entrypoint=command[0],
-        args=tuple(command[1:]),
+        entrypoint="zerosim.launch.worker",
+        args=(job,),
         rdzv_handler=rendezvous.get_rendezvous_handler(meeting),
         max_restarts=0,
         monitor_interval=_POLL_S,
         local_addr=_LOOPBACK,
     )
-    return PatientAgent(spec, DefaultLogsSpecs(log_dir=str(Path(folder))))
+    return PatientAgent(spec, nursery, begins_anew=begins_anew)

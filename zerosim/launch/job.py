@@ -1,14 +1,16 @@
-"""What is to be run, and by how many. Imports zerosim's L0."""
+"""What is to be run, and by how many, and how that may end. Imports zerosim's L0."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from zerosim.config import EngineConfig, RunConfig
+from zerosim.errors import RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,18 @@ class Job:
                 (EngineConfig.from_plain(config), Path(path)) for config, path in plain["engines"]
             ),
         )
+
+
+class RanksFailedError(RunError):
+    """Ranks of a run ended before their time.
+
+    Attributes:
+        exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
+    """
+
+    def __init__(self, exit_codes: Mapping[int, int]) -> None:
+        super().__init__(f"exit codes by rank: {dict(exit_codes)}")
+        self.exit_codes = exit_codes
 
 
 def joined_ranks() -> int | None:

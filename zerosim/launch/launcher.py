@@ -1,43 +1,36 @@
 """Starting the ranks of a run on this host with PyTorch's elastic agent, and ending them.
 
 The agent holds the store where the ranks meet, so that no rank's death takes it away.
-Imports torch, zerosim's L0, engine, launch.agent and launch.job.
+Imports torch, zerosim's L0, engine, launch.agent, launch.job and launch.nursery.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
-from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 
 from zerosim.config import DeviceKind, DType, EngineConfig, RunConfig
 from zerosim.engine.prepare import TORCH_DTYPES
-from zerosim.errors import ConfigError, EnvironmentFault, RunError, first_line
+from zerosim.errors import ConfigError, EnvironmentFault, first_line
 from zerosim.launch.agent import make_agent
-from zerosim.launch.job import Job
+from zerosim.launch.job import Job, RanksFailedError
+from zerosim.launch.nursery import Nursery
+
+_ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class RanksFailedError(RunError):
-    """Ranks of a run ended before their time.
-
-    Attributes:
-        exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
-    """
-
-    def __init__(self, exit_codes: Mapping[int, int]) -> None:
-        super().__init__(f"exit codes by rank: {dict(exit_codes)}")
-        self.exit_codes = exit_codes
-
-
-def launch(job: Job, port: int = 0, prepare: Callable[[], None] = lambda: None) -> None:
+def launch(
+    job: Job, nursery: Nursery, port: int = 0, prepare: Callable[[], None] = lambda: None
+) -> None:
     """Start `job.run.ranks` processes here and wait for them.
 
     Args:
+        nursery: what forks them.
         port: where the ranks meet; 0 for a free one.
         prepare: called when nothing stands in the way of the ranks but their folders.
 
@@ -50,24 +43,36 @@ def launch(job: Job, port: int = 0, prepare: Callable[[], None] = lambda: None) 
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}: expected 1 to 65535, or 0 for a free one")
     require_able(job)
-    # what a rank inherits: one thread each, and no word of its end beside ours
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    command = (sys.executable, "-m", "zerosim.launch.worker", job.encode())
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            agent = make_agent(command, job.run.ranks, port, folder)
-        except RendezvousConnectionError:
-            raise EnvironmentFault(
-                f"port {port} is in use: expected a free one; leave --port out to have one chosen"
-            ) from None
-        prepare()
-        try:
-            result = agent.run()
-        except SignalException:
-            raise KeyboardInterrupt from None
-        if result.is_failed():
-            raise RanksFailedError(agent.exit_codes)
+    on_gpu = job.run.device is DeviceKind.CUDA
+    try:
+        agent = make_agent(job.encode(), job.run.ranks, port, nursery, begins_anew=on_gpu)
+    except RendezvousConnectionError:
+        raise EnvironmentFault(
+            f"port {port} is in use: expected a free one; leave --port out to have one chosen"
+        ) from None
+    prepare()
+    with _interruptible():
+        result = agent.run()
+    if result.is_failed():
+        raise RanksFailedError(agent.exit_codes)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Have the signals that ask a program to end do what Ctrl-C does: the ranks are ended first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _ENOUGH}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def require_able(job: Job) -> None:

@@ -1,16 +1,14 @@
 """What one rank does: join the others, train, and leave a trace, whatever happens.
 
-Started by `launcher` as `python -m zerosim.launch.worker JOB`, or called by the command line
-inside a process that `torchrun` started. A rank that fails writes why, last in its own trace and
-in a file beside it. Imports engine, models, trace and L0.
+Called in a process that `nursery` forked, or that began anew as `python -m zerosim.launch.worker
+JOB`, or by the command line inside a process that `torchrun` started. A rank that fails writes why,
+last in its own trace and in a file beside it. Imports engine, models, trace and L0.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -33,8 +31,6 @@ from zerosim.rows import rank_file_name
 from zerosim.trace import labels, trace
 
 ERROR_FILE = "rank-{rank}.error.txt"
-_PR_SET_PDEATHSIG = 1
-"""From linux/prctl.h."""
 
 
 def run_job(job: Job) -> None:
@@ -199,19 +195,13 @@ def last_errors(job: Job) -> dict[int, str]:
     return found
 
 
-def _leave_with_launcher() -> None:
-    """Have the kernel end this process when the launcher is gone, however it went."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def main() -> None:
-    """The entry point of a rank: leave at once, without waiting for lost peers."""
-    _leave_with_launcher()
-    code, _ = run_guarded(Job.decode(sys.argv[1]))
+def work(job: str) -> None:
+    """Be a rank, then leave at once, without waiting for lost peers."""
+    code, _ = run_guarded(Job.decode(job))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 if __name__ == "__main__":
-    main()
+    work(sys.argv[1])
