@@ -24,13 +24,17 @@ from werkzeug.exceptions import HTTPException
 from dashboards import page, site
 from dashboards.api import make_api
 from dashboards.callbacks import runs
+from dashboards.classroom import Classroom
 from dashboards.documents import Documents
 from dashboards.guard import LOCAL_NAMES, Writable, protect, text
+from dashboards.lessonapi import WRITES as LESSON_WRITES
+from dashboards.lessonapi import make_lesson_api
 from dashboards.library import Library
 from dashboards.pages import replay
 from dashboards.roomapi import WRITES, make_room_api
 from dashboards.rooms import Rooms
 from dashboards.routes import add_pages
+from dashboards.workbench import Workbench
 from zerosim.quantities import format_bytes, format_exact, format_psi
 
 DASH = "/dash/"
@@ -47,21 +51,26 @@ def make_app(
     documents: Documents,
     hosts: Iterable[str] = LOCAL_NAMES,
     rooms: Rooms | None = None,
+    classroom: Classroom | None = None,
 ) -> Flask:
     """The application.
 
     Args:
         hosts: names under which it may be asked; see `guard.hosts_of`.
         rooms: of the classes that it serves.
+        classroom: the lessons; without one it is made with the library's shelf.
     """
     rooms = Rooms() if rooms is None else rooms
+    classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
     server = Flask("dashboards", static_folder=None)
     server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
     server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
-    protect(server, hosts, (Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST), *WRITES))
+    dash_asks = Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST)
+    protect(server, hosts, (dash_asks, *WRITES, *LESSON_WRITES))
     server.register_blueprint(make_api(library, documents))
     server.register_blueprint(make_room_api(rooms))
+    server.register_blueprint(make_lesson_api(classroom, rooms))
     dash = _Dash(server)
     dash.layout = lambda: site.layout(site.runs_of(library, *_address_of_page()))
     runs.register(dash, library)
@@ -74,7 +83,14 @@ def make_app(
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    add_pages(server, library, dash.parts, ASSETS, policy)
+    add_pages(
+        server,
+        library,
+        classroom,
+        dash_parts=dash.parts,
+        assets=ASSETS,
+        policy=policy,
+    )
 
     @server.before_request
     def _only_what_dash_needs() -> Response | None:

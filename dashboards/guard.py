@@ -29,6 +29,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+FRAMED = "frame-ancestors 'self'"
+"""In the policy of a page that pages of ours may show in a frame."""
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 """The policy of what is no page."""
 
@@ -64,6 +66,15 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
+def is_from_here(asked: Request) -> bool:
+    """Whether a request comes from a browser of the machine that serves.
+
+    Behind a proxy on this machine all requests seem to; but they ask for another name.
+    """
+    name = _host_name(f"//{asked.host}")
+    return name is not None and is_loopback(asked.remote_addr or "") and is_loopback(name)
+
+
 def hosts_of(host: str) -> frozenset[str]:
     """The names under which a server on `host` may be asked; numbers are always allowed.
 
@@ -96,6 +107,8 @@ def protect(server: Flask, hosts: Iterable[str], writes: Iterable[Writable]) -> 
     def _add_headers(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers[name] = value
+        if FRAMED in response.headers.get("Content-Security-Policy", ""):
+            response.headers["X-Frame-Options"] = "SAMEORIGIN"
         response.headers.setdefault("Content-Security-Policy", NOTHING)
         return response
 

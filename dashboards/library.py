@@ -1,7 +1,7 @@
 """Which traces there are, in folders that may gain more while we look.
 
 A trace is asked for by its name, never by a path: what is not in the library cannot be read.
-Imports the standard library, `dashboards.entry`, zerosim's L0 and record.
+Imports the standard library, `dashboards.entry`, `dashboards.shelf`, zerosim's L0 and record.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dashboards.entry import Entry, find_entry, shorten
+from dashboards.shelf import Shelf
 from zerosim.errors import ConfigError, TraceError
 from zerosim.record.text import one_line
 from zerosim.rows import MANIFEST_NAME
@@ -31,13 +32,17 @@ class Library:
     """The traces in some folders, each of which is a trace or holds some."""
 
     def __init__(
-        self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic
+        self,
+        folders: Sequence[Path],
+        clock: Callable[[], float] = time.monotonic,
+        shelf: Shelf | None = None,
     ) -> None:
         """Look at nothing as yet.
 
         Args:
-            folders: given by the user; a trace outside of them is never read.
+            folders: given by the user; a trace outside of them and the shelf is never read.
             clock: seconds.
+            shelf: traces beside these.
 
         Raises:
             ConfigError: there is no such folder.
@@ -45,6 +50,7 @@ class Library:
         for folder in folders:
             _require_folder(folder)
         self.folders = tuple(folders)
+        self.shelf = shelf or Shelf()
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[Path, Entry] = {}
@@ -52,7 +58,11 @@ class Library:
         self._looked_at: float | None = None
 
     def entries(self) -> tuple[Entry, ...]:
-        """All traces that are there now, by name."""
+        """What can be chosen now, by name: the user's own; the shelf's if there are none."""
+        return self.own() or self.shelf.entries()
+
+    def own(self) -> tuple[Entry, ...]:
+        """The traces that are in the folders now, by name."""
         with self._lock:
             now = self._clock()
             if self._looked_at is None or now - self._looked_at >= FRESH_S:
@@ -66,18 +76,23 @@ class Library:
         Raises:
             TraceError: there is none of this name; or it cannot be shown.
         """
-        for entry in self.entries():
-            if entry.name == name:
-                if entry.problem:
-                    raise TraceError(entry.problem)
-                return entry
+        own = (entry for entry in self.own() if entry.name == name)
+        found = self.shelf.find(name) or next(own, None)
+        if found is not None:
+            if found.problem:
+                raise TraceError(found.problem)
+            return found
         raise NoSuchTraceError(
             f"there is no trace '{shorten(name)}' here: choose another run from the list"
         )
 
     def default(self) -> Entry | None:
         """What is shown when nothing was asked for: the newest of stage 3, or the newest."""
-        shown = [entry for entry in self.entries() if not entry.problem]
+        own = self.own()
+        if not own:
+            listed = self.shelf.entries()
+            return next((entry for entry in listed if entry.stage == 3), next(iter(listed), None))
+        shown = [entry for entry in own if not entry.problem]
         return max(
             shown,
             key=lambda entry: (entry.complete, entry.stage == 3, entry.modified_ns),
@@ -95,7 +110,8 @@ class Library:
                     known = self._known.get(place)
                     found[place] = find_entry(place, name, root.resolve(), known)
         self._known = found
-        yield from _unique(sorted(found.values(), key=lambda entry: _natural(entry.name)))
+        entries = sorted(found.values(), key=lambda entry: _natural(entry.name))
+        yield from _unique(entries, self.shelf.names())
 
     def _prefixes(self) -> list[str]:
         """What names begin with: nothing, or with several folders given the folder's own name."""
@@ -174,9 +190,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
     ]
 
 
-def _unique(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Names that are no text, or lie in folders of the same name, may look alike."""
-    taken: set[str] = set()
+def _unique(entries: Sequence[Entry], names: Iterable[str]) -> Iterator[Entry]:
+    """Names that are no text, or lie in folders of the same name, may look alike; or are taken."""
+    taken = set(names)
     for entry in entries:
         name, number = entry.name, 1
         while name in taken:

@@ -63,11 +63,13 @@ class Frame:
         return IMPORT_MAP
 
 
-def render(title: str, frame: Frame) -> str:
+def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
     """The page of a replay.
 
     Args:
         title: of the browser's tab until the player knows better.
+        is_embedded: it stands in a frame of a page of ours: the ranks and the transport alone,
+            without the list of runs.
     """
     query, assets = frame.query, frame.assets
     replay = f"/api/replay?{query}" if query else "/api/replay"
@@ -82,8 +84,22 @@ def render(title: str, frame: Frame) -> str:
         '<div id="runs" class="runs"><div id="react-entry-point">'
         f'<span class="runs-waiting">{escape(frame.menu)}</span></div></div>'
     )
+    start = (
+        ""
+        if is_embedded
+        else f"""<script type="module" src="{escape(assets)}/start.js"></script>
+<link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">"""
+    )
+    dash = (
+        ""
+        if is_embedded
+        else f"""{frame.dash.config}
+<div id="dash-scripts" hidden>
+{frame.dash.scripts}
+</div>"""
+    )
     return f"""<!doctype html>
-<html lang="en">
+<html lang="en"{' data-embed="1"' if is_embedded else ""}>
 <head>
 <meta charset="utf-8">
 <title>{escape(title)}</title>
@@ -94,15 +110,11 @@ def render(title: str, frame: Frame) -> str:
 <link rel="stylesheet" href="{escape(assets)}/runs.css">
 {modules}
 <script type="module" src="/player/{playerfiles.MAIN}"></script>
-<script type="module" src="{escape(assets)}/start.js"></script>
-<link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">
+{start}
 </head>
 <body>
 {fragment.replace(SLOT, entry).replace(TABS, frame.tabs)}
-{frame.dash.config}
-<div id="dash-scripts" hidden>
-{frame.dash.scripts}
-</div>
+{dash}
 </body>
 </html>
 """
@@ -115,6 +127,16 @@ def put_off(scripts: str) -> str:
         return f'<script type="text/plain"{_TYPE.sub("", found.group(1))}>'
 
     return _SCRIPT.sub(as_data, scripts)
+
+
+def framed(policy: str) -> str:
+    """The same policy for a page that pages of ours may show in a frame."""
+    return policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+
+
+def framing(policy: str) -> str:
+    """The same policy for a page that shows another of ours in a frame."""
+    return f"{policy}; frame-src 'self'"
 
 
 def content_security_policy(inline: list[str]) -> str:

@@ -73,12 +73,14 @@ def add_pages(
     server: Flask,
     library: Library,
     classroom: Classroom,
+    *,
     dash_parts: Callable[[], page.DashParts],
     assets: str,
     policy: str,
 ) -> None:
     """Answer for every page; the arguments are those of `Surroundings`."""
     around = Surroundings(library, dash_parts, assets, policy)
+    server.register_blueprint(make_lesson_pages(classroom, around.frame, policy))
     for add in (_add_replay, _add_compare, _add_verify, _add_graph):
         add(server, around)
 
@@ -86,7 +88,12 @@ def add_pages(
 def _add_replay(server: Flask, around: Surroundings) -> None:
     @server.get(replay.PATH)
     def _replay() -> Response:
-        return around.answer(page.render(f"{replay.TITLE} · zerosim", around.frame()))
+        is_embedded = lessons.EMBED in request.args
+        shown = page.render(f"{replay.TITLE} · zerosim", around.frame(), is_embedded=is_embedded)
+        answer = around.answer(shown)
+        if is_embedded:
+            answer.headers["Content-Security-Policy"] = page.framed(around.policy)
+        return answer
 
 
 def _add_compare(server: Flask, around: Surroundings) -> None:

@@ -10,18 +10,22 @@ import logging
 import socket
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from waitress import create_server
 
 from dashboards.addresses import class_addresses, shown
 from dashboards.app import make_app
+from dashboards.classroom import Classroom, lesson_shelf
 from dashboards.documents import Documents
 from dashboards.guard import hosts_of
 from dashboards.library import Library
 from dashboards.pages import replay
 from dashboards.rooms import Rooms
-from zerosim.errors import EnvironmentFault, TraceError
+from dashboards.workbench import Workbench
+from lessons.course import course
+from zerosim.errors import EnvironmentFault, TraceError, ZerosimError
 
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""
@@ -48,11 +52,15 @@ class Server:
             ConfigError: a folder does not exist.
             EnvironmentFault: the port is taken, or the host is none of this machine's.
         """
-        self.library = Library(folders)
+        self.library = Library(folders, shelf=lesson_shelf())
         self.documents = Documents()
+        self.workbench = Workbench(self.library.shelf)
+        self.classroom = Classroom(self.library, self.documents, self.workbench)
         self.rooms = Rooms()
         self._ended = threading.Event()
-        self.app = make_app(self.library, self.documents, hosts_of(host), self.rooms)
+        self.app = make_app(
+            self.library, self.documents, hosts_of(host), self.rooms, self.classroom
+        )
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._socket = _take(host, port)
@@ -87,6 +95,7 @@ class Server:
     def close(self) -> None:
         """Give the port back."""
         self._ended.set()
+        self.workbench.close()
         self._server.close()
         self._socket.close()
 
@@ -97,10 +106,12 @@ def warm(server: Server) -> None:
     with server.app.test_client() as client:
         client.get(replay.PATH)
     if entry is not None:
-        try:
+        # who asks for what cannot be made is told why
+        with suppress(TraceError, OSError):
             server.documents.get(entry)
-        except (TraceError, OSError):
-            return  # who asks for it is told why
+    with suppress(ZerosimError, OSError):
+        for lesson in course():
+            server.classroom.teach(lesson.id)
 
 
 def _take(host: str, port: int) -> socket.socket:

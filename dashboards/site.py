@@ -13,9 +13,11 @@ from dash import dcc, html
 
 from dashboards.components.runs import Runs, run_menu
 from dashboards.library import Library
-from dashboards.pages import compare, graph, replay, verify
+from dashboards.pages import compare, graph, lessons, replay, verify
 
-PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph)}
+PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, lessons)}
+_WITHOUT_RUN = frozenset({lessons.PATH})
+"""Pages that show no run of the user's."""
 ADDRESS = "address"
 CLOCK = "clock"
 LOOK_EVERY_MS = 3000
@@ -31,7 +33,9 @@ def tabs(current: str, name: str | None) -> str:
     """
     query = "" if name is None else f"?trace={quote(name)}"
     links = "".join(
-        f'<a href="{escape(path + query)}"{_CURRENT if path == current else ""}>{escape(title)}</a>'
+        f'<a href="{escape(path + ("" if path in _WITHOUT_RUN else query))}"'
+        f"{_CURRENT if path == current or current.startswith(f'{path}/') else ''}>"
+        f"{escape(title)}</a>"
         for path, title in PAGES.items()
     )
     return f'<nav class="tabs" aria-label="Pages">{links}</nav>'
@@ -48,7 +52,7 @@ def runs_of(library: Library, path: str | None, query: str | None) -> Runs:
         path: of the page: its runs lead to the same page.
         query: what the address says after "?".
     """
-    page = path if path in PAGES else replay.PATH
+    page = path if path in PAGES and path not in _WITHOUT_RUN else replay.PATH
     return Runs(
         library.entries(), asked_for(library, query), lambda name: f"{page}?trace={quote(name)}"
     )

@@ -23,7 +23,9 @@ function show() {
 }
 
 function write() {
-  const fields = new URLSearchParams();
+  const fields = new URLSearchParams(location.hash.slice(1)); // a page keeps its own place there
+  fields.delete("mode");
+  fields.delete("theme");
   if (place.present) {
     fields.set("mode", "present");
   }

@@ -1,0 +1,199 @@
+"""The lessons as a server teaches them: pages, answers, and runs that are recorded here.
+
+Imports the standard library, its siblings, lessons and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboards.documents import Documents
+from dashboards.library import Library
+from dashboards.markup import to_html
+from dashboards.pages.lessons import Step, Writer, words
+from dashboards.shelf import Shelf
+from dashboards.workbench import Job, State, Workbench, name_of
+from lessons.course import Call, Lesson, find_lesson
+from lessons.facts import Facts
+from lessons.places import place
+from lessons.questions import Feedback, Question, check, explanation, misconceptions
+from lessons.recordings import COMMITTED, Recordings, command_of, committed
+from zerosim.errors import ConfigError
+
+MOST_PAGES = 24
+"""Lessons that are kept written, those of runs recorded here among them."""
+
+
+def lesson_shelf() -> Shelf:
+    """The lessons' committed traces, the runs on a ring first."""
+    runs = sorted(committed(), key=lambda run: not run.startswith("ring/"))
+    return Shelf({name_of(run): COMMITTED / run for run in runs})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """A lesson with its numbers.
+
+    Attributes:
+        ticket: of the runs that were recorded here; "" for the committed ones.
+        source: says where figures and replay are from.
+    """
+
+    lesson: Lesson
+    ticket: str
+    facts: Facts
+    steps: tuple[Step, ...]
+    source: str
+
+
+class Classroom:
+    """All lessons of a server. May be used by many threads at once."""
+
+    def __init__(self, library: Library, documents: Documents, workbench: Workbench) -> None:
+        """Teach with a library's traces."""
+        self._library, self._documents = library, documents
+        self.workbench = workbench
+        self._committed = Facts(Recordings())
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], Taught] = OrderedDict()
+
+    def teach(self, lesson_id: str, ticket: str = "") -> Taught:
+        """A lesson.
+
+        Args:
+            ticket: of runs that were recorded here; where there are none, the committed ones.
+
+        Raises:
+            ConfigError: there is no such lesson.
+            TraceError: a trace cannot be read.
+        """
+        lesson = find_lesson(lesson_id)
+        job = self._done(ticket)
+        key = (lesson.id, "" if job is None else job.ticket)
+        with self._lock:  # each is written once
+            if key not in self._kept:
+                self._kept[key] = self._write(lesson, job)
+                while len(self._kept) > MOST_PAGES:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def check(self, taught: Taught, question_id: str, answer: object) -> Feedback:
+        """What is said of an answer.
+
+        Raises:
+            ConfigError: there is no such question, or it is no answer to it.
+        """
+        return check(question_of(taught.lesson, question_id), answer, taught.facts.names())
+
+    def explain(self, taught: Taught, question_id: str) -> str:
+        """Why the right answer is right, as HTML.
+
+        Raises:
+            ConfigError: there is no such question.
+        """
+        question = question_of(taught.lesson, question_id)
+        return to_html(explanation(question, taught.facts.names()))
+
+    def record(self, taught: Taught, block_id: str, value: str) -> Job:
+        """Record the runs of a step here.
+
+        Args:
+            value: of what the lesson varies; "" for the runs as they are.
+
+        Raises:
+            ConfigError: the lesson records no such runs or has no such value; or too many wait.
+        """
+        lesson, vary = taught.lesson, taught.lesson.vary
+        runs = _recorded_by(lesson, block_id)
+        changes: tuple[str, ...] = ()
+        if value:
+            if vary.run not in runs or value not in vary.values:
+                allowed = ", ".join(vary.values) if vary.run in runs else "none"
+                raise ConfigError(f"value is {value[:40]!r}: expected one of {allowed}")
+            changes = (vary.option, value)
+        return self.workbench.submit(lesson.id, runs, changes)
+
+    def _done(self, ticket: str) -> Job | None:
+        job = self.workbench.find(ticket) if ticket else None
+        return job if job is not None and job.state is State.DONE else None
+
+    def _write(self, lesson: Lesson, job: Job | None) -> Taught:
+        facts = self._committed if job is None else Facts(Recordings(job.folders))
+
+        def trace_of(run: str) -> str:
+            return name_of(run, job.ticket if job is not None and run in job.runs else "")
+
+        def at(run: str, words: str) -> int:
+            entry = self._library.find(trace_of(run))
+            return place(json.loads(self._documents.get(entry).content), words)
+
+        changes = () if job is None else job.changes
+        steps = Writer(lesson, facts, at, trace_of, changes).steps()
+        source = _committed_words(lesson) if job is None else _fresh_words(job)
+        return Taught(
+            lesson=lesson,
+            ticket="" if job is None else job.ticket,
+            facts=facts,
+            steps=steps,
+            source=source,
+        )
+
+
+def question_of(lesson: Lesson, question_id: str) -> Question:
+    """A question of a lesson.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = lesson.questions.get(question_id)
+    if found is None:
+        known = ", ".join(lesson.questions)
+        raise ConfigError(f"question is {question_id[:40]!r}: expected one of {known}")
+    return found
+
+
+def to_plain(said: Feedback) -> dict[str, Any]:
+    """Feedback as JSON."""
+    known = misconceptions().get(said.misconception)
+    return {
+        "right": said.is_right,
+        "headline": said.headline,
+        "words": to_html(said.words),
+        "misconception": None if known is None else {"id": known.id, "name": known.name},
+    }
+
+
+def _recorded_by(lesson: Lesson, block_id: str) -> tuple[str, ...]:
+    """The runs that a block of a lesson records."""
+    for number, step in enumerate(lesson.steps):
+        for at, block in enumerate(step.blocks):
+            if f"{number}.{at}" == block_id and isinstance(block, Call) and block.name == "record":
+                return block.args
+    raise ConfigError(f"{lesson.id} records nothing at {block_id[:20]!r}")
+
+
+def _committed_words(lesson: Lesson) -> str:
+    """What the committed traces were recorded with."""
+    runs = lesson.runs()
+    if not runs:
+        return ""
+    manifest: Mapping[str, Any] = json.loads((COMMITTED / runs[0] / "manifest.json").read_bytes())
+    versions = manifest.get("versions", {})
+    date = datetime.fromisoformat(manifest["created"])
+    return words()["lesson"]["committed"].format(
+        torch=str(versions.get("torch", "")).partition("+")[0],
+        date=f"{date.day} {date:%B %Y}",
+    )
+
+
+def _fresh_words(job: Job) -> str:
+    command = "; ".join(command_of(run, job.changes) for run in job.runs)
+    said = words()["lesson"]
+    return f"{said['fresh'].format(command=command)}. {said['fresh_text']}"

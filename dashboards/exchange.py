@@ -1,0 +1,74 @@
+"""JSON that is sent to an address and answered by it; what is wrong is one line.
+
+Imports the standard library, flask and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from flask import Response, request
+
+from zerosim.errors import ConfigError, InputError, ZerosimError, first_line
+
+View = Callable[..., tuple[dict[str, Any], int]]
+
+
+def answered(
+    statuses: Mapping[type[Exception], HTTPStatus],
+) -> Callable[[View], Callable[..., Response]]:
+    """Makes an answer of what a view returns.
+
+    Args:
+        statuses: of errors; others are what cannot be processed.
+    """
+
+    def around(view: View) -> Callable[..., Response]:
+        @wraps(view)
+        def answer(**parts: str) -> Response:
+            try:
+                plain, status = view(**parts)
+            except (InputError, ZerosimError, OSError) as error:
+                status = statuses.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+                plain = {"error": first_line(error)}
+            response = Response(json.dumps(plain), status, mimetype="application/json")
+            response.headers["Cache-Control"] = "no-store"
+            return response
+
+        return answer
+
+    return around
+
+
+def given_object() -> dict[str, Any]:
+    """The JSON object that was sent.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        found = request.get_json(silent=True)
+    except RecursionError:  # brackets in brackets
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError("expected a JSON object")
+    return found
+
+
+def text_of(given: Mapping[str, Any], name: str, usual: str | None = None) -> str:
+    """A field that is a text.
+
+    Args:
+        usual: what it is if it is not there; None if it has to be.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    found = given.get(name, usual)
+    if not isinstance(found, str):
+        raise ConfigError(f"{name} is no text: expected a JSON object with a text of this name")
+    return found

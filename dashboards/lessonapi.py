@@ -1,0 +1,224 @@
+"""The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
+
+    GET  /lessons                        the course
+    GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
+    POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
+    GET  /api/lessons/ID/rest            ?question=&explain=&run=: what was covered by it
+    POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
+    GET  /api/lessons/ID/record/TICKET   how far that is
+
+Imports the standard library, flask, its siblings, lessons and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import Blueprint, Response, render_template, request
+
+from dashboards import playerfiles
+from dashboards.classroom import Classroom, Taught, question_of, to_plain
+from dashboards.exchange import answered, given_object, text_of
+from dashboards.guard import Writable, is_loopback, text
+from dashboards.page import Frame, framing
+from dashboards.pages import lessons
+from dashboards.rooms import Rooms
+from dashboards.workbench import Job
+from lessons.course import course, find_lesson
+from lessons.questions import read_answer
+from lessons.recordings import can_record
+from zerosim.errors import ConfigError, ZerosimError, first_line
+
+COURSE_MAIN, LESSON_MAIN = "lesson/course.js", "lesson/main.js"
+"""The first modules of the two pages."""
+_LESSON = r"/api/lessons/[a-z0-9_-]{1,40}"
+WRITES = (Writable("POST", f"{_LESSON}/check"), Writable("POST", f"{_LESSON}/record"))
+
+
+class NotHereError(ZerosimError):
+    """Only the machine that serves may do this."""
+
+
+class NoLessonError(ConfigError):
+    """There is no such lesson."""
+
+
+_STATUS: dict[type[Exception], HTTPStatus] = {
+    NotHereError: HTTPStatus.FORBIDDEN,
+    NoLessonError: HTTPStatus.NOT_FOUND,
+}
+_answered = answered(_STATUS)
+
+
+def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: str) -> Blueprint:
+    """The two pages, for a server to take in.
+
+    Args:
+        frame: what stands around a page.
+        policy: what a browser may do with a page; these may show a replay in a frame, too.
+    """
+    pages = Blueprint("lessons", __name__)
+
+    def answer(content: str) -> Response:
+        response = Response(content, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = framing(policy)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    @pages.get(lessons.PATH)
+    def _course() -> Response:
+        return answer(
+            render_template(
+                "lessons.html",
+                frame=frame(),
+                cards=lessons.cards(course()),
+                words=lessons.words(),
+                modules=playerfiles.modules(COURSE_MAIN),
+                address_of=lessons.address_of,
+            )
+        )
+
+    @pages.get(f"{lessons.PATH}/<lesson_id>")
+    def _lesson(lesson_id: str) -> Response:
+        try:
+            _require(lesson_id)
+            taught = classroom.teach(lesson_id, request.args.get("run", ""))
+        except ZerosimError as error:
+            status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+            return text(first_line(error), status)
+        return answer(
+            render_template(
+                "lesson.html",
+                frame=frame(),
+                taught=taught,
+                is_lost=bool(request.args.get("run")) and not taught.ticket,
+                can_record=can_record() and _is_here(),
+                has_torch=can_record(),
+                count=len(course()),
+                words=lessons.words(),
+                modules=playerfiles.modules(LESSON_MAIN),
+                address_of=lessons.address_of,
+            )
+        )
+
+    return pages
+
+
+def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
+    """The other addresses, for a server to take in."""
+    api = Blueprint("lessonapi", __name__)
+
+    @api.post("/api/lessons/<lesson_id>/check")
+    @_answered
+    def _check(lesson_id: str) -> tuple[dict[str, Any], int]:
+        given = given_object()
+        taught = _taught(classroom, lesson_id, text_of(given, "run", ""))
+        question = text_of(given, "question")
+        said = classroom.check(taught, question, given.get("answer"))
+        room = text_of(given, "room", "")
+        if room:
+            noted = rooms.note(
+                room,
+                given.get("who"),
+                lesson_id,
+                question,
+                _shown(taught, question, given.get("answer")),
+                is_right=said.is_right,
+                misconception_id=said.misconception,
+            )
+            return to_plain(said) | {"room": noted.value}, HTTPStatus.OK
+        return to_plain(said), HTTPStatus.OK
+
+    @api.get("/api/lessons/<lesson_id>/rest")
+    @_answered
+    def _rest(lesson_id: str) -> tuple[dict[str, Any], int]:
+        taught = _taught(classroom, lesson_id, request.args.get("run", ""))
+        question = question_of(taught.lesson, request.args.get("question", "")).id
+        blocks = [
+            {"id": block.id, "html": _drawn(block)}
+            for block in lessons.rest_of(taught.steps, question)
+        ]
+        explain = bool(request.args.get("explain"))
+        words = classroom.explain(taught, question) if explain else ""
+        return {"blocks": blocks, "words": words}, HTTPStatus.OK
+
+    @api.post("/api/lessons/<lesson_id>/record")
+    @_answered
+    def _record(lesson_id: str) -> tuple[dict[str, Any], int]:
+        given = given_object()
+        taught = _taught(classroom, lesson_id, "")
+        said = lessons.words()["lesson"]
+        if not _is_here():
+            raise NotHereError(said["elsewhere"])
+        if not can_record():
+            raise ConfigError(said["no_torch"])
+        job = classroom.record(taught, text_of(given, "block"), text_of(given, "value", ""))
+        return _plain(classroom, job), HTTPStatus.ACCEPTED
+
+    @api.get("/api/lessons/<lesson_id>/record/<ticket>")
+    @_answered
+    def _recorded(lesson_id: str, ticket: str) -> tuple[dict[str, Any], int]:
+        job = classroom.workbench.find(ticket)
+        if job is None or job.lesson_id != lesson_id:
+            raise NoLessonError("there is no such recording, or none any more")
+        return _plain(classroom, job), HTTPStatus.OK
+
+    return api
+
+
+def _drawn(block: lessons.AnyBlock) -> str:
+    """A block as it stands in the page once it is uncovered."""
+    return render_template(
+        "lesson_block.html",
+        block=block,
+        words=lessons.words(),
+        can_record=can_record() and _is_here(),
+        has_torch=can_record(),
+        address_of=lessons.address_of,
+    )
+
+
+def _require(lesson_id: str) -> None:
+    try:
+        find_lesson(lesson_id)
+    except ConfigError as error:
+        raise NoLessonError(first_line(error)) from None
+
+
+def _taught(classroom: Classroom, lesson_id: str, ticket: str) -> Taught:
+    _require(lesson_id)
+    return classroom.teach(lesson_id, ticket)
+
+
+def _shown(taught: Taught, question_id: str, given: object) -> str:
+    """An answer as a lecturer reads it."""
+    question = question_of(taught.lesson, question_id)
+    answer = read_answer(question, given, taught.facts.names())
+    if isinstance(answer, float):
+        return f"{answer:g}"
+    return answer if isinstance(answer, str) else " ".join(answer)
+
+
+def _is_here() -> bool:
+    """Whether the present request comes from a browser of the machine that serves.
+
+    Behind a proxy on this machine all requests seem to; but they ask for another name.
+    """
+    try:
+        name = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(request.remote_addr or "") and is_loopback(name)
+
+
+def _plain(classroom: Classroom, job: Job) -> dict[str, Any]:
+    return {
+        "ticket": job.ticket,
+        "state": job.state.value,
+        "seconds": round(job.seconds, 1),
+        "before": classroom.workbench.num_before(job),
+        "problem": job.problem,
+    }

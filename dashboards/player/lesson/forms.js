@@ -1,0 +1,104 @@
+// A question's form: what is answered in it, and what is said of that.
+
+import { find, make } from "#player/dom.js";
+import { arrange, keysOf, mark } from "#player/lesson/order.js";
+import { ENOUGH } from "#player/lesson/progress.js";
+import { toNodes } from "#player/lesson/server.js";
+
+/** @import { Told } from "#player/lesson/progress.js" */
+/** @import { Words } from "#player/lesson/words.js" */
+
+/**
+ * The answer as it stands in a form; "" where there is none.
+ * @param {HTMLFormElement} form
+ * @returns {string | string[]}
+ */
+export function readAnswer(form) {
+  switch (form.dataset.kind) {
+    case "order":
+      return keysOf(find(form, ".order", HTMLElement));
+    case "mark":
+      return optionAt(form)?.value ?? "";
+    default:
+      return String(new FormData(form).get("answer") ?? "").trim();
+  }
+}
+
+/**
+ * Put an answer back into a form.
+ * @param {HTMLFormElement} form
+ * @param {string | string[]} given
+ */
+export function putAnswer(form, given) {
+  const one = String(given);
+  if (form.dataset.kind === "order") {
+    arrange(find(form, ".order", HTMLElement), Array.isArray(given) ? given : [given]);
+  } else if (form.dataset.kind === "mark") {
+    const at = [...form.querySelectorAll("option")].findIndex((option) => option.value === one);
+    if (at >= 0) {
+      find(form, "input", HTMLInputElement).value = String(at);
+      sayMark(form);
+    }
+  } else if (form.dataset.kind === "number") {
+    find(form, "input", HTMLInputElement).value = one;
+  } else {
+    for (const input of form.querySelectorAll("input")) {
+      input.checked = input.value === one;
+    }
+  }
+}
+
+/** Make a form ready that has just come into the page. @param {HTMLFormElement} form */
+export function prepare(form) {
+  if (form.dataset.kind === "order") {
+    mark(find(form, ".order", HTMLElement));
+  }
+}
+
+/** Name the moment at which a slider stands. @param {HTMLFormElement} form */
+export function sayMark(form) {
+  const label = optionAt(form)?.textContent ?? "";
+  find(form, "input", HTMLInputElement).setAttribute("aria-valuetext", label);
+  find(form, "output", HTMLOutputElement).textContent = label;
+}
+
+/** @param {HTMLFormElement} form */
+function optionAt(form) {
+  return form.querySelectorAll("option")[Number(find(form, "input", HTMLInputElement).value)];
+}
+
+/**
+ * Say what is known of an answer.
+ * @param {HTMLFormElement} form
+ * @param {"right" | "wrong" | "shown"} how
+ * @param {string} headline
+ * @param {string} html
+ */
+export function sayFeedback(form, how, headline, html) {
+  const box = make("div", `said ${how}`, make("p", "said-headline", headline));
+  box.append(...toNodes(html));
+  find(form, ".feedback", HTMLElement).replaceChildren(box);
+}
+
+/** Say in one line what went wrong. @param {HTMLFormElement} form @param {string} line */
+export function sayProblem(form, line) {
+  const box = make("p", "said problem", line);
+  find(form, ".feedback", HTMLElement).replaceChildren(box);
+}
+
+/**
+ * After a wrong answer: what to do next.
+ * @param {HTMLFormElement} form
+ * @param {Told} told
+ * @param {Words} words
+ */
+export function sayOnward(form, told, words) {
+  const box = form.querySelector(".said");
+  if (told.wrong >= ENOUGH && !told.shown) {
+    const button = make("button", "show-me", words.show_me);
+    button.type = "button";
+    box?.append(button);
+  } else {
+    box?.append(make("p", "small", words.again));
+  }
+}

@@ -1,0 +1,140 @@
+// What a reader has done, kept in this browser alone. A page without storage works as well: it
+// forgets when it is left.
+
+/** @typedef {"number" | "choice" | "order" | "click" | "mark"} Kind */
+
+/**
+ * What became of a question.
+ * @typedef {object} Told
+ * @property {string | string[]} given the latest answer
+ * @property {number} wrong how often it was wrong
+ * @property {boolean} right
+ * @property {boolean} shown the reader gave up and looked
+ */
+
+/**
+ * @typedef {object} Progress
+ * @property {number} step the one that was looked at last, from 1
+ * @property {number} furthest
+ * @property {boolean} done
+ * @property {Record<string, Told>} questions
+ */
+
+export const STORE = "zerosim-lessons";
+/** Wrong answers after which the explanation can be had. */
+export const ENOUGH = 2;
+
+/** @returns {Progress} */
+export function begin() {
+  return { step: 1, furthest: 1, done: false, questions: {} };
+}
+
+/**
+ * All lessons' progress from what was stored; what is not understood is left out.
+ * @param {string | null} text
+ * @returns {Record<string, Progress>}
+ */
+export function parseProgress(text) {
+  /** @type {unknown} */
+  let plain;
+  try {
+    plain = JSON.parse(text ?? "{}");
+  } catch {
+    return {};
+  }
+  /** @type {Record<string, Progress>} */
+  const found = {};
+  for (const [id, one] of Object.entries(isObject(plain) ? plain : {})) {
+    if (isObject(one)) {
+      found[id] = {
+        step: count(one.step),
+        furthest: count(one.furthest),
+        done: one.done === true,
+        questions: parseQuestions(one.questions),
+      };
+    }
+  }
+  return found;
+}
+
+/** @param {unknown} plain */
+function parseQuestions(plain) {
+  /** @type {Record<string, Told>} */
+  const found = {};
+  for (const [id, one] of Object.entries(isObject(plain) ? plain : {})) {
+    if (isObject(one) && (typeof one.given === "string" || isTexts(one.given))) {
+      const wrong = typeof one.wrong === "number" && one.wrong > 0 ? Math.floor(one.wrong) : 0;
+      found[id] = { given: one.given, wrong, right: one.right === true, shown: one.shown === true };
+    }
+  }
+  return found;
+}
+
+/**
+ * What is known of a question after one more answer.
+ * @param {Told | undefined} told
+ * @param {string | string[]} given
+ * @param {boolean} right
+ * @returns {Told}
+ */
+export function answered(told, given, right) {
+  return {
+    given,
+    wrong: (told?.wrong ?? 0) + (right ? 0 : 1),
+    right: right || (told?.right ?? false),
+    shown: told?.shown ?? false,
+  };
+}
+
+/**
+ * Progress at a step.
+ * @param {Progress} progress
+ * @param {number} step
+ * @param {number} numSteps
+ * @returns {Progress}
+ */
+export function reached(progress, step, numSteps) {
+  const furthest = Math.max(progress.furthest, step);
+  return { ...progress, step, furthest, done: progress.done || step === numSteps };
+}
+
+/** @returns {Record<string, Progress>} */
+export function loadAll() {
+  try {
+    return parseProgress(localStorage.getItem(STORE));
+  } catch {
+    return {};
+  }
+}
+
+/** @param {string} id @param {Progress} progress */
+export function save(id, progress) {
+  try {
+    localStorage.setItem(STORE, JSON.stringify({ ...loadAll(), [id]: progress }));
+  } catch {
+    // Nothing is lost but what would have been remembered.
+  }
+}
+
+export function forgetAll() {
+  try {
+    localStorage.removeItem(STORE);
+  } catch {
+    // There was nothing.
+  }
+}
+
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @param {unknown} value @returns {value is string[]} */
+function isTexts(value) {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}
+
+/** @param {unknown} value */
+function count(value) {
+  return typeof value === "number" && value >= 1 ? Math.floor(value) : 1;
+}

@@ -1,0 +1,63 @@
+// What the page asks the server for: JSON, or one line that says why there is none.
+
+/** The server refuses, or does not answer. */
+export class NoAnswer extends Error {}
+
+/**
+ * What is said of an answer.
+ * @typedef {object} Said
+ * @property {boolean} right
+ * @property {string} headline
+ * @property {string} words HTML of our own
+ */
+
+/** @typedef {{blocks: {id: string, html: string}[], words: string}} Rest */
+/** @typedef {{ticket: string, state: "waiting" | "running" | "done" | "failed", seconds: number,
+ *  before: number, problem: string}} Recording */
+
+const LONGEST_MS = 20000;
+
+/**
+ * @param {string} address
+ * @param {string} silence what is said where nothing comes
+ * @param {object} [body] what is sent; nothing is only asked
+ * @returns {Promise<any>}
+ * @throws {NoAnswer}
+ */
+export async function ask(address, silence, body) {
+  let response;
+  try {
+    response = await fetch(address, {
+      signal: AbortSignal.timeout(LONGEST_MS),
+      ...(body && {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+      }),
+    });
+  } catch {
+    throw new NoAnswer(silence);
+  }
+  const text = await response.text().catch(() => "");
+  /** @type {any} */
+  let plain = null;
+  try {
+    plain = JSON.parse(text);
+  } catch {
+    // A refusal is one line of text.
+  }
+  if (!response.ok || plain === null) {
+    throw new NoAnswer(plain?.error ?? (text.trim().split("\n")[0] || silence));
+  }
+  return plain;
+}
+
+/**
+ * What the server wrote of its own lessons, as elements. No script in it would run.
+ * @param {string} html
+ * @returns {Node[]}
+ */
+export function toNodes(html) {
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  return [...parsed.body.childNodes].map((node) => document.importNode(node, true));
+}

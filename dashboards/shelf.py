@@ -1,0 +1,76 @@
+"""Traces that are served beside the user's own: those of the lessons.
+
+They are found by name, never by a path, and stand in no list of runs as long as there are others.
+Imports the standard library and `dashboards.entry`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboards.entry import Entry, find_entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    folder: Path
+    is_listed: bool
+    entry: Entry
+
+
+class Shelf:
+    """Traces by their names. May be used by many threads at once."""
+
+    def __init__(self, folders: Mapping[str, Path] | None = None) -> None:
+        """Traces that stay.
+
+        Args:
+            folders: by the name under which each is asked for.
+        """
+        self._lock = threading.Lock()
+        self._places: dict[str, _Place] = {}
+        for name, folder in (folders or {}).items():
+            self._put(name, folder, is_listed=True)
+
+    def add(self, name: str, folder: Path) -> None:
+        """A trace that can be asked for and is not listed."""
+        self._put(name, folder, is_listed=False)
+
+    def remove(self, name: str) -> None:
+        """Forget a trace."""
+        with self._lock:
+            self._places.pop(name, None)
+
+    def find(self, name: str) -> Entry | None:
+        """A trace as it stands now; None if there is none of this name."""
+        with self._lock:
+            place = self._places.get(name)
+        return None if place is None else self._look(name, place)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The traces that stay, in their order."""
+        with self._lock:
+            places = [(name, place) for name, place in self._places.items() if place.is_listed]
+        return tuple(self._look(name, place) for name, place in places)
+
+    def names(self) -> frozenset[str]:
+        """All names that are taken."""
+        with self._lock:
+            return frozenset(self._places)
+
+    def _put(self, name: str, folder: Path, *, is_listed: bool) -> None:
+        place = folder.resolve()
+        entry = find_entry(place, name, place, None)
+        with self._lock:
+            self._places[name] = _Place(place, is_listed, entry)
+
+    def _look(self, name: str, place: _Place) -> Entry:
+        entry = find_entry(place.folder, name, place.folder, place.entry)
+        if entry is not place.entry:
+            with self._lock:
+                if name in self._places:
+                    self._places[name] = _Place(place.folder, place.is_listed, entry)
+        return entry

@@ -1,0 +1,246 @@
+"""Records a lesson's runs anew on this machine: one after another, with a deadline.
+
+A run is a process of its own, `python -m dashboards.workbench`, so that it can be ended together
+with its ranks. What it writes lies in a temporary folder and can be asked for by name.
+Imports the standard library, `lessons.recordings`, `dashboards.shelf` and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from dashboards.shelf import Shelf
+from lessons.recordings import DEADLINE_S, record
+from zerosim.errors import ConfigError, ZerosimError, first_line
+
+MOST_WAITING = 3
+MOST_KEPT = 8
+"""Recordings that can be looked at; the oldest is forgotten."""
+_GRACE_S = 5.0
+_LONGEST_REASON = 400
+
+
+class State(StrEnum):
+    """How far a recording is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A recording.
+
+    Attributes:
+        ticket: by which it is asked for.
+        runs: by name.
+        changes: options beside those of the runs' settings.
+        problem: why it failed, in one line.
+        seconds: since it began, or that it took.
+        folders: where each run's trace is.
+    """
+
+    ticket: str
+    lesson_id: str
+    runs: tuple[str, ...]
+    changes: tuple[str, ...]
+    state: State = State.WAITING
+    problem: str = ""
+    begun: float = 0.0
+    ended: float = 0.0
+    folders: Mapping[str, Path]
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been under way."""
+        end = self.ended or time.monotonic()
+        return end - self.begun if self.begun else 0.0
+
+
+class Workbench:
+    """Recordings of one server."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        *,
+        deadline_s: float = DEADLINE_S,
+        command: Sequence[str] = (sys.executable, "-m", "dashboards.workbench"),
+    ) -> None:
+        """Record nothing as yet.
+
+        Args:
+            shelf: where what is recorded can be found.
+            deadline_s: of one recording.
+            command: what records; it is given a folder and a job as JSON.
+        """
+        self._shelf = shelf
+        self._deadline_s, self._command = deadline_s, tuple(command)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._waiting: queue.Queue[Job | None] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._is_closed = False
+
+    def submit(self, lesson_id: str, runs: Sequence[str], changes: Sequence[str] = ()) -> Job:
+        """Record runs as soon as it is their turn.
+
+        Raises:
+            ConfigError: too many wait already.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise ConfigError("the server is ending")
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lessons-"))
+            ticket = secrets.token_urlsafe(9)
+            folders = {run: self._folder / ticket / run for run in runs}
+            job = Job(
+                ticket=ticket,
+                lesson_id=lesson_id,
+                runs=tuple(runs),
+                changes=tuple(changes),
+                folders=folders,
+            )
+            try:
+                self._waiting.put_nowait(job)
+            except queue.Full:
+                raise ConfigError(
+                    f"{MOST_WAITING} recordings wait already: try again in a minute"
+                ) from None
+            self._jobs[ticket] = job
+            self._forget_old()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+        return job
+
+    def find(self, ticket: str) -> Job | None:
+        """A recording; None if there is none, or none any more."""
+        with self._lock:
+            return self._jobs.get(ticket)
+
+    def num_before(self, job: Job) -> int:
+        """How many are recorded before one that waits."""
+        with self._lock:
+            before = []
+            for each in self._jobs.values():
+                if each is job:
+                    break
+                before.append(each)
+            return sum(each.state in (State.WAITING, State.RUNNING) for each in before)
+
+    def close(self) -> None:
+        """End what is under way and remove what was recorded."""
+        with self._lock:
+            self._is_closed = True
+            process, folder, thread = self._process, self._folder, self._thread
+        if process is not None:
+            _end(process)
+        if thread is not None:
+            while not self._waiting.empty():
+                self._waiting.get_nowait()
+            self._waiting.put(None)
+            thread.join(_GRACE_S)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _forget_old(self) -> None:
+        over = [job for job in self._jobs.values() if job.state in (State.DONE, State.FAILED)]
+        for job in over[: max(0, len(over) - MOST_KEPT)]:
+            del self._jobs[job.ticket]
+            for run in job.runs:
+                self._shelf.remove(name_of(run, job.ticket))
+            assert self._folder is not None
+            shutil.rmtree(self._folder / job.ticket, ignore_errors=True)
+
+    def _work(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            job.begun, job.state = time.monotonic(), State.RUNNING
+            try:
+                job.problem = self._record(job)
+            except OSError as error:
+                job.problem = first_line(error)
+            for run, folder in job.folders.items() if not job.problem else ():
+                self._shelf.add(name_of(run, job.ticket), folder)
+            job.ended = time.monotonic()
+            job.state = State.FAILED if job.problem else State.DONE
+
+    def _record(self, job: Job) -> str:
+        """Why it failed; "" if it did not."""
+        assert self._folder is not None
+        plain = json.dumps({"runs": job.runs, "changes": job.changes})
+        with tempfile.TemporaryFile() as said:
+            with self._lock:
+                if self._is_closed:
+                    return "the server is ending"
+                process = self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [*self._command, str(self._folder / job.ticket), plain],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    cwd=Path(__file__).parent.parent,
+                    start_new_session=True,
+                )
+            try:
+                code = process.wait(self._deadline_s)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                return f"it was not over within {self._deadline_s:g} s"
+            finally:
+                self._process = None
+            if code == 0:
+                return ""
+            said.seek(0)
+            lines = said.read().decode(errors="replace").strip().splitlines()
+        return " ".join(lines[-1:])[:_LONGEST_REASON] or f"it ended with code {code}"
+
+
+def name_of(run: str, ticket: str = "") -> str:
+    """How a run of the lessons is asked for."""
+    return f"lessons/{ticket}/{run}" if ticket else f"lessons/{run}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a recording and the ranks that it started."""
+    for number, wait_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(wait_s)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
+    """Record one job: a folder, and the job as JSON."""
+    folder, plain = Path(arguments[0]), json.loads(arguments[1])
+    try:
+        make(plain["runs"], folder, plain["changes"])
+    except (ZerosimError, subprocess.TimeoutExpired, OSError) as error:
+        print(first_line(error))  # noqa: T201 - it is read by the server
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
