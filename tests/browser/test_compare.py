@@ -1,0 +1,370 @@
+"""The Compare page in a browser: one cursor for several runs, the numbers of `zerosim verify`."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.browser.conftest import serving
+from tests.browser.test_access import violations
+from tests.cli.command import command
+from tests.graph.runs import Plan, record
+from tests.strategies import trace_files, write_files
+from zerosim.quantities import format_bytes
+from zerosim.record import load
+from zerosim.replay import replay_document
+from zerosim.replay.alignment import align
+from zerosim.verify import verify
+from zerosim.verify.comparison import compare
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+FOUR = "/compare?" + "&".join(f"trace=stage-{stage}" for stage in range(4))
+
+
+@pytest.fixture(scope="module")
+def aligned(traces):
+    """What Python says of the four stages."""
+    names = [f"stage-{stage}" for stage in range(4)]
+    return align([replay_document(load(traces / name), name=name) for name in names])
+
+
+def numbers(one) -> list[list[str]]:
+    """The table of the present moment."""
+    return one.page.locator("#table tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+
+
+def canvases(one) -> str:
+    """Everything that is drawn, as one text."""
+    return one.page.evaluate(
+        "() => [...document.querySelectorAll('canvas')].map(c => c.toDataURL()).join()"
+    )
+
+
+def refused(one, path: str) -> str:
+    """The one line that is shown instead of a comparison."""
+    one.page.goto(one.address + path)
+    one.wait("document.querySelector('.problem-card, #status h1') !== null")
+    one.settle()
+    one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
+    return one.text(".problem-card p:first-of-type, #status .reason")
+
+
+# -------------------------------------------------------------------------------- the numbers
+
+
+def test_what_is_shown_is_the_alignment(watch, aligned):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=1")
+    for moment in range(len(aligned.moments)):
+        assert one.text("#title") == aligned.titles[moment]
+        assert one.text("#what") == aligned.whats[moment]
+        cards = one.page.locator(".run-card")
+        assert cards.locator("h2").all_inner_texts() == [run.title for run in aligned.runs]
+        assert cards.locator(".law").all_inner_texts() == [run.law for run in aligned.runs]
+        assert cards.locator(".next").all_inner_texts() == [
+            run.follows[moment] for run in aligned.runs
+        ]
+        assert one.state()["steps"] == [run.steps[moment] for run in aligned.runs]
+        one.press("ArrowRight")
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_at_the_end_it_has_sent_what_verify_and_compare_say(watch, traces, rank):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#rank={rank}&table=1")
+    one.press("End")
+    shown = numbers(one)
+    sides = compare([load(traces / f"stage-{stage}") for stage in range(4)])
+    for stage, (row, side) in enumerate(zip(shown, sides, strict=True)):
+        report = verify(load(traces / f"stage-{stage}"))
+        assert row[5] == f"{report.total('trace', rank):,} B"
+        if rank == 0:
+            assert row[5] == f"{sum(side.sent_bytes.values()):,} B"
+        assert row[6] == format_bytes(report.law_bytes)
+
+
+def test_memory_is_what_was_recorded(watch, traces):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#table=1")
+    one.press("End")
+    for stage, row in enumerate(numbers(one)):
+        found = replay_document(load(traces / f"stage-{stage}"))
+        memory = found["memory"]["ranks"][0]
+        now = found["local_ns"][0][-1]
+        last = max(k for k, time in enumerate(memory["times_ns"]) if time <= now)
+        assert row[3] == f"{sum(role[last] for role in memory['bytes']):,} B"
+        assert row[4] == format_bytes(found["memory"]["law_bytes"])
+
+
+# ------------------------------------------------------------------------- moving, and the address
+
+
+def test_keys_lead_where_they_say(watch, aligned):
+    one = watch(reduced_motion="reduce")
+    one.open(FOUR)
+    last = len(aligned.moments) - 1
+    begins = [k for k, moment in enumerate(aligned.moments) if moment.what in ("begins", "over")]
+    for key, there in (
+        ("End", last),
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("PageDown", 2),
+        ("ArrowLeft", 1),
+        ("PageUp", 0),
+        ("Shift+ArrowRight", begins[1]),
+        ("Shift+ArrowRight", begins[2]),
+        ("Shift+ArrowLeft", begins[1]),
+        ("5", (last + 1) // 2),
+    ):
+        one.press(key)
+        assert one.state()["position"] == there, key
+    one.press("ArrowDown", "ArrowDown")
+    assert one.state()["rank"] == 2
+    one.press("ArrowUp", "t", "p", "d")
+    state = one.state()
+    assert (state["rank"], state["table"], state["mode"]) == (1, True, "present")
+    assert one.page.locator("html").get_attribute("data-theme") == state["theme"]
+    one.press("Shift+?")
+    assert one.page.locator("#help-dialog").is_visible()
+    assert "forward one moment" in one.text("#help-keys")
+    assert "breakpoints" not in one.text("#help-keys")
+    one.press("Escape")
+    one.press("r")
+    assert one.page.locator("#run-dialog").is_visible()
+
+
+def test_playing_and_buttons(watch, aligned):
+    one = watch()
+    one.open(f"{FOUR}#speed=4")
+    one.press(" ")
+    one.wait("window.__player.state().position >= 3")
+    assert one.state()["playing"]
+    one.press(" ")
+    assert not one.state()["playing"]
+    for name, there in (("Last", len(aligned.moments) - 1), ("First", 0), ("Forward", 1)):
+        one.page.get_by_role("button", name=name, exact=True).click()
+        one.settle()
+        assert one.state()["position"] == there
+    one.page.locator("#scrubber").click(position={"x": 5, "y": 20})
+    one.settle()
+    assert one.state()["position"] == 0
+    one.page.get_by_label("Selected rank").select_option("2")
+    one.settle()
+    assert one.text("#memory-title") == "Memory now, rank 2"
+
+
+def test_back_shows_what_forward_showed(watch, aligned):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=1")
+    seen = []
+    for _ in aligned.moments:
+        seen.append((canvases(one), one.text("#cards")))
+        one.press("ArrowRight")
+    for expected in reversed(seen):
+        assert (canvases(one), one.text("#cards")) == expected
+        one.press("ArrowLeft")
+
+
+def test_an_address_restores_the_screen(watch):
+    one = watch(reduced_motion="reduce")
+    one.open(FOUR)
+    one.press("Shift+ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "p", "d")
+    one.wait("location.hash.includes('rank=1') && location.hash.includes('at=')")
+    one.page.wait_for_timeout(400)
+    again = watch(reduced_motion="reduce")
+    again.open(one.page.url.removeprefix(one.address))
+    assert again.state() == one.state()
+    assert canvases(again) == canvases(one)
+
+
+def test_a_card_leads_to_the_very_step_in_replay(watch, aligned):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=21&rank=2")
+    steps = one.state()["steps"]
+    one.page.locator(".run-card").nth(3).get_by_role("link").click()
+    one.wait("location.pathname === '/replay' && window.__player?.model !== undefined")
+    state = one.state()
+    assert (state["position"], state["rank"]) == (steps[3], 2)
+    assert one.document()["name"] == "stage-3"
+
+
+# ------------------------------------------------------------------------------ which runs
+
+
+@pytest.mark.parametrize("query", ["", "?trace=stage-2"])
+def test_without_a_choice_all_stages_stand_beside_each_other(watch, query):
+    one = watch(reduced_motion="reduce")
+    one.open(f"/compare{query}#at=3")
+    assert one.page.url == f"{one.address}{FOUR}#at=3"
+
+
+def test_runs_can_be_chosen(watch):
+    one = watch(reduced_motion="reduce")
+    one.open(FOUR)
+    one.press("r")
+    for name in ("stage-1", "stage-2", "stage-3"):
+        one.page.get_by_role("checkbox", name=name).uncheck()
+    assert one.text("#choices-problem") == "Choose 2 or more."
+    assert one.page.locator("#choices-go").is_disabled()
+    one.page.get_by_role("checkbox", name="stage-3").check()
+    assert one.page.locator("#choices-go").is_enabled()
+    one.page.get_by_role("button", name="Compare").click()
+    one.wait("location.search === '?trace=stage-0&trace=stage-3' && window.__player !== undefined")
+    assert one.page.locator(".run-card").count() == 2
+
+
+def test_from_page_to_page_the_run_stays(watch):
+    one = watch(reduced_motion="reduce")
+    one.open("/replay?trace=stage-2")
+    one.page.get_by_role("link", name="Compare").click()
+    one.wait("location.pathname === '/compare' && window.__player?.alignment !== undefined")
+    one.page.get_by_role("link", name="Verify").click()
+    one.wait("location.pathname === '/verify'")
+    assert "trace=stage-0" in one.page.url
+
+
+# -------------------------------------------------------------------------- for anyone, anywhere
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("what", ["", "&mode=present", "&table=1"])
+def test_axe_finds_nothing(watch, theme, what):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=21&theme={theme}{what}")
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("key", ["Shift+?", "r"])
+def test_axe_finds_nothing_in_the_dialogs(watch, theme, key):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=21&theme={theme}")
+    one.press(key)
+    assert one.page.locator("dialog[open]").count() == 1
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (1024, 768), (500, 900)])
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_nothing_is_cut_off(watch, size, mode):
+    one = watch(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    one.open(f"{FOUR}#at=21&mode={mode}")
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+    for part in (".run-card .next", ".panel .host", ".transport"):
+        for box in one.page.locator(part).evaluate_all(
+            "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect())"
+        ):
+            assert box["right"] <= size[0] + 1, part
+            assert size[1] >= box["bottom"] or size[0] < 900, part
+    maps = one.page.locator(".run-card .map").evaluate_all("all => all.map(e => e.clientHeight)")
+    assert min(maps) >= 80
+
+
+def test_a_screen_reader_hears_the_moment_and_each_run(watch, aligned):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#at=21")
+    heard = one.page.locator("#narration").text_content()
+    assert aligned.titles[20] in heard
+    for run in aligned.runs:
+        assert f"{run.title}: {run.follows[20]}" in heard
+
+
+# --------------------------------------------------------------------------- unlike and hostile
+
+NAMES = (
+    "<b onclick=hack()>bold<script>window.hacked=1<\u2215script>",
+    "a name & more?x=1#at=3%20%00 {{7*7}} {0}",
+    "'\"><img src=x onerror=window.hacked=1>",
+)
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strange")
+    for name in NAMES:
+        write_files(folder / name, trace_files(record(Plan())))
+    write_files(folder / "stage-1", trace_files(record(Plan(stage=1))))
+    write_files(folder / "four", trace_files(record(Plan(num_ranks=4))))
+    write_files(folder / "many", trace_files(record(Plan(num_ranks=64, iterations=1))))
+    unit = "<img src=x onerror=window.hacked=1>"
+    write_files(folder / "hostile", trace_files(record(Plan(units=(unit, "plain")))))
+    write_files(folder / "hostile-2", trace_files(record(Plan(units=(unit, "plain"), stage=1))))
+    with serving(folder) as address:
+        yield address
+
+
+def address_of(*names: str) -> str:
+    return "/compare?" + "&".join(f"trace={quote(name)}" for name in names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [NAMES, ("stage-1", "four"), ("stage-1", "many", "four"), ("hostile", "hostile-2")],
+    ids=["names", "ranks", "64 ranks", "units"],
+)
+def test_whatever_runs_are_called_and_however_many_ranks(watch, strange, names):
+    one = watch(address=strange, reduced_motion="reduce")
+    one.open(address_of(*names))
+    assert one.page.locator(".run-card").count() == len(names)
+    one.press("End", "Home", "ArrowRight", "ArrowDown", "t", "p", "t", "r", "Escape")
+    assert one.page.evaluate("() => window.hacked") is None
+    assert one.page.locator("img, b").count() == 0
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    links = one.page.locator(".run-card a").evaluate_all(
+        "all => all.map(a => new URL(a.href).searchParams.get('trace'))"
+    )
+    assert links == [*names]
+
+
+def test_other_ranks_are_noted(watch, strange):
+    one = watch(address=strange, reduced_motion="reduce")
+    one.open(address_of("stage-1", "many", "four"))
+    assert one.text("#notes") == "2, 64 and 4 ranks: ranks 0-1 can be looked at"
+    assert one.page.locator("#rank option").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (address_of("stage-1", "hostile"), "only runs of the same model can be aligned"),
+        (address_of(*[*NAMES, "stage-1", "four"]), "5 runs: expected 2 to 4"),
+        (
+            address_of("stage-1", "<script>x</script>"),
+            "there is no trace '<script>x</script>' here",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(watch, strange, path, why):
+    one = watch(address=strange, reduced_motion="reduce")
+    line = refused(one, path)
+    assert why in line
+    assert "\n" not in line
+    one.press("ArrowRight", "End", " ")  # nothing to move: nothing may fail
+    assert one.page.evaluate("() => window.hacked") is None
+
+
+def test_one_run_alone_says_what_to_do(watch, tmp_path):
+    write_files(tmp_path / "alone", trace_files(record(Plan())))
+    with serving(tmp_path) as address:
+        one = watch(address=address)
+        assert "it takes 2 to compare: zerosim run --stage all" in refused(one, "/compare")
+        one.page.context.close()
+
+
+def test_from_ring_to_native(watch, tmp_path, traces):
+    """The same stage, carried out by someone else."""
+    answer = command(
+        "run", "--stage", "3", "--ranks", "4", "--steps", "2", "--collectives", "native",
+        "--out", tmp_path / "native",
+    )  # fmt: skip
+    assert answer.code in (0, 1), answer.err  # Gloo's reduce-scatter is an all-reduce
+    with serving(tmp_path / "native", traces / "stage-3") as address:
+        one = watch(address=address, reduced_motion="reduce")
+        one.open("/compare#at=20")
+        titles = one.page.locator(".run-card h2").all_inner_texts()
+        assert sorted(titles) == ["ZeRO-3 · gloo", "ZeRO-3 · ring"]
+        one.page.context.close()
