@@ -6,7 +6,6 @@ import { COLLECTIVES, MESSAGES, PROGRAM } from "#player/graph/model.js";
 /** @import { Fonts } from "#player/draw/text.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
 
-const LEAST_ROW = 4;
 const MOST_ROW = 260;
 /** Messages are drawn where one of usual length is so wide, and a lane so high. */
 const MESSAGE_WIDTH = 40;
@@ -32,7 +31,7 @@ const MESSAGE_LANE = 18;
  */
 export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, messageNs, span }) {
   const axisY = Math.max(0, Math.round(height - fonts.size - 9));
-  const count = only < 0 ? Math.max(1, Math.min(numRanks, Math.floor(axisY / LEAST_ROW))) : 1;
+  const count = only < 0 ? numRanks : 1;
   const exact = Math.min(MOST_ROW, axisY / count);
   const rowHeight = exact >= 8 ? Math.floor(exact) : exact;
   const gap = rowHeight >= 40 ? Math.round(rowHeight * 0.2) : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;

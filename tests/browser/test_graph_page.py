@@ -1,0 +1,490 @@
+"""The Graph page in a browser: the numbers of `zerosim graph`, filters, walks, links, keys."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.browser.test_access import violations
+from tests.cli.traces import engine_trace, write
+from tests.dashboards.samples import HOSTILE
+from tests.graph.planted import Planted, plant
+from tests.graph.runs import Plan, record
+from tests.strategies import trace_files, write_files
+from zerosim.analysis import report
+from zerosim.events import Phase
+from zerosim.graph import build_graph
+from zerosim.record import load
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+STAGE_3 = "/graph?trace=stage-3&iteration=1"
+ADDRESS_MS = 600
+
+
+def visit(one, path: str) -> None:
+    one.page.goto(one.address + path)
+    one.wait("window.__graph !== undefined")
+    one.settle()
+
+
+def state(one):
+    return one.page.evaluate("() => ({...window.__graph.state()})")
+
+
+def document(one):
+    return one.page.evaluate("() => window.__graph.model.doc")
+
+
+def cells(one) -> list[list[str]]:
+    return one.page.evaluate(
+        "() => [...document.querySelectorAll('#tables tbody tr')].map("
+        "row => [...row.cells].map(cell => cell.textContent))"
+    )
+
+
+def drawn(one) -> bytes:
+    """What the chart looks like."""
+    one.page.mouse.move(0, 0)
+    one.settle()
+    return one.page.locator("#chart canvas").screenshot()
+
+
+def is_rounded(text: str, ns: int) -> bool:
+    """Whether a text is a time in milliseconds with three decimals."""
+    assert re.fullmatch(r"[\d,]+\.\d{3}", text), text
+    return abs(round(float(text.replace(",", "")) * 1e6) - ns) <= 500
+
+
+def answer_of(traces, stage: int, iteration: int = 1):
+    return report(build_graph(load(traces / f"stage-{stage}")), iteration, top=10**6)
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_the_numbers_are_those_of_zerosim_graph(watch, traces, stage):
+    one = watch()
+    visit(one, f"/graph?trace=stage-{stage}")
+    answer = answer_of(traces, stage)
+    title, what = one.text("#title"), one.text("#what")
+    assert f"{what[:-1]}; {title[0].lower()}{title[1:]}" == answer.headline
+    rows = cells(one)
+    assert len(rows) == len(answer.path.pieces)
+    for row, piece in zip(rows, answer.path.pieces, strict=True):
+        assert is_rounded(row[0], piece.start_ns - answer.path.start_ns)
+        assert is_rounded(row[1], piece.duration_ns)
+        assert row[3] == piece.cause.value
+    assert {step.label for step in answer.steps} == {row[4] for row in rows}
+
+    one.page.get_by_role("button", name="Ranks").click()
+    for row, rank in zip(cells(one), answer.budgets.ranks, strict=True):
+        budget = answer.budgets.of(rank=rank)
+        parts = (
+            budget.wall_ns, budget.compute_ns, budget.exposed_ns, budget.waiting_ns,
+            budget.other_ns, budget.hidden_ns,
+        )  # fmt: skip
+        assert row[0] == str(rank)
+        assert all(is_rounded(text, ns) for text, ns in zip(row[1:7], parts, strict=True))
+
+    one.page.get_by_role("button", name="Exposed").click()
+    for rank in answer.budgets.ranks:
+        shown = [float(row[4]) for row in cells(one) if row[0] == str(rank)]
+        exposed_ms = answer.budgets.of(rank=rank).exposed_ns / 1e6
+        assert sum(shown) == pytest.approx(exposed_ms, abs=0.001 * len(shown))
+
+    one.page.get_by_role("button", name="Waited for").click()
+    for row in cells(one):
+        assert is_rounded(row[2], answer.budgets.waited_ns[int(row[0]), int(row[1])])
+    assert len(cells(one)) == len(answer.budgets.waited_ns)
+
+
+def test_filters(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    whole = state(one)["count"]
+    doc = document(one)
+    kinds = [doc["kinds"][code] for code in doc["nodes"]["kind"]]
+    before = drawn(one)
+    one.page.select_option("#filter-kind", "compute")
+    one.settle()
+    assert state(one)["count"] == kinds.count("compute")
+    assert drawn(one) != before
+    assert f"of {whole:,} events" in one.text("#hint")
+    one.page.select_option("#filter-phase", "forward")
+    one.page.select_option("#filter-unit", "blocks.2")
+    assert state(one)["count"] == len(doc["ranks"])
+    one.page.select_option("#filter-rank", label="rank 3")
+    one.settle()
+    assert state(one)["count"] == 1
+    assert state(one)["lanes"]["count"] == 1
+    for name in ("kind", "phase", "unit"):
+        one.page.select_option(f"#filter-{name}", "")
+    one.page.select_option("#filter-rank", "-1")
+    one.page.get_by_role("button", name="critical", exact=True).click()
+    assert state(one)["count"] == len(doc["path"]["nodes"])
+    one.page.get_by_role("button", name="critical", exact=True).click()
+    one.page.get_by_role("button", name="waits").click()
+    assert kinds.count("wait") <= state(one)["count"] < whole
+    one.page.get_by_role("button", name="waits").click()
+    assert state(one)["count"] == whole
+
+
+def test_edges_are_drawn_by_their_sort(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    doc = document(one)
+    sorts = [doc["reasons"][code]["kind"] for code in doc["edges"]["reason"]]
+    assert state(one)["numEdges"] == sorts.count("match")
+    without = drawn(one)
+    one.page.get_by_role("button", name="match").click()
+    one.settle()
+    assert state(one)["numEdges"] == 0
+    assert drawn(one) != without
+    one.page.get_by_role("button", name="tensor").click()
+    one.settle()
+    kinds = [doc["kinds"][code] for code in doc["nodes"]["kind"]]
+    messages = {node for node, kind in enumerate(kinds) if kind in ("send", "receive")}
+    ends = zip(sorts, doc["edges"]["source"], doc["edges"]["target"], strict=True)
+    assert state(one)["numEdges"] == sum(
+        sort == "tensor lifetime" and not {source, target} & messages
+        for sort, source, target in ends
+    )
+    # a message is drawn where there is room for it
+    one.page.get_by_role("button", name="message").click()
+    one.page.locator("#chart").focus()
+    many = state(one)["numEdges"]
+    for _ in range(8):
+        one.press("+")
+    assert state(one)["lanes"]["messages"]
+    assert state(one)["numEdges"] > 0
+    assert state(one)["numEdges"] != many
+
+
+def test_a_walk_along_the_edges(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    one.page.locator("#chart").focus()
+    one.press(".", ".")
+    first = state(one)["selected"]
+    doc = document(one)
+    assert first == doc["path"]["nodes"][1]
+    assert one.text("#event-title") == doc["texts"][doc["nodes"]["label"][first]]
+    assert "critical" in one.text("#event-body")
+    # back along what bound each, to the beginning: nothing came before it
+    seen = {first}
+    while one.page.locator("#event-body .neighbour.bound").count():
+        node = state(one)["selected"]
+        bound = doc["edges"]["source"][doc["edges"]["binding"][node]]
+        one.page.locator("#event-body .neighbour.bound").click()
+        assert state(one)["selected"] == bound
+        assert bound not in seen
+        seen.add(bound)
+    assert "Nothing in this iteration came before it." in one.text("#event-body")
+    assert state(one)["selected"] == doc["path"]["nodes"][0]
+    one.page.locator("#tables tbody tr").last.locator("button").click()
+    last = doc["path"]["pieces"][-5]
+    assert one.text("#event-title") == doc["texts"][doc["nodes"]["label"][last]]
+    assert one.page.locator("#tables tr.selected").count() >= 1
+    one.press("Escape")
+    assert one.text("#event-title") == "The critical path"
+
+
+def test_the_link_goes_to_the_step_in_replay(watch):
+    one = watch(reduced_motion="reduce")
+    visit(one, STAGE_3)
+    doc = document(one)
+    labels = [doc["texts"][text] for text in doc["nodes"]["label"]]
+    node = next(
+        k for k, label in enumerate(labels)
+        if label == "backward of blocks.1" and doc["nodes"]["rank"][k] == 2
+    )  # fmt: skip
+    visit(one, f"{STAGE_3}#event={node + 1}&theme=dark")
+    link = one.page.get_by_role("link", name="Show in Replay")
+    assert f"at={doc['nodes']['step'][node] + 1}" in link.get_attribute("href")
+    link.click()
+    one.wait("window.__player !== undefined")
+    one.settle()
+    assert one.state()["position"] == doc["nodes"]["step"][node]
+    assert one.state()["rank"] == 2
+    assert one.page.locator("html").get_attribute("data-theme") == "dark"
+    replayed = one.document()
+    step = replayed["steps"][one.state()["position"]]
+    assert (step["kind"], step["phase"], step["unit_name"]) == ("compute", "backward", "blocks.1")
+    assert (replayed["name"], replayed["run"]["iteration"]) == ("stage-3", 1)
+
+
+def test_enter_goes_to_replay_and_back_returns(watch):
+    one = watch(reduced_motion="reduce")
+    visit(one, STAGE_3)
+    one.page.locator("#chart").focus()
+    one.press(".", ".", ".")
+    selected = state(one)["selected"]
+    one.page.wait_for_timeout(ADDRESS_MS)
+    one.page.keyboard.press("Enter")
+    one.page.wait_for_url("**/replay?*")
+    one.wait("window.__player !== undefined")
+    one.page.go_back()
+    one.page.wait_for_url("**/graph?*")
+    one.wait("window.__graph !== undefined")
+    assert state(one)["selected"] == selected
+
+
+def test_a_link_restores_the_screen(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    one.page.select_option("#filter-unit", "blocks.1")
+    one.page.get_by_role("button", name="message").click()
+    one.page.get_by_role("button", name="Exposed").click()
+    one.page.locator("#chart").focus()
+    one.press("ArrowRight", "+", "+", "Shift+ArrowRight", "w", "d", "p")
+    one.page.wait_for_timeout(ADDRESS_MS)
+    here = state(one)
+    again = watch()
+    visit(again, one.page.url.removeprefix(one.address))
+    there = state(again)
+    for name in ("selected", "filter", "table", "theme", "present", "count"):
+        assert there[name] == here[name], name
+    for name in ("from", "to"):
+        assert there[name] == pytest.approx(here[name], abs=1)
+    assert there["theme"] in ("dark", "light")
+    third = watch()
+    visit(third, one.page.url.removeprefix(one.address))
+    assert drawn(again) == drawn(third)
+
+
+def test_keys_pan_zoom_and_walk(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    whole = state(one)
+    one.press("+", "+")
+    zoomed = state(one)
+    assert zoomed["to"] - zoomed["from"] == pytest.approx(whole["to"] * 0.49, rel=0.01)
+    one.press("Shift+ArrowRight")
+    assert state(one)["from"] > zoomed["from"]
+    one.press("-", "0")
+    assert (state(one)["from"], state(one)["to"]) == (whole["from"], whole["to"])
+    one.press("ArrowRight")
+    doc = document(one)
+    nodes, start = doc["nodes"], doc["nodes"]["start"]
+    assert state(one)["selected"] >= 0
+    one.press("End")
+    last = state(one)["selected"]
+    one.press("ArrowLeft")
+    before = state(one)["selected"]
+    assert nodes["rank"][before] == nodes["rank"][last]
+    assert start[before] <= start[last]
+    one.press("ArrowDown", "ArrowDown")
+    assert state(one)["selected"] not in (before, last)
+    one.press("ArrowRight", "Home")
+    assert start[state(one)["selected"]] <= start[before]
+    assert one.text("#narration")
+    one.press("Shift+?")
+    assert one.page.locator("#help-dialog[open]").count() == 1
+    one.press("Escape")
+    assert one.page.locator("#help-dialog[open]").count() == 0
+
+
+def test_the_pointer_pans_zooms_and_selects(watch):
+    one = watch()
+    visit(one, STAGE_3)
+    box = one.page.locator("#chart").bounding_box()
+    lanes = state(one)["lanes"]
+    x, y = box["x"] + lanes["left"] + lanes["width"] * 0.55, box["y"] + 8
+    one.page.mouse.move(x, y)
+    one.page.mouse.wheel(0, -240)
+    one.settle()
+    zoomed = state(one)
+    assert zoomed["to"] - zoomed["from"] < document(one)["duration_ns"]
+    one.page.mouse.down()
+    one.page.mouse.move(x - 100, y, steps=4)
+    one.page.mouse.up()
+    one.settle()
+    assert state(one)["from"] > zoomed["from"]
+    assert state(one)["selected"] == -1
+    doc = document(one)
+    # the first event of the path that is in sight
+    target = one.page.evaluate(
+        """() => { const {model, state} = window.__graph; const {from, to, lanes} = state();
+          const isWide = k => model.end[k] - model.start[k] > (to - from) / 50;
+          const node = [...model.start.keys()].find(k => model.kinds[k] === 'compute'
+            && model.start[k] > from && model.end[k] < to && isWide(k));
+          const middle = (model.start[node] + model.end[node]) / 2;
+          return [node, lanes.left + (middle - from) / (to - from) * lanes.width,
+            model.rank[node] * lanes.rowHeight + lanes.program / 2]; }"""
+    )
+    one.page.mouse.move(box["x"] + target[1], box["y"] + target[2])
+    one.settle()
+    label = doc["texts"][doc["nodes"]["label"][target[0]]]
+    assert label in one.text("#hint")
+    one.page.mouse.click(box["x"] + target[1], box["y"] + target[2])
+    assert state(one)["selected"] == target[0]
+    assert one.text("#event-title") == label
+    one.page.get_by_role("button", name="fit").click()
+    one.settle()
+    assert state(one)["from"] == 0
+
+
+def test_two_fingers_zoom(watch):
+    one = watch(has_touch=True)
+    visit(one, STAGE_3)
+    one.page.evaluate(
+        """() => { const chart = document.querySelector('#chart');
+          const box = chart.getBoundingClientRect();
+          chart.setPointerCapture = () => {};
+          const send = (type, id, x) => chart.dispatchEvent(new PointerEvent(type, {
+            pointerId: id, pointerType: 'touch', button: 0, bubbles: true,
+            clientX: box.x + x, clientY: box.y + 40}));
+          send('pointerdown', 1, 300); send('pointerdown', 2, 400);
+          send('pointermove', 2, 500); send('pointerup', 1, 300); send('pointerup', 2, 500); }"""
+    )
+    one.settle()
+    shown = state(one)
+    assert shown["to"] - shown["from"] == pytest.approx(document(one)["duration_ns"] / 2, rel=0.01)
+    assert shown["selected"] == -1
+
+
+def test_every_control_has_a_name_and_tab_reaches_it(watch):
+    one = watch()
+    visit(one, f"{STAGE_3}#event=5")
+    one.wait("document.querySelector('#runs-menu')")
+    nameless = one.page.evaluate(
+        "() => [...document.querySelectorAll('button, select, a, [tabindex]')].filter(one =>"
+        " one.offsetParent !== null && !(one.getAttribute('aria-label') || one.textContent.trim()"
+        " || one.labels?.length)).map(one => one.outerHTML.slice(0, 80))"
+    )
+    assert nameless == []
+    order = []
+    for _ in range(40):
+        one.page.keyboard.press("Tab")
+        order.append(one.page.evaluate("() => document.activeElement.id"))
+    wanted = [
+        "iteration", "filter-rank", "filter-phase", "filter-unit", "filter-kind", "only-critical",
+        "only-waits", "chart", "tables",
+    ]  # fmt: skip
+    assert [name for name in dict.fromkeys(order) if name in wanted] == wanted
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("what", ["", "&event=40", "&mode=present&event=40", "&table=exposed"])
+def test_axe_finds_nothing(watch, theme, what):
+    one = watch()
+    visit(one, f"{STAGE_3}#theme={theme}{what}")
+    one.wait("document.querySelector('#runs-menu')")
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (1024, 768), (500, 900)])
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_nothing_is_cut_off_at_the_side(watch, size, mode):
+    one = watch(viewport={"width": size[0], "height": size[1]})
+    visit(one, f"{STAGE_3}#mode={mode}&event=40")
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+    assert state(one)["lanes"]["axisY"] > 120
+
+
+def test_the_iterations_and_the_other_pages(watch):
+    one = watch()
+    visit(one, f"{STAGE_3}#table=ranks")
+    one.page.select_option("#iteration", "0")
+    one.wait("location.search.includes('iteration=0') && window.__graph?.model.doc.iteration === 0")
+    assert state(one)["table"] == "ranks"
+    one.wait("document.querySelector('#runs-menu')")
+    one.page.locator("#runs-menu summary").click()
+    one.page.locator("#runs a", has_text="stage-1").click()
+    one.wait("window.__graph?.model.doc.name === 'stage-1'")
+    one.page.get_by_role("link", name="Replay", exact=True).click()
+    one.wait("window.__player?.model.doc.name === 'stage-1'")
+    one.settle()
+
+
+# ------------------------------------------------------------------- other traces
+
+
+def test_hostile_names_are_text(watch, serve, tmp_path):
+    names = [name for name in HOSTILE if "\n" not in name]
+    written = record(Plan(num_ranks=2, units=tuple(names), iterations=1))
+    hostile = replace(written.manifest, run={"model": names[0]})
+    write(tmp_path / "t", replace(written, manifest=hostile))
+    one = watch(address=serve(tmp_path))
+    visit(one, "/graph?trace=t")
+    one.page.get_by_role("button", name="Exposed").click()
+    for name in names:
+        one.page.select_option("#filter-unit", name)
+        one.page.locator("#chart").focus()
+        one.press("Escape", "ArrowRight", "ArrowRight")
+        assert name in one.page.locator("#event-title").text_content()
+    one.page.wait_for_timeout(ADDRESS_MS)
+    visit(one, one.page.url.removeprefix(one.address))
+    assert state(one)["filter"]["unit"] == names[-1]
+    one.page.get_by_role("button", name="Critical path").click()
+    one.settle()
+    assert one.page.locator("main img, #tables b, #event-body b, main script").count() == 0
+
+
+def test_a_trace_that_cannot_be_shown_says_so_and_the_page_lives(watch, traces):
+    one = watch()
+    one.page.goto(f"{one.address}/graph?trace=nowhere")
+    one.page.locator("#status h1").wait_for()
+    assert "there is no trace 'nowhere'" in one.text("#status")
+    one.wait("document.querySelector('#runs-menu')")
+    one.page.locator("#runs-menu summary").click()
+    one.page.locator("#runs a", has_text="stage-0").click()
+    one.wait("window.__graph?.model.doc.name === 'stage-0'")
+    assert len(one.complaints) == 1  # of the status 404
+    one.complaints.clear()
+
+
+def test_64_ranks(watch, serve, tmp_path):
+    plan = Plan(
+        num_ranks=64, units=("embedding", "head"), iterations=1, hop_ns=20_000, gap_ns=10_000,
+        compute_ns=lambda rank, *_: 500_000 + 5_000 * rank, payload_bytes=64 * 64,
+    )  # fmt: skip
+    write_files(tmp_path / "many", trace_files(record(plan)))
+    one = watch(address=serve(tmp_path))
+    visit(one, "/graph?trace=many")
+    assert state(one)["lanes"]["count"] == 64
+    assert state(one)["count"] > 40_000
+    assert one.page.locator("#rank-bars li").count() == 64
+    one.press(".", ".", "ArrowDown")
+    assert state(one)["selected"] >= 0
+    one.page.select_option("#filter-rank", label="rank 63")
+    one.settle()
+    assert state(one)["lanes"]["count"] == 1
+    for _ in range(12):
+        one.press("+")
+    assert state(one)["lanes"]["messages"]
+    assert violations(one.page) == []
+
+
+def test_a_program_whose_waits_are_not_known(watch, serve, tmp_path):
+    ranks = [Planted(0), Planted(1)]
+    for rank in ranks:
+        rank.border(0, Phase.FORWARD)
+        rank.border(90, Phase.OUTSIDE)
+        rank.call(10, 10 + 20 * rank.rank, 60)
+    (tmp_path / "foreign").mkdir()
+    plant(tmp_path / "foreign", *ranks)
+    one = watch(address=serve(tmp_path))
+    visit(one, "/graph?trace=foreign")
+    assert one.text("#title") == "Collectives of rank 0 waited 0.000 ms for rank 1."
+    assert "waits were not recorded" in one.text("#notes")
+    assert one.text("#event-body") == "The critical path and slack are not known here."
+    assert one.page.locator("#only-critical").is_disabled()
+    one.press("ArrowRight", "c", ".")
+    assert "not known" in one.text("#event-body")
+    one.page.get_by_role("button", name="Waited for").click()
+    assert cells(one) == [["0", "1", "0.000"]]
+    assert violations(one.page) == []
+
+
+def test_a_run_that_broke_off_is_shown_as_far_as_it_went(watch, serve, tmp_path):
+    written = engine_trace(3)
+    folder = write(tmp_path / "cut", written)
+    file = folder / "rank-1.jsonl"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
+    one = watch(address=serve(tmp_path))
+    visit(one, "/graph?trace=cut&iteration=0")
+    assert "rank 1" in one.text("#notes")
+    one.press("ArrowRight", "ArrowDown", "End")
+    assert state(one)["selected"] >= 0
