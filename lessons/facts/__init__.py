@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lessons.facts.ahead import Ahead
 from lessons.facts.claims import Claims
 from lessons.facts.hops import Hops
 from lessons.facts.memory import Memory
-from lessons.facts.moments import Moments
 from lessons.facts.scaling import Scaling
 from lessons.facts.time import Time
 from lessons.facts.traffic import Traffic
 from lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Wire, Hops, Memory, Moments, Time, Scaling, Claims):
+class Facts(Traffic, Wire, Hops, Memory, Ahead, Time, Scaling, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

@@ -5,9 +5,11 @@ Imports `facts.base` and zerosim's L0 and verify.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
 from lessons.facts.base import Base
+from zerosim.config import DType
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Metric, Op, Phase, Purpose
 from zerosim.record import iterations
@@ -31,6 +33,12 @@ class Scaling(Base):
             if each.name == name and each.iteration == iteration:
                 return each.value
         raise ConfigError(f"{run} reported no {name} in iteration {iteration}")
+
+    def config(self, run: str, name: str) -> float:
+        """A number of a run's configuration, such as "learning_rate"."""
+        value = self._recordings.trace(run).manifest.config[name]
+        assert isinstance(value, int | float), name
+        return float(value)
 
     def skipped(self, run: str) -> list[int]:
         """The iterations whose update was left out because a gradient overflowed."""
@@ -75,6 +83,15 @@ class Scaling(Base):
             elif event.kind is Kind.COMPUTE and event.phase is Phase.UPDATE:
                 found.append("update")
         return [key for key in dict.fromkeys(found) if key]
+
+    def rounded(self, value: float, dtype: str) -> float:
+        """A number as a dtype has it: the nearest one, of two equally near the even one."""
+        if DType(dtype) is DType.FP16:
+            return float(struct.unpack("<e", struct.pack("<e", value))[0])
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+        if DType(dtype) is DType.BF16:  # the upper half of an fp32
+            bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+        return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
     def _metrics(self, run: str) -> Sequence[Metric]:
         return self._recordings.trace(run).ranks[0].metrics

@@ -11,6 +11,8 @@ from zerosim.analysis import Budget, Cause
 from zerosim.events import Phase
 
 NS_A_MS = 1e6
+Rank = int | str
+"""A rank's number, or its key as one clicks it."""
 
 
 class Time(Base):
@@ -22,27 +24,27 @@ class Time(Base):
         assert path is not None, run
         return path.duration_ns / NS_A_MS
 
-    def wall_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def wall_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """What all that follows sums to."""
         return self._budget(run, rank, phase).wall_ns / NS_A_MS
 
-    def compute_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def compute_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """Units computed."""
         return self._budget(run, rank, phase).compute_ns / NS_A_MS
 
-    def exposed_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def exposed_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """The program stood still while bytes moved, all ranks being there."""
         return self._budget(run, rank, phase).exposed_ns / NS_A_MS
 
-    def waiting_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def waiting_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """The program stood still because another rank had not arrived."""
         return self._budget(run, rank, phase).waiting_ns / NS_A_MS
 
-    def other_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def other_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """The program's own code between these."""
         return self._budget(run, rank, phase).other_ns / NS_A_MS
 
-    def hidden_ms(self, run: str, rank: int | None = None, phase: str = "") -> float:
+    def hidden_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
         """Communication while the program did not stand still."""
         return self._budget(run, rank, phase).hidden_ns / NS_A_MS
 
@@ -73,13 +75,14 @@ class Time(Base):
         found = self._graph(run).budgets
         return str(max(found.ranks, key=found.waited_for))
 
-    def waited_ms(self, run: str, straggler: int) -> float:
+    def waited_ms(self, run: str, straggler: Rank) -> float:
         """What all others together stood still for one rank."""
-        return self._graph(run).budgets.waited_for(straggler) / NS_A_MS
+        return self._graph(run).budgets.waited_for(int(straggler)) / NS_A_MS
 
     def stands_longer(self, one: str, other: str) -> str:
         """Which of two runs has more exposed communication."""
         return max(one, other, key=self.exposed_ms)
 
-    def _budget(self, run: str, rank: int | None, phase: str) -> Budget:
-        return self._graph(run).budgets.of(rank=rank, phase=Phase(phase) if phase else None)
+    def _budget(self, run: str, rank: Rank | None, phase: str) -> Budget:
+        number = None if rank is None else int(rank)
+        return self._graph(run).budgets.of(rank=number, phase=Phase(phase) if phase else None)

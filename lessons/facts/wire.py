@@ -17,6 +17,10 @@ class Wire(Base):
         )
         return float(law(workload, Phase(phase) if phase else None).payloads)
 
+    def micro_steps(self, run: str) -> int:
+        """g: forwards and backwards of one step."""
+        return self._report(run).accumulate
+
     def on_ring(self, payload: float, num_ranks: int) -> float:
         """What a rank of a ring sends of a payload."""
         return payload * (num_ranks - 1) / num_ranks

@@ -14,7 +14,7 @@ from lessons.views.hops import hops, shares
 from lessons.views.ledgers import causes, excess
 from lessons.views.memory import gradients, moments, roles, states
 from lessons.views.model import Bar, Bars, Part, Table, View
-from lessons.views.scaling import scaling
+from lessons.views.scaling import precisions, scaling
 from lessons.views.time import budget, compute, overlap, path
 from lessons.views.traffic import ledgers, purposes, traffic
 from zerosim.errors import ConfigError
@@ -38,6 +38,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "budget": budget,
     "overlap": overlap,
     "path": path,
+    "precisions": precisions,
     "scaling": scaling,
     "claim": claim,
     "verdicts": verdicts,

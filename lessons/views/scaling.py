@@ -1,10 +1,23 @@
-"""Figures of loss scaling. Imports `lessons.facts` and `views.model`."""
+"""Figures of mixed precision and loss scaling. Imports `lessons.facts` and `views.model`."""
 
 from __future__ import annotations
 
 from lessons.facts import Facts
-from lessons.views.model import Table
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.memory import MODEL_STATES
 from zerosim.quantities import PSI
+
+
+def precisions(facts: Facts) -> Bars:
+    """Model states with Adam in each precision, by theory, undivided."""
+    bars = tuple(
+        Bar(
+            label,
+            tuple(Part(str(role), facts.bytes_a_parameter(dtype, role)) for role in MODEL_STATES),
+        )
+        for label, dtype in (("fp32 throughout", "fp32"), ("fp16, mixed", "fp16"))
+    )
+    return Bars("Model states with Adam on a single rank, by theory", "bytes a parameter", bars)
 
 
 def scaling(facts: Facts, run: str) -> Table:

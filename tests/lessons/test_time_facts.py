@@ -87,6 +87,31 @@ def test_who_sees_what_a_collective_sends(facts):
     assert facts.witness("ring/stage-2", "all-to-all") == "nobody"
 
 
+def test_numbers_are_rounded_to_the_nearest_that_a_dtype_has(facts):
+    assert facts.rounded(1.001, "bf16") == 1.0
+    assert facts.rounded(1 + 2**-8, "bf16") == 1.0  # as near to one as to the next: the even one
+    assert facts.rounded(1 + 3 * 2**-8, "bf16") == 1 + 2**-6
+    assert facts.rounded(-1.005, "bf16") == -1 - 2**-7
+    assert facts.rounded(1.001, "fp16") == 1 + 2**-10
+    assert facts.rounded(1e-8, "fp16") == 0
+    assert facts.rounded(1.5, "fp32") == 1.5
+
+
+def test_numbers_are_rounded_as_torch_does(facts):
+    torch = pytest.importorskip("torch")
+    kinds = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+    generator = torch.Generator().manual_seed(0)
+    for value in torch.randn(200, generator=generator).tolist():
+        for dtype, kind in kinds.items():
+            assert facts.rounded(value, dtype) == torch.tensor(value, dtype=kind).item()
+
+
+def test_what_is_gathered_ahead(facts):
+    assert facts.units_at_once("overlap/stage-3") == 2  # one computes, one is on its way
+    assert facts.units("overlap/stage-3")[0] == "embedding"
+    assert facts.config("overlap/stage-3", "prefetch") == 1
+
+
 def test_an_overflow_halves_the_scale_and_nobody_updates(facts):
     run = "fp16/stage-2"
     skipped = facts.skipped(run)
