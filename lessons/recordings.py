@@ -51,7 +51,7 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
     Args:
         runs: by name.
         folder: where the traces go: `folder/SETTING/stage-N`.
-        changes: options that go after those of the setting, such as ("--ranks", "2").
+        changes: an option and its value, in place of the setting's own, as ("--ranks", "2").
 
     Returns:
         Where each trace is.
@@ -67,7 +67,7 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
     for setting, chosen in stages.items():
         # a command for one stage writes into the folder itself
         out = folder / setting / f"stage-{chosen[0]}" if len(chosen) == 1 else folder / setting
-        options = [*settings()[setting], *changes, "--stage", ",".join(chosen)]
+        options = [*_options(setting, changes), "--stage", ",".join(chosen)]
         start = [sys.executable, "-m", *_starts(setting, options)]
         done = subprocess.run(  # noqa: S603 - our own program
             [*start, "run", *options, "--out", str(out), "--overwrite"],
@@ -86,12 +86,22 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
 def command_of(run: str, changes: Sequence[str] = ()) -> str:
     """The command that records a run, as a person types it."""
     setting, stage = _split(run)
-    options = [*settings()[setting], *changes]
+    options = _options(setting, changes)
     program = _program(setting)
     if program is None:
         return " ".join(["zerosim run --stage", stage, *options])
     shown = ["torchrun --nproc-per-node", _num_ranks(options), f"lessons/{program}"]
     return " ".join([*shown, "run --stage", stage, *options])
+
+
+def _options(setting: str, changes: Sequence[str]) -> list[str]:
+    """What `zerosim run` is told; a change stands where the option stood that it replaces."""
+    options = list(settings()[setting])
+    if changes and changes[0] in options:
+        place = options.index(changes[0])
+        options[place : place + len(changes)] = changes
+        return options
+    return [*options, *changes]
 
 
 def _starts(setting: str, options: Sequence[str]) -> list[str]:

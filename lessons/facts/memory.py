@@ -39,6 +39,10 @@ class Memory(Base):
         assert law is not None, run
         return float(law)
 
+    def memory_law(self, run: str) -> str:
+        """The paper's law of a run's model states in words, such as "4Ψ + 12Ψ/N"."""
+        return self._memory(run).law
+
     def peak(self, run: str, rank: int = 0, role: str = "") -> int:
         """The most that a rank held, or what one role had of it."""
         peak = self._memory(run).peaks[rank]

@@ -41,6 +41,11 @@ class Traffic(Base):
         assert law is not None, run
         return float(law)
 
+    def traffic_law(self, run: str) -> str:
+        """The same in words, such as "2Ψ(N-1)/N"."""
+        law: str = self._document(run)["traffic"]["law"]
+        return law.replace("\u2212", "-")
+
     def in_psi(self, num_bytes: float, run: str) -> float:
         """Bytes as a multiple of all parameters."""
         return num_bytes / (self.psi(run) * self.element_bytes(run))

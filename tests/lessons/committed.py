@@ -1,0 +1,36 @@
+"""What tests of lessons share: the facts of the committed traces, each worked out once."""
+
+from functools import cache
+
+from lessons.course import course
+from lessons.facts import Facts
+from lessons.questions import Kind, read_number, right_answer
+from lessons.recordings import Recordings
+
+LESSONS = course()
+QUESTIONS = [(lesson, question) for lesson in LESSONS for question in lesson.questions.values()]
+QUESTION_IDS = [f"{lesson.id}-{question.id}" for lesson, question in QUESTIONS]
+
+
+@cache
+def facts():
+    return Facts(Recordings())
+
+
+def as_given(question, value):
+    """An answer as a student gives it: a number is a text, an order a list."""
+    if question.kind is Kind.NUMBER:
+        return repr(float(value))
+    return [str(each) for each in value] if question.kind is Kind.ORDER else str(value)
+
+
+def same(question, one, other):
+    """Whether two answers are the same to this question."""
+    if question.kind is not Kind.NUMBER:
+        return one == other
+    one, other = read_number(one), read_number(other)
+    return abs(one - other) <= max(question.tolerance * max(abs(one), abs(other)), 1e-9)
+
+
+def right(question, names):
+    return as_given(question, right_answer(question, names))

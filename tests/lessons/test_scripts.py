@@ -1,0 +1,153 @@
+"""Every lesson as a script: it runs, says all of its answers, and records what is committed."""
+
+import os
+import re
+import subprocess
+import sys
+from operator import attrgetter
+
+import pytest
+
+from lessons.expressions import evaluate
+from lessons.facts import Facts
+from lessons.questions import wording
+from lessons.recordings import HERE, Recordings, command_of
+from tests.lessons.committed import LESSONS, as_given, facts, right, same
+from zerosim.events import Kind
+from zerosim.memory import MODEL_STATES, Moment
+
+DEADLINE_S = 120
+REPOSITORY = HERE.parent
+WITHOUT_TORCH = (
+    "import sys, runpy; sys.modules['torch'] = None; runpy.run_path({!r}, run_name='__main__')"
+)
+
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
+VARIED = [(lesson, value) for lesson in LESSONS for value in lesson.vary.values]
+each_value = pytest.mark.parametrize(
+    ("lesson", "value"), VARIED, ids=[f"{lesson.id}-{value}" for lesson, value in VARIED]
+)
+
+
+def run(arguments, folder):
+    """Python's output, with traces in a folder of the test."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=REPOSITORY,
+        env=os.environ | {"TMPDIR": str(folder), "COLUMNS": "100", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def recorded(folder):
+    """The facts of the traces that a script left."""
+    fresh = {
+        "/".join(manifest.parent.parts[-2:]): manifest.parent
+        for manifest in folder.glob("zerosim-lesson-*/*/stage-*/manifest.json")
+    }
+    return Facts(Recordings(fresh)), set(fresh)
+
+
+def check_output(lesson, text, names):
+    plain = " ".join(text.split())
+    assert text.count("\nAnswer:") == len(list(lesson.calls("reveal")))
+    for question in lesson.questions.values():
+        assert " ".join(wording(question, names).split()) in plain, question.id
+    for call in lesson.calls("record"):
+        assert "$ zerosim run" in text or "$ torchrun" in text, call
+    assert max(map(len, re.findall(r"^(?![$ ]).*$", text, re.MULTILINE))) <= 100
+
+
+@each_lesson
+def test_without_torch_it_runs_from_the_committed_traces(lesson, tmp_path):
+    code, output, errors = run(["-c", WITHOUT_TORCH.format(str(lesson.path))], tmp_path)
+    assert (code, errors) == (0, "")
+    check_output(lesson, output, facts().names())
+    if list(lesson.calls("record")):
+        assert "from the committed trace" in output
+
+
+def test_a_new_run_needs_torch(tmp_path):
+    lesson = LESSONS[0]
+    arguments = [str(lesson.path), "--recorded", "--vary", lesson.vary.values[0]]
+    code, output, errors = run(arguments, tmp_path)
+    assert (code, output) == (2, "")
+    assert "--vary records a new run" in errors
+
+
+def test_a_change_stands_in_place_of_what_it_replaces():
+    assert command_of("ring/stage-1") == "zerosim run --stage 1 --ranks 4 --steps 2"
+    changed = command_of("ring/stage-1", ("--ranks", "3"))
+    assert changed == "zerosim run --stage 1 --ranks 3 --steps 2"
+    added = command_of("ring/stage-1", ("--batch", "8"))
+    assert added == "zerosim run --stage 1 --ranks 4 --steps 2 --batch 8"
+
+
+# ------------------------------------------------------------------------------- real runs
+
+
+@pytest.mark.ranks
+@each_lesson
+def test_it_really_runs_and_records_what_is_committed(lesson, tmp_path):
+    code, output, errors = run([str(lesson.path)], tmp_path)
+    assert (code, errors) == (0, "")
+    check_output(lesson, output, facts().names())
+    fresh, names = recorded(tmp_path)
+    assert names == {each for call in lesson.calls("record") for each in call.args}
+    for name in sorted(names):
+        new, old = fresh._recordings.trace(name), facts()._recordings.trace(name)
+        assert what_does_not_depend_on_time(new) == what_does_not_depend_on_time(old), name
+
+
+def what_does_not_depend_on_time(trace):
+    """Layout, collectives with their bytes, computations, and model states where phases begin."""
+    manifest = trace.manifest
+    return {
+        "manifest": (manifest.config, manifest.run, manifest.units, manifest.buckets),
+        "ranks": [of_rank(rank) for rank in trace.ranks],
+    }
+
+
+OF_A_COLLECTIVE = attrgetter(
+    *("group", "sequence", "iteration", "micro_step", "phase", "unit", "purpose", "op"),
+    *("algorithm", "dtype", "elements", "payload_bytes", "sent_bytes", "received_bytes"),
+)
+
+
+def of_rank(rank):
+    collectives = [event for event in rank.events if event.kind is Kind.COLLECTIVE]
+    collectives.sort(key=attrgetter("group", "sequence"))
+    computations = [
+        (event.iteration, event.micro_step, event.phase, event.unit)
+        for event in sorted(rank.events, key=lambda event: event.id)
+        if event.kind is Kind.COMPUTE
+    ]
+    held, states = {}, []
+    for sample in rank.memory_samples:
+        held |= {(change.role, change.unit): change.bytes for change in sample.changes}
+        if sample.moment is Moment.PHASE and sample.iteration >= 0:
+            own = {key: size for key, size in held.items() if key[0] in MODEL_STATES and size}
+            states.append((sample.iteration, sample.phase, own))
+    return list(map(OF_A_COLLECTIVE, collectives)), computations, states
+
+
+@pytest.mark.ranks
+@pytest.mark.slow
+@each_value
+def test_varied_it_runs_and_keeps_right_and_wrong_apart(lesson, value, tmp_path):
+    code, output, errors = run([str(lesson.path), "--vary", value], tmp_path)
+    assert (code, errors) == (0, "")
+    fresh, names = recorded(tmp_path)
+    assert lesson.vary.run in names
+    varied = fresh.names()
+    check_output(lesson, output, varied)
+    for question in lesson.questions.values():
+        answer = right(question, varied)
+        for wrong in question.wrong:
+            given = as_given(question, evaluate(wrong.when, varied))
+            assert not same(question, given, answer), (question.id, wrong.when)
