@@ -1,4 +1,4 @@
-"""What the Replay page takes in a browser: its first view, its frames while playing, its weight.
+"""What Replay and Compare take in a browser: first view, frames while playing, weight.
 
 `python -m tests.bench --only pages` measures in headless Chromium. Nothing else should run
 meanwhile: it waits for a quiet machine, but not for long.
@@ -216,7 +216,7 @@ def _open(page: Any, address: str) -> None:
 
 
 _PARTS: tuple[tuple[str, str], ...] = (
-    (r"/replay", "page"),
+    (r"/replay|/compare", "page"),
     (r"/api/replay", "document"),
     (r"/player/.*\.css", "player's style"),
     (r"/player/.*", "player's modules"),
@@ -272,6 +272,7 @@ def table() -> list[str]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         root = Path(folder)
         _do("run", "--stage", "3", "--ranks", "4", "--steps", "2", "--out", root / "real")
+        _do("run", "--stage", "all", "--ranks", "4", "--steps", "2", "--out", root / "stages")
         written = record(large_plan())
         num_events = sum(
             name in ("open", "event", "transfer")
@@ -288,6 +289,7 @@ def table() -> list[str]:
 
 def _tables(bench: Bench, root: Path, address: str, num_events: int, version: str) -> list[str]:
     real, ring = f"{address}/replay?trace=real", f"{address}/replay?trace=ring-64"
+    stages = f"{address}/compare?" + "&".join(f"trace=stages/stage-{k}" for k in range(4))
     four, many = "4 ranks, a real run", f"64 ranks, {num_events:,} events"
     wide, narrow = SCREENS
     busy = _wait_until_quiet()
@@ -312,6 +314,9 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
     views.append(
         bench.first_views(f"{many}, offline page", (root / "ring-64.html").as_uri(), wide, 64)
     )
+    compared = "Compare, 4 runs on 4 ranks"
+    bench.first_view(stages, wide)  # likewise
+    views += [bench.first_views(compared, stages, size) for size in SCREENS]
     both: list[tuple[str, str, int]] = [(four, real, 4), (many, ring, 64)]
     plays = [
         bench.playing(name, where, size, speed, num_ranks)
@@ -319,6 +324,7 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
         for size in (wide, narrow)
         for speed in (1, 4)
     ]
+    plays += [bench.playing(compared, stages, size, 1, 4) for size in SCREENS]
     steps = [
         bench.stepping(name, where, size, num_ranks)
         for name, where, num_ranks in both

@@ -11,10 +11,10 @@ const common = (values) => (new Set(values).size === 1 ? values[0] : "");
 export const WORDS = {
   choose: (/** @type {readonly Run[]} */ runs) =>
     joinDots([
+      `${runs.length} runs`,
       common(runs.map(({ model }) => model)),
       common(runs.map(({ num_ranks: count }) => (count === 1 ? "1 rank" : `${count} ranks`))),
       common(runs.map(({ algorithm }) => algorithm)),
-      `${runs.length} runs ▾`,
     ]),
   pageTitle: (/** @type {readonly string[]} */ titles) => joinDots([titles.join(", "), "zerosim"]),
   cannot: "These runs cannot be compared",
