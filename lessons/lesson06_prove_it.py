@@ -52,15 +52,11 @@ lab.reveal("left")
 lab.ask("witness")
 
 # %% [markdown]
-# ## A backend that is not what it seems
+# ## The same two calls
 #
 # Now predict the bytes. ZeRO-2 reduces its gradients with a reduce-scatter and gathers the updated
 # parameters with an all-gather; you know what a rank of a ring sends for both. The run asks Gloo
-# for exactly these two.
-#
-# Then run it, and believe the kernel. The command ends with a cross: the law of ZeRO-2 does not
-# hold in this run. It is not the law that is wrong, nor the program. Look at the cause that has
-# the difference, and at what it says.
+# for exactly these two. Is Gloo better than a ring, worse, or just as good?
 
 # %%
 lab.ask("native")
