@@ -87,6 +87,7 @@ def make_app(
         server,
         library,
         classroom,
+        rooms=rooms,
         dash_parts=dash.parts,
         assets=ASSETS,
         policy=policy,

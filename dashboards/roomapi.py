@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
 
 from flask import Blueprint, Response, request
 
-from dashboards.guard import Writable, is_loopback
+from dashboards.guard import Writable, is_from_here
 from dashboards.pages import room
 from dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
 from dashboards.tokens import read_code
@@ -49,7 +50,7 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     @api.post("/api/rooms")
     @_answered
     def _open() -> tuple[dict[str, Any], int]:
-        if not is_lecturers():
+        if not is_from_here(request):
             return {"error": ELSEWHERE}, HTTPStatus.FORBIDDEN
         opened = rooms.open()
         return {"code": opened.code, "key": opened.key}, HTTPStatus.CREATED
@@ -57,10 +58,15 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     @api.get("/api/rooms/<code>")
     @_answered
     def _look(code: str) -> tuple[dict[str, Any], int]:
-        at = rooms.look(code, request.args.get("who"))
-        title = room.title_of(room.require(at.lesson, at.question)) if at.lesson else ""
-        answer = {"lesson": at.lesson, "question": at.question, "reveal": at.reveal}
-        return {"code": read_code(code), "title": title, **answer}, HTTPStatus.OK
+        try:
+            at = rooms.look(code, request.args.get("who"))
+        except NoRoomError:  # the question is whether there is one, so this is no failure
+            return {"open": False}, HTTPStatus.OK
+        answer = {"open": True, "code": read_code(code), **asdict(at), "title": "", "step": 0}
+        if at.lesson:
+            lesson = room.require(at.lesson, at.question)
+            answer |= {"title": room.title_of(lesson), "step": room.step_of(lesson, at.question)}
+        return answer, HTTPStatus.OK
 
     @api.post("/api/rooms/<code>/show")
     @_answered
@@ -84,11 +90,6 @@ def make_room_api(rooms: Rooms) -> Blueprint:
         return {}, HTTPStatus.OK
 
     return api
-
-
-def is_lecturers() -> bool:
-    """Whether the present request comes from the machine that serves."""
-    return is_loopback(request.remote_addr or "")
 
 
 def _answered(view: View) -> Callable[..., Response]:

@@ -19,6 +19,8 @@ from dashboards.lessonapi import make_lesson_pages
 from dashboards.library import Library, NoSuchTraceError
 from dashboards.pages import compare, graph, lessons, replay, verify
 from dashboards.results import Results
+from dashboards.roompages import make_room_pages
+from dashboards.rooms import Rooms
 from zerosim.errors import ZerosimError, first_line
 
 MOST_REPORTS = 64
@@ -74,6 +76,7 @@ def add_pages(
     library: Library,
     classroom: Classroom,
     *,
+    rooms: Rooms,
     dash_parts: Callable[[], page.DashParts],
     assets: str,
     policy: str,
@@ -83,6 +86,7 @@ def add_pages(
     server.register_blueprint(make_lesson_pages(classroom, around.frame, policy))
     for add in (_add_replay, _add_compare, _add_verify, _add_graph):
         add(server, around)
+    server.register_blueprint(make_room_pages(rooms, around.frame, around.answer))
 
 
 def _add_replay(server: Flask, around: Surroundings) -> None:

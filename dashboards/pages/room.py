@@ -5,14 +5,17 @@ Imports the standard library, its siblings, the lessons and zerosim's errors.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from dashboards.figures.answers import bars, thoughts
 from dashboards.votes import Tally
-from lessons.course import Lesson, course, find_lesson
+from lessons.course import Call, Lesson, course, find_lesson
 from lessons.facts import Facts
 from lessons.questions import (
     Kind,
@@ -26,8 +29,9 @@ from lessons.questions import (
 from lessons.recordings import Recordings
 from zerosim.errors import ConfigError
 
-PATH = "/room"
+PATH, JOIN = "/room", "/join"
 TITLE = "Room"
+LESSONS = "/lessons"
 MAIN = "room/main.js"
 MOST_ASKED = 256
 
@@ -48,6 +52,55 @@ class Asked:
     explain: str
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the lecturer's page shows before a room is open.
+
+    Attributes:
+        addresses: what students type.
+        is_public: whether they reach anybody there.
+        hours: that a room lives.
+        picks: see `picks`.
+    """
+
+    addresses: tuple[str, ...]
+    is_public: bool
+    hours: int
+    picks: list[dict[str, Any]]
+
+
+def view(public: Sequence[str], own: str, life_s: float) -> View:
+    """The lecturer's page.
+
+    Args:
+        public: addresses of this server for other machines.
+        own: its address on this one.
+    """
+    typed = tuple(f"{_bare(one)}{JOIN}" for one in public or (own,))
+    return View(typed, bool(public), round(life_s / 3600), picks())
+
+
+@cache
+def words() -> dict[str, dict[str, Any]]:
+    """What these pages say."""
+    file = Path(__file__).parent.parent / "words" / "rooms.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def lesson_address(lesson_id: str) -> str:
+    """Where a lesson is; the first one, if the class is at none."""
+    return f"{LESSONS}/{quote(lesson_id or course()[0].id)}"
+
+
+def _asks(call: Call, question_id: str) -> bool:
+    return call.name == "ask" and call.args[:1] == (question_id,)
+
+
+def _bare(address: str) -> str:
+    """An address as a person types it."""
+    return address.removeprefix("http://").rstrip("/")
+
+
 def picks() -> list[dict[str, Any]]:
     """The lessons that ask something."""
     return [
@@ -65,6 +118,15 @@ def title_of(lesson: Lesson) -> str:
 def asked_in(lesson: Lesson) -> tuple[str, ...]:
     """The ids of a lesson's questions, in the order in which they are asked."""
     return tuple(dict.fromkeys(call.args[0] for call in lesson.calls("ask")))
+
+
+def step_of(lesson: Lesson, question_id: str) -> int:
+    """The step that asks a question, from 1."""
+    return next(
+        number
+        for number, step in enumerate(lesson.steps, 1)
+        if any(isinstance(each, Call) and _asks(each, question_id) for each in step.blocks)
+    )
 
 
 def require(lesson_id: str, question_id: str) -> Lesson:

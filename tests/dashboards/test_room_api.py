@@ -15,6 +15,7 @@ from dashboards.app import make_app
 from dashboards.documents import Documents
 from dashboards.library import Library
 from dashboards.rooms import Limits, Noted, Rooms
+from lessons.course import Call, find_lesson
 from tests.dashboards.samples import Clock
 
 STUDENT = "a-students-own-token"
@@ -62,12 +63,18 @@ def test_a_class(room):
     assert room.show().status_code == 200
     at = room.client.get(room.address, query_string={"who": STUDENT})
     assert at.json == {
+        "open": True,
         "code": room.code,
         "lesson": "zero3",
         "question": "sent",
         "title": "5 · ZeRO-3: gather when needed",
+        "step": at.json["step"],
         "reveal": False,
     }
+    asking = find_lesson("zero3").steps[at.json["step"] - 1]
+    assert "sent" in [
+        call.args[0] for call in asking.blocks if isinstance(call, Call) and call.args
+    ]
     room.answer(0, "3", thought="forgot-share")
     room.answer(1, "9/4", right=True)
     room.answer(2, "2.25", right=True)
@@ -82,12 +89,12 @@ def test_a_class(room):
     assert found["thoughts"] == [{"name": name, "first": 1, "latest": 0}]
     assert (found["num_students"], found["num_answered"], found["reveal"]) == (4, 3, True)
     assert (found["right_first"], found["right_latest"]) == (2, 3)
-    assert found["words"].startswith("4 ranks. How much")
+    assert "How much does one rank send" in found["words"]
     assert found["unit"] == "Ψ"
     assert len(json.dumps(found)) < 2_000
     closed = room.client.delete(room.address, json={"key": room.key})
     assert closed.status_code == 200
-    assert room.client.get(room.address).status_code == 404
+    assert room.client.get(room.address).json == {"open": False}
 
 
 def test_a_room_begins_at_no_question(room):
@@ -104,7 +111,7 @@ def test_a_student_never_learns_who_answered_what(room):
     room.answer(7, "3")
     assert "student" not in json.dumps(room.tally()).replace("num_students", "")
     assert set(room.client.get(room.address).json) == {
-        "code", "lesson", "question", "title", "reveal",
+        "open", "code", "lesson", "question", "title", "step", "reveal",
     }  # fmt: skip
 
 
@@ -146,7 +153,7 @@ def test_the_wrong_key_does_nothing(room, key):
 
 @pytest.mark.parametrize("code", ["222222", "ZZZZZZ", "0", "K7M2QXK7M2QXK7M2QXK7M2QXX", "<b>", "é"])
 def test_guessed_codes(room, code):
-    assert room.client.get(f"/api/rooms/{code}").status_code == 404
+    assert room.client.get(f"/api/rooms/{code}").json == {"open": False}
     away = room.client.get(f"/api/rooms/{code}/tally", query_string={"key": room.key})
     assert away.status_code == 404
     sent = {"key": room.key, **QUESTION, "reveal": True}
@@ -312,3 +319,50 @@ def test_whatever_is_sent_the_server_stands(lasting, fields):
         )
         assert answer.status_code in (403, 413, 422)
     assert lasting.rooms.num_open == 1
+
+
+def test_the_pages(room):
+    page = room.client.get("/room")
+    assert page.status_code == 200
+    assert "alone" in re.findall(r"class=\"(\w+)\"", page.text)
+    away = room.client.get("/room", environ_overrides={"REMOTE_ADDR": "10.0.0.3"})
+    assert away.status_code == 403
+    assert "on the machine that serves" in away.text
+    room.client.application.config["CLASS_ADDRESSES"] = ("http://192.168.1.7:8050",)
+    page = room.client.get("/room").text
+    assert "192.168.1.7:8050/join" in page
+    assert 'class="alone"' not in page
+
+
+@pytest.mark.parametrize("way", ["/join?code={}", "/join/{}"])
+def test_who_joins_is_led_to_where_the_class_is(room, way):
+    assert room.client.get("/join").status_code == 200
+    for code in (room.code, room.code.lower()):
+        first = room.client.get(way.format(code))
+        assert first.headers["Location"] == f"/lessons/memory?room={room.code}"
+    room.show()
+    at = room.client.get(way.format(room.code))
+    assert at.headers["Location"] == f"/lessons/zero3?room={room.code}"
+    for wrong in ("ZZZZZZ", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "a%0d%0ab", "x" * 500):
+        answer = room.client.get(way.format(wrong))
+        assert answer.status_code == 404
+        assert "no such" in answer.text
+        assert "<script>alert" not in answer.text
+
+
+def test_an_answer_to_a_lesson_is_counted(room):
+    room.show(reveal=True)
+    address = "/api/lessons/zero3/check"
+    sent = {"question": "sent", "answer": "3", "room": room.code.lower(), "who": STUDENT}
+    for answer, said in (("3", "counted"), ("9/4", "counted")):
+        assert room.client.post(address, json={**sent, "answer": answer}).json["room"] == said
+    assert room.client.post(address, json={**sent, "room": "ZZZZZZ"}).json["room"] == "no room"
+    assert room.client.post(address, json={**sent, "who": "<b>"}).json["room"] == "refused"
+    odd = room.client.post(address, json={**sent, "answer": "<img src=x onerror=alert(1)>"})
+    assert odd.status_code == 422
+    found = room.tally()
+    assert [(bar["label"], bar["first"], bar["latest"]) for bar in found["bars"]] == [
+        ("2.25", 0, 1),
+        ("3", 1, 0),
+    ]
+    assert found["thoughts"][0]["first"] == 1

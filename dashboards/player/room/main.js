@@ -1,0 +1,234 @@
+// The lecturer's page of a room: open it, point the class at a question, show what it answers.
+
+import { fillSelect, find, write } from "#player/dom.js";
+import { drawTally } from "#player/room/draw.js";
+import { closeRoom, openRoom, Refused, showInRoom, tallyOf } from "#player/room/server.js";
+import { say } from "#player/room/words.js";
+
+/** @import { Opened, Tally } from "#player/room/server.js" */
+/** @typedef {{id: string, title: string, questions: string[]}} Pick a lesson and its questions */
+
+const EVERY_MS = 2000;
+const STORE = "zerosim-lecturers-room";
+
+const root = find(document, "#room", HTMLElement);
+const lessons = find(root, "#lesson", HTMLSelectElement);
+const questions = find(root, "#question", HTMLSelectElement);
+const reveal = find(root, "#reveal", HTMLButtonElement);
+const mark = find(root, "#mark", HTMLButtonElement);
+const dialog = find(root, "#close-dialog", HTMLDialogElement);
+/** @type {Pick[]} */
+const picks = JSON.parse(find(document, "#picks", HTMLElement).textContent ?? "[]");
+
+/** @type {Opened | null} */
+let room = restored();
+/** @type {Tally | null} */
+let tally = null;
+let marked = false;
+/** Counts what was asked, so that an answer that comes late is not drawn over a newer one. */
+let asked = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+fillSelect(lessons, [["", say("lecturer", "none")], ...picks.map(({ id, title }) => /** @type {const} */ ([id, title]))]);
+lessons.addEventListener("change", () => pointAt(lessons.value, picked()?.questions[0] ?? ""));
+questions.addEventListener("change", () => pointAt(lessons.value, questions.value));
+reveal.addEventListener("click", () => turnReveal());
+mark.addEventListener("click", () => turnMark());
+find(root, "#open", HTMLButtonElement).addEventListener("click", () => tryTo(begin));
+find(root, "#close", HTMLButtonElement).addEventListener("click", () => dialog.showModal());
+find(root, "#stay", HTMLButtonElement).addEventListener("click", () => dialog.close());
+find(root, "#close-now", HTMLButtonElement).addEventListener("click", () => tryTo(end));
+document.addEventListener("keydown", pressed);
+showState();
+if (room) {
+  look();
+}
+
+/** A room that this tab has opened before, as after a reload. @returns {Opened | null} */
+function restored() {
+  try {
+    const { code, key } = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
+    return typeof code === "string" && typeof key === "string" ? { code, key } : null;
+  } catch {
+    return null;
+  }
+}
+
+async function begin() {
+  room = await openRoom();
+  sessionStorage.setItem(STORE, JSON.stringify(room));
+  tell("");
+  showState();
+  await look();
+}
+
+async function end() {
+  dialog.close();
+  if (room) {
+    await closeRoom(room);
+    forget();
+  }
+}
+
+function forget() {
+  clearTimeout(timer);
+  asked += 1;
+  room = null;
+  tally = null;
+  marked = false;
+  sessionStorage.removeItem(STORE);
+  showState();
+  tell(say("lecturer", "gone"));
+}
+
+function showState() {
+  find(root, "#outside", HTMLElement).hidden = room !== null;
+  find(root, "#inside", HTMLElement).hidden = room === null;
+  for (const place of root.querySelectorAll(".room-code")) {
+    write(place, room?.code ?? "");
+  }
+}
+
+/** Ask for the tally, and again in a while. */
+async function look() {
+  if (!room) {
+    return;
+  }
+  clearTimeout(timer);
+  asked += 1;
+  const number = asked;
+  try {
+    const found = await tallyOf(room);
+    if (number === asked) {
+      tally = found;
+      tell("");
+      draw();
+    }
+  } catch (error) {
+    if (number === asked) {
+      heard(error);
+    }
+  }
+  if (number === asked && room) {
+    timer = setTimeout(look, EVERY_MS);
+  }
+}
+
+function draw() {
+  if (!tally) {
+    return;
+  }
+  drawTally(root, tally, marked);
+  if (document.activeElement !== lessons) {
+    lessons.value = tally.lesson;
+  }
+  fillQuestions();
+  reveal.disabled = mark.disabled = tally.question === "";
+  turn(reveal, tally.reveal, say("lecturer", tally.reveal ? "hide_answers" : "show_answers"));
+  turn(mark, marked, say("lecturer", marked ? "hide_right" : "show_right"));
+}
+
+function fillQuestions() {
+  const found = picked()?.questions ?? [];
+  const drawn = found.join(" ");
+  if (questions.dataset.drawn !== drawn) {
+    questions.dataset.drawn = drawn;
+    fillSelect(questions, found.map((id, place) => [id, say("lecturer", "question_of", { number: place + 1, of: found.length })]));
+  }
+  questions.disabled = found.length === 0;
+  if (tally && document.activeElement !== questions) {
+    questions.value = tally.question;
+  }
+}
+
+/** @param {HTMLButtonElement} button @param {boolean} isOn @param {string} words */
+function turn(button, isOn, words) {
+  button.setAttribute("aria-pressed", String(isOn));
+  write(button, words);
+}
+
+function picked() {
+  return picks.find(({ id }) => id === lessons.value);
+}
+
+/** @param {string} lesson @param {string} question */
+function pointAt(lesson, question) {
+  marked = false;
+  show({ lesson, question, reveal: false });
+}
+
+function turnReveal() {
+  if (tally?.question) {
+    marked &&= !tally.reveal;
+    show({ lesson: tally.lesson, question: tally.question, reveal: !tally.reveal });
+  }
+}
+
+function turnMark() {
+  if (tally?.question) {
+    marked = !marked;
+    if (marked && !tally.reveal) {
+      turnReveal();
+    } else {
+      draw();
+    }
+  }
+}
+
+/** @param {{lesson: string, question: string, reveal: boolean}} pointed */
+function show(pointed) {
+  tryTo(async () => {
+    if (room) {
+      await showInRoom(room, pointed);
+      await look();
+    }
+  });
+}
+
+/** @param {number} by to the next question of the lesson, or the one before */
+function step(by) {
+  const found = picked()?.questions ?? [];
+  const next = found[found.indexOf(questions.value) + by];
+  if (next) {
+    pointAt(lessons.value, next);
+  }
+}
+
+/** @param {() => Promise<void>} action */
+async function tryTo(action) {
+  try {
+    await action();
+  } catch (error) {
+    heard(error);
+  }
+}
+
+/** @param {unknown} error */
+function heard(error) {
+  if (!(error instanceof Refused)) {
+    throw error;
+  }
+  if (error.isGone) {
+    forget();
+  } else {
+    tell(error.message);
+  }
+}
+
+/** @param {string} words */
+function tell(words) {
+  write(find(root, "#said", HTMLElement), words);
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  const isTyping = event.target instanceof Element && event.target.closest("input, select, textarea, dialog");
+  if (!room || isTyping || event.ctrlKey || event.altKey || event.metaKey) {
+    return;
+  }
+  const actions = { a: turnReveal, c: turnMark, n: () => step(1), b: () => step(-1) };
+  if (event.key in actions) {
+    actions[/** @type {keyof typeof actions} */ (event.key)]();
+  }
+}

@@ -1,0 +1,71 @@
+"""The pages of rooms: the lecturer's, and where students type a code.
+
+    GET /room               the lecturer's page; on the machine that serves alone
+    GET /join               a field for a code
+    GET /join/CODE          to the lesson that the class is at, and into the room
+
+Imports the standard library, flask and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from urllib.parse import quote
+
+from flask import Blueprint, Response, current_app, redirect, render_template, request
+from werkzeug.wrappers import Response as Answer
+
+from dashboards import playerfiles
+from dashboards.guard import is_from_here
+from dashboards.page import Frame
+from dashboards.pages import room
+from dashboards.roomapi import ELSEWHERE
+from dashboards.rooms import NoRoomError, Rooms
+from dashboards.tokens import read_code
+
+ADDRESSES = "CLASS_ADDRESSES"
+"""In the application's configuration: what students type; nothing where they reach nobody."""
+
+
+def make_room_pages(
+    rooms: Rooms, frame: Callable[[], Frame], answer: Callable[[str, int], Response]
+) -> Blueprint:
+    """The pages, for a server to take in.
+
+    Args:
+        frame: what stands around a page.
+        answer: a page of its HTML and its status.
+    """
+    pages = Blueprint("roompages", __name__)
+    pages.add_app_template_global(room.words, "room_words")
+
+    @pages.get(room.PATH)
+    def _room() -> Response:
+        if not is_from_here(request):
+            return _form(ELSEWHERE, HTTPStatus.FORBIDDEN)
+        public = current_app.config.get(ADDRESSES, ())
+        view = room.view(public, request.host_url, rooms.limits.life_s)
+        modules = playerfiles.modules(room.MAIN)
+        shown = render_template("room.html", frame=frame(), view=view, modules=modules)
+        return answer(shown, HTTPStatus.OK)
+
+    @pages.get(room.JOIN)
+    def _ask() -> Answer:
+        code = request.args.get("code")
+        return _join(code) if code is not None else _form("", HTTPStatus.OK)
+
+    @pages.get(f"{room.JOIN}/<code>")
+    def _join(code: str) -> Answer:
+        try:
+            at = rooms.look(code)
+        except NoRoomError as error:
+            return _form(str(error), HTTPStatus.NOT_FOUND)
+        found = redirect(f"{room.lesson_address(at.lesson)}?room={quote(read_code(code))}")
+        found.headers["Cache-Control"] = "no-store"
+        return found
+
+    def _form(problem: str, status: int) -> Response:
+        return answer(render_template("join.html", frame=frame(), problem=problem), status)
+
+    return pages
