@@ -19,6 +19,9 @@ import { COLLECTIVES, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#player
 const FULL = 1;
 const PALE = 0.5;
 const GHOST = 0.1;
+const STRENGTHS = [FULL, PALE, GHOST];
+/** What a bar can be; of a call, until the last rank arrives and from then on. */
+const SORTS = ["compute", "wait", "arrived", "moves", "send", "receive", "mark"];
 
 /**
  * @typedef {object} Picture
@@ -26,6 +29,7 @@ const GHOST = 0.1;
  * @property {GraphLanes} lanes
  * @property {TimeWindow} shown
  * @property {Uint8Array} passed
+ * @property {boolean} filtered something does not pass
  * @property {Palette} colours
  * @property {Accents} accents
  * @property {Fonts} fonts
@@ -53,7 +57,7 @@ class Brush {
     this.picture = picture;
     this.left = picture.lanes.left;
     this.right = picture.lanes.left + picture.lanes.width;
-    /** @type {Map<string, string | CanvasPattern>} */
+    /** @type {Map<number, string | CanvasPattern>} */
     this.fills = new Map();
     /** Up to where something thin is drawn already. */
     this.drawn = -Infinity;
@@ -193,7 +197,10 @@ class Brush {
   /** @param {number} node @param {string} sort */
   fill(node, sort) {
     const { colours } = this.picture;
-    const key = `${sort} ${this.phase(node)} ${this.strength(node)} ${this.shard(node, sort)}`;
+    const { phase, shard } = this.picture.model.doc.nodes;
+    const own = sort === "send" || sort === "receive" ? shard[node] + 1 : 0;
+    const strength = STRENGTHS.indexOf(this.strength(node));
+    const key = ((own * 8 + phase[node]) * STRENGTHS.length + strength) * SORTS.length + SORTS.indexOf(sort);
     let fill = this.fills.get(key);
     if (fill === undefined) {
       fill = this.make(node, sort, colours);
@@ -206,17 +213,12 @@ class Brush {
   make(node, sort, colours) {
     if (sort === "wait") {
       const ground = mix(colours.card, colours.wait, GHOST);
-      const ink = mix(colours.card, colours.wait, 0.6);
+      const ink = mix(colours.card, colours.wait, this.picture.filtered ? 1 : 0.6);
       return this.strength(node) === GHOST ? ground : textures.get(this.ctx, "wait", ink, ground, this.scale);
     }
     const solid = this.solid(node, sort);
     return sort === "arrived" && this.strength(node) !== GHOST
       ? hatchFill(this.ctx, solid, mix(colours.card, solid, 0.25), this.scale)
       : solid;
-  }
-
-  /** @param {number} node @param {string} sort */
-  shard(node, sort) {
-    return sort === "send" || sort === "receive" ? this.picture.model.doc.nodes.shard[node] : "";
   }
 }

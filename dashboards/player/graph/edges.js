@@ -30,19 +30,20 @@ export const DASHES = {
  * @returns {number[]}
  */
 export function edgesInSight({ model, lanes, shown, passed }, filter) {
-  const { doc, at, track, rank, edgeKinds, numEdges } = model;
-  const { source, target, ready } = doc.edges;
-  const wanted = new Set(filter.edges);
+  const { doc, at, track, rank, numEdges } = model;
+  const { source, target, ready, reason } = doc.edges;
+  const wanted = doc.reasons.map(({ kind }) => filter.edges.includes(kind));
   /** @type {number[]} */
   const found = [];
   for (let edge = 0; edge < numEdges; edge += 1) {
-    const [from, to] = [source[edge], target[edge]];
+    const from = source[edge];
+    const to = target[edge];
     if (
+      wanted[reason[edge]] &&
       ready[edge] <= shown.to &&
       at[to] >= shown.from &&
       passed[from] &&
       passed[to] &&
-      wanted.has(edgeKinds[edge]) &&
       isShown(lanes, rank[from]) &&
       isShown(lanes, rank[to]) &&
       (lanes.messages || (track[from] !== MESSAGES && track[to] !== MESSAGES))

@@ -8,6 +8,7 @@ import { fontsFor, measurer } from "#player/draw/text.js";
 import { accents } from "#player/graph/accents.js";
 import { drawLanes } from "#player/graph/bars.js";
 import { MOST_EDGES, drawCriticalPath, drawEdges, drawSelected, edgesInSight } from "#player/graph/edges.js";
+import { leavesOut } from "#player/graph/filter.js";
 import { laneAt, layoutGraph } from "#player/graph/layout.js";
 import { TRACKS } from "#player/graph/model.js";
 import { nodeAt } from "#player/graph/walk.js";
@@ -221,8 +222,17 @@ export class GraphView {
       span: shown.span,
     });
     this.lanes = lanes;
-    const { passed } = scene;
-    const picture = { model, lanes, shown, passed, colours, accents: accents(scene.theme), fonts, measure };
+    const picture = {
+      model,
+      lanes,
+      shown,
+      passed: scene.passed,
+      filtered: leavesOut(scene.filter),
+      colours,
+      accents: accents(scene.theme),
+      fonts,
+      measure,
+    };
     layer.fit(width, height);
     const { ctx } = layer;
     const chosen = scene.selected < 0 ? -1 : model.rank[scene.selected];
