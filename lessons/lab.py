@@ -154,9 +154,9 @@ class Lab:
         vary = self.lesson.vary
         self.console.rule("take away")
         self.console.print(Markdown(self.lesson.takeaway))
-        self.console.print(f"vary {vary.what}: --vary {', '.join(vary.values)}. {vary.ask}")
+        self.console.print(f"Vary {vary.what}: --vary {', '.join(vary.values)}. {vary.ask}")
         for each in self.lesson.reading:
-            self.console.print(f"read: {each}")
+            self.console.print(f"Read: {each}")
 
 
 def print_view(console: Console, shown: View) -> None:
