@@ -24,9 +24,9 @@ STAGE_3 = "/graph?trace=stage-3&iteration=1"
 ADDRESS_MS = 600
 
 
-def visit(one, path: str) -> None:
+def visit(one, path: str, *, deadline_s: float = 30.0) -> None:
     one.page.goto(one.address + path)
-    one.wait("window.__graph !== undefined")
+    one.wait("window.__graph !== undefined", deadline_s=deadline_s)
     one.settle()
 
 
@@ -203,6 +203,7 @@ def test_the_link_goes_to_the_step_in_replay(watch):
     link = one.page.get_by_role("link", name="Show in Replay")
     assert f"at={doc['nodes']['step'][node] + 1}" in link.get_attribute("href")
     link.click()
+    one.page.wait_for_url("**/replay?*")
     one.wait("window.__player !== undefined")
     one.settle()
     assert one.state()["position"] == doc["nodes"]["step"][node]
@@ -387,13 +388,16 @@ def test_the_iterations_and_the_other_pages(watch):
     one = watch()
     visit(one, f"{STAGE_3}#table=ranks")
     one.page.select_option("#iteration", "0")
-    one.wait("location.search.includes('iteration=0') && window.__graph?.model.doc.iteration === 0")
+    one.page.wait_for_url("**/graph?*iteration=0*")
+    one.wait("window.__graph?.model.doc.iteration === 0")
     assert state(one)["table"] == "ranks"
     one.wait("document.querySelector('#runs-menu')")
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs a", has_text="stage-1").click()
+    one.page.wait_for_url("**/graph?trace=stage-1*")
     one.wait("window.__graph?.model.doc.name === 'stage-1'")
     one.page.get_by_role("link", name="Replay", exact=True).click()
+    one.page.wait_for_url("**/replay?*")
     one.wait("window.__player?.model.doc.name === 'stage-1'")
     one.settle()
 
@@ -430,6 +434,7 @@ def test_a_trace_that_cannot_be_shown_says_so_and_the_page_lives(watch, traces):
     one.wait("document.querySelector('#runs-menu')")
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs a", has_text="stage-0").click()
+    one.page.wait_for_url("**/graph?trace=stage-0*")
     one.wait("window.__graph?.model.doc.name === 'stage-0'")
     assert len(one.complaints) == 1  # of the status 404
     one.complaints.clear()
@@ -442,7 +447,7 @@ def test_64_ranks(watch, serve, tmp_path):
     )  # fmt: skip
     write_files(tmp_path / "many", trace_files(record(plan)))
     one = watch(address=serve(tmp_path))
-    visit(one, "/graph?trace=many")
+    visit(one, "/graph?trace=many", deadline_s=150)
     assert state(one)["lanes"]["count"] == 64
     assert state(one)["count"] > 40_000
     assert one.page.locator("#rank-bars li").count() == 64
