@@ -11,6 +11,8 @@ from tests.browser.test_access import violations
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
+from zerosim.analysis.budget import budgets
+from zerosim.graph import build_graph
 from zerosim.quantities import format_bytes
 from zerosim.record import load
 from zerosim.replay import replay_document
@@ -98,6 +100,21 @@ def test_memory_is_what_was_recorded(watch, traces):
         last = max(k for k, time in enumerate(memory["times_ns"]) if time <= now)
         assert row[3] == f"{sum(role[last] for role in memory['bytes']):,} B"
         assert row[4] == format_bytes(found["memory"]["law_bytes"])
+
+
+def test_time_is_what_the_event_graph_says(watch, traces):
+    one = watch(reduced_motion="reduce")
+    one.open(f"{FOUR}#table=1")
+    one.press("End")
+    for stage, row in enumerate(numbers(one)):
+        trace = load(traces / f"stage-{stage}")
+        whole = budgets(build_graph(trace).within(1)).of(rank=0)
+        for cell, spent in zip(
+            row[7:9], (whole.compute_ns, whole.exposed_ns + whole.waiting_ns), strict=True
+        ):
+            amount, unit = cell.split()
+            shown = float(amount) * {"ms": 1e6, "s": 1e9}.get(unit, 0.0)
+            assert shown == pytest.approx(spent, abs={"ms": 5001, "s": 500_001}[unit])
 
 
 # ------------------------------------------------------------------------- moving, and the address
@@ -254,7 +271,7 @@ def test_nothing_is_cut_off(watch, size, mode):
     one = watch(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
     one.open(f"{FOUR}#at=21&mode={mode}")
     assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
-    for part in (".run-card .next", ".panel .host", ".transport"):
+    for part in (".tools", ".run-card .next", ".panel .host", ".transport"):
         for box in one.page.locator(part).evaluate_all(
             "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect())"
         ):
