@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.cli.command import command
+from tests.recorded import recorded
 from zerosim.analysis.frames import Holding
 from zerosim.analysis.memory import timeline
 from zerosim.memory import MODEL_STATES, Role
@@ -31,18 +31,11 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_frames_agree_with_what_was_measured(tmp_path, variant):
-    flags = [
-        part
-        for name, value in VARIANTS[variant].items()
-        for part in ([f"--{name}"] if value is True else [f"--{name}", value])
-    ]
-    answer = command(
-        "run", "--model", "mlp", "--stage", "all", "--steps", STEPS, "--out", tmp_path, *flags
-    )
+def test_frames_agree_with_what_was_measured(variant):
+    folder, answer = recorded(STEPS, **VARIANTS[variant])
     assert answer.code == (variant == "native collectives"), answer.err
     for stage in range(4):
-        trace = load(tmp_path / f"stage-{stage}", strict=True)
+        trace = load(folder / f"stage-{stage}", strict=True)
         assert iterations(trace) == tuple(range(STEPS))
         for iteration in range(STEPS):
             document = replay_document(trace, iteration)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import zerosim
-from tests.cli.command import command
 from tests.engine.samples import Case, train
 from tests.ranks import run_ranks
+from tests.recorded import recorded
 from zerosim.analysis.memory import ROLES, timeline
 from zerosim.config import DType, EngineConfig
 from zerosim.memory import Role
@@ -23,17 +23,12 @@ pytestmark = pytest.mark.ranks
 STEPS = 3
 
 
-def run_stages(folder, **options) -> dict[int, MemoryReport]:
+def run_stages(**options) -> tuple[Path, dict[int, MemoryReport]]:
     """Every stage in one launch, each held against the laws."""
-    flags = [
-        text
-        for name, value in options.items()
-        for text in ([f"--{name}"] if value is True else [f"--{name}", value])
-    ]
-    answer = command("run", "--stage", "all", "--steps", STEPS, "--out", folder, *flags)
+    folder, answer = recorded(STEPS, **options)
     # a native reduce-scatter sends more than its law, and the run says so
     assert (answer.code, answer.err) == (options.get("collectives") == "native", "")
-    return {
+    return folder, {
         stage: verify_memory(load(folder / f"stage-{stage}", strict=True)) for stage in range(4)
     }
 
@@ -69,8 +64,8 @@ def assert_exact(report: MemoryReport, dtype: str, ranks: int) -> None:
 @pytest.mark.parametrize(
     ("ranks", "dtype"), [(n, dtype) for n in (2, 3, 4) for dtype in ("bf16", "fp32")]
 )
-def test_model_states_are_the_laws_to_the_byte(tmp_path, ranks, dtype):
-    reports = run_stages(tmp_path, ranks=ranks, dtype=dtype, model="mlp")
+def test_model_states_are_the_laws_to_the_byte(ranks, dtype):
+    folder, reports = run_stages(ranks=ranks, dtype=dtype)
     for stage, report in reports.items():
         assert_exact(report, dtype, ranks)
         holds = {verdict.id: verdict.holds for verdict in report.verdicts}
@@ -78,7 +73,7 @@ def test_model_states_are_the_laws_to_the_byte(tmp_path, ranks, dtype):
         assert holds["allocated"] is True
         assert ("whole-gradients" in holds) == (stage >= 2)
         assert ("gathered-parameters" in holds) == (stage == 3)
-        assert_never_whole(tmp_path / f"stage-{stage}", stage)
+        assert_never_whole(folder / f"stage-{stage}", stage)
 
 
 def assert_never_whole(folder, stage) -> None:
@@ -109,13 +104,13 @@ def assert_never_whole(folder, stage) -> None:
         pytest.param({"dtype": "fp16", "collectives": "native"}, id="fp16, native"),
     ],
 )
-def test_options_change_what_is_held_and_every_byte_keeps_its_name(tmp_path, options):
-    for report in run_stages(tmp_path, ranks=2, model="mlp", **options).values():
+def test_options_change_what_is_held_and_every_byte_keeps_its_name(options):
+    for report in run_stages(ranks=2, **options)[1].values():
         assert_exact(report, options.get("dtype", "bf16"), 2)
 
 
-def test_one_rank_keeps_everything(tmp_path):
-    for report in run_stages(tmp_path, ranks=1, model="mlp").values():
+def test_one_rank_keeps_everything():
+    for report in run_stages(ranks=1)[1].values():
         assert_exact(report, "bf16", 1)
         assert {row.theory_bytes for row in report.rows} == {
             2 * report.num_parameters,
@@ -162,8 +157,8 @@ def test_frozen_tied_unused_and_recomputed_parameters(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_no_role_explains_is_under_2_percent_of_the_peak(tmp_path):
-    for report in run_stages(tmp_path, ranks=2, model="gpt-small").values():
+def test_what_no_role_explains_is_under_2_percent_of_the_peak():
+    for report in run_stages(ranks=2, model="gpt-small")[1].values():
         assert_exact(report, "bf16", 2)
         found = {verdict.id: verdict for verdict in report.verdicts}
         assert found["other"].holds is True, found["other"].measured
