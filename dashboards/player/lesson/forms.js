@@ -80,6 +80,11 @@ export function sayFeedback(form, how, headline, html) {
   find(form, ".feedback", HTMLElement).replaceChildren(box);
 }
 
+/** So that what was said is read. @param {HTMLFormElement} form */
+export function bringIntoView(form) {
+  find(form, ".feedback", HTMLElement).scrollIntoView({ block: "nearest" });
+}
+
 /** Say in one line what went wrong. @param {HTMLFormElement} form @param {string} line */
 export function sayProblem(form, line) {
   const box = make("p", "said problem", line);

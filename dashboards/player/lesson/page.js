@@ -3,7 +3,7 @@
 import { find, write } from "#player/dom.js";
 import { focusOf } from "#player/keys.js";
 import {
-  prepare, putAnswer, readAnswer, sayFeedback, sayMark, sayOnward, sayProblem,
+  bringIntoView, prepare, putAnswer, readAnswer, sayFeedback, sayMark, sayOnward, sayProblem,
 } from "#player/lesson/forms.js";
 import { listenToOrders } from "#player/lesson/order.js";
 import { stepOf, withFields } from "#player/lesson/place.js";
@@ -146,7 +146,8 @@ export class LessonPage {
     button.disabled = true;
     write(button, this.words.checking);
     try {
-      const { room = "", who = "" } = find(document, "#room-slot", HTMLElement).dataset;
+      const slot = find(document, "#room-slot", HTMLElement);
+      const { room = "", who = "" } = slot.dataset;
       /** @type {Said} */
       const said = await ask(`${this.api}/check`, this.words.no_server, {
         question,
@@ -154,6 +155,9 @@ export class LessonPage {
         ...(this.run && { run: this.run }),
         ...(room && { room, who }),
       });
+      if (said.room) {
+        slot.dispatchEvent(new CustomEvent("noted", { detail: said.room }));
+      }
       const told = answered(this.progress.questions[question], given, said.right);
       this.keep({ ...this.progress, questions: { ...this.progress.questions, [question]: told } });
       sayFeedback(form, said.right ? "right" : "wrong", said.headline, said.words);
@@ -162,6 +166,7 @@ export class LessonPage {
       } else {
         sayOnward(form, told, this.words);
       }
+      bringIntoView(form);
       await this.uncover(question);
     } catch (error) {
       this.tell(form, error);

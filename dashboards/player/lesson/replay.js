@@ -55,7 +55,7 @@ export class Replay {
     if (this.loaded && inside) {
       const hash = withFields(inside.location.hash, look());
       if (hash !== inside.location.hash) {
-        inside.location.replace(hash);
+        inside.location.replace(this.run + hash); // alone it would be understood as this page's
       }
     }
   }

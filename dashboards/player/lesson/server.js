@@ -9,6 +9,7 @@ export class NoAnswer extends Error {}
  * @property {boolean} right
  * @property {string} headline
  * @property {string} words HTML of our own
+ * @property {string} [room] what became of the answer in the reader's room
  */
 
 /** @typedef {{blocks: {id: string, html: string}[], words: string}} Rest */

@@ -1,0 +1,268 @@
+"""The Lessons page in a browser: every lesson from its first step to its last, for anyone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lessons.course import course, find_lesson
+from lessons.facts import Facts
+from lessons.questions import Kind, options_of, right_answer
+from lessons.recordings import Recordings
+from tests.browser.conftest import serving
+from tests.browser.test_access import violations
+
+pytestmark = pytest.mark.browser
+
+SIZES = [(1920, 1080), (1280, 720), (1024, 768), (820, 1180)]
+
+
+@pytest.fixture(scope="module")
+def school(tmp_path_factory):
+    """A server without a trace of its own: no run is needed to learn."""
+    with serving(tmp_path_factory.mktemp("empty")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def names():
+    return Facts(Recordings()).names()
+
+
+def visit(watch, school, path: str, **options):
+    one = watch(address=school, **options)
+    one.page.goto(school + path)
+    one.wait("document.querySelector('#where')?.textContent || document.querySelector('.cards')")
+    one.settle()
+    return one
+
+
+def replay_is_there(one) -> bool:
+    """The player in the frame shows its first view."""
+    frames = [frame for frame in one.page.frames if "/replay?" in frame.url]
+    return bool(frames) and frames[0].evaluate("() => window.__player !== undefined")
+
+
+def wait_for_replay(one) -> None:
+    for _ in range(500):
+        if replay_is_there(one):
+            return
+        one.page.wait_for_timeout(20)
+    raise AssertionError("the replay did not come")
+
+
+def wrong_answer(question, names):
+    """An answer that is not right."""
+    right = right_answer(question, names)
+    if question.kind is Kind.NUMBER:
+        return str(right * 7 + 1)
+    if question.kind is Kind.ORDER:
+        return (*right[1:], right[0])
+    return next(each.key for each in options_of(question, names) if each.key != right)
+
+
+def give(one, question, answer) -> None:
+    """Answer as a person does, and wait for what is said."""
+    form = one.page.locator(f"form[data-question='{question.id}']")
+    match question.kind:
+        case Kind.NUMBER:
+            form.locator("input").fill(str(answer))
+        case Kind.ORDER:
+            keys = form.locator("li").evaluate_all("all => all.map(one => one.dataset.key)")
+            for place, key in enumerate(answer):
+                for at in range(keys.index(key), place, -1):
+                    form.locator(f"li[data-key='{key}'] [data-move='-1']").click()
+                    keys[at - 1], keys[at] = keys[at], keys[at - 1]
+        case Kind.MARK:
+            places = form.locator("option").evaluate_all("all => all.map(one => one.value)")
+            slider = form.locator("input")
+            slider.focus()
+            slider.press("Home")
+            for _ in range(places.index(answer)):
+                slider.press("ArrowRight")
+            label = form.locator("option").nth(places.index(answer)).text_content()
+            assert form.locator("output").inner_text() == label
+        case _:
+            form.locator(f"input[value='{answer}']").check(force=True)
+    before = form.locator(".feedback").inner_html()
+    form.locator("button.primary").click()
+    selector = f'form[data-question="{question.id}"]'
+    one.wait(f"document.querySelector({selector!r} + ' .feedback').innerHTML !== {before!r}")
+    one.wait(f"!document.querySelector({selector!r} + ' button.primary').disabled")
+
+
+def said(one, question) -> str:
+    return one.page.locator(f"form[data-question='{question.id}'] .said").get_attribute("class")
+
+
+@pytest.mark.parametrize("lesson", course(), ids=lambda lesson: lesson.id)
+def test_a_lesson_from_start_to_end(watch, school, names, lesson):
+    one = visit(watch, school, f"/lessons/{lesson.id}", reduced_motion="reduce")
+    steps = one.page.locator(".step").count()
+    answered = set()
+    for step in range(1, steps + 1):
+        assert one.text("#where") == f"Step {step} of {steps}"
+        assert one.page.locator(".step:visible").count() == 1
+        while True:
+            forms = one.page.locator(".step:visible form.ask").evaluate_all(
+                "all => all.map(one => one.dataset.question)"
+            )
+            todo = [name for name in forms if name not in answered]
+            if not todo:
+                break
+            question = lesson.questions[todo[0]]
+            give(one, question, wrong_answer(question, names))
+            assert said(one, question) == "said wrong"
+            assert one.page.locator(f"[data-after='{question.id}'].covered").count() == 0
+            give(one, question, right_answer(question, names))
+            assert said(one, question) == "said right"
+            answered.add(question.id)
+        assert one.page.locator(".step:visible .covered").count() == 0
+        if step < steps:
+            one.page.locator("#next").click()
+            one.settle()
+    assert answered == set(lesson.questions)
+    assert one.page.locator(".takeaway").is_visible()
+    assert one.page.locator("#next").is_disabled()
+    if any(True for _ in lesson.calls("replay")):
+        wait_for_replay(one)
+    one.page.goto(f"{school}/lessons")
+    one.wait("document.querySelector('.lesson-card.done')")
+
+
+def test_the_replay_stands_where_the_step_says(watch, school):
+    one = visit(watch, school, "/lessons/zero3#step=1")
+    wait_for_replay(one)
+    frame = next(frame for frame in one.page.frames if "/replay?" in frame.url)
+    state = frame.evaluate("() => ({...window.__player.state()})")
+    step = frame.evaluate(f"() => window.__player.model.doc.steps[{state['position']}]")
+    assert (step["phase"], step["unit_name"], step["op"]) == ("forward", "blocks.2", "all-gather")
+    assert not frame.locator(".top").is_visible()
+    assert not frame.locator(".side").is_visible()
+    assert frame.locator("#play").is_visible()
+    frame.locator("[data-action='forward']").click()
+    frame.wait_for_timeout(700)
+    assert frame.evaluate("() => window.__player.state().position") > state["position"]
+    one.page.locator(".watch-button:visible").click()
+    frame.wait_for_timeout(700)
+    assert frame.evaluate("() => window.__player.state().position") == state["position"]
+    one.page.locator("#theme").click()
+    one.page.locator("#present").click()
+    frame.wait_for_timeout(500)
+    page = one.page.locator("html").get_attribute("data-theme")
+    assert frame.evaluate("() => document.documentElement.dataset.theme") == page
+    assert frame.evaluate("() => document.documentElement.dataset.mode") == "present"
+
+
+def test_two_wrong_answers_and_then_show_me(watch, school, names):
+    question = find_lesson("zero3").questions["sent"]
+    one = visit(watch, school, "/lessons/zero3#step=4")
+    give(one, question, "3")
+    assert "Each collective sends all" in one.text(".said-headline")
+    assert one.page.locator(".show-me").count() == 0
+    give(one, question, "30")
+    one.page.locator(".show-me").click()
+    one.wait("document.querySelector('.said.shown')")
+    assert "2.25" in one.text(".said.shown")
+    one.page.reload()
+    one.wait("document.querySelector('.said.shown')")
+    assert one.page.locator("#answer-sent").input_value() == "30"
+
+
+def test_what_is_no_answer_is_one_line(watch, school):
+    one = visit(watch, school, "/lessons/zero3#step=4")
+    one.page.locator("#answer-sent").fill("many")
+    one.page.locator("form[data-question='sent'] button.primary").click()
+    one.wait("document.querySelector('.said.problem')")
+    assert "expected a number" in one.text(".said.problem")
+    assert one.page.locator("[data-after='sent'].covered").count() > 0
+    one.complaints.clear()  # a browser complains of every answer that is an error
+
+
+def test_the_address_restores_the_step_and_keys_change_it(watch, school):
+    one = visit(watch, school, "/lessons/rings#step=3&theme=dark")
+    steps = one.page.locator(".step").count()
+    assert one.text("#where") == f"Step 3 of {steps}"
+    assert one.page.locator("html").get_attribute("data-theme") == "dark"
+    for key, step in (("PageDown", 4), ("ArrowRight", 5), ("ArrowLeft", 4), ("PageUp", 3)):
+        one.press(key)
+        assert one.text("#where") == f"Step {step} of {steps}"
+        assert f"step={step}" in one.page.url
+        assert "theme=dark" in one.page.url
+    one.press("d", "p")
+    assert "step=3" in one.page.url
+    one.page.go_back()
+    one.settle()
+    assert one.text("#where") == f"Step 4 of {steps}"
+    one.page.goto(f"{school}/lessons/rings#step=2")
+    one.page.locator("form.ask:visible input").first.focus()
+    one.press("ArrowRight")
+    assert one.text("#where") == f"Step 2 of {steps}"
+    one.page.goto(f"{school}/lessons/rings#step=999")
+    one.wait(f"document.querySelector('#where').textContent === 'Step {steps} of {steps}'")
+
+
+def test_progress_is_forgotten_when_asked(watch, school, names):
+    question = find_lesson("zero3").questions["sent"]
+    one = visit(watch, school, "/lessons/zero3#step=4")
+    give(one, question, right_answer(question, names))
+    kept = json.loads(one.page.evaluate("() => localStorage.getItem('zerosim-lessons')"))
+    assert kept["zero3"]["questions"]["sent"]["right"] is True
+    one.page.goto(f"{school}/lessons")
+    one.wait("document.querySelector('[data-lesson=zero3] .progress-text').textContent")
+    assert one.text("[data-lesson=zero3] .progress-text") == "step 4 of 6"
+    one.page.locator("#forget").click()
+    assert one.page.evaluate("() => localStorage.getItem('zerosim-lessons')") is None
+    assert not one.page.locator("[data-lesson=zero3] .lesson-progress").is_visible()
+    one.page.goto(f"{school}/lessons/zero3")
+    one.wait("document.querySelector('#where').textContent === 'Step 1 of 6'")
+
+
+def test_a_browser_that_keeps_nothing(watch, school, names):
+    one = watch(address=school)
+    one.page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })"
+    )
+    one.page.goto(f"{school}/lessons/zero3#step=4")
+    question = find_lesson("zero3").questions["sent"]
+    one.wait("document.querySelector('#where').textContent")
+    give(one, question, right_answer(question, names))
+    assert said(one, question) == "said right"
+    one.page.goto(f"{school}/lessons")
+    one.wait("document.querySelector('.cards')")
+
+
+@pytest.mark.parametrize("fragment", ["theme=light", "theme=dark", "theme=dark&mode=present"])
+@pytest.mark.parametrize(
+    "path",
+    ["/lessons", "/lessons/memory#step=3", "/lessons/memory#step=4", "/lessons/rings#step=3",
+     "/lessons/zero3#step=4", "/lessons/claims#step=3", "/lessons/zero3#step=6"],
+)  # fmt: skip
+def test_axe_finds_nothing(watch, school, names, path, fragment):
+    one = visit(watch, school, f"{path}{'&' if '#' in path else '#'}{fragment}")
+    lesson = find_lesson(path.split("/")[-1].partition("#")[0]) if "#" in path else None
+    if lesson is not None:
+        for name in one.page.locator(".step:visible form.ask").evaluate_all(
+            "all => all.map(one => one.dataset.question)"
+        ):
+            question = lesson.questions[name]
+            give(one, question, wrong_answer(question, names))
+    if lesson is not None and any(True for _ in lesson.calls("replay")):
+        wait_for_replay(one)
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mode", ["work", "present"])
+@pytest.mark.parametrize("path", ["/lessons", "/lessons/zero3#step=4", "/lessons/rings#step=3"])
+def test_nothing_is_cut_off_at_the_side(watch, school, path, size, mode):
+    viewport = {"width": size[0], "height": size[1]}
+    join = "&" if "#" in path else "#"
+    one = visit(watch, school, f"{path}{join}mode={mode}", viewport=viewport)
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+    hidden = one.page.locator("header button:visible, #next:visible").evaluate_all(
+        "(all, width) => all.filter(one => one.getBoundingClientRect().right > width).length",
+        size[0],
+    )
+    assert hidden == 0
