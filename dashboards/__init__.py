@@ -2,12 +2,19 @@
 
     entry        one trace as it stands in a list
     library      which traces there are, in folders that may gain more
+    shelf        traces beside the user's: those of the lessons
     bodies       what is answered with: bytes, compressed once, known by a tag
     results      what is made of a trace, each made once however many browsers ask
     documents    replays as bodies
     playerfiles  the player's modules, style and page, read from `player/`
     guard        who may ask, and what a browser may do with the answer
     api          the addresses that the player reads
+    exchange     JSON that is sent and answered
+    classroom    the lessons as a server teaches them
+    lessonapi    the addresses of lessons
+    workbench    a lesson's runs, recorded anew here
+    markup       Markdown as HTML
+    words/       what pages say themselves, for one language a file
     pages/       one page a module: its address, its title, what it shows
     figures/     where things stand in a figure: numbers in, places out
     templates/   pages beside Replay as HTML, without a script of their own

@@ -36,6 +36,8 @@ class Library:
         folders: Sequence[Path],
         clock: Callable[[], float] = time.monotonic,
         shelf: Shelf | None = None,
+        *,
+        may_come: bool = False,
     ) -> None:
         """Look at nothing as yet.
 
@@ -43,12 +45,14 @@ class Library:
             folders: given by the user; a trace outside of them and the shelf is never read.
             clock: seconds.
             shelf: traces beside these.
+            may_come: a folder need not be there as yet.
 
         Raises:
             ConfigError: there is no such folder.
         """
         for folder in folders:
-            _require_folder(folder)
+            if folder.exists() or not may_come:
+                _require_folder(folder)
         self.folders = tuple(folders)
         self.shelf = shelf or Shelf()
         self._clock = clock

@@ -42,17 +42,20 @@ class Server:
         public_url: where one on another machine may find it.
     """
 
-    def __init__(self, folders: Sequence[Path], host: str, port: int) -> None:
+    def __init__(
+        self, folders: Sequence[Path], host: str, port: int, *, may_come: bool = False
+    ) -> None:
         """Take the port; nothing is answered before `run`.
 
         Args:
             port: 0 for any free one.
+            may_come: a folder need not be there as yet.
 
         Raises:
             ConfigError: a folder does not exist.
             EnvironmentFault: the port is taken, or the host is none of this machine's.
         """
-        self.library = Library(folders, shelf=lesson_shelf())
+        self.library = Library(folders, shelf=lesson_shelf(), may_come=may_come)
         self.documents = Documents()
         self.workbench = Workbench(self.library.shelf)
         self.classroom = Classroom(self.library, self.documents, self.workbench)

@@ -31,6 +31,7 @@ MOST_WAITING = 3
 MOST_KEPT = 8
 """Recordings that can be looked at; the oldest is forgotten."""
 _GRACE_S = 5.0
+_LOOK_EVERY_S = 1.0
 _LONGEST_REASON = 400
 
 
@@ -234,12 +235,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
     """Record one job: a folder, and the job as JSON."""
     folder, plain = Path(arguments[0]), json.loads(arguments[1])
+    threading.Thread(target=_end_with_server, args=(os.getppid(),), daemon=True).start()
     try:
         make(plain["runs"], folder, plain["changes"])
     except (ZerosimError, subprocess.TimeoutExpired, OSError) as error:
         print(first_line(error))  # noqa: T201 - it is read by the server
         return 1
     return 0
+
+
+def _end_with_server(server: int) -> None:
+    """A server that was killed ends nothing: what it started sees that it is gone."""
+    while os.getppid() == server:
+        time.sleep(_LOOK_EVERY_S)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ("serve", ("no traces/ here", "zerosim run")),
         ("serve nowhere", ("nowhere: there is no such folder", "zerosim run")),
         ("serve nowhere --port 70000", ("port is 70000", "0 to 65535")),
         ("serve . --port -1", ("port is -1", "65535")),
@@ -33,6 +32,26 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
 def test_wrong_words(tmp_path, monkeypatch, args, words):
     monkeypatch.chdir(tmp_path)
     assert_one_line(command(*args.split()), *words)
+
+
+def test_without_a_folder_the_lessons_are_served(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    process = start("serve", "--port", 0)
+    try:
+        url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
+        with urllib.request.urlopen(f"{url}/lessons/zero3") as answer:  # noqa: S310 - our own server
+            assert b"ZeRO-3" in answer.read()
+        write(tmp_path / "traces" / "t", engine_trace(3))
+        names = []
+        end = time.monotonic() + 20
+        while names != ["t"] and time.monotonic() < end:
+            with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - likewise
+                names = [one["name"] for one in json.load(answer)["traces"]]
+        assert names == ["t"]
+    finally:
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert "no trace in traces as yet" in err
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -59,11 +78,11 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
         ]
         write(tmp_path / "t", engine_trace(3))
         end = time.monotonic() + 20
-        traces = []
-        while not traces and time.monotonic() < end:
+        names = []
+        while names != ["t"] and time.monotonic() < end:
             with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - our own server
-                traces = json.load(answer)["traces"]
-        assert [one["name"] for one in traces] == ["t"]
+                names = [one["name"] for one in json.load(answer)["traces"]]
+        assert names == ["t"]
         with urllib.request.urlopen(url) as answer:  # noqa: S310 - likewise
             assert answer.url == f"{url}/replay?trace=t"
             assert "Server" not in answer.headers
@@ -72,7 +91,10 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
         out, err = process.communicate(timeout=20)
     assert out == ""
     assert "Traceback" not in err
-    assert err.strip() == f"note: no trace in {tmp_path} as yet: what is recorded appears"
+    assert err.strip() == (
+        f"note: no trace in {tmp_path} as yet: what is recorded appears; until then the lessons' "
+        "runs are shown"
+    )
     assert process.returncode in (0, -stop)
 
 

@@ -132,6 +132,7 @@ def test_every_question_is_checked_and_uncovers(client, names, lesson):
         for block in rest["blocks"]:
             assert block["html"].strip()
             assert 'class="wrong"' not in block["html"]
+            assert "built-in" not in block["html"]
 
 
 def test_an_order_is_not_given_away(tmp_path, names):

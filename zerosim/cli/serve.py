@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import webbrowser
@@ -33,35 +34,36 @@ def serve(
     """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
     if not 0 <= port <= HIGHEST_PORT:
         raise ConfigError(f"port is {port}: expected 0 to {HIGHEST_PORT}")
-    if not folders and not DEFAULT_FOLDER.is_dir():
-        raise ConfigError(
-            f"there is no {DEFAULT_FOLDER}/ here: give a folder with traces, or record some with "
-            "zerosim run"
-        )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     try:
-        _serve(folders or [DEFAULT_FOLDER], host, port, open_browser=open_browser)
+        _serve(folders, host, port, open_browser=open_browser)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
     return 0
 
 
-def _serve(folders: list[Path], host: str, port: int, *, open_browser: bool) -> None:
+def _serve(given: list[Path] | None, host: str, port: int, *, open_browser: bool) -> None:
     # The one import of a higher layer: this command starts the pages (pyproject.toml says so too).
     from dashboards.guard import is_loopback
     from dashboards.server import Server
 
-    server = Server(folders, host, port)
-    default = server.library.default()
+    folders = given or [DEFAULT_FOLDER]
+    server = Server(folders, host, port, may_come=not given)
+    own = server.library.own()
     if not is_loopback(host):
         typer.echo(
             f"note: served on {host}: anyone who can reach this machine can read these traces, "
             f"at {server.public_url}",
             err=True,
         )
-    if default is None:
+    if not any(not entry.problem for entry in own):
         shown = " ".join(map(str, folders))
-        typer.echo(f"note: no trace in {shown} as yet: what is recorded appears", err=True)
-    typer.echo(f"serving {_count(len(server.library.entries()))} on {server.url} (Ctrl-C ends it)")
+        typer.echo(
+            f"note: no trace in {shown} as yet: what is recorded appears; until then the lessons' "
+            "runs are shown",
+            err=True,
+        )
+    typer.echo(f"serving {_count(len(own))} on {server.url} (Ctrl-C ends it)")
     if open_browser:
         _open(server.url)
     server.run()
