@@ -97,7 +97,6 @@ def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: 
                 is_lost=bool(request.args.get("run")) and not taught.ticket,
                 can_record=can_record() and _is_here(),
                 has_torch=can_record(),
-                count=len(course()),
                 words=lessons.words(),
                 modules=playerfiles.modules(LESSON_MAIN),
                 address_of=lessons.address_of,
