@@ -19,6 +19,7 @@ from typing import Any
 
 from lessons.questions import Question, parse_question
 from lessons.recordings import HERE
+from lessons.syntax import parse
 from zerosim.errors import ConfigError
 
 _CELL = re.compile(r"^# %%(.*)$")
@@ -231,7 +232,7 @@ def _cells(source: str) -> Iterator[tuple[bool, str]]:
 
 def _blocks(cell: str) -> Iterator[Block]:
     code: list[str] = []
-    for statement in ast.parse(cell).body:
+    for statement in parse(cell).body:
         call = _call_of(statement)
         if call is None:
             code.append(ast.get_source_segment(cell, statement) or "")

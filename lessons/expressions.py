@@ -1,17 +1,23 @@
 """What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`.
 
-Imports simpleeval: no name but those of `facts` can be reached.
+Imports simpleeval and `lessons.syntax`: no name but those of `facts` can be reached.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from string import Formatter
 from typing import Any
 
 from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
+from lessons.syntax import parse
 from zerosim.errors import ConfigError
+
+MOST_KEPT = 1000
+"""Expressions whose tree is kept: there are some hundreds, and a class asks for the same."""
 
 
 def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
@@ -24,7 +30,8 @@ def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
         ConfigError: it is no expression, or asks for a name that there is not.
     """
     try:
-        return EvalWithCompoundTypes(functions=dict(names)).eval(expression)
+        tree = _tree(expression)
+        return EvalWithCompoundTypes(functions=dict(names)).eval(expression, tree)
     except (InvalidExpression, SyntaxError, TypeError, ArithmeticError, LookupError) as error:
         raise ConfigError(f"expression {expression!r}: {error}") from error
 
@@ -33,3 +40,11 @@ def fill(text: str, values: Mapping[str, str], names: Mapping[str, Callable[...,
     """A text with the values of its expressions in place of `{name}` or `{name:.2f}`."""
     used = {field for _, field, _, _ in Formatter().parse(text) if field}
     return text.format(**{name: evaluate(values[name], names) for name in used})
+
+
+@lru_cache(MOST_KEPT)
+def _tree(expression: str) -> ast.stmt:
+    body = parse(expression.strip()).body
+    if len(body) != 1:
+        raise SyntaxError(f"{len(body)} expressions: expected one")
+    return body[0]
