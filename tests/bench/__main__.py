@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
-from tests.bench import pages, scale, serving
+from tests.bench import pages, rooms, scale, serving
 from tests.bench.training import Row, measure
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
 
 TARGET = Path("docs/bench.md")
-PARTS = ("training", "scale", "serving", "pages")
+PARTS = ("training", "scale", "serving", "pages", "rooms")
 """As they follow each other in the report."""
 
 
@@ -34,7 +34,8 @@ def main() -> None:
         print(f"timing {options.pairs} pairs of each comparison, some minutes", file=sys.stderr)
         rows = run_ranks(measure, options.ranks, options.model, options.pairs, deadline_s=3600)[0]
         parts["training"] = _report(rows, options)
-    for name, module in (("scale", scale), ("serving", serving), ("pages", pages)):
+    modules = {"scale": scale, "serving": serving, "pages": pages, "rooms": rooms}
+    for name, module in modules.items():
         if options.only in (None, name):
             parts[name] = "\n".join(module.table())
     text = "\n\n".join(parts[name].strip() for name in PARTS if name in parts) + "\n"

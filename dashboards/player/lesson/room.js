@@ -196,6 +196,7 @@ function begin() {
   link.hidden = true;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    event.stopPropagation(); // the lesson takes every other form for a question
     join(field.value);
   });
   slot.addEventListener("noted", noted);

@@ -1,0 +1,201 @@
+"""A room in a browser: a lecturer and three students, from its opening to its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboards.pages.room import step_of
+from lessons.course import find_lesson
+from tests.browser.test_access import violations
+
+pytestmark = pytest.mark.browser
+
+MARKUP = "<img src=x onerror='window.hacked=1'>"
+STEP = step_of(find_lesson("zero3"), "sent")
+LINK = "document.querySelector('.class-at') && !document.querySelector('.class-at').hidden"
+
+
+@pytest.fixture
+def empty(serve, tmp_path):
+    """A server without traces of its own: the lessons bring theirs."""
+    return serve(tmp_path)
+
+
+def open_room(one, fragment: str = "") -> str:
+    """Open a room; its code."""
+    one.page.goto(f"{one.address}/room{fragment}")
+    one.page.locator("#open").click()
+    one.wait("!document.querySelector('#inside').hidden")
+    one.wait("document.querySelector('#students-words').textContent")
+    return one.text("#how .room-code")
+
+
+def ask(one, lesson: str = "zero3", question: str = "sent") -> None:
+    """Point the class at a question."""
+    one.page.locator("#lesson").select_option(lesson)
+    one.wait("!document.querySelector('#question').disabled")
+    one.page.locator("#question").select_option(question)
+    one.wait("document.querySelector('#words').textContent.includes('send')")
+
+
+def join(one, code: str) -> None:
+    """Join as a student does: type the code."""
+    one.page.goto(f"{one.address}/join")
+    one.page.get_by_label("Code of a room").fill(code.lower())
+    one.page.get_by_role("button", name="Join").click()
+    one.wait(f"document.querySelector('#room-slot')?.dataset.room === '{code}'")
+
+
+def answer(one, value: str) -> None:
+    """Answer, and wait until the server has said what it thinks."""
+    form = one.page.locator("form.ask[data-question='sent']")
+    form.get_by_role("textbox").fill(value)
+    with one.page.expect_response(lambda response: response.url.endswith("/check")):
+        form.get_by_role("button", name="Check").click()
+
+
+def bars(one) -> dict[str, str]:
+    names = one.page.locator(".bar-name").all_inner_texts()
+    return dict(zip(names, one.page.locator(".bar-count").all_inner_texts(), strict=True))
+
+
+def test_a_class(watch, empty):
+    lecturer = watch(address=empty, viewport={"width": 1920, "height": 1080})
+    code = open_room(lecturer)
+    students = [watch(address=empty) for _ in range(3)]
+    for one in students:
+        join(one, code)
+    ask(lecturer)
+    lecturer.wait("document.querySelector('#students').textContent === '3'")
+    assert lecturer.page.locator("#hidden").is_visible()
+    for one, value in zip(students, ("3", "2.25", "3"), strict=True):
+        one.wait(f"document.querySelector('.class-at').hash.endsWith('step={STEP}')")
+        assert "ZeRO-3" in one.text(".class-at")
+        one.page.locator(".class-at").click()
+        one.wait("location.pathname === '/lessons/zero3'")
+        one.wait("document.querySelector('#room-slot')?.dataset.room")
+        answer(one, value)
+    answer(students[0], "9/4")
+    lecturer.wait("document.querySelector('#answered').textContent === '3 of 3 answered'")
+    assert lecturer.page.locator("#bars li").count() == 0
+    lecturer.page.locator("#reveal").click()
+    lecturer.wait("document.querySelectorAll('#bars li').length === 2")
+    lecturer.wait("document.querySelector('#bars').textContent.includes('1 → 2')")
+    assert bars(lecturer) == {"2.25 Ψ": "1 → 2", "3 Ψ": "2 → 1"}
+    assert lecturer.page.locator(".told, .bars .mark").count() == 0
+    lecturer.press("c")
+    lecturer.wait("!document.querySelector('#solved').hidden")
+    assert lecturer.page.locator(".bars .told").inner_text().startswith("2.25 Ψ ✓")
+    assert [lecturer.text(f"#share-{one}") for one in ("first", "latest")] == ["33 %", "67 %"]
+    assert "Each collective sends all of its payload" in lecturer.text("#thoughts")
+    lecturer.press("a")
+    lecturer.wait("!document.querySelector('#hidden').hidden")
+    lecturer.page.locator("#close").click()
+    lecturer.page.locator("#close-now").click()
+    lecturer.wait("!document.querySelector('#outside').hidden")
+    for one in students:
+        one.wait("!document.querySelector('#room-slot').dataset.room")
+        assert "closed" in one.text(".room-said")
+    assert lecturer.page.evaluate("() => sessionStorage.length") == 0
+
+
+def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
+    lecturer, student = watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    lecturer.page.reload()
+    lecturer.wait(f"document.querySelector('#how .room-code').textContent === '{code}'")
+    student.page.goto(f"{empty}/lessons/zero3?room={code}")
+    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    assert "room=" not in student.page.url
+    who = student.page.evaluate("() => document.querySelector('#room-slot').dataset.who")
+    student.page.reload()
+    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    assert student.page.evaluate("() => document.querySelector('#room-slot').dataset.who") == who
+    student.page.locator(".room-menu summary").click()
+    student.page.get_by_role("button", name="Leave").click()
+    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    student.page.reload()
+    student.wait("document.querySelector('.room-menu')")
+    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+
+
+def test_a_wrong_code_is_said(watch, empty):
+    one = watch(address=empty)
+    one.page.goto(f"{empty}/lessons/zero3")
+    one.page.locator(".room-menu summary").click()
+    for typed, said in (("ZZZZZZ", "no such room"), (MARKUP, "six letters"), ("", "six letters")):
+        one.page.get_by_label("Code of a room").fill(typed)
+        one.page.get_by_role("button", name="Join").click()
+        one.wait(f"document.querySelector('.room-said').textContent.includes('{said}')")
+    assert one.page.evaluate("() => window.hacked") is None
+    assert one.page.locator("img").count() == 0
+
+
+def test_markup_is_text(watch, empty):
+    """Whatever a server were to say of answers: the page shows it and never runs it."""
+    one = watch(address=empty)
+    open_room(one)
+    tally = {
+        "lesson": "zero3", "question": "sent", "reveal": True, "num_students": 2,
+        "num_answered": 2, "left_s": 900, "words": MARKUP, "unit": MARKUP, "explain": MARKUP,
+        "bars": [{"label": MARKUP, "first": 1, "latest": 2, "is_right": True}],
+        "thoughts": [{"name": MARKUP, "first": 1, "latest": 0}],
+        "right_first": 1, "right_latest": 2,
+    }  # fmt: skip
+    one.page.route("**/tally?*", lambda route: route.fulfill(json=tally))
+    one.wait("document.querySelectorAll('#bars li').length === 1")
+    one.page.locator("#mark").click()
+    one.wait("!document.querySelector('#solved').hidden")
+    for place in ("#words", "#explain", "#thoughts", ".bar-name"):
+        assert MARKUP in one.text(place)
+    assert one.page.locator("#room img").count() == 0
+    assert one.page.evaluate("() => window.hacked") is None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (600, 900)])
+def test_a_wall_in_every_state(watch, empty, theme, size):
+    one = watch(
+        address=empty, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce"
+    )
+
+    def look() -> None:
+        one.settle()
+        assert violations(one.page) == []
+        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+
+    one.page.goto(f"{empty}/room#theme={theme}")
+    look()
+    code = open_room(one, f"#theme={theme}")
+    look()
+    ask(one)
+    look()
+    for number, value in enumerate(("3", "2.25", "1.5", "1000000", "-4", "2")):
+        who = f"student-token-{number:04}"
+        sent = {"question": "sent", "answer": value, "room": code, "who": who}
+        assert one.page.request.post(f"{empty}/api/lessons/zero3/check", data=sent).ok
+    one.page.locator("#mark").click()
+    one.wait("document.querySelectorAll('#bars li').length === 6")
+    look()
+    sizes = one.page.evaluate(
+        "() => [...document.querySelectorAll('#room *')].filter(e => e.checkVisibility())"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 20
+    one.page.locator("#close").click()
+    look()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_students_place_for_anyone(watch, empty, theme):
+    lecturer, student = watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    ask(lecturer)
+    student.page.goto(f"{empty}/join#theme={theme}")
+    assert violations(student.page) == []
+    student.page.goto(f"{empty}/lessons/memory?room={code}#theme={theme}")
+    student.wait(LINK)
+    slot = "#room-slot"
+    assert [one for one in violations(student.page) if slot in one or "room" in one] == []
+    student.page.locator(".room-menu summary").click()
+    assert [one for one in violations(student.page) if slot in one or "room" in one] == []
