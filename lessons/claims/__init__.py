@@ -3,8 +3,8 @@
 `claims.toml` has what a claim says, what theory says and what a run measured, as expressions. The
 verdict is worked out from them: a claim that holds for some numbers of ranks, or under some of its
 conditions, is true only then. Where theory and a run disagree there is no verdict.
-`python -m lessons.claims` prints all of them. Imports the standard library and its siblings; what
-expressions may call is given by `lessons.facts`, which imports this module.
+Imports the standard library, `lessons.expressions` and `lessons.recordings`; what expressions may
+call is given by `lessons.facts`, which imports this module.
 """
 
 from __future__ import annotations
@@ -242,21 +242,3 @@ def _parse(name: str, plain: Mapping[str, Any]) -> Claim:
         return Claim(id=name, cases=cases, values=fields.pop("values", {}), **fields)
     except (KeyError, TypeError) as error:
         raise ConfigError(f"claim {name!r}: {error}") from None
-
-
-def _main() -> None:
-    from rich.console import Console
-
-    from lessons.facts import Facts
-    from lessons.lab import print_view
-    from lessons.recordings import Recordings
-    from lessons.views import view
-
-    facts, console = Facts(Recordings()), Console()
-    for name in claims():
-        print_view(console, view(facts, "claim", name))
-        console.print(f"  {facts.judgement(name).because}")
-
-
-if __name__ == "__main__":
-    _main()
