@@ -1,6 +1,7 @@
 """The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
 
     GET  /lessons                        the course
+    GET  /lessons/notes                  what a lecturer needs
     GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
     POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
     GET  /api/lessons/ID/rest            ?question=&explain=&run=: what was covered by it
@@ -15,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, render_template, request
 
 from dashboards import playerfiles
 from dashboards.classroom import Classroom, Taught, question_of, to_plain
 from dashboards.exchange import answered, given_object, text_of
-from dashboards.guard import Writable, is_loopback, text
+from dashboards.guard import Writable, is_from_here, text
 from dashboards.page import Frame, framing
 from dashboards.pages import lessons
 from dashboards.rooms import Rooms
@@ -54,7 +54,7 @@ _answered = answered(_STATUS)
 
 
 def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: str) -> Blueprint:
-    """The two pages, for a server to take in.
+    """The pages, for a server to take in.
 
     Args:
         frame: what stands around a page.
@@ -78,8 +78,14 @@ def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: 
                 words=lessons.words(),
                 modules=playerfiles.modules(COURSE_MAIN),
                 address_of=lessons.address_of,
+                notes=lessons.NOTES,
             )
         )
+
+    @pages.get(lessons.NOTES)
+    def _notes() -> Response:
+        shown = {"frame": frame(), "notes": lessons.notes(), "words": lessons.words()}
+        return answer(render_template("notes.html", **shown))
 
     @pages.get(f"{lessons.PATH}/<lesson_id>")
     def _lesson(lesson_id: str) -> Response:
@@ -95,7 +101,7 @@ def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: 
                 frame=frame(),
                 taught=taught,
                 is_lost=bool(request.args.get("run")) and not taught.ticket,
-                can_record=can_record() and _is_here(),
+                can_record=can_record() and is_from_here(request),
                 has_torch=can_record(),
                 words=lessons.words(),
                 modules=playerfiles.modules(LESSON_MAIN),
@@ -150,7 +156,7 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
         given = given_object()
         taught = _taught(classroom, lesson_id, "")
         said = lessons.words()["lesson"]
-        if not _is_here():
+        if not is_from_here(request):
             raise NotHereError(said["elsewhere"])
         if not can_record():
             raise ConfigError(said["no_torch"])
@@ -174,7 +180,7 @@ def _drawn(block: lessons.AnyBlock) -> str:
         "lesson_block.html",
         block=block,
         words=lessons.words(),
-        can_record=can_record() and _is_here(),
+        can_record=can_record() and is_from_here(request),
         has_torch=can_record(),
         address_of=lessons.address_of,
     )
@@ -199,18 +205,6 @@ def _shown(taught: Taught, question_id: str, given: object) -> str:
     if isinstance(answer, float):
         return f"{answer:g}"
     return answer if isinstance(answer, str) else " ".join(answer)
-
-
-def _is_here() -> bool:
-    """Whether the present request comes from a browser of the machine that serves.
-
-    Behind a proxy on this machine all requests seem to; but they ask for another name.
-    """
-    try:
-        name = urlsplit(f"//{request.host}").hostname or ""
-    except ValueError:
-        return False
-    return is_loopback(request.remote_addr or "") and is_loopback(name)
 
 
 def _plain(classroom: Classroom, job: Job) -> dict[str, Any]:

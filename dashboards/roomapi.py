@@ -12,20 +12,18 @@ its siblings and zerosim's errors.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import wraps
 from http import HTTPStatus
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, request
 
+from dashboards.exchange import answered, given_object
 from dashboards.guard import Writable, is_from_here
 from dashboards.pages import room
 from dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
 from dashboards.tokens import read_code
-from zerosim.errors import ConfigError, InputError, first_line
+from zerosim.errors import ConfigError
 
 ELSEWHERE = (
     "a room is opened on the machine that serves: open this page there, at localhost or 127.0.0.1"
@@ -40,7 +38,7 @@ _STATUS: dict[type[Exception], HTTPStatus] = {
     NoRoomError: HTTPStatus.NOT_FOUND,
     WrongKeyError: HTTPStatus.FORBIDDEN,
 }
-View = Callable[..., tuple[dict[str, Any], int]]
+_answered = answered(_STATUS)
 
 
 def make_room_api(rooms: Rooms) -> Blueprint:
@@ -92,35 +90,13 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     return api
 
 
-def _answered(view: View) -> Callable[..., Response]:
-    """The same as JSON; what is wrong in one line."""
-
-    @wraps(view)
-    def answer(**parts: str) -> Response:
-        try:
-            plain, status = view(**parts)
-        except (InputError, OSError) as error:
-            status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
-            plain = {"error": first_line(error)}
-        response = Response(json.dumps(plain), status, mimetype="application/json")
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-    return answer
-
-
 def _given(**kinds: type) -> dict[str, Any]:
     """The fields of the JSON that was sent.
 
     Raises:
         ConfigError: one is missing or of another kind, or it is no JSON.
     """
-    try:
-        found = request.get_json(silent=True)
-    except RecursionError:  # brackets in brackets
-        found = None
-    if not isinstance(found, dict):
-        raise ConfigError(f"expected a JSON object with {', '.join(kinds)}")
+    found = given_object()
     for name, kind in kinds.items():
         if type(found.get(name)) is not kind:
             raise ConfigError(f"{name} is no {kind.__name__}: expected {', '.join(kinds)}")

@@ -16,16 +16,18 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from dashboards.figures.stacked import Stacked, stacked
-from dashboards.markup import to_html, to_inline_html
+from dashboards.markup import to_html, to_inline_html, to_linked_html
 from lessons.course import Call, Code, Lesson, Text, course
 from lessons.facts import Facts
 from lessons.questions import Kind, Option, Question, options_of, wording
-from lessons.recordings import command_of
+from lessons.recordings import HERE, command_of
 from lessons.views import Bars, Table, view
 from zerosim.errors import ZerosimError, first_line
 
 PATH = "/lessons"
 TITLE = "Lessons"
+NOTES = f"{PATH}/notes"
+"""For lecturers."""
 EMBED = "embed"
 """In the query of a replay that stands in a lesson."""
 CLAIMS = "claims"
@@ -74,6 +76,12 @@ def cards(lessons: Sequence[Lesson]) -> tuple[Card, ...]:
 def address_of(lesson: Lesson) -> str:
     """Where a lesson is."""
     return f"{PATH}/{quote(lesson.id)}"
+
+
+@cache
+def notes() -> str:
+    """What a lecturer needs: plans, what students get wrong, and what to do about it."""
+    return to_linked_html((HERE / "instructor.md").read_text(encoding="utf-8"))
 
 
 # ------------------------------------------------------------------------- blocks of a lesson
