@@ -15,14 +15,10 @@ from markdown_it.token import Token
 
 
 @cache
-def _reader() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-
-
-@cache
-def _linking_reader() -> MarkdownIt:
+def _reader(*, is_linking: bool = False) -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    reader.add_render_rule("code_inline", _address)
+    if is_linking:
+        reader.add_render_rule("code_inline", _address)
     return reader
 
 
@@ -44,7 +40,7 @@ def to_html(markdown: str) -> str:
 
 def to_linked_html(markdown: str) -> str:
     """As `to_html`, with addresses of our own pages in code, such as `/lessons`, as links."""
-    return str(_linking_reader().render(markdown))
+    return str(_reader(is_linking=True).render(markdown))
 
 
 def to_inline_html(markdown: str) -> str:
