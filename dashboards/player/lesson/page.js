@@ -122,15 +122,17 @@ export class LessonPage {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     const focus = focusOf(event.target);
-    const isOurs = focus === "page" || focus === "button" || focus === "scroll";
+    const isLine = event.target instanceof HTMLInputElement && event.target.type === "text";
+    const isOurs = focus === "page" || focus === "button" || focus === "scroll" || isLine;
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || !isOurs) {
       return;
     }
-    const isScroll = focus === "scroll";
-    if (event.key === "ArrowRight" || (event.key === "PageDown" && !isScroll)) {
+    const hasPages = focus !== "scroll"; // a line of text has no use for them, a clicker has
+    const hasArrows = !isLine;
+    if ((event.key === "ArrowRight" && hasArrows) || (event.key === "PageDown" && hasPages)) {
       event.preventDefault();
       this.go(this.step + 1);
-    } else if (event.key === "ArrowLeft" || (event.key === "PageUp" && !isScroll)) {
+    } else if ((event.key === "ArrowLeft" && hasArrows) || (event.key === "PageUp" && hasPages)) {
       event.preventDefault();
       this.go(this.step - 1);
     }
