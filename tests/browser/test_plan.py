@@ -1,0 +1,263 @@
+"""The plans of the notes for lecturers, row by row, as a lecturer follows them before a class."""
+
+from __future__ import annotations
+
+import pytest
+
+from lessons.expressions import evaluate
+from lessons.facts import Facts
+from lessons.questions import Kind, misconceptions, right_answer
+from lessons.recordings import Recordings
+from tests.browser.conftest import Watched
+from tests.browser.test_access import violations
+from tests.browser.test_lessons import give, said, wait_for_replay
+from tests.lessons import notes
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+ROWS = [row for plan in notes.plans() for row in plan.rows]
+ROW_IDS = [
+    f"{plan.minutes}-{number}" for plan in notes.plans() for number, _ in enumerate(plan.rows, 1)
+]
+BLOCK = "blocks.2"
+OWN_SHARES = [[int(shard == rank) for shard in range(4)] for rank in range(4)]
+"""Each rank keeps its own shard, and nothing is there of the others."""
+
+
+@pytest.fixture(scope="module")
+def names():
+    return Facts(Recordings()).names()
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    """One browser for both plans: what was answered in one row is there in another."""
+    made = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def one(context, server):
+    watched = Watched(context.new_page(), server)
+    yield watched
+    watched.page.close()
+    assert watched.complaints == []
+    assert watched.foreign == []
+
+
+def state_of(frame):
+    """The step at which a player stands, what it shows, and whether it plays."""
+    return frame.evaluate(
+        """() => {
+            const {position, playing} = window.__player.state();
+            const step = window.__player.model.doc.steps[position];
+            return {...step, position, playing, title: document.querySelector("h1").textContent};
+        }"""
+    )
+
+
+def replay_in(one):
+    wait_for_replay(one)
+    return next(frame for frame in one.page.frames if "/replay?" in frame.url)
+
+
+def forward(one, frame, action="forward"):
+    """One step by its button, until the player is there."""
+    before = state_of(frame)["position"]
+    frame.locator(f"[data-action='{action}']").click()
+    for _ in range(200):
+        if state_of(frame)["position"] != before:
+            return state_of(frame)
+        one.page.wait_for_timeout(10)
+    raise AssertionError(f"{action} did nothing")
+
+
+def wrong_given(question, name, names):
+    """The answer by which a misconception is known; None if this question does not know it."""
+    for wrong in question.wrong:
+        if wrong.misconception == name:
+            value = evaluate(wrong.when, names)
+            return tuple(map(str, value)) if question.kind is Kind.ORDER else value
+    return None
+
+
+def answer(one, row, names):
+    """Give each wrong answer that the row names, and the right one, in all of its steps."""
+    lesson = notes.lesson_of(row.address)
+    seen = set()
+    for step in row.steps:
+        while one.text("#where").split()[1] != str(step):
+            one.page.locator("#next").click()
+        for question in notes.asked(lesson, [step]):
+            form = one.page.locator(f"form[data-question='{question.id}']")
+            for name in row.wrong:
+                wrong = wrong_given(question, name, names)
+                if wrong is not None:
+                    give(one, question, wrong)
+                    assert said(one, question) == "said wrong"
+                    headline = form.locator(".said-headline").inner_text()
+                    assert headline == f"“{misconceptions()[name].name}”"
+                    seen.add(name)
+            give(one, question, right_answer(question, names))
+            assert said(one, question) == "said right"
+        assert (
+            one.page.locator(".step:visible .covered, .step-figures:visible .covered").count() == 0
+        )
+    assert seen == set(row.wrong)
+
+
+def visit_lesson(one, row, names):
+    one.page.goto(one.address + row.address)
+    one.wait("document.querySelector('#where')?.textContent")
+    one.page.evaluate("() => localStorage.clear()")  # as "Forget my progress"
+    one.page.reload()
+    one.wait("document.querySelector('#where')?.textContent")
+    assert one.text("#where").startswith(f"Step {notes.step_of(row.address)} of ")
+    frame = replay_in(one)
+    if "nine times" in row.do:
+        first = state_of(frame)
+        assert (first["op"], first["unit_name"]) == ("all-gather", BLOCK)
+        steps = [forward(one, frame) for _ in range(9)]
+        assert any(each["kind"] == "compute" and each["unit_name"] == BLOCK for each in steps)
+        assert cells_of(frame) == OWN_SHARES
+    answer(one, row, names)
+    look_at_hops(one, frame, row)
+    look_at_figures(one, row)
+    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+
+
+def look_at_hops(one, frame, row):
+    if "three hops" in row.do:
+        hops = [state_of(frame)["hop"], forward(one, frame)["hop"]]
+        while len(hops) < 4 and hops[-1] != 2:
+            hops.append(forward(one, frame)["hop"])
+        assert [hop for hop in hops if hop >= 0] == [0, 1, 2]
+    if "where it turns" in row.do or "hop 4" in row.do:
+        for _ in range(100):
+            if state_of(replay_in(one))["hop"] == 3:
+                break
+            one.page.wait_for_timeout(20)
+        assert "finished sums go round" in replay_in(one).locator("#what").inner_text()
+    if "hop 4: ← to hop 1" in row.do:
+        while state_of(frame)["hop"] != 0:
+            forward(one, frame, "back")
+        assert state_of(frame)["unit_name"] == BLOCK
+
+
+def look_at_figures(one, row):
+    if "table of law" in row.do:
+        table = one.page.locator(".step-figures:visible table", has_text="wire, framed")
+        assert table.locator("thead th").all_inner_texts()[1:4] == [
+            "the law",
+            "traced",
+            "wire, framed",
+        ]
+        law, traced, wire = (
+            int(each.replace(",", "")) for each in table.locator("tbody td").all_inner_texts()[:3]
+        )
+        assert traced - law == 12
+        assert wire > traced
+    if "run here" in row.do:
+        assert one.page.locator(".run-here:visible").count() == 1
+        assert "backend's algorithm" in one.text(".step-figures:visible table")
+
+
+def cells_of(frame):
+    """What each rank has of the block's parameters, as codes of cells; by rank, then by shard."""
+    return frame.evaluate(
+        """async (name) => {
+            const {Cells} = await import("#player/frames.js");
+            const {model, state} = window.__player;
+            const {units, states, ranks, num_shards: shards} = model.doc;
+            const codes = new Cells(model).seek(state().position);
+            const unit = units.findIndex(({name: one}) => one === name);
+            return ranks.map((_, rank) => {
+                const first = (rank * states.length * units.length + unit) * shards;
+                return [...codes.slice(first, first + shards)];
+            });
+        }""",
+        BLOCK,
+    )
+
+
+def visit_replay(one, row):
+    one.open(row.address)
+    if "space" in row.do:
+        one.page.locator("#speed").select_option("4")
+        one.page.locator("#title").click()
+        for phase in ("forward", "backward", "update"):
+            one.press(" ")
+            one.wait("!window.__player.state().playing", deadline_s=20)
+            at = state_of(one.page)
+            assert (at["kind"], at["unit_name"], at["phase"]) == ("compute", BLOCK, phase)
+    else:
+        assert "three times, a phase each, then Home" in row.do
+        phases = []
+        for _ in range(3):
+            one.press("Shift+ArrowRight")
+            phases.append(one.text("#title"))
+        assert phases == ["Backward begins", "Update begins", "The iteration is over"]
+        one.press("Home")
+        assert one.text("#title") == "Forward begins"
+
+
+def visit_compare(one, row):
+    one.page.goto(one.address + row.address)
+    one.wait("document.querySelectorAll('#cards > *').length === 4")
+    one.settle()
+    heads = one.page.locator("#cards h2").all_inner_texts()
+    assert heads == ["Data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
+    if "shift" in row.do:
+        one.press("Shift+ArrowRight")
+        assert one.text("#title") == "Backward begins"
+        one.press("ArrowRight")
+    else:
+        box = one.page.locator("#scrubber").bounding_box()
+        middle = box["y"] + box["height"] / 2
+        one.page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+        one.page.mouse.down()
+        one.page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
+        one.page.mouse.up()
+        one.settle()
+    assert one.text("#title").startswith("Backward: ")
+
+
+def visit_verify(one, row):
+    one.page.goto(one.address + row.address)
+    assert one.text("#headline") == "This run of ZeRO-3 sends 3Ψ(N-1)/N a step, as the law says."
+    assert "0 bytes are unexplained" in one.text(".verdict")
+    totals = [one.text(f"#total-{ledger}") for ledger in ("theory", "trace", "wire")]
+    assert totals[0] == totals[1] < totals[2]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=ROW_IDS)
+def test_a_row_of_a_plan(one, names, row):
+    if notes.lesson_of(row.address):
+        visit_lesson(one, row, names)
+        return
+    page = row.address.partition("?")[0]
+    if page == "/replay":
+        visit_replay(one, row)
+    elif page == "/compare":
+        visit_compare(one, row)
+    else:
+        assert page == "/verify"
+        visit_verify(one, row)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_notes_themselves(one, theme):
+    one.page.goto(f"{one.address}/lessons#theme={theme}")
+    one.page.locator("#notes").click()
+    one.page.goto(f"{one.address}/lessons/notes#theme={theme}")
+    one.settle()
+    assert one.page.locator("article table").count() == 3
+    assert violations(one.page) == []
+    for width in (1280, 820):
+        one.page.set_viewport_size({"width": width, "height": 720})
+        for _ in range(2):
+            assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+            card = "document.querySelector('article')"
+            assert one.page.evaluate(f"() => {card}.scrollWidth <= {card}.clientWidth")
+            one.press("p")
