@@ -12,7 +12,7 @@ from zerosim.analysis import Cause, budgets, critical_path, report
 from zerosim.graph import build_graph, check_graph
 from zerosim.record import load
 
-pytestmark = pytest.mark.ranks
+pytestmark = [pytest.mark.ranks, pytest.mark.quiet]
 
 LATER = range(1, slowed.STEPS)
 """The first iteration also learns the order of the units."""

@@ -442,14 +442,14 @@ def test_a_trace_that_cannot_be_shown_says_so_and_the_page_lives(watch, traces):
 
 def test_64_ranks(watch, serve, tmp_path):
     plan = Plan(
-        num_ranks=64, units=("embedding", "head"), iterations=1, hop_ns=20_000, gap_ns=10_000,
+        num_ranks=64, units=("head",), iterations=1, hop_ns=20_000, gap_ns=10_000,
         compute_ns=lambda rank, *_: 500_000 + 5_000 * rank, payload_bytes=64 * 64,
     )  # fmt: skip
     write_files(tmp_path / "many", trace_files(record(plan)))
     one = watch(address=serve(tmp_path))
     visit(one, "/graph?trace=many", deadline_s=150)
     assert state(one)["lanes"]["count"] == 64
-    assert state(one)["count"] > 40_000
+    assert state(one)["count"] > 15_000
     assert one.page.locator("#rank-bars li").count() == 64
     one.press(".", ".", "ArrowDown")
     assert state(one)["selected"] >= 0

@@ -223,7 +223,7 @@ def whole(tmp_path_factory):
 COMMANDS = ("verify", "verify --json", "show --rank all --iteration all --hops", "show --json")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_is_refused_in_one_line_or_changes_nothing(whole, data):
     folder, before = whole

@@ -91,16 +91,10 @@ BIT_EQUAL_KINDS = sorted(
 
 
 def _is_trained_by(num_ranks, name):
-    """Four ranks train every case; of the large products, three and two each train a half."""
+    """Four ranks train every case; three leave out every other knob."""
     kind, *parts, _ = name
-    if num_ranks == 4:
-        return True
-    if kind == "odd":
-        return list(ODD_MODELS).index(parts[0]) % 2 == num_ranks % 2
-    if kind == "dtype":
-        return (parts[1] is None) == (num_ranks == 2)
-    if kind == "knob" and parts[0] is DType.FP32 and parts[1] in KNOBS:
-        return list(KNOBS).index(parts[1]) % 2 == num_ranks % 2
+    if num_ranks == 3 and kind == "knob" and parts[0] is DType.FP32 and parts[1] in KNOBS:
+        return list(KNOBS).index(parts[1]) % 2 == 0
     return True
 
 
@@ -109,14 +103,14 @@ def _train_all():
     return {name: train(case) for name, case in CASES.items() if _is_trained_by(num_ranks, name)}
 
 
-@pytest.fixture(scope="module", params=[2, 3, 4])
+@pytest.fixture(scope="module", params=[3, 4])
 def num_ranks(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def ranks(num_ranks):
-    return run_ranks(_train_all, num_ranks, deadline_s=200)
+    return run_ranks(_train_all, num_ranks, deadline_s=280)
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +176,6 @@ def test_clipping_changes_the_training(outcomes):
 
 @pytest.mark.parametrize("model", ODD_MODELS)
 def test_odd_models_train_as_in_one_process(outcomes, num_ranks, model):
-    if not _is_trained_by(num_ranks, ("odd", model, 0)):
-        pytest.skip("trained by other numbers of ranks")
     expected = oracle(CASES["odd", model, 0], num_ranks)
     outcome = outcomes["odd", model, 0]
     assert outcome.loss_distance(expected) < 1e-6
@@ -230,8 +222,6 @@ def test_native_collectives_train_the_same_but_for_rounding(outcomes):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(DType.BF16, 1e-3), (DType.FP16, 1e-4)])
 @pytest.mark.parametrize("clip", [None, CLIP])
 def test_half_precision_follows_fp32(outcomes, num_ranks, dtype, tolerance, clip):
-    if not _is_trained_by(num_ranks, ("dtype", dtype, clip, 0)):
-        pytest.skip("trained by other numbers of ranks")
     for stage in STAGES:
         half, single = outcomes["dtype", dtype, clip, stage], outcomes["dtype", "fp32", clip, stage]
         assert half.skipped == 0
@@ -276,7 +266,7 @@ def _train_few():
     }
 
 
-@pytest.mark.parametrize("num_many", [1, 5])
+@pytest.mark.parametrize("num_many", [1, 2, 5])
 def test_other_world_sizes(num_many):
     for outcomes in run_ranks(_train_few, num_many):
         for (model, stage), outcome in outcomes.items():

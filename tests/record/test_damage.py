@@ -143,7 +143,7 @@ def test_a_manifest_cut_at_any_byte():
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(data=st.data())
 def test_any_byte_flipped(name, data):
     at = data.draw(st.integers(0, len(FILES[name]) - 1))
@@ -157,7 +157,7 @@ def test_any_byte_flipped(name, data):
     assert check(damaged(name, flip)) in (("refused", "warned") if at > last_line else ("refused",))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.integers(0, len(FILES["manifest.json"]) - 1), st.integers(1, 255))
 def test_any_byte_of_the_manifest_flipped(at, mask):
     text = bytearray(FILES["manifest.json"])
