@@ -21,7 +21,7 @@ from dashboards.classroom import Classroom, lesson_shelf
 from dashboards.documents import Documents
 from dashboards.guard import hosts_of
 from dashboards.library import Library
-from dashboards.pages import replay
+from dashboards.pages import compare, replay
 from dashboards.rooms import Rooms
 from dashboards.workbench import Workbench
 from lessons.course import course
@@ -105,13 +105,14 @@ class Server:
 
 def warm(server: Server) -> None:
     """Make what the first browser asks for before it asks."""
-    entry = server.library.default()
     with server.app.test_client() as client:
         client.get(replay.PATH)
-    if entry is not None:
+    entry = server.library.default()
+    beside = () if entry is None else compare.siblings(entry, server.library.entries())
+    for one in sorted(beside, key=lambda sibling: sibling is not entry):  # Replay's comes first
         # who asks for what cannot be made is told why
         with suppress(TraceError, OSError):
-            server.documents.get(entry)
+            server.documents.get(one)
     with suppress(ZerosimError, OSError):
         for lesson in course():
             server.classroom.teach(lesson.id)

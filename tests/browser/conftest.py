@@ -127,6 +127,14 @@ class Watched:
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
 
+    def sized(self, *sizes: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """The same page in windows of several sizes."""
+        for width, height in sizes:
+            self.page.set_viewport_size({"width": width, "height": height})
+            self.page.wait_for_timeout(100)  # until observers of sizes were told
+            self.settle()
+            yield width, height
+
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)

@@ -266,20 +266,20 @@ def test_axe_finds_nothing_in_the_dialogs(watch, theme, key):
     assert violations(one.page) == []
 
 
-@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (1024, 768), (500, 900)])
 @pytest.mark.parametrize("mode", ["work", "present"])
-def test_nothing_is_cut_off(watch, size, mode):
-    one = watch(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+def test_nothing_is_cut_off(watch, mode):
+    one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=21&mode={mode}")
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
-    for part in (".tools", ".run-card .next", ".panel .host", ".transport"):
-        for box in one.page.locator(part).evaluate_all(
-            "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect())"
-        ):
-            assert box["right"] <= size[0] + 1, part
-            assert size[1] >= box["bottom"] or size[0] < 900, part
-    maps = one.page.locator(".run-card .map").evaluate_all("all => all.map(e => e.clientHeight)")
-    assert min(maps) >= 80
+    for width, height in one.sized((1920, 1080), (1280, 720), (1024, 768), (500, 900)):
+        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        for part in (".tools", ".run-card .next", ".panel .host", ".transport"):
+            for box in one.page.locator(part).evaluate_all(
+                "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect())"
+            ):
+                assert box["right"] <= width + 1, part
+                assert height >= box["bottom"] or width < 900, part
+        maps = one.page.locator(".run-card .map")
+        assert min(maps.evaluate_all("all => all.map(e => e.clientHeight)")) >= 80
 
 
 def test_a_screen_reader_hears_the_moment_and_each_run(watch, aligned):

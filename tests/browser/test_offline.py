@@ -26,7 +26,7 @@ def test_it_opens_from_a_file_and_plays(watch, page_file):
     one.press("Home", " ")
     one.wait("window.__player.state().position >= 3")
     one.press(" ", "End", "p", "d")
-    one.wait("location.hash.includes('mode=present')")
+    one.wait("location.hash.includes('mode=present') && location.hash.includes('theme=dark')")
     state, url = one.state(), one.page.url
     again = watch(address=page_file.as_uri())
     again.open(url.removeprefix(again.address))

@@ -90,20 +90,11 @@ BIT_EQUAL_KINDS = sorted(
 )
 
 
-def _is_trained_by(num_ranks, name):
-    """Four ranks train every case; three leave out every other knob."""
-    kind, *parts, _ = name
-    if num_ranks == 3 and kind == "knob" and parts[0] is DType.FP32 and parts[1] in KNOBS:
-        return list(KNOBS).index(parts[1]) % 2 == 0
-    return True
-
-
 def _train_all():
-    num_ranks = dist.get_world_size()
-    return {name: train(case) for name, case in CASES.items() if _is_trained_by(num_ranks, name)}
+    return {name: train(case) for name, case in CASES.items()}
 
 
-@pytest.fixture(scope="module", params=[3, 4])
+@pytest.fixture(scope="module", params=[4])
 def num_ranks(request):
     return request.param
 
@@ -266,7 +257,7 @@ def _train_few():
     }
 
 
-@pytest.mark.parametrize("num_many", [1, 2, 5])
+@pytest.mark.parametrize("num_many", [1, 2, 3, 5])
 def test_other_world_sizes(num_many):
     for outcomes in run_ranks(_train_few, num_many):
         for (model, stage), outcome in outcomes.items():
