@@ -115,7 +115,7 @@ def test_the_answer_as_plain_values():
 
 
 @given(written=traces(), rank=st.none() | st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_whatever_a_trace_holds_there_is_an_answer_or_an_error_of_ours(written, rank):
     with tempfile.TemporaryDirectory() as folder:
         trace = load(write_files(Path(folder), trace_files(written)))

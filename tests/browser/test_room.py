@@ -152,8 +152,9 @@ def test_markup_is_text(watch, empty):
     assert one.page.evaluate("() => window.hacked") is None
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1920, 1080), (1280, 720), (600, 900)])
+@pytest.mark.parametrize(
+    ("theme", "size"), [("light", (1920, 1080)), ("dark", (1280, 720)), ("light", (600, 900))]
+)
 def test_a_wall_in_every_state(watch, empty, theme, size):
     one = watch(
         address=empty, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce"

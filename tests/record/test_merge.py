@@ -223,7 +223,7 @@ def test_a_message_is_never_taken_for_a_collective_of_two_ranks(tmp_path):
     assert found.mismatches == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_every_call_is_in_exactly_one_place(data):
     num_ranks = data.draw(st.integers(1, 3))

@@ -68,7 +68,7 @@ def folded(written):
     return tuple(events[place] for place in sorted(events))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(draw.traces())
 def test_a_trace_comes_back_whole(written):
     with tempfile.TemporaryDirectory() as folder:

@@ -177,7 +177,7 @@ def groups(draw: st.DrawFn) -> list[Plan]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(groups())
 def test_any_runs_of_one_model_are_aligned(group):
     found = [

@@ -56,7 +56,7 @@ def check(found) -> None:
     assert len(found["timeline"]["path"]) % 4 == 0
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(traces())
 def test_any_trace_is_replayed_or_refused_in_one_line(written):
     trace = read(written)

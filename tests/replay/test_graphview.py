@@ -145,7 +145,7 @@ def test_each_event_leads_to_the_step_that_shows_it(stage):
                 assert replayed["collectives"][step["collective"]]["first"] == number
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(traces())
 def test_any_trace_is_shown_or_refused_in_one_line(written):
     complaint = ""
