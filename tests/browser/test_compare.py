@@ -321,7 +321,12 @@ def address_of(*names: str) -> str:
 
 @pytest.mark.parametrize(
     "names",
-    [NAMES, ("stage-1", "four"), ("stage-1", "many", "four"), ("hostile", "hostile-2")],
+    [
+        NAMES,
+        ("stage-1", "four"),
+        pytest.param(("stage-1", "many", "four"), marks=pytest.mark.slow),
+        ("hostile", "hostile-2"),
+    ],
     ids=["names", "ranks", "64 ranks", "units"],
 )
 def test_whatever_runs_are_called_and_however_many_ranks(watch, strange, names):

@@ -440,6 +440,7 @@ def test_a_trace_that_cannot_be_shown_says_so_and_the_page_lives(watch, traces):
     one.complaints.clear()
 
 
+@pytest.mark.slow
 def test_64_ranks(watch, serve, tmp_path):
     plan = Plan(
         num_ranks=64, units=("head",), iterations=1, hop_ns=20_000, gap_ns=10_000,
