@@ -16,7 +16,8 @@ from typing import Any
 from dashboards.documents import Documents
 from dashboards.library import Library
 from dashboards.markup import to_html
-from dashboards.pages.lessons import Step, Writer, words
+from dashboards.pages.lessons import words
+from dashboards.pages.steps import Step, Writer
 from dashboards.shelf import Shelf
 from dashboards.workbench import Job, State, Workbench, name_of
 from lessons.course import Call, Lesson, find_lesson

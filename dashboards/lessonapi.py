@@ -25,6 +25,7 @@ from dashboards.exchange import answered, given_object, text_of
 from dashboards.guard import Writable, is_from_here, text
 from dashboards.page import Frame, framing
 from dashboards.pages import lessons
+from dashboards.pages.steps import AnyBlock, rest_of
 from dashboards.rooms import Rooms
 from dashboards.workbench import Job
 from lessons.course import course, find_lesson
@@ -143,8 +144,7 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
         taught = _taught(classroom, lesson_id, request.args.get("run", ""))
         question = question_of(taught.lesson, request.args.get("question", "")).id
         blocks = [
-            {"id": block.id, "html": _drawn(block)}
-            for block in lessons.rest_of(taught.steps, question)
+            {"id": block.id, "html": _drawn(block)} for block in rest_of(taught.steps, question)
         ]
         explain = bool(request.args.get("explain"))
         words = classroom.explain(taught, question) if explain else ""
@@ -174,7 +174,7 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
     return api
 
 
-def _drawn(block: lessons.AnyBlock) -> str:
+def _drawn(block: AnyBlock) -> str:
     """A block as it stands in the page once it is uncovered."""
     return render_template(
         "lesson_block.html",

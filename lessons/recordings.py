@@ -14,7 +14,9 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from zerosim.errors import ClaimFailed, ConfigError, RunError
 from zerosim.record import Trace, load
@@ -24,20 +26,22 @@ COMMITTED = HERE / "traces"
 DEADLINE_S = 120
 
 
-def settings() -> Mapping[str, Sequence[str]]:
-    """What `zerosim run` is told in each setting, without stage and folder."""
+@cache
+def settings() -> Mapping[str, Mapping[str, Any]]:
+    """What `runs.toml` says of each setting.
+
+    `options` of `zerosim run`, without stage and folder; `stages` whose traces are committed;
+    `program`, if there is one, which `torchrun` starts in place of `zerosim run`.
+    """
     with (HERE / "runs.toml").open("rb") as file:
-        return {name: entry["options"].split() for name, entry in tomllib.load(file).items()}
+        return tomllib.load(file)
 
 
 def committed() -> tuple[str, ...]:
     """The runs whose traces are committed, by name."""
-    with (HERE / "runs.toml").open("rb") as file:
-        return tuple(
-            f"{name}/stage-{stage}"
-            for name, entry in tomllib.load(file).items()
-            for stage in entry["stages"]
-        )
+    return tuple(
+        f"{name}/stage-{stage}" for name, entry in settings().items() for stage in entry["stages"]
+    )
 
 
 def can_record() -> bool:
@@ -87,7 +91,7 @@ def command_of(run: str, changes: Sequence[str] = ()) -> str:
     """The command that records a run, as a person types it."""
     setting, stage = _split(run)
     options = _options(setting, changes)
-    program = _program(setting)
+    program = settings()[setting].get("program")
     if program is None:
         return " ".join(["zerosim run --stage", stage, *options])
     shown = ["torchrun --nproc-per-node", _num_ranks(options), f"lessons/{program}"]
@@ -96,7 +100,7 @@ def command_of(run: str, changes: Sequence[str] = ()) -> str:
 
 def _options(setting: str, changes: Sequence[str]) -> list[str]:
     """What `zerosim run` is told; a change stands where the option stood that it replaces."""
-    options = list(settings()[setting])
+    options: list[str] = settings()[setting]["options"].split()
     if changes and changes[0] in options:
         place = options.index(changes[0])
         options[place : place + len(changes)] = changes
@@ -106,18 +110,11 @@ def _options(setting: str, changes: Sequence[str]) -> list[str]:
 
 def _starts(setting: str, options: Sequence[str]) -> list[str]:
     """The module that starts the ranks of a setting, and what it is told."""
-    program = _program(setting)
+    program = settings()[setting].get("program")
     if program is None:
         return ["zerosim.cli"]
     ranks = ["--nproc-per-node", _num_ranks(options)]
     return ["torch.distributed.run", "--standalone", *ranks, str(HERE / program)]
-
-
-def _program(setting: str) -> str | None:
-    """What `torchrun` starts in place of `zerosim run`; None for that itself."""
-    with (HERE / "runs.toml").open("rb") as file:
-        entry: Mapping[str, str] = tomllib.load(file)[setting]
-    return entry.get("program")
 
 
 def _num_ranks(options: Sequence[str]) -> str:
