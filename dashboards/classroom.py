@@ -188,7 +188,8 @@ def _committed_words(lesson: Lesson) -> str:
     manifest: Mapping[str, Any] = json.loads((COMMITTED / runs[0] / "manifest.json").read_bytes())
     versions = manifest.get("versions", {})
     date = datetime.fromisoformat(manifest["created"])
-    return words()["lesson"]["committed"].format(
+    said: str = words()["lesson"]["committed"]
+    return said.format(
         torch=str(versions.get("torch", "")).partition("+")[0],
         date=f"{date.day} {date:%B %Y}",
     )

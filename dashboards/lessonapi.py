@@ -23,7 +23,7 @@ from dashboards import playerfiles
 from dashboards.classroom import Classroom, Taught, question_of, to_plain
 from dashboards.exchange import answered, given_object, text_of
 from dashboards.guard import Writable, is_from_here, text
-from dashboards.page import Frame, framing
+from dashboards.page import Frame
 from dashboards.pages import lessons
 from dashboards.pages.steps import AnyBlock, rest_of
 from dashboards.rooms import Rooms
@@ -54,20 +54,16 @@ _STATUS: dict[type[Exception], HTTPStatus] = {
 _answered = answered(_STATUS)
 
 
-def make_lesson_pages(classroom: Classroom, frame: Callable[[], Frame], policy: str) -> Blueprint:
+def make_lesson_pages(
+    classroom: Classroom, frame: Callable[[], Frame], answer: Callable[[str], Response]
+) -> Blueprint:
     """The pages, for a server to take in.
 
     Args:
         frame: what stands around a page.
-        policy: what a browser may do with a page; these may show a replay in a frame, too.
+        answer: a page of its HTML; it may show a replay in a frame.
     """
     pages = Blueprint("lessons", __name__)
-
-    def answer(content: str) -> Response:
-        response = Response(content, mimetype="text/html")
-        response.headers["Content-Security-Policy"] = framing(policy)
-        response.headers["Cache-Control"] = "no-cache"
-        return response
 
     @pages.get(lessons.PATH)
     def _course() -> Response:

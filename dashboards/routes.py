@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from flask import Flask, Response, redirect, render_template, request
@@ -42,10 +43,10 @@ class Surroundings:
     assets: str
     policy: str
 
-    def answer(self, content: str, status: int = HTTPStatus.OK) -> Response:
-        """A page."""
+    def answer(self, content: str, status: int = HTTPStatus.OK, policy: str = "") -> Response:
+        """A page; `policy` in place of the usual one."""
         response = Response(content, status, mimetype="text/html")
-        response.headers["Content-Security-Policy"] = self.policy
+        response.headers["Content-Security-Policy"] = policy or self.policy
         response.headers["Cache-Control"] = "no-cache"
         return response
 
@@ -83,7 +84,8 @@ def add_pages(
 ) -> None:
     """Answer for every page; the arguments are those of `Surroundings`."""
     around = Surroundings(library, dash_parts, assets, policy)
-    server.register_blueprint(make_lesson_pages(classroom, around.frame, policy))
+    teaching = partial(around.answer, policy=page.framing(policy))  # a replay in a frame, too
+    server.register_blueprint(make_lesson_pages(classroom, around.frame, teaching))
     for add in (_add_replay, _add_compare, _add_verify, _add_graph):
         add(server, around)
     server.register_blueprint(make_room_pages(rooms, around.frame, around.answer))
@@ -94,10 +96,8 @@ def _add_replay(server: Flask, around: Surroundings) -> None:
     def _replay() -> Response:
         is_embedded = lessons.EMBED in request.args
         shown = page.render(f"{replay.TITLE} · zerosim", around.frame(), is_embedded=is_embedded)
-        answer = around.answer(shown)
-        if is_embedded:
-            answer.headers["Content-Security-Policy"] = page.framed(around.policy)
-        return answer
+        policy = page.framed(around.policy) if is_embedded else around.policy
+        return around.answer(shown, policy=policy)
 
 
 def _add_compare(server: Flask, around: Surroundings) -> None:

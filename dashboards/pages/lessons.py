@@ -5,13 +5,13 @@ Imports the standard library, its siblings and lessons.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+from dashboards import texts
 from dashboards.markup import to_inline_html, to_linked_html
 from lessons.course import Lesson
 from lessons.recordings import HERE
@@ -26,11 +26,9 @@ CLAIMS = "claims"
 """In the id of a lesson that tests what is said of ZeRO."""
 
 
-@cache
-def words() -> Mapping[str, Mapping[str, str]]:
+def words() -> Mapping[str, Mapping[str, Any]]:
     """What these pages say themselves."""
-    file = Path(__file__).parent.parent / "words" / "lessons.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return texts.words("lessons")
 
 
 # ------------------------------------------------------------------------------- the course

@@ -5,15 +5,15 @@ Imports the standard library, its siblings, the lessons and zerosim's errors.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dashboards import texts
 from dashboards.figures.answers import bars, thoughts
+from dashboards.pages import lessons
 from dashboards.votes import Tally
 from lessons.course import Call, Lesson, course, find_lesson
 from lessons.facts import Facts
@@ -31,7 +31,6 @@ from zerosim.errors import ConfigError
 
 PATH, JOIN = "/room", "/join"
 TITLE = "Room"
-LESSONS = "/lessons"
 MAIN = "room/main.js"
 MOST_ASKED = 256
 
@@ -80,16 +79,14 @@ def view(public: Sequence[str], own: str, life_s: float) -> View:
     return View(typed, bool(public), round(life_s / 3600), picks())
 
 
-@cache
-def words() -> dict[str, dict[str, Any]]:
+def words() -> Mapping[str, Mapping[str, Any]]:
     """What these pages say."""
-    file = Path(__file__).parent.parent / "words" / "rooms.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return texts.words("rooms")
 
 
 def lesson_address(lesson_id: str) -> str:
     """Where a lesson is; the first one, if the class is at none."""
-    return f"{LESSONS}/{quote(lesson_id or course()[0].id)}"
+    return f"{lessons.PATH}/{quote(lesson_id or course()[0].id)}"
 
 
 def _asks(call: Call, question_id: str) -> bool:
