@@ -9,7 +9,7 @@ from enum import Enum
 import pytest
 import typer
 
-from zerosim import events, manifest, memory
+from zerosim import events, manifest, memory, strategies
 from zerosim.cli.app import app
 from zerosim.rows import ROW_TYPES
 
@@ -53,6 +53,12 @@ ENUMS = {
         "overflow flag",
         "average loss",
         "broadcast initial state",
+        "broadcast buffers",
+        "activations",
+        "send activations",
+        "send gradients of activations",
+        "exchange metadata",
+        "synchronize",
         "unlabelled",
     ],
     "Op": [
@@ -81,6 +87,16 @@ ENUMS = {
         "other",
     ],
     "Moment": ["begin", "end", "phase"],
+    "System": [
+        "DDP",
+        "ZeroRedundancyOptimizer",
+        "FSDP2",
+        "FSDP1",
+        "tensor parallel",
+        "pipeline parallel",
+        "DeepSpeed",
+        "hand-written",
+    ],
 }
 RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
@@ -108,6 +124,9 @@ RECORDS = {
         allocated_bytes
     """,
     "Allocations": "numbers allocated_bytes peak_bytes",
+    "Parameter": "name shape dtype trainable",
+    "Bundle": "name parameters options",
+    "Strategy": "system name ranks iteration micro_step bundles options",
     "Manifest": """
         schema created program num_ranks backend device versions config run units buckets
     """,
@@ -123,6 +142,7 @@ ROWS = {
     "wire": "WireSample",
     "memory": "MemorySample",
     "allocations": "Allocations",
+    "strategy": "Strategy",
     "metric": "Metric",
     "failure": "Failure",
     "end": "End",
@@ -207,7 +227,7 @@ def test_exit_codes():
 def test_the_schema_of_events():
     own = [
         kind
-        for module in (events, memory, manifest)
+        for module in (events, memory, manifest, strategies)
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     ]

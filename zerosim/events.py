@@ -9,6 +9,7 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     open ... close               something that takes time: a computation, a collective
     wire                         the kernel's counters at a phase border
     memory, allocations          what is alive, by role; what PyTorch's allocator counted
+    strategy                     how the program divides its training (`zerosim.strategies`)
     metric                       a number that the program reported: loss, gradient norm
     failure                      this rank could not go on
     end                          always the last row of a run that closed its trace
@@ -61,6 +62,18 @@ class Purpose(StrEnum):
     OVERFLOW_FLAG = "overflow flag"
     AVERAGE_LOSS = "average loss"
     BROADCAST_STATE = "broadcast initial state"
+    BROADCAST_BUFFERS = "broadcast buffers"
+    """What a module keeps beside its parameters: running means and the like."""
+    ACTIVATIONS = "activations"
+    """Tensor and sequence parallel: activations in forward, their gradients in backward."""
+    SEND_ACTIVATIONS = "send activations"
+    """Pipeline parallel: to the next stage."""
+    SEND_GRADIENTS = "send gradients of activations"
+    """Pipeline parallel: back to the stage before."""
+    METADATA = "exchange metadata"
+    """Shapes, pickled objects, bucket orders: what a framework agrees on."""
+    SYNCHRONIZE = "synchronize"
+    """A barrier."""
     UNLABELLED = "unlabelled"
     """Nobody said why: what a program asked for outside of any label."""
 

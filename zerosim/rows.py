@@ -36,6 +36,7 @@ from zerosim.events import (
 )
 from zerosim.manifest import Manifest
 from zerosim.memory import Allocations, MemorySample
+from zerosim.strategies import Strategy
 
 ROW_TYPES: dict[str, type] = {
     "header": Header,
@@ -48,6 +49,7 @@ ROW_TYPES: dict[str, type] = {
     "wire": WireSample,
     "memory": MemorySample,
     "allocations": Allocations,
+    "strategy": Strategy,
     "metric": Metric,
     "failure": Failure,
     "end": End,

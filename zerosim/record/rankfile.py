@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         WireSample,
     )
     from zerosim.memory import Allocations, MemorySample
+    from zerosim.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class RankTrace:
         wire_samples: the kernel's counters at phase borders, in the order of writing.
         memory_samples: what was alive by role, by number.
         allocations: what PyTorch's allocator counted at those samples, in the order of writing.
+        strategies: how the program divides its training, in the order of writing.
         metrics: numbers that the program reported, in the order of writing.
         failure: why the rank could not go on; None if it could.
         unfinished: ids of events that were opened and never closed.
@@ -64,6 +66,7 @@ class RankTrace:
     wire_samples: tuple[WireSample, ...]
     memory_samples: tuple[MemorySample, ...] = ()
     allocations: tuple[Allocations, ...] = ()
+    strategies: tuple[Strategy, ...] = ()
     metrics: tuple[Metric, ...]
     failure: Failure | None
     unfinished: tuple[int, ...]
@@ -128,6 +131,7 @@ class _Rows:
         self.wire_samples: list[WireSample] = []
         self.memory_samples: list[MemorySample] = []
         self.allocations: list[Allocations] = []
+        self.strategies: list[Strategy] = []
         self.metrics: list[Metric] = []
         self.failure: Failure | None = None
         self.end: End | None = None
@@ -142,6 +146,7 @@ class _Rows:
             "wire": self.wire_samples.append,
             "memory": self.add_memory_sample,
             "allocations": self.add_allocations,
+            "strategy": self.strategies.append,
             "metric": self.metrics.append,
             "failure": self.add_failure,
             "end": self.add_end,
@@ -296,6 +301,7 @@ class _Rows:
             wire_samples=tuple(self.wire_samples),
             memory_samples=tuple(self.memory_samples),
             allocations=tuple(self.allocations),
+            strategies=tuple(self.strategies),
             metrics=tuple(self.metrics),
             failure=self.failure,
             unfinished=tuple(sorted(self.open)),

@@ -1,0 +1,36 @@
+"""What a program that says nothing does: phases, units, purposes, and how it divides its training.
+
+    guide        installs and removes all of it; steps aside where an engine speaks for itself
+    phases       forward, backward, update: from modules, autograd and optimizers
+    units        which modules compute, and what parameters are called
+    rules        the purpose of a collective, from the functions of frameworks that asked for it
+    systems      what DDP, FSDP2 and the others say of themselves, as rows `Strategy`
+
+Everything here is a label: the operators are intercepted in `zerosim.trace.dispatch`, and what
+cannot be attributed stays unlabelled. Nothing of the program is changed: hooks of PyTorch that
+return nothing, and functions that pass everything on.
+
+Options of a `Strategy`, by system (a bundle's in parentheses):
+
+    DDP                  buckets: elements of each bucket as DDP reports them; reduces: False inside
+                         no_sync(); buffer_elements: by dtype, of buffers that are broadcast in
+                         each forward; comm_hook: its name, "" if none.
+                         One bundle, "model".
+    ZeroRedundancyOptimizer  bucket_view: parameters_as_bucket_view; one bundle for each rank,
+                         "rank 0", with the parameters that it updates (owner: global rank)
+    FSDP2, FSDP1         one bundle for each wrapped module, named as the module, the outermost
+                         "root" (shard_ranks; replicate_ranks: [] if not hybrid; parameter_dtype,
+                         reduce_dtype; reshards_after_forward, reshards_after_backward, reduces;
+                         reshard_ranks: those among whom it is divided after forward, if fewer;
+                         padded_elements: of FSDP1's flat parameter)
+    tensor parallel      one bundle for each divided module (style: "column", "row", "sequence" or
+                         "other"; input_shape, output_shape, dtype: of one forward, whole)
+    pipeline parallel    schedule, num_stages, num_microbatches, ranks_by_stage; one bundle for
+                         each stage of this rank, "stage 1" (index; output_shapes, dtypes: what it
+                         sends on for one micro-batch; [] for the last)
+    DeepSpeed            stage and the values of its configuration that decide what it sends, by
+                         their own names; bundles: its buckets or modules as far as it says
+    hand-written         none; one bundle, "model"
+
+Imports torch and zerosim's L0; a framework is asked only if the program has imported it.
+"""
