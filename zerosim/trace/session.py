@@ -22,6 +22,7 @@ from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.dispatch import Interception
+from zerosim.trace.program.guide import Guide
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Description
 from zerosim.trace.waits import Waits
@@ -109,6 +110,9 @@ def trace(
         waits.install()
         undo.callback(labels.attach, None)
         labels.attach(recorder)
+        guide = Guide(recorder)
+        undo.callback(guide.remove)
+        guide.install()
         recorder.entered(labels.position())
         try:
             yield recorder
