@@ -3,7 +3,7 @@
 A unit is a block of the model, flattened into one vector, padded so that N divides it, and seen as
 a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a unit
 of their own beside their block's, because they are never reduced.
-Imports torch and zerosim's L0.
+Imports torch, zerosim's L0 and trace.blocks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from torch import nn
 
 from zerosim.errors import ConfigError
 from zerosim.manifest import Slot, UnitLayout
+from zerosim.trace.blocks import NEVER_CALLED, default_blocks
 
 ROOT = "root"
 _FROZEN_SUFFIX = ".frozen"
-_LISTS = (nn.ModuleList, nn.ModuleDict)
-_CONTAINERS = (*_LISTS, nn.Sequential)
-_NEVER_CALLED = (*_LISTS, nn.ParameterList, nn.ParameterDict)
-"""Modules that only hold others: no hook of theirs ever fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) ->
         ConfigError: the model has no parameters, a pattern fits nothing, or one unit's module
             lies inside another's.
     """
-    blocks = list(_matching(model, patterns) if patterns else _default_blocks(model))
+    blocks = list(_matching(model, patterns) if patterns else default_blocks(model))
     owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
     names: dict[nn.Parameter, str] = {}
     for name, parameter in model.named_parameters():
@@ -141,24 +138,6 @@ def _unit(
     )
 
 
-def _default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    def walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
-        for name, child in module.named_children():
-            path = f"{prefix}{name}"
-            if isinstance(child, _LISTS):
-                yield from walk(child, f"{path}.")
-            elif isinstance(child, _NEVER_CALLED) or not any(True for _ in child.parameters()):
-                continue
-            elif isinstance(module, _CONTAINERS):
-                yield path, child
-            elif any(isinstance(inner, _CONTAINERS) for inner in child.modules()):
-                yield from walk(child, f"{path}.")
-            elif module is model:
-                yield path, child
-
-    yield from walk(model, "")
-
-
 def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, nn.Module]]:
     named = [(name, module) for name, module in model.named_modules() if name]
     for pattern in patterns:
@@ -173,7 +152,7 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
         if any(_fits(name, pattern) for pattern in patterns)
     ]
     for name, module in chosen:
-        if isinstance(module, _NEVER_CALLED):
+        if isinstance(module, NEVER_CALLED):
             raise ConfigError(
                 f"unit {name} is a {type(module).__name__}, which never computes itself: give "
                 f"{name}.* for what it holds"

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from zerosim.errors import first_line
-from zerosim.events import Event, Kind, Op
+from zerosim.events import Event, Kind, Op, Purpose
 from zerosim.trace import labels
 from zerosim.trace.book import Book
 from zerosim.trace.dispatch import Call
 from zerosim.trace.messages import Messages
+from zerosim.trace.sink import Labels
 
 
 class _ThreadState(threading.local):
@@ -26,11 +27,24 @@ class _ThreadState(threading.local):
     since_ns: int = 0
 
 
+class Guide(Protocol):
+    """Who can find out what a collective is for."""
+
+    def explain(self, call: Call, current: Labels) -> Labels:
+        """Add what can be found out about a collective to its labels."""
+        ...
+
+
 class Calls:
-    """Writes intercepted calls down. Implements `dispatch.Observer`."""
+    """Writes intercepted calls down. Implements `dispatch.Observer`.
+
+    Attributes:
+        guide: is asked about calls that nobody has labelled; None if nobody is.
+    """
 
     def __init__(self, book: Book) -> None:
         self.messages = Messages(book.rows.write)
+        self.guide: Guide | None = None
         self._book = book
         self._thread = _ThreadState()
         self._works: dict[int, tuple[Any, int]] = {}
@@ -44,6 +58,8 @@ class Calls:
             self._post(call, parent, ranks[call.peer])
             return None
         current = labels.snapshot()
+        if self.guide is not None and current.purpose is Purpose.UNLABELLED:
+            current = self.guide.explain(call, current)
         is_message = call.op in (Op.SEND, Op.RECEIVE)
         group = call.group.group_name
         event = replace(

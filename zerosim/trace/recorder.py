@@ -13,9 +13,10 @@ from pathlib import Path
 from zerosim.events import Failure, Header, Kind, Metric, WireSample
 from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
+from zerosim.strategies import Strategy
 from zerosim.trace import labels
 from zerosim.trace.book import Book
-from zerosim.trace.calls import Calls
+from zerosim.trace.calls import Calls, Guide
 from zerosim.trace.clock import Clock
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
@@ -123,6 +124,14 @@ class Recorder:
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
         """A thread stood still until now for a collective."""
         self._book.write_wait(labels_, collective, since_ns)
+
+    def explain_with(self, guide: Guide | None) -> None:
+        """Ask this guide about each collective that nobody has labelled."""
+        self.calls.guide = guide
+
+    def strategy(self, strategy: Strategy) -> None:
+        """The program divides its training in this way from now on."""
+        self._book.rows.write("strategy", strategy)
 
     def finish_transfer(self, transfer: int) -> None:
         """A message of a collective is over."""

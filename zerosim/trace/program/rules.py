@@ -1,0 +1,131 @@
+"""The purpose of a collective, from the functions that stand on the stack when it is asked for.
+
+A framework calls its collectives in functions of its own; a table names them, with the purpose and
+with how to find the unit in the function's variables. The innermost function that is known decides;
+one that may be called for several purposes (DTensor's redistribution) only if no other is known.
+What no function of the table asked for is attributed to nothing.
+
+Nothing of a framework is imported or changed: a name that a version of it does not have is simply
+never met. Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+from zerosim.events import Phase, Purpose
+
+UnitOf = Callable[[FrameType], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a function of a framework communicates for.
+
+    Attributes:
+        file: part of the path of the file that holds it.
+        function: its qualified name; "" for every function of the file.
+        unit: finds the unit's name in the function's frame; None if it has none.
+        phase: the phase that it belongs to wherever it is called; None for the phase it is in.
+        is_weak: whether any other function that is known speaks before it.
+    """
+
+    file: str
+    function: str
+    purpose: Purpose
+    unit: UnitOf | None = None
+    phase: Phase | None = None
+    is_weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the stack says of a collective."""
+
+    purpose: Purpose
+    unit: str
+    phase: Phase | None
+
+
+_C10D = "/torch/distributed/distributed_c10d.py"
+_UTILS = "/torch/distributed/utils.py"
+
+GENERAL: tuple[Rule, ...] = (
+    Rule(_UTILS, "_verify_param_shape_across_processes", Purpose.METADATA),
+    Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE),
+    Rule("/torch/nn/utils/clip_grad.py", "", Purpose.GRADIENT_NORM, phase=Phase.UPDATE),
+    Rule("/torch/distributed/device_mesh.py", "", Purpose.METADATA, is_weak=True),
+    *(
+        Rule(_C10D, name, Purpose.METADATA)
+        for name in (
+            "all_gather_object",
+            "gather_object",
+            "broadcast_object_list",
+            "scatter_object_list",
+            "send_object_list",
+            "recv_object_list",
+        )
+    ),
+)
+"""What belongs to no system; the systems bring their own."""
+
+
+class Rules:
+    """The table, asked by code object."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_function: dict[str, list[Rule]] = {}
+        self._by_file: list[Rule] = []
+        for rule in rules:
+            if rule.function:
+                self._by_function.setdefault(rule.function, []).append(rule)
+            else:
+                self._by_file.append(rule)
+        self._known: dict[CodeType, Rule | None] = {}
+
+    def find(self) -> Found | None:
+        """What the functions that called this say; None if none of them is known."""
+        weak: Found | None = None
+        frame: FrameType | None = sys._getframe(1)
+        known = self._known
+        while frame is not None:
+            code = frame.f_code
+            rule = known[code] if code in known else self._learn(code)
+            if rule is not None:
+                unit = "" if rule.unit is None else rule.unit(frame)
+                found = Found(rule.purpose, unit, rule.phase)
+                if not rule.is_weak:
+                    return found
+                weak = weak or found
+            frame = frame.f_back
+        return weak
+
+    def _learn(self, code: CodeType) -> Rule | None:
+        candidates = (*self._by_function.get(code.co_qualname, ()), *self._by_file)
+        rule = next((one for one in candidates if one.file in code.co_filename), None)
+        self._known[code] = rule
+        return rule
+
+
+def find_frame(function: str, file: str) -> FrameType | None:
+    """The innermost frame of a function of this name, in a file whose path has this part."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == function and file in frame.f_code.co_filename:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def in_autograd() -> bool:
+    """Whether autograd's engine asks, and no Python function in between."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if "/zerosim/trace/" not in path and not path.endswith("/torch/_ops.py"):
+            return path.endswith("/torch/autograd/graph.py")
+        frame = frame.f_back
+    return True  # a thread of autograd's own has no Python below it

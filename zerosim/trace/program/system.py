@@ -1,0 +1,66 @@
+"""What is asked of each system that a program may divide its training with.
+
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from zerosim.strategies import Parameter, Strategy
+from zerosim.trace.program.rules import Rule
+from zerosim.trace.program.units import clean
+
+
+class Observed(Protocol):
+    """One system: what its functions communicate for, and what it says of itself."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Its functions, for the table of `rules`."""
+        ...
+
+    def meet(self, thing: Any) -> None:
+        """Look for the system in a model, or an optimizer, that is used for the first time."""
+        ...
+
+    def settings(self) -> Hashable:
+        """What may change from one step to the next; asked often, so it must be cheap."""
+        ...
+
+    def describe(self) -> Iterator[Strategy]:
+        """What was met, as it is now; positions are filled in by the caller."""
+        ...
+
+
+def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter, ...]:
+    """Parameters as a strategy lists them; of one that is divided, the whole shape."""
+    return tuple(
+        Parameter(
+            name=clean(name),
+            shape=tuple(tensor.shape),
+            dtype=dtype_name(tensor.dtype),
+            trainable=tensor.requires_grad,
+        )
+        for name, tensor in named
+    )
+
+
+def named_parameters(root: nn.Module) -> dict[int, str]:
+    """The names of a model's parameters, by their identity."""
+    return {id(parameter): clean(name) for name, parameter in root.named_parameters()}
+
+
+def ranks_of(group: dist.ProcessGroup | None) -> tuple[int, ...]:
+    """The global ranks of a group."""
+    return tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """A dtype as events name it."""
+    return str(dtype).removeprefix("torch.")

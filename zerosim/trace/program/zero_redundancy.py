@@ -1,0 +1,67 @@
+"""What `ZeroRedundancyOptimizer` says of itself. Imports torch and zerosim's L0."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from zerosim.events import Phase, Purpose
+from zerosim.strategies import Bundle, Strategy, System
+from zerosim.trace.program.rules import Rule
+from zerosim.trace.program.system import parameters_of, ranks_of
+from zerosim.trace.program.units import Units
+
+_FILE = "/distributed/optim/zero_redundancy_optimizer.py"
+_CLASS = "ZeroRedundancyOptimizer"
+_MODULE = "torch.distributed.optim.zero_redundancy_optimizer"
+
+
+class RedundancyOptimizer:
+    """Every `ZeroRedundancyOptimizer` that steps. Implements `system.Observed`."""
+
+    rules = (
+        Rule(_FILE, f"{_CLASS}._sync_params", Purpose.GATHER_PARAMETERS, phase=Phase.UPDATE),
+        Rule(_FILE, "", Purpose.METADATA, is_weak=True),
+    )
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._optimizers: list[Any] = []
+
+    def meet(self, thing: Any) -> None:
+        """See whether an optimizer is one."""
+        kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
+        if kind is not None and isinstance(thing, kind):
+            self._optimizers.append(thing)
+
+    def settings(self) -> Hashable:
+        """How many there are."""
+        return len(self._optimizers)
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each as it is now."""
+        for optimizer in self._optimizers:
+            ranks = ranks_of(optimizer.process_group)
+            bundles = tuple(
+                Bundle(
+                    name=f"rank {ranks[position]}",
+                    parameters=parameters_of(
+                        (self._units.name_of(parameter), parameter)
+                        for group in groups
+                        for parameter in group["params"]
+                    ),
+                    options={"owner": ranks[position]},
+                )
+                for position, groups in enumerate(optimizer._partition_parameters())
+            )
+            yield Strategy(
+                system=System.ZERO_REDUNDANCY,
+                name=optimizer._optim_constructor.__name__,
+                ranks=ranks,
+                bundles=bundles,
+                options={
+                    "bucket_view": bool(optimizer.parameters_as_bucket_view),
+                    "overlap_with_ddp": bool(getattr(optimizer, "_overlap_with_ddp", False)),
+                },
+            )
