@@ -24,7 +24,7 @@ from zerosim.trace import labels
 from zerosim.trace.dispatch import Call
 from zerosim.trace.program.ddp import DataParallel
 from zerosim.trace.program.fsdp2 import FullyShard
-from zerosim.trace.program.phases import Phases
+from zerosim.trace.program.phases import Phases, speaks_for_itself
 from zerosim.trace.program.rules import GENERAL, Found, Rules
 from zerosim.trace.program.system import Observed, parameters_of, ranks_of
 from zerosim.trace.program.units import Units, unwrapped
@@ -87,7 +87,7 @@ class Guide:
 
     def forward_begins(self, root: nn.Module) -> None:
         """An outermost module computes."""
-        if _speaks_for_itself():
+        if speaks_for_itself():
             return
         self._look_at_new_buckets()
         if self._units.meet(root):
@@ -98,12 +98,12 @@ class Guide:
 
     def module_begins(self, module: nn.Module) -> None:
         """A module computes."""
-        if not self._phases.in_backward and not _speaks_for_itself():
+        if not self._phases.in_backward and not speaks_for_itself():
             self._units.begin(module)
 
     def module_ends(self, module: nn.Module, output: Any) -> None:
         """It has computed."""
-        if not self._phases.in_backward and not _speaks_for_itself():
+        if not self._phases.in_backward and not speaks_for_itself():
             self._units.end(module, output)
 
     def backward_begins(self) -> None:
@@ -180,7 +180,7 @@ class Guide:
 
     def _look(self) -> None:
         """Write down each system that is not as it was."""
-        if _speaks_for_itself():
+        if speaks_for_itself():
             return
         for number, system in enumerate(self._systems):
             settings = system.settings()
@@ -212,7 +212,3 @@ class Guide:
             self._data_parallel.buckets_changed()
             for strategy in self._data_parallel.describe():
                 self._write(strategy, position)
-
-
-def _speaks_for_itself() -> bool:
-    return bool(labels.description().units)

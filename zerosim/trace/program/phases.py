@@ -141,6 +141,8 @@ class Phases:
             labels.enter(before.iteration, before.phase, before.micro_step)
 
     def _forward_begins(self, root: nn.Module) -> None:
+        if speaks_for_itself():
+            return
         if not torch.is_grad_enabled():
             self._before_evaluation = before = labels.position()
             labels.enter(before.iteration, Phase.OUTSIDE)
@@ -157,7 +159,7 @@ class Phases:
 
     def _backward_begins(self) -> None:
         self._backward_depth += 1
-        if self._backward_depth == 1:
+        if self._backward_depth == 1 and not speaks_for_itself():
             self._has_gone_back = True
             self._enter(Phase.BACKWARD, _micro_batch("backward_one_chunk", "bwd_chunk_id"))
             self._observer.backward_begins()
@@ -169,13 +171,13 @@ class Phases:
 
     def _optimizer_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._step_depth += 1
-        if self._step_depth == 1 and not self.in_backward:
+        if self._step_depth == 1 and not self.in_backward and not speaks_for_itself():
             self._enter(Phase.UPDATE)
             self._observer.optimizer_begins(optimizer)
 
     def _optimizer_ends(self, *_: Any) -> None:
         self._step_depth = max(0, self._step_depth - 1)
-        if self._step_depth == 0 and not self.in_backward:
+        if self._step_depth == 0 and not self.in_backward and not speaks_for_itself():
             self._has_stepped = True
             # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
             if find_frame("step", "/deepspeed/") is None:
@@ -186,6 +188,11 @@ class Phases:
             self._micro_step = micro_step
             self._has_gone_back = False
         labels.enter(self._iteration, phase, self._micro_step)
+
+
+def speaks_for_itself() -> bool:
+    """Whether an engine says where it is: then nothing need be found out."""
+    return bool(labels.description().units)
 
 
 def _micro_batch(function: str, argument: str) -> int | None:
