@@ -193,7 +193,8 @@ def test_a_group_is_described_before_its_first_call(tmp_path, alone):
     assert [event.group for event in calls_of(rank)] == [group.name] * 2
     assert [event.dtype for event in calls_of(rank)] == ["", "float32"]
     assert {event.algorithm for event in calls_of(rank)} == {Algorithm.GLOO}
-    assert {event.purpose for event in calls_of(rank)} == {Purpose.UNLABELLED}
+    purposes = [event.purpose for event in calls_of(rank)]
+    assert purposes == [Purpose.SYNCHRONIZE, Purpose.UNLABELLED]
 
 
 def test_a_failure_names_what_the_rank_was_in(tmp_path):

@@ -135,7 +135,12 @@ class Guide:
         bucket = self._data_parallel.bucket(call)
         if bucket is not None:
             unit, names = bucket
-            return replace(current, purpose=Purpose.REDUCE_GRADIENTS, unit=unit, tensors=names)
+            return replace(
+                current,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                unit=current.unit or unit,
+                tensors=names,
+            )
         return self._by_tensors(call, current)
 
     def _explained(self, call: Call, current: Labels, found: Found) -> Labels:
@@ -146,7 +151,7 @@ class Guide:
             current = replace(current, position=replace(current.position, phase=found.phase))
         if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
             self._rebuilt = labels.position()
-        unit = found.unit or current.unit or self._units.current
+        unit = current.unit or found.unit or self._units.current
         names = self._members.get(unit, ()) if found.purpose in _OF_PARAMETERS else ()
         if not names and found.purpose in _OF_PARAMETERS:
             names = self._units.names_of(call.tensors)
