@@ -1,0 +1,301 @@
+"""What DeepSpeed says of itself: its stage, and the values that decide what it sends.
+
+Found in any model that computes and is an engine of `deepspeed.initialize`. What DeepSpeed sends is
+decided by its configuration, by how it pads, and in stage 3 by the order of modules that it has
+recorded in its first micro-step and repeats from then on; docs/deepspeed.md tells how. Options of
+its `Strategy`:
+
+    stage                0 to 3
+    optimizer            the class that carries the stage out ("DeepSpeedZeroOptimizer")
+    dtype                of the parameters that compute
+    communication_data_type  of gradients on the way
+    gradient_accumulation_steps, gradient_clipping
+    reduces_norm, reduces_overflow   whether a step agrees on the norm, on an overflow
+    offload_optimizer, offload_param "none", "cpu" or "nvme"
+    stages 1 and 2       reduce_bucket_size, use_multi_rank_bucket_allreduce, reduce_scatter,
+                         contiguous_gradients, overlap_comm; a bundle for each parameter group,
+                         "group 0" (padded_elements: of its flat buffer)
+    stage 3              reduce_bucket_size, reduce_scatter, overlap_comm, prefetch_bucket_size,
+                         max_live_parameters, max_reuse_distance, allgather_sequential,
+                         use_all_reduce_for_fetch_params, num_sub_groups;
+                         trace: "record" for a micro-step that records, "complete" for one that
+                         repeats; module_order: what was recorded, forward and backward, [] if
+                         nothing is; a bundle for each module that has parameters, in the model's
+                         order, "root" for the outermost (persistent: the names of those that
+                         are gathered after a step and kept)
+
+Imports torch and zerosim's L0; DeepSpeed is asked only if the program has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerosim.events import Phase, Purpose
+from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.trace.program.rules import Rule
+from zerosim.trace.program.system import dtype_name, ranks_of
+
+_MODULE = "deepspeed.runtime.engine"
+_ENGINE = "/deepspeed/runtime/engine.py"
+_UTILS = "/deepspeed/runtime/utils.py"
+_ZERO_UTILS = "/deepspeed/runtime/zero/utils.py"
+_STAGES_1_2 = "/deepspeed/runtime/zero/stage_1_and_2.py"
+_STAGE_3 = "/deepspeed/runtime/zero/stage3.py"
+_COORDINATOR = "/deepspeed/runtime/zero/partitioned_param_coordinator.py"
+_PARAMETERS = "/deepspeed/runtime/zero/partition_parameters.py"
+_BF16 = "/deepspeed/runtime/bf16_optimizer.py"
+
+_PREFETCH = "prefetch"
+_ORDER = "_PartitionedParameterCoordinator__submodule_order"
+_SHARED_OPTIONS = ("reduce_bucket_size", "reduce_scatter", "contiguous_gradients", "overlap_comm")
+_STAGE_1_2_OPTIONS = (*_SHARED_OPTIONS, "use_multi_rank_bucket_allreduce")
+_STAGE_3_OPTIONS = (
+    *_SHARED_OPTIONS,
+    "prefetch_bucket_size",
+    "max_live_parameters",
+    "max_reuse_distance",
+    "allgather_sequential",
+    "use_all_reduce_for_fetch_params",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """What stage 3 does in a micro-step.
+
+    Attributes:
+        trace: "record" if it records which modules compute, "complete" if it repeats that.
+        module_order: what it repeats, forward and backward.
+    """
+
+    trace: str
+    module_order: tuple[str, ...]
+
+
+_NO_SCHEDULE = _Schedule("", ())
+
+
+class DeepSpeed:
+    """Every engine of `deepspeed.initialize` that computes. Implements `system.Observed`."""
+
+    def __init__(self) -> None:
+        self._engines: list[Any] = []
+        self._modules: dict[nn.Module, str] = {}
+        self._buckets: dict[int, str] = {}
+        self._schedules: dict[int, tuple[int, _Schedule]] = {}
+        self.rules = self._rules()
+
+    def meet(self, thing: Any) -> None:
+        """See whether a model is an engine."""
+        kind = getattr(sys.modules.get(_MODULE), "DeepSpeedEngine", None)
+        if kind is None or not isinstance(thing, kind):
+            return
+        self._engines.append(thing)
+        for name, module in thing.module.named_modules():
+            self._modules.setdefault(module, name or "root")
+
+    def settings(self) -> Hashable:
+        """What stage 3 has recorded; all else is settled when an engine is made."""
+        return tuple(self._schedule(engine) for engine in self._engines)
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each engine as it is now."""
+        for engine in self._engines:
+            stage = int(engine.zero_optimization_stage())
+            zero = engine._config.zero_config
+            options: dict[str, object] = {
+                "stage": stage,
+                "optimizer": type(engine.optimizer).__name__,
+                "dtype": dtype_name(engine.get_data_types()[0]),
+                "communication_data_type": dtype_name(engine.communication_data_type),
+                "gradient_accumulation_steps": int(engine.gradient_accumulation_steps()),
+                "gradient_clipping": float(engine.gradient_clipping()),
+                "reduces_norm": _reduces_norm(engine, stage),
+                "reduces_overflow": _reduces_overflow(engine, stage),
+                "offload_optimizer": _device(zero.offload_optimizer),
+                "offload_param": _device(zero.offload_param),
+            }
+            if stage in (1, 2):
+                options |= {name: getattr(zero, name, None) for name in _STAGE_1_2_OPTIONS}
+                bundles = tuple(_groups(engine))
+            elif stage == 3:
+                options |= {name: getattr(zero, name, None) for name in _STAGE_3_OPTIONS}
+                options |= {
+                    "num_sub_groups": len(engine.optimizer.fp16_groups),
+                    "trace": self._schedule(engine).trace,
+                    "module_order": list(self._schedule(engine).module_order),
+                }
+                bundles = tuple(_modules(engine))
+            else:
+                named = engine.module.named_parameters()
+                bundles = (Bundle(name="model", parameters=tuple(_listed(named))),)
+            yield Strategy(
+                system=System.DEEPSPEED,
+                name=type(engine.module).__name__,
+                ranks=ranks_of(engine.seq_data_parallel_group),
+                bundles=bundles,
+                options=options,
+            )
+
+    def _schedule(self, engine: Any) -> _Schedule:
+        """What stage 3 does in this micro-step: looked at once, before its forward begins."""
+        coordinator, number = _coordinator(engine), int(engine.micro_steps)
+        seen, before = self._schedules.get(id(engine), (-1, _NO_SCHEDULE))
+        if coordinator is None or seen == number:
+            return before
+        if coordinator.is_invalid_trace():
+            now = _Schedule("record", ())
+        elif before.trace == "complete" and coordinator.is_complete_trace():
+            now = before
+        else:
+            order = getattr(coordinator, _ORDER, ())
+            now = _Schedule("complete", tuple(self._modules.get(one, "") for one in order))
+        self._schedules[id(engine)] = (number, now)
+        return now
+
+    def _rules(self) -> tuple[Rule, ...]:
+        gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
+        coordinator, stage_3 = "PartitionedParameterCoordinator", "DeepSpeedZeroOptimizer_Stage3"
+        stages_1_2 = "DeepSpeedZeroOptimizer"
+        norms = {
+            _UTILS: ("clip_grad_norm_", "get_grad_norm", "get_global_norm_of_tensors"),
+            _STAGES_1_2: (
+                f"{stages_1_2}.get_grad_norm_direct",
+                f"{stages_1_2}.complete_grad_norm_calculation_for_cpu_offload",
+            ),
+            _STAGE_3: (
+                f"{stage_3}.get_grad_norm_direct",
+                f"{stage_3}.complete_grad_norm_calculation_for_cpu_offload",
+            ),
+        }
+        overflows = {
+            _UTILS: ("CheckOverflow.check_using_norm", "CheckOverflow.has_overflow"),
+            _STAGES_1_2: (f"{stages_1_2}.has_overflow",),
+            _STAGE_3: (f"{stage_3}.has_overflow",),
+        }
+        update = Phase.UPDATE
+        return (
+            Rule(_ENGINE, "DeepSpeedEngine._broadcast_model", Purpose.BROADCAST_STATE),
+            Rule(_PARAMETERS, "Init._zero_init_param", Purpose.BROADCAST_STATE),
+            Rule(_ZERO_UTILS, "assert_ints_same_as_other_ranks", Purpose.METADATA),
+            Rule(_COORDINATOR, f"{coordinator}._fetch_sub_module_impl", gather, self._fetched),
+            Rule(_STAGE_3, f"{stage_3}._post_step", gather, _persistent, update),
+            Rule(_STAGE_3, f"{stage_3}.create_reduce_and_remove_grad_hooks", gather),
+            Rule(_PARAMETERS, "Init._all_gather", gather, is_weak=True),
+            Rule(_UTILS, "all_gather_dp_groups", gather, phase=update, is_weak=True),
+            Rule(_UTILS, "all_gather_into_tensor_dp_groups", gather, _gathered_group, update),
+            Rule(_ENGINE, "DeepSpeedEngine._reduce_non_expert_gradients", reduce),
+            Rule(_ENGINE, "DeepSpeedEngine._reduce_expert_gradients", reduce),
+            Rule(_STAGES_1_2, f"{stages_1_2}.reduce_ipg_grads", reduce, self._bucket_of_ids),
+            Rule(
+                _STAGE_3,
+                f"{stage_3}.__reduce_and_partition_ipg_grads",
+                reduce,
+                self._bucket_of_parameters,
+            ),
+            *(
+                Rule(file, name, Purpose.GRADIENT_NORM, phase=update)
+                for file, names in norms.items()
+                for name in names
+            ),
+            *(
+                Rule(file, name, Purpose.OVERFLOW_FLAG, phase=update)
+                for file, names in overflows.items()
+                for name in names
+            ),
+        )
+
+    def _fetched(self, frame: FrameType) -> str:
+        """The module whose parameters are fetched, or that they are fetched ahead of their use."""
+        here = frame.f_locals
+        if here.get("params_to_prefetch"):
+            return _PREFETCH
+        return self._modules.get(here.get("current_submodule"), "")  # type: ignore[arg-type]
+
+    def _bucket_of_ids(self, frame: FrameType) -> str:
+        """The bucket of stages 1 and 2, told by its first parameter."""
+        here = frame.f_locals
+        bucket = here.get("bucket")
+        return self._bucket(bucket.params[0][-1]) if bucket is not None and bucket.params else ""
+
+    def _bucket_of_parameters(self, frame: FrameType) -> str:
+        """The bucket of stage 3."""
+        parameters = frame.f_locals.get("params_in_bucket")
+        return self._bucket(id(parameters[0])) if parameters else ""
+
+    def _bucket(self, first: int) -> str:
+        """Buckets are made anew in each backward, of the same parameters: numbered as first met."""
+        return self._buckets.setdefault(first, f"bucket {len(self._buckets)}")
+
+
+def _persistent(_: FrameType) -> str:
+    return "persistent"
+
+
+def _gathered_group(frame: FrameType) -> str:
+    return f"group {frame.f_locals.get('group_id', 0)}"
+
+
+def _groups(engine: Any) -> Iterator[Bundle]:
+    """Stages 1 and 2: the parameter groups, each with its flat buffer."""
+    names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
+    optimizer = engine.optimizer
+    flats = getattr(optimizer, "bit16_groups_flat", None) or optimizer.bf16_groups_flat
+    groups = getattr(optimizer, "bit16_groups", None) or optimizer.bf16_groups
+    for number, (group, flat) in enumerate(zip(groups, flats, strict=True)):
+        yield Bundle(
+            name=f"group {number}",
+            parameters=tuple(_listed((names[id(one)], one) for one in group)),
+            options={"padded_elements": flat.numel()},
+        )
+
+
+def _modules(engine: Any) -> Iterator[Bundle]:
+    """Stage 3: the modules that have parameters of their own."""
+    for name, module in engine.module.named_modules():
+        own = list(module.named_parameters(recurse=False))
+        if own:
+            prefix = f"{name}." if name else ""
+            listed = tuple(_listed((prefix + key, one) for key, one in own))
+            persistent = [prefix + key for key, one in own if getattr(one, "ds_persist", False)]
+            yield Bundle(name=name or "root", parameters=listed, options={"persistent": persistent})
+
+
+def _listed(named: Any) -> Iterator[Parameter]:
+    for name, parameter in named:
+        yield Parameter(
+            name=name,
+            shape=tuple(getattr(parameter, "ds_shape", parameter.shape)),
+            dtype=dtype_name(parameter.dtype),
+            trainable=parameter.requires_grad,
+        )
+
+
+def _coordinator(engine: Any) -> Any:
+    offload = getattr(engine.optimizer, "parameter_offload", None)
+    return None if offload is None else offload.get_param_coordinator()
+
+
+def _device(config: Any) -> str:
+    return "none" if config is None else str(getattr(config.device, "value", config.device))
+
+
+def _reduces_norm(engine: Any, stage: int) -> bool:
+    if stage:
+        return bool(getattr(engine.optimizer, "compute_grad_norm", True))
+    in_fp32 = engine.get_data_types()[0] is torch.float32
+    return bool(in_fp32 and engine.gradient_clipping() > 0)
+
+
+def _reduces_overflow(engine: Any, stage: int) -> bool:
+    if stage in (1, 2):
+        return bool(getattr(engine.optimizer, "check_grad_overflow", False))
+    return bool(engine.fp16_enabled())
