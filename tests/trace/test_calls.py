@@ -27,7 +27,7 @@ def made(tmp_path_factory):
 
 
 def calls_of(rank):
-    return [event for event in rank.events if event.kind is not Kind.WAIT]
+    return [event for event in rank.events if event.kind is Kind.COLLECTIVE]
 
 
 def by_unit(rank):
