@@ -16,6 +16,7 @@ from zerosim.events import Event, Kind, Op, Purpose
 from zerosim.trace import labels
 from zerosim.trace.book import Book
 from zerosim.trace.dispatch import Call
+from zerosim.trace.guard import guarded
 from zerosim.trace.messages import Messages
 from zerosim.trace.sink import Labels
 
@@ -136,6 +137,7 @@ class Calls:
         for event in events:
             self._book.end(event, error, reads_wire=len(events) == 1)
 
+    @guarded
     def finish(self) -> None:
         """Write down what is over and was not yet said to be."""
         self._forget_unseen()

@@ -22,6 +22,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zerosim.memory import Role
 from zerosim.trace import labels
+from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import Holdings, storage_of
 
 _STATES = {
@@ -68,6 +69,7 @@ class Discovery:
             elif parameter.grad is not None:
                 self._meet(parameter.grad, Role.GRADIENTS)
 
+    @guarded
     def _module_computes(self, module: nn.Module, _: Any) -> None:
         if labels.description().units:
             return
@@ -90,6 +92,7 @@ class Discovery:
         self._meet(parameter, role)
         self._parameters[id(parameter)] = weakref.ref(parameter)
 
+    @guarded
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         num_states = sum(len(state) for state in optimizer.state.values())
         if labels.description().units or self._sizes.get(optimizer) == num_states:

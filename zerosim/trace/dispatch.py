@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch._C import DispatchKey
 
 from zerosim.events import Op
+from zerosim.trace.guard import guarded
 
 Payload = Callable[[tuple[Any, ...], int], tuple[list[torch.Tensor], int]]
 """From an operator's arguments and the group's size: its tensors, and how often they count."""
@@ -165,20 +166,32 @@ class Interception:
     def _kernel(self, target: Any, operator: _Operator) -> Callable[..., Any]:
         observer, below = self._observer, self._below
 
-        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        @guarded
+        def issued(*args: Any) -> int | None:
             group = dist.ProcessGroup.unbox(args[operator.group_index])
             tensors, times = operator.payload(args, group.size())
             peer = None if operator.peer_index is None else args[operator.peer_index]
             device = _device(tensors or _flat(args[0]))
-            token = observer.issued(Call(operator.op, group, tensors, times, peer, device))
+            return observer.issued(Call(operator.op, group, tensors, times, peer, device))
+
+        @guarded
+        def performed(token: int, result: Any) -> None:
+            observer.performed(token, _work(result))
+
+        @guarded
+        def refused(token: int, error: BaseException) -> None:
+            observer.refused(token, error)
+
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            token = issued(*args)
             try:
                 result = target.redispatch(keys & below, *args, **kwargs)
             except BaseException as error:
                 if token is not None:
-                    observer.refused(token, error)
+                    refused(token, error)
                 raise
             if token is not None:
-                observer.performed(token, _work(result))
+                performed(token, result)
             return result
 
         return kernel

@@ -10,6 +10,7 @@ from typing import Any
 from zerosim.errors import EnvironmentFault
 from zerosim.events import End
 from zerosim.rows import encode_row
+from zerosim.trace.guard import guarded
 
 
 class RowFile:
@@ -29,6 +30,7 @@ class RowFile:
         self._closed = False
         self._problem = ""
 
+    @guarded
     def write(self, name: str, record: Any) -> None:
         """Append one record; after `close`, nothing.
 
@@ -40,6 +42,7 @@ class RowFile:
             if not self._closed:
                 self._append(name, record)
 
+    @guarded
     def close(self, time_ns: int) -> None:
         """Append the last row and close the file.
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import autograd, nn
 
+from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import Holdings, storage_of
 
 _PLAIN = (torch.Tensor, nn.Parameter)
@@ -112,9 +113,14 @@ class SavedTensors:
                 self._hooks.__enter__()
 
     def _pack(self, tensor: torch.Tensor) -> Any:
+        packed = self._count(tensor)
+        return tensor if packed is None else packed
+
+    @guarded
+    def _count(self, tensor: torch.Tensor) -> _Packed | None:
         storage = storage_of(tensor) if type(tensor) in _PLAIN else None
         if storage is None:
-            return tensor
+            return None
         if tensor.grad_fn is not None:
             # an operator that saves its own result would be kept alive by it for ever; when it is
             # unpacked, autograd attaches the result to its operator again

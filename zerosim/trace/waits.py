@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
+from zerosim.trace.guard import guarded
+
 
 class Observer(Protocol):
     """Who is told about waits."""
@@ -31,15 +33,16 @@ class Waits:
 
     def install(self) -> None:
         """Begin to see waits."""
-        original, observer = dist.Work.wait, self._observer
+        original = dist.Work.wait
+        waits, waited = guarded(self._observer.waits), guarded(self._observer.waited)
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            token = observer.waits(work)
+            token = waits(work)
             try:
                 return original(work, *args, **kwargs)
             finally:
                 if token is not None:
-                    observer.waited(token)
+                    waited(token)
 
         self._original = original
         dist.Work.wait = wait  # type: ignore[method-assign, assignment]

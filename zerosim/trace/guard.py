@@ -1,0 +1,55 @@
+"""What keeps an error of the tracing from a program that never asked to be traced.
+
+Inside `with zerosim.trace(folder)` an error is raised, as anywhere: who wrote the block wants to
+know. A program that is traced from outside is to run as if it were not: there the first error ends
+the trace, and the program goes on. Imports the standard library.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _State:
+    """Of this process, which has one trace at a time."""
+
+    on_trouble: Callable[[Exception], None] | None = None
+    is_tripped = False
+
+
+def arm(on_trouble: Callable[[Exception], None] | None) -> None:
+    """From now on hand the first error of anything guarded to `on_trouble`; None raises them."""
+    _State.on_trouble = on_trouble
+    _State.is_tripped = False
+
+
+def trip() -> None:
+    """From now on nothing that is guarded does anything."""
+    _State.is_tripped = True
+
+
+def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
+    """`function`, whose errors end the trace where they must not reach the program.
+
+    It then returns None, which must mean to its caller that there is nothing to do.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        if _State.is_tripped:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if _State.on_trouble is None:
+                raise
+            trip()
+            _State.on_trouble(error)
+            return None
+
+    return call
