@@ -170,8 +170,9 @@ NAMES = {
         Check Clocks EdgeKind EventGraph HostClock NodeKind Reason Violation ViolationKind
         build_graph check_graph
     """,
+    "zerosim.implementations": "Step make_step unavailable",
     "zerosim.models": """
-        GPT MLP Batches GPTConfig MLPConfig build context_of train_text unigram_loss
+        GPT MLP Batches GPTConfig MLPConfig build context_of next_byte_loss train_text unigram_loss
         validation_text whole_text
     """,
     "zerosim.record": """

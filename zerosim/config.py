@@ -41,6 +41,25 @@ class ModelName(StrEnum):
     MLP = "mlp"
 
 
+class Implementation(StrEnum):
+    """Who else trains a built-in model, beside zerosim's engine."""
+
+    DDP = "ddp"
+    DDP_ZERO = "ddp-zero"
+    FSDP2 = "fsdp2"
+    FSDP2_KEPT = "fsdp2-kept"
+    FSDP2_BF16 = "fsdp2-bf16"
+    FSDP1 = "fsdp1"
+    HSDP = "hsdp"
+    TENSOR_PARALLEL = "tensor-parallel"
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    DEEPSPEED_0 = "deepspeed-0"
+    DEEPSPEED_1 = "deepspeed-1"
+    DEEPSPEED_2 = "deepspeed-2"
+    DEEPSPEED_3 = "deepspeed-3"
+
+
 class DeviceKind(StrEnum):
     """Where the ranks compute."""
 
@@ -134,8 +153,14 @@ class EngineConfig(_Plain):
         collectives: zerosim's rings or the backend's own calls.
         chunk_bytes: a ring cuts longer messages into chunks of this size.
         learning_rate, beta1, beta2, epsilon, weight_decay: of AdamW.
+        decoupled_weight_decay: False for Adam, which adds the decay to the gradient.
         initial_loss_scale: fp16 only; halved at an overflow.
+        dynamic_loss_scale: fp16 only; False to keep the initial scale.
         loss_scale_interval: fp16 only; doubled after so many steps without overflow.
+        loss_scale_hysteresis: fp16 only; overflows until the scale is halved.
+        refill_hysteresis: fp16 only; a step without overflow makes it count anew, not only a
+            doubling.
+        least_loss_scale: fp16 only; it is not halved below this.
         units: patterns of module names ("blocks.*") that communicate together; empty for
             the default: blocks of containers, direct children, and the rest as "root".
     """
@@ -154,13 +179,18 @@ class EngineConfig(_Plain):
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
+    decoupled_weight_decay: bool = True
     initial_loss_scale: float = 65536.0
+    dynamic_loss_scale: bool = True
     loss_scale_interval: int = 2000
+    loss_scale_hysteresis: int = 1
+    refill_hysteresis: bool = False
+    least_loss_scale: float = 1.0
     units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_whole(self, "stage", "accumulate", "prefetch", "chunk_bytes")
-        _require_whole(self, "loss_scale_interval")
+        _require_whole(self, "loss_scale_interval", "loss_scale_hysteresis")
         if self.bucket_elements is not None:
             _require_whole(self, "bucket_elements")
         _require(not isinstance(self.units, str), "units", repr(self.units), "a tuple of patterns")
@@ -196,12 +226,11 @@ class EngineConfig(_Plain):
         _require(positive_rate, "learning rate", self.learning_rate, "0 or more")
         scale_works = self.initial_loss_scale > 0 and math.isfinite(self.initial_loss_scale)
         _require(scale_works, "initial loss scale", self.initial_loss_scale, "a positive number")
-        _require(
-            self.loss_scale_interval >= 1,
-            "loss scale interval",
-            self.loss_scale_interval,
-            at_least_one,
-        )
+        least_works = self.least_loss_scale > 0 and math.isfinite(self.least_loss_scale)
+        _require(least_works, "least loss scale", self.least_loss_scale, "a positive number")
+        for name in ("loss_scale_interval", "loss_scale_hysteresis"):
+            value = getattr(self, name)
+            _require(value >= 1, name.replace("_", " "), value, at_least_one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from zerosim.config import EngineConfig, RunConfig
+from zerosim.config import EngineConfig, Implementation, RunConfig
 from zerosim.errors import RunError
 
 
@@ -18,18 +18,19 @@ class Job:
     """Runs to be done one after another by the same ranks.
 
     Attributes:
-        engines: a configuration and the folder of its trace, for each run.
+        engines: who trains, by zerosim's engine with a configuration or somebody else, and the
+            folder of its trace, for each run.
     """
 
     run: RunConfig
-    engines: tuple[tuple[EngineConfig, Path], ...]
+    engines: tuple[tuple[EngineConfig | Implementation, Path], ...]
 
     def encode(self) -> str:
         """The job as one command line argument."""
         return json.dumps(
             {
                 "run": self.run.to_plain(),
-                "engines": [[config.to_plain(), str(path)] for config, path in self.engines],
+                "engines": [[_to_plain(who), str(path)] for who, path in self.engines],
             }
         )
 
@@ -39,10 +40,16 @@ class Job:
         plain = json.loads(text)
         return cls(
             RunConfig.from_plain(plain["run"]),
-            tuple(
-                (EngineConfig.from_plain(config), Path(path)) for config, path in plain["engines"]
-            ),
+            tuple((_from_plain(who), Path(path)) for who, path in plain["engines"]),
         )
+
+
+def _to_plain(who: EngineConfig | Implementation) -> dict[str, object] | str:
+    return who.to_plain() if isinstance(who, EngineConfig) else who.value
+
+
+def _from_plain(plain: dict[str, object] | str) -> EngineConfig | Implementation:
+    return Implementation(plain) if isinstance(plain, str) else EngineConfig.from_plain(plain)
 
 
 class RanksFailedError(RunError):

@@ -81,8 +81,9 @@ def require_able(job: Job) -> None:
     Raises:
         EnvironmentFault: there is no such device, or it cannot compute in that dtype.
     """
-    for config, _ in job.engines:
-        require_device(job.run, config)
+    for who, _ in job.engines:
+        if isinstance(who, EngineConfig):
+            require_device(job.run, who)
 
 
 def require_device(run: RunConfig, config: EngineConfig) -> None:

@@ -21,14 +21,16 @@ import torch.distributed as dist
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, RunConfig
+from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
 from zerosim.engine import initialize
 from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
+from zerosim.implementations import make_step
 from zerosim.launch.job import Job
 from zerosim.models import Batches, build, context_of
 from zerosim.rows import rank_file_name
 from zerosim.trace import labels, trace
+from zerosim.trace.sink import Description
 
 ERROR_FILE = "rank-{rank}.error.txt"
 
@@ -44,15 +46,15 @@ def run_job(job: Job) -> None:
     _join(job.run, device)
     total = job.run.steps * len(job.engines)
     with _progress(total) as advance:
-        for config, folder in job.engines:
-            _train(job.run, config, folder, device, advance)
+        for who, folder in job.engines:
+            _train(job.run, who, folder, device, advance)
     _settle("the job ends")
     dist.destroy_process_group()
 
 
 def _train(
     run: RunConfig,
-    config: EngineConfig,
+    who: EngineConfig | Implementation,
     folder: Path,
     device: torch.device,
     advance: Callable[[str], None],
@@ -64,32 +66,58 @@ def _train(
         batch=run.batch,
         context=context_of(run.model),
     )
+    ours = isinstance(who, EngineConfig)
     _settle(f"{folder} begins")
     with trace(
         folder,
-        program="zerosim run",  # with which options, `run` and the configuration say
+        # with which options, `run` and the configuration say
+        program="zerosim run" if ours else f"zerosim profiles: {who}",
         run=run.to_plain(),
         memory=run.memory,
         allocations=run.memory,
     ):
         _settle(f"{folder} has begun")
-        engine = initialize(build(run.model, run.seed).to(device), config)
-        for iteration in range(run.steps):
-            losses = []
-            for micro_step in range(config.accumulate):
-                loss = engine(batches.at(iteration, micro_step).to(device))
-                engine.backward(loss)
-                losses.append(loss.item())
-                if engine.is_boundary:
-                    mean = engine.average_loss(sum(losses) / len(losses))
-                engine.step()
-            advance(f"{STAGE_NAMES[config.stage]}: loss {mean:.3f}")
-        engine.close()
+        if isinstance(who, EngineConfig):
+            _train_engine(run, who, batches, device, advance)
+        else:
+            _train_other(run, who, batches, advance)
         _settle(f"{folder} ends")
     _settle(f"{folder} has ended")
+    labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
-    del engine, loss
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
+
+
+def _train_engine(
+    run: RunConfig,
+    config: EngineConfig,
+    batches: Batches,
+    device: torch.device,
+    advance: Callable[[str], None],
+) -> None:
+    engine = initialize(build(run.model, run.seed).to(device), config)
+    for iteration in range(run.steps):
+        losses = []
+        for micro_step in range(config.accumulate):
+            loss = engine(batches.at(iteration, micro_step).to(device))
+            engine.backward(loss)
+            losses.append(loss.item())
+            if engine.is_boundary:
+                mean = engine.average_loss(sum(losses) / len(losses))
+            engine.step()
+        advance(f"{STAGE_NAMES[config.stage]}: loss {mean:.3f}")
+    engine.close()
+
+
+def _train_other(
+    run: RunConfig, who: Implementation, batches: Batches, advance: Callable[[str], None]
+) -> None:
+    step = make_step(who, run, batches)
+    for iteration in range(run.steps):
+        loss = step(iteration)
+        if loss is not None:
+            labels.metric("loss", loss)
+        advance(f"{who}: step {iteration + 1}")
 
 
 def _settle(moment: str) -> None:

@@ -4,7 +4,7 @@ May import torch and the L0 modules of zerosim, nothing else.
 """
 
 from zerosim.models.catalogue import build, context_of
-from zerosim.models.gpt import GPT, GPTConfig
+from zerosim.models.gpt import GPT, GPTConfig, next_byte_loss
 from zerosim.models.mlp import MLP, MLPConfig
 from zerosim.models.text import (
     Batches,
@@ -22,6 +22,7 @@ __all__ = [
     "MLPConfig",
     "build",
     "context_of",
+    "next_byte_loss",
     "train_text",
     "unigram_loss",
     "validation_text",

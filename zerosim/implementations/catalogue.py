@@ -1,0 +1,52 @@
+"""Who can be asked for a step, and who of them is here. Imports torch and zerosim's L0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+
+from zerosim.config import Implementation, ModelName, RunConfig
+from zerosim.implementations.common import Step
+from zerosim.models import Batches
+
+_HOMES = {
+    Implementation.DDP: "data_parallel.ddp",
+    Implementation.DDP_ZERO: "data_parallel.ddp_zero",
+    Implementation.FSDP2: "sharded.fsdp2",
+    Implementation.FSDP2_KEPT: "sharded.fsdp2_kept",
+    Implementation.FSDP2_BF16: "sharded.fsdp2_bf16",
+    Implementation.FSDP1: "sharded.fsdp1",
+    Implementation.HSDP: "sharded.hsdp",
+    Implementation.TENSOR_PARALLEL: "tensor.tensor_parallel",
+    Implementation.GPIPE: "pipeline.gpipe",
+    Implementation.ONE_F_ONE_B: "pipeline.one_f_one_b",
+    Implementation.DEEPSPEED_0: "deepspeed.stage_0",
+    Implementation.DEEPSPEED_1: "deepspeed.stage_1",
+    Implementation.DEEPSPEED_2: "deepspeed.stage_2",
+    Implementation.DEEPSPEED_3: "deepspeed.stage_3",
+}
+_OF_A_GPT = (Implementation.TENSOR_PARALLEL, Implementation.GPIPE, Implementation.ONE_F_ONE_B)
+_HEADS = 4
+"""Of attention in the smallest GPT."""
+
+
+def unavailable(implementation: Implementation, run: RunConfig) -> str:
+    """Why an implementation cannot do a run here; "" if it can."""
+    if implementation.name.startswith("DEEPSPEED") and find_spec("deepspeed") is None:
+        return "DeepSpeed is not installed: make deepspeed"
+    if implementation in _OF_A_GPT and run.model is ModelName.MLP:
+        return "the mlp has no blocks to divide: --model gpt-tiny"
+    if implementation in _OF_A_GPT and _HEADS % run.ranks:
+        return f"{run.ranks} ranks do not divide {_HEADS} heads and blocks: 2 or 4 do"
+    if implementation is Implementation.HSDP and (run.ranks < 4 or run.ranks % 2):
+        return f"{run.ranks} ranks do not make two rows of 2 or more: 4 do"
+    return ""
+
+
+def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
+    """The step of an implementation; on every rank, when all have joined."""
+    module, _, function = _HOMES[implementation].partition(".")
+    home = import_module(f"zerosim.implementations.{module}")
+    maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)
+    return maker(run, batches)

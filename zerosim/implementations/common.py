@@ -1,0 +1,42 @@
+"""What all implementations share: the step, the optimizer, the model. Imports torch and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerosim.config import RunConfig
+from zerosim.models import Batches, build
+
+LEARNING_RATE = 1e-3
+"""That of zerosim's engine where nothing else is asked for."""
+
+Step = Callable[[int], float | None]
+"""Does one optimizer step, of this number; gives this rank's loss, None if it computes none."""
+
+
+def model_of(run: RunConfig) -> nn.Module:
+    """The model with its first weights, the same on every rank."""
+    return build(run.model, run.seed)
+
+
+def adam(parameters: Iterable[Any]) -> torch.optim.Optimizer:
+    """AdamW as zerosim's engine has it."""
+    return torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
+
+
+def plain_step(module: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches) -> Step:
+    """Forward, backward, update: the loop of most programs, each rank on data of its own."""
+
+    def step(iteration: int) -> float:
+        loss = module(batches.at(iteration))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        value: float = loss.item()
+        return value
+
+    return step
