@@ -57,7 +57,7 @@ def compare(traces: Sequence[Trace]) -> tuple[Side, ...]:
             f"{len(traces)} traces to compare: expected {FEWEST} to {MOST}; give their folders"
         )
     names = _names(traces)
-    return tuple(_side(trace, name) for trace, name in zip(traces, names, strict=True))
+    return tuple(side_of(trace, name) for trace, name in zip(traces, names, strict=True))
 
 
 def _names(traces: Sequence[Trace]) -> list[str]:
@@ -70,7 +70,12 @@ def _names(traces: Sequence[Trace]) -> list[str]:
     return short if len(set(short)) == len(short) else [f"{p.parent.name}/{p.name}" for p in paths]
 
 
-def _side(trace: Trace, name: str) -> Side:
+def side_of(trace: Trace, name: str) -> Side:
+    """Measure one trace.
+
+    Raises:
+        TraceError: no iteration was finished by all its ranks.
+    """
     complete = iterations(trace)
     if not complete and trace.complete and not is_engine_trace(trace):
         complete = (EVERYTHING,)
