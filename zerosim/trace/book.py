@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Close, Event, Group, Kind, WireDelta
 from zerosim.memory import Moment
 from zerosim.trace import labels
@@ -78,6 +79,7 @@ class Book:
         self._next_id = 0
         self._sequences: dict[str, int] = {}
         self._groups: dict[tuple[str, str], tuple[Algorithm, tuple[int, ...]]] = {}
+        self._named: dict[str, tuple[int, ...]] = {}
         self._begun: dict[int, Begun] = {}
 
     def now_ns(self) -> int:
@@ -202,10 +204,18 @@ class Book:
         if key not in self._groups:
             backend = call.group._get_backend(call.device).name()
             ranks = tuple(dist.get_process_group_ranks(call.group))
+            if self._named.setdefault(key[0], ranks) != ranks:
+                raise ConfigError(
+                    f"group {key[0]} is now of ranks {ranks}, and was of {self._named[key[0]]}"
+                )
             self._groups[key] = (_ALGORITHMS.get(backend, Algorithm.OTHER), ranks)
             self.rows.write("group", Group(name=key[0], backend=backend, ranks=ranks))
             self.scan()
         return self._groups[key]
+
+    def forget_groups(self) -> None:
+        """The process left all groups: their names may be given anew."""
+        self._groups.clear()
 
     def scan(self) -> None:
         """Write down connections that are new."""

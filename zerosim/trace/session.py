@@ -7,7 +7,7 @@ import platform
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,66 +65,140 @@ def trace(
         ConfigError: a trace is being recorded already.
         EnvironmentFault: the folder cannot be written, or holds this rank's trace already.
     """
-    if labels.attached() is not None:
-        raise ConfigError("a trace is being recorded already: leave its block before the next")
-    folder = Path(out_dir)
-    rank, num_ranks = _identity()
-    prepare_folder(folder, rank)
-    clock = clock or SystemClock()
-    header = Header(
-        schema=SCHEMA_VERSION,
-        rank=rank,
-        num_ranks=num_ranks,
-        local_rank=int(os.environ.get("LOCAL_RANK", rank)),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        device="cuda" if _backend() == "nccl" else "cpu",
-        clock_ns=clock.now_ns(),
-        wall_ns=clock.wall_ns(),
+    session = Session(
+        Path(out_dir),
+        program=program,
+        run=run,
+        wire=wire,
+        memory=memory,
+        allocations=allocations,
+        clock=clock,
     )
+    try:
+        yield session.recorder
+    except BaseException as error:
+        # what went wrong is more than that it could not be written down
+        with suppress(EnvironmentFault):
+            session.fail(error)
+            session.recorder.entered(labels.position())
+        with suppress(EnvironmentFault):
+            session.recorder.finish()
+        with suppress(EnvironmentFault):
+            session.end()
+        raise
+    try:
+        session.recorder.entered(labels.position())
+    finally:
+        session.end()
 
-    def write_manifest(description: Description) -> None:
-        if header.local_rank == 0:
-            _write_manifest(folder, header, description, program, run or {})
 
-    with ExitStack() as undo:
-        connections = Wire(_store_ports()) if wire and wire_supported() else None
-        if connections is not None:
-            undo.callback(connections.close)
-        recorder = Recorder(
-            folder,
-            header,
-            clock,
-            connections,
-            write_manifest,
-            memory=memory,
-            allocations=allocations,
+class Session:
+    """A trace of this process, begun by its construction.
+
+    Attributes:
+        recorder: of this rank.
+        gives_way: told the folder of a trace that the program wants to begin itself; it ends this
+            one. None if there can be no other meanwhile.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        program: str | None = None,
+        run: dict[str, object] | None = None,
+        wire: bool = True,
+        memory: bool = True,
+        allocations: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """Begin to record; arguments and errors are those of `trace`."""
+        if _Open.session is not None and _Open.session.gives_way is not None:
+            _Open.session.gives_way(folder)
+        if labels.attached() is not None:
+            raise ConfigError("a trace is being recorded already: leave its block before the next")
+        self.gives_way: Callable[[Path], None] | None = None
+        rank, num_ranks = _identity()
+        prepare_folder(folder, rank)
+        clock = clock or SystemClock()
+        header = Header(
+            schema=SCHEMA_VERSION,
+            rank=rank,
+            num_ranks=num_ranks,
+            local_rank=int(os.environ.get("LOCAL_RANK", rank)),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device="cuda" if _backend() == "nccl" else "cpu",
+            clock_ns=clock.now_ns(),
+            wall_ns=clock.wall_ns(),
         )
-        undo.callback(recorder.finish)
-        write_manifest(labels.description())
-        interception = Interception(recorder.calls)
-        undo.callback(interception.remove)
-        interception.install()
-        waits = Waits(recorder.calls)
-        undo.callback(waits.remove)
-        waits.install()
-        undo.callback(labels.attach, None)
-        labels.attach(recorder)
-        guide = Guide(recorder)
-        undo.callback(guide.remove)
-        guide.install()
-        recorder.entered(labels.position())
-        try:
-            yield recorder
-        except BaseException as error:
-            # what went wrong is more than that it could not be written down
-            with suppress(EnvironmentFault):
-                recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
-                recorder.entered(labels.position())
-            with suppress(EnvironmentFault):
-                recorder.finish()
-            raise
-        recorder.entered(labels.position())
+
+        def write_manifest(description: Description) -> None:
+            # some launchers number no rank of a host 0: then whoever comes first writes it
+            if header.local_rank == 0 or not (folder / MANIFEST_NAME).exists():
+                _write_manifest(folder, header, description, program, run or {})
+
+        with ExitStack() as undo:
+            connections = Wire(_store_ports()) if wire and wire_supported() else None
+            self._connections = connections
+            if connections is not None:
+                undo.callback(connections.close)
+            self.recorder = recorder = Recorder(
+                folder,
+                header,
+                clock,
+                connections,
+                write_manifest,
+                memory=memory,
+                allocations=allocations,
+            )
+            undo.callback(recorder.finish)
+            write_manifest(labels.description())
+            interception = Interception(recorder.calls)
+            undo.callback(interception.remove)
+            interception.install()
+            waits = Waits(recorder.calls)
+            undo.callback(waits.remove)
+            waits.install()
+            undo.callback(labels.attach, None)
+            labels.attach(recorder)
+            guide = Guide(recorder)
+            undo.callback(guide.remove)
+            guide.install()
+            recorder.entered(labels.position())
+            self._undo = undo.pop_all()
+        _Open.session = self
+
+    def fail(self, error: BaseException) -> None:
+        """Write down why this rank cannot go on.
+
+        Raises:
+            EnvironmentFault: it cannot be written.
+        """
+        self.recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
+
+    def rejoined(self) -> None:
+        """The process left its groups and joined again: there are new groups and connections."""
+        if self._connections is not None:
+            self._connections.ignore(_store_ports())
+        self.recorder._book.forget_groups()
+        self.recorder.entered(labels.position())
+
+    def end(self) -> None:
+        """Write the last row and let go of everything; later calls do nothing.
+
+        Raises:
+            EnvironmentFault: it cannot be written.
+        """
+        if _Open.session is self:
+            _Open.session = None
+        self._undo.close()
+
+
+class _Open:
+    """The trace that this process is recording."""
+
+    session: Session | None = None
 
 
 def prepare_folder(folder: Path, rank: int) -> None:
@@ -192,8 +266,18 @@ def _backend() -> str:
 
 
 def _store_ports() -> frozenset[int]:
+    """Where the ranks meet: what is said there is no traffic between ranks."""
     port = os.environ.get("MASTER_PORT", "")
-    return frozenset({int(port)}) if port.isdigit() else frozenset()
+    found = {int(port)} if port.isdigit() else set()
+    if dist.is_available() and dist.is_initialized():
+        from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+        store = dist.distributed_c10d._get_default_store()
+        while isinstance(store, PrefixStore):
+            store = store.underlying_store
+        if isinstance(store, TCPStore):
+            found.add(store.port)
+    return frozenset(found)
 
 
 def _describe(error: BaseException) -> str:

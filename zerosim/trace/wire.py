@@ -49,6 +49,10 @@ class Wire:
         self._inodes: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
 
+    def ignore(self, ports: frozenset[int]) -> None:
+        """Leave new connections with such a port at either end out, too."""
+        self._ignored_ports |= ports
+
     def scan(self) -> list[Socket]:
         """Find connections that were opened since the last call, forget the closed ones.
 

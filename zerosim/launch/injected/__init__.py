@@ -1,0 +1,1 @@
+"""The folder that `zerosim trace` puts first on PYTHONPATH: it holds `sitecustomize` alone."""

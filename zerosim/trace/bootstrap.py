@@ -1,0 +1,217 @@
+"""The trace of a process that never asked for one: begun when it joins, ended when it ends.
+
+`zerosim trace` has PyTorch call `joined` in each process that joins a process group; only such a
+process is a rank. Whatever goes wrong here is said in a note, and the program goes on as it would
+have. Imports torch and zerosim's L0 and trace.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import parent_process
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from zerosim.errors import ZerosimError, first_line
+from zerosim.rows import rank_file_name
+from zerosim.trace import guard, labels
+from zerosim.trace.session import Session
+
+_OWN_FILES = f"{Path(__file__).parent}{os.sep}"
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+@dataclass(slots=True)
+class _Process:
+    """What is known of this process.
+
+    Attributes:
+        pid: whose knowledge this is; a forked child begins with its parent's.
+        identity: the rank and the number of ranks that the trace began with.
+        failed_with: what ends the process, once it was written down.
+        is_over: the trace has ended, and no other will begin.
+        shutdown: what `dist.ProcessGroup.shutdown` was.
+    """
+
+    pid: int
+    say: Callable[[str], None]
+    session: Session | None = None
+    identity: tuple[int, int] = (-1, 0)
+    failed_with: BaseException | None = None
+    is_over: bool = False
+    shutdown: Any = None
+
+
+_this: _Process | None = None
+
+
+def joined(settings: dict[str, Any], say: Callable[[str], None]) -> None:
+    """This process has joined the default process group.
+
+    Args:
+        settings: what the command said: the folder, the program, whether to look at memory.
+        say: leaves a line for the command to print.
+    """
+    global _this  # noqa: PLW0603 - a process has one trace
+    if _this is None or _this.pid != os.getpid():
+        _this = _Process(os.getpid(), say)
+    rank, num_ranks = dist.get_rank(), dist.get_world_size()
+    if _this.is_over or rank < 0:
+        return
+    if _this.session is None:
+        _this.identity = rank, num_ranks
+        _begin(_this, settings)
+    elif _this.identity == (rank, num_ranks):
+        _this.session.rejoined()
+    else:
+        before = "rank {} of {}".format(*_this.identity)
+        say(f"{before} joined again as rank {rank} of {num_ranks}: its trace ends there")
+        end()
+
+
+def end() -> None:
+    """The process ends, or its trace must."""
+    this = _this
+    if this is None or this.pid != os.getpid() or this.session is None:
+        return
+    _note(this, _uncaught())
+    session, this.session, this.is_over = this.session, None, True
+    dist.ProcessGroup.shutdown = this.shutdown  # type: ignore[method-assign]
+    if dist.is_initialized():  # else its connections are closed, and were read before
+        guard.guarded(session.recorder.entered)(labels.position())
+    session.end()
+
+
+def _begin(this: _Process, settings: dict[str, Any]) -> None:
+    folder = Path(settings["folder"])
+    rank, _ = this.identity
+    if (folder / rank_file_name(rank)).exists():
+        this.is_over = True
+        this.say(_again(this))
+        return
+    try:
+        this.session = Session(folder, program=settings["program"], memory=settings["memory"])
+    except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+        this.is_over = True
+        this.say(f"rank {rank} is not traced: {_words(error)}")
+        return
+    guard.arm(lambda error: _stop(this, error))
+    this.session.gives_way = lambda other: _give_way(this, other)
+    this.shutdown = dist.ProcessGroup.shutdown
+    counting: Any = _counting(this.session, this.shutdown)
+    dist.ProcessGroup.shutdown = counting  # type: ignore[method-assign]
+    sys.excepthook = _noting(this, sys.excepthook)
+    os.register_at_fork(after_in_child=lambda: _forget(this))
+    if parent_process() is not None:
+        # one that multiprocessing forked leaves without calling what is to be called at exit
+        Finalize(None, end, exitpriority=-sys.maxsize)
+
+
+def _again(this: _Process) -> str:
+    rank, _ = this.identity
+    restarts = os.environ.get(_RESTARTS, "0")
+    if restarts not in ("", "0"):
+        return f"rank {rank} was restarted ({restarts}): what is recorded is from before"
+    return f"process {this.pid} joined as rank {rank} too: the first that did is recorded"
+
+
+def _give_way(this: _Process, folder: Path) -> None:
+    rank, _ = this.identity
+    this.say(f"rank {rank} began a trace of its own in {folder}: this one ends there")
+    end()
+    guard.arm(None)
+
+
+def _stop(this: _Process, error: Exception) -> None:
+    """Something went wrong with the tracing: nothing more is written."""
+    labels.attach(None)
+    this.say(f"rank {this.identity[0]}: the tracing stopped: {_words(error)}")
+
+
+def _words(error: Exception) -> str:
+    """An error in a line; one that is our own mistake with its place."""
+    if isinstance(error, ZerosimError):
+        return first_line(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {first_line(error)}{place}"
+
+
+def _forget(this: _Process) -> None:
+    """In a child that was forked: the trace is its parent's, and so is the file."""
+    session, this.session, this.is_over = this.session, None, True
+    if session is not None:
+        guard.trip()
+        dist.ProcessGroup.shutdown = this.shutdown  # type: ignore[method-assign]
+        session.end()
+        guard.arm(None)
+
+
+def _counting(session: Session, shutdown: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Read the connections' counters before they are closed."""
+    entered = guard.guarded(session.recorder.entered)
+
+    def counted(group: Any) -> Any:
+        entered(labels.position())
+        return shutdown(group)
+
+    return counted
+
+
+def _noting(this: _Process, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Write down what nobody caught; then do with it what was done before."""
+
+    def excepthook(kind: Any, error: BaseException, trace: Any) -> Any:
+        if this.session is not None and this.pid == os.getpid():
+            _note(this, error)
+            _hide_own_frames(error, set())
+        return hook(kind, error, trace)
+
+    return excepthook
+
+
+def _note(this: _Process, error: BaseException | None) -> None:
+    if error is not None and this.failed_with is not error and this.session is not None:
+        this.failed_with = error
+        guard.guarded(this.session.fail)(error)
+
+
+def _uncaught() -> BaseException | None:
+    """What ends this process, if it is an error and is known."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        # torch.multiprocessing hands an error on in a file, and exits
+        return error.__context__ if error.code not in (None, 0) else None
+    # Python keeps what it has printed, also where the program prints its errors itself
+    return error or getattr(sys, "last_value", None)
+
+
+def _hide_own_frames(error: BaseException | None, seen: set[int]) -> None:
+    """Take out of a traceback what is there because of the tracing."""
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    frames, was_own = [], False
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        # a kernel hands a call on by a function of PyTorch
+        is_own = name.startswith(_OWN_FILES) or (was_own and name == torch._ops.__file__)
+        if not is_own:
+            frames.append(trace)
+        was_own, trace = is_own, trace.tb_next
+    for frame, following in pairwise([*frames, None]):
+        if frame is not None:
+            frame.tb_next = following
+    error.__traceback__ = frames[0] if frames else None
+    _hide_own_frames(error.__cause__, seen)
+    _hide_own_frames(error.__context__, seen)
