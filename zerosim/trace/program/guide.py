@@ -23,6 +23,7 @@ from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace import labels
 from zerosim.trace.dispatch import Call
 from zerosim.trace.program.ddp import DataParallel
+from zerosim.trace.program.deepspeed import DeepSpeed
 from zerosim.trace.program.fsdp2 import FullyShard
 from zerosim.trace.program.phases import Phases, speaks_for_itself
 from zerosim.trace.program.rules import GENERAL, Found, Rules
@@ -62,6 +63,7 @@ class Guide:
             self._data_parallel,
             FullyShard(),
             RedundancyOptimizer(self._units),
+            DeepSpeed(),
         )
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = Rules([*rules, *GENERAL])
