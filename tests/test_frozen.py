@@ -19,6 +19,7 @@ COMMANDS = {
         --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
         --timeout --port --memory/--no-memory --out --overwrite --json --help
     """,
+    "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
     "serve": "FOLDERS --host --port --open --help",
     "export": "FOLDER --html --iteration --overwrite --help",
     "verify": "FOLDER --iteration --received --json --help",

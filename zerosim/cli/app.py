@@ -19,6 +19,7 @@ from zerosim.cli.run import run
 from zerosim.cli.serve import serve
 from zerosim.cli.show import show
 from zerosim.cli.table import table
+from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
 from zerosim.errors import ZerosimError
 from zerosim.version import VERSION
@@ -35,6 +36,7 @@ app = typer.Typer(
     help="Run ZeRO for real, record what it sends, prove it.",
 )
 app.command()(run)
+app.command(context_settings={"allow_interspersed_args": False})(trace)
 app.command()(serve)
 app.command()(verify)
 app.command()(show)

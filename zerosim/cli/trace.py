@@ -1,0 +1,175 @@
+"""`zerosim trace -- COMMAND`: trace a program as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.launch.command import require_startable, run_traced
+from zerosim.rows import MANIFEST_NAME
+
+_RANK_FILES = "rank-*.jsonl"
+_NOTES = "note-*.txt"
+_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt", _NOTES)
+_MOST_NOTES = 8
+_LONGEST_LAST_ROW = 4096
+_LONGEST_HEADER = 65536
+
+
+def trace(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="What to run, after --: torchrun ... train.py, or python train.py."),
+    ] = None,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the trace that the folder holds.")
+    ] = False,
+    memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
+) -> int:
+    """Run a program as it is and record what its ranks send; the exit code is the program's."""
+    if not command:
+        raise ConfigError(
+            "no command: expected one after --, as in "
+            "zerosim trace -- torchrun --nproc-per-node 2 train.py"
+        )
+    require_startable(command)
+    folder = out or _default_folder(command)
+    is_new = not folder.exists()
+    _prepare(folder, overwrite=overwrite)
+    try:
+        code = run_traced(command, folder, memory=memory)
+    except EnvironmentFault:
+        _remove_empty(folder, is_new=is_new)
+        raise
+    for line in _report(folder):
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{line}\n")
+    _remove_empty(folder, is_new=is_new)
+    return code
+
+
+def _default_folder(command: list[str]) -> Path:
+    scripts = [Path(word).stem for word in command if word.endswith(".py")]
+    name = scripts[0] if scripts else Path(command[0]).name
+    now = datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+    return Path("traces") / f"{name}-{now}"
+
+
+def _prepare(folder: Path, *, overwrite: bool) -> None:
+    """Make the folder, and remove what it holds of an earlier trace if that may go.
+
+    Raises:
+        EnvironmentFault: it holds a trace, or cannot be written.
+    """
+    try:
+        old = [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
+        if old and not overwrite:
+            raise EnvironmentFault(
+                f"{folder} already holds a trace: give another --out, or --overwrite"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".zerosim-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+        for path in old:
+            path.unlink()
+    except OSError as error:
+        why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
+        raise EnvironmentFault(
+            f"cannot write to {folder}: {why}; give an --out that can be written"
+        ) from None
+
+
+def _remove_empty(folder: Path, *, is_new: bool) -> None:
+    if is_new:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What a rank's file says at its two ends, without reading what lies between."""
+
+    rank: int
+    num_ranks: int
+    has_end: bool
+
+
+def _look(path: Path) -> _Recorded | None:
+    """None if not even the header is whole."""
+    with path.open("rb") as file:
+        try:
+            header = json.loads(file.readline(_LONGEST_HEADER))
+            rank, num_ranks = int(header["rank"]), int(header["num_ranks"])
+        except (ValueError, KeyError, TypeError):
+            return None
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _LONGEST_LAST_ROW))
+        last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+    return _Recorded(rank, num_ranks, last.startswith(b'{"row":"end"'))
+
+
+def _report(folder: Path) -> list[str]:
+    """What was recorded, what is missing, and where to go on."""
+    seen = sorted(
+        filter(None, map(_look, folder.glob(_RANK_FILES))), key=lambda recorded: recorded.rank
+    )
+    notes = _notes(folder)
+    if not seen:
+        nothing = (
+            "zerosim: nothing was recorded: no process joined torch.distributed, or none that "
+            "imports what PYTHONPATH names (python -I, -E and -S do not)"
+        )
+        return notes or [nothing]
+    num_ranks = max(recorded.num_ranks for recorded in seen)
+    here = f"{len(seen)} ranks" if len(seen) > 1 else "1 rank"
+    of_all = f" of {num_ranks}" if len(seen) < num_ranks else ""
+    lines = [f"zerosim: {here}{of_all} recorded in {folder}"]
+    cut = [recorded.rank for recorded in seen if not recorded.has_end]
+    if cut:
+        lines.append(
+            f"zerosim: {_name(cut)} ended before the trace could be closed (killed, or os._exit): "
+            "what was recorded until then is there"
+        )
+    missing = sorted(set(range(num_ranks)) - {recorded.rank for recorded in seen})
+    if missing:
+        lines.append(
+            f"zerosim: {_name(missing)} recorded nothing here; files from another host belong into "
+            "the same folder"
+        )
+    lines += notes
+    lines += [f"next: zerosim {name} {folder}" for name in ("verify", "show", "graph", "serve")]
+    return lines
+
+
+def _notes(folder: Path) -> list[str]:
+    """What the ranks had to say of their tracing, each thing once."""
+    texts = [path.read_text(errors="replace") for path in sorted(folder.glob(_NOTES))]
+    notes = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
+    lines = [f"zerosim: {note}" for note in notes[:_MOST_NOTES]]
+    if len(notes) > _MOST_NOTES:
+        lines.append(f"zerosim: {len(notes) - _MOST_NOTES} more notes in {folder}/{_NOTES}")
+    return lines
+
+
+def _name(ranks: list[int]) -> str:
+    """Ranks in words; many as runs of numbers."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    names = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(names)}"
