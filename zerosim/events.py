@@ -139,7 +139,8 @@ class Event:
         algorithm: who carries it out; None for computations and marks.
         group: name of a `Group` row; "" for computations and marks.
         sequence: position among the collectives of that group on this rank.
-        peers: global ranks that this rank exchanges bytes with directly, where that is known.
+        peers: global ranks that this rank exchanges bytes with directly, where that is known; of
+            a native call with a root, the root.
         dtype: element type as PyTorch names it ("bfloat16"); "" if it has none.
         elements: number of elements of the payload.
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a

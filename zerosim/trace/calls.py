@@ -55,13 +55,13 @@ class Calls:
         algorithm, ranks = self._book.describe_group(call)
         self._book.uses(call.tensors)
         parent = labels.open_collective()
-        if parent is not None and call.peer is not None:
+        is_message = call.op in (Op.SEND, Op.RECEIVE)
+        if parent is not None and is_message and call.peer is not None:
             self._post(call, parent, ranks[call.peer])
             return None
         current = labels.snapshot()
         if self.guide is not None and current.purpose is Purpose.UNLABELLED:
             current = self.guide.explain(call, current)
-        is_message = call.op in (Op.SEND, Op.RECEIVE)
         group = call.group.group_name
         event = replace(
             self._book.make_event(current, Kind.COLLECTIVE),

@@ -36,7 +36,8 @@ class Call:
         tensors: the tensors that make up the payload.
         device: where the call works: a barrier has no payload, but a device.
         times: how often their size counts: a gather's payload is N times the input.
-        peer: rank within the group of a send's target or a receive's source, else None.
+        peer: rank within the group of a send's target or a receive's source, or of the root of a
+            call that has one, else None.
     """
 
     op: Op
@@ -109,10 +110,10 @@ OPERATORS: dict[str, _Operator | None] = {
     "c10d::_reduce_scatter_base_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
     "c10d::reduce_scatter_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
     "c10d::reduce_scatter_tensor_coalesced_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
-    "c10d::broadcast_": _Operator(Op.BROADCAST, _argument(0), 1),
-    "c10d::reduce_": _Operator(Op.REDUCE, _argument(0), 1),
-    "c10d::gather_": _Operator(Op.GATHER, _argument_for_each_rank(1), 2),
-    "c10d::scatter_": _Operator(Op.SCATTER, _argument_for_each_rank(0), 2),
+    "c10d::broadcast_": _Operator(Op.BROADCAST, _argument(0), 1, 2),
+    "c10d::reduce_": _Operator(Op.REDUCE, _argument(0), 1, 3),
+    "c10d::gather_": _Operator(Op.GATHER, _argument_for_each_rank(1), 2, 3),
+    "c10d::scatter_": _Operator(Op.SCATTER, _argument_for_each_rank(0), 2, 3),
     "c10d::alltoall_": _Operator(Op.ALL_TO_ALL, _argument(1), 2),
     "c10d::alltoall_base_": _Operator(Op.ALL_TO_ALL, _argument(1), 2),
     "c10d::barrier": _Operator(Op.BARRIER, _nothing, 1),

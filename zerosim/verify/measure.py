@@ -156,6 +156,7 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         group.index(rank.rank),
         event.elements,
         element_bytes,
+        root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
     )
 
 
