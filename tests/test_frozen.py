@@ -150,7 +150,10 @@ ROWS = {
 }
 
 NAMES = {
-    "zerosim": "Engine EngineConfig RunConfig Trace __version__ initialize load trace",
+    "zerosim": """
+        DeepSpeedEngine Engine EngineConfig RunConfig Trace __version__ add_config_arguments
+        init_distributed initialize load trace
+    """,
     "zerosim.analysis": """
         Bandwidth Budget Budgets Cause CriticalPath Exposed GraphReport Occupancy Piece Slack State
         Step annotated bandwidths binding_edges budgets bus_factor critical_path exposed name_piece
@@ -165,7 +168,10 @@ NAMES = {
         BackgroundExecutor Collectives Executor Group Handle InlineExecutor Native Ring
         make_collectives world
     """,
-    "zerosim.engine": "Engine initialize",
+    "zerosim.dsconfig": """
+        KEYS BatchSizes Key Line Schedule Settings Treatment read_settings
+    """,
+    "zerosim.engine": "DeepSpeedEngine Engine add_config_arguments init_distributed initialize",
     "zerosim.export": "write_graphml write_nodelink",
     "zerosim.graph": """
         Check Clocks EdgeKind EventGraph HostClock NodeKind Reason Violation ViolationKind

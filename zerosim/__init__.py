@@ -15,23 +15,35 @@ from zerosim.config import EngineConfig, RunConfig
 from zerosim.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from zerosim.engine import Engine, initialize
+    from zerosim.engine import (
+        DeepSpeedEngine,
+        Engine,
+        add_config_arguments,
+        init_distributed,
+        initialize,
+    )
     from zerosim.record import Trace, load
     from zerosim.trace.session import trace
 
 __all__ = [
+    "DeepSpeedEngine",
     "Engine",
     "EngineConfig",
     "RunConfig",
     "Trace",
     "__version__",
+    "add_config_arguments",
+    "init_distributed",
     "initialize",
     "load",
     "trace",
 ]
 
 _HOMES = {
+    "DeepSpeedEngine": "zerosim.engine",
     "Engine": "zerosim.engine",
+    "add_config_arguments": "zerosim.engine",
+    "init_distributed": "zerosim.engine",
     "initialize": "zerosim.engine",
     "Trace": "zerosim.record",
     "load": "zerosim.record",

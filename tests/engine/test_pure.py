@@ -154,7 +154,7 @@ def test_the_scale_never_falls_below_one():
 def test_only_fp16_is_scaled():
     loss_scaler = LossScaler(EngineConfig(dtype="bf16"))
     loss_scaler.update(overflowed=True)
-    assert (loss_scaler.scale, loss_scaler.is_dynamic) == (1.0, False)
+    assert (loss_scaler.scale, loss_scaler.scales) == (1.0, False)
 
 
 @given(st.floats(0, 1e6), st.none() | st.floats(1e-3, 1e6))

@@ -5,6 +5,14 @@ and the step. Imports torch, zerosim's L0, collectives and trace.labels. Never t
 verify: what it does is proved by others.
 """
 
-from zerosim.engine.engine import Engine, initialize
+from zerosim.engine.door import add_config_arguments, init_distributed, initialize
+from zerosim.engine.engine import Engine
+from zerosim.engine.familiar import DeepSpeedEngine
 
-__all__ = ["Engine", "initialize"]
+__all__ = [
+    "DeepSpeedEngine",
+    "Engine",
+    "add_config_arguments",
+    "init_distributed",
+    "initialize",
+]

@@ -28,6 +28,7 @@ from zerosim.collectives import (
     world,
 )
 from zerosim.config import EngineConfig
+from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.moments import Moments
 from zerosim.engine.prepare import TORCH_DTYPES, prepare
 from zerosim.engine.scaling import gather_scalars
@@ -69,8 +70,18 @@ class Engine:
         skipped_steps: steps that all ranks left out because of an overflow.
     """
 
-    def __init__(self, model: nn.Module, config: EngineConfig, group: Group) -> None:
-        """See `initialize`."""
+    def __init__(
+        self,
+        model: nn.Module,
+        config: EngineConfig,
+        group: Group,
+        groups: ParameterGroups | None = None,
+    ) -> None:
+        """See `initialize`.
+
+        Args:
+            groups: what the parameters are updated with; by default as configured.
+        """
         self.model = model
         self.config = config
         self.iteration = 0
@@ -86,7 +97,7 @@ class Engine:
         context = prepare(model, config, self._collectives)
         self._units = context.units
         self._stage = STAGES[config.stage](context)
-        self._updater = Updater(context, self._stage)
+        self._updater = Updater(context, self._stage, groups or ParameterGroups.single(config))
         self._moments = Moments(self._stage, self._units)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -240,8 +251,17 @@ def initialize(
     Raises:
         ConfigError: the model has no trainable floating point parameter.
     """
+    require_trainable(model)
+    return Engine(model, config or EngineConfig(), group or world())
+
+
+def require_trainable(model: nn.Module) -> None:
+    """See that there is something to train.
+
+    Raises:
+        ConfigError: no parameter asks for a gradient.
+    """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ConfigError(
             f"{type(model).__name__} has no trainable parameter: there is nothing to train"
         )
-    return Engine(model, config or EngineConfig(), group or world())

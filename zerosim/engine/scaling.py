@@ -19,27 +19,39 @@ from zerosim.trace import labels
 
 
 class LossScaler:
-    """The dynamic scale; constantly 1 unless the compute dtype is fp16."""
+    """The loss scale; constantly 1 unless the compute dtype is fp16.
+
+    Attributes:
+        scales: gradients may overflow, and are looked at before they are used.
+    """
 
     def __init__(self, config: EngineConfig) -> None:
         """Start with the configured scale."""
-        self.is_dynamic = config.dtype is DType.FP16
-        self.scale = config.initial_loss_scale if self.is_dynamic else 1.0
-        self._interval = config.loss_scale_interval
+        self.scales = config.dtype is DType.FP16
+        self.scale = config.initial_loss_scale if self.scales else 1.0
+        self._config = config
         self._good_steps = 0
+        self._bears = config.loss_scale_hysteresis
 
     def update(self, *, overflowed: bool) -> None:
         """Adapt the scale after a step."""
-        if not self.is_dynamic:
+        if not (self.scales and self._config.dynamic_loss_scale):
             return
         if overflowed:
-            self.scale = min(self.scale, max(1.0, self.scale / 2))
             self._good_steps = 0
+            if self._bears > 1:
+                self._bears -= 1
+            else:
+                halved = max(self._config.least_loss_scale, self.scale / 2)
+                self.scale = min(self.scale, halved)
             return
+        if self._config.refill_hysteresis:
+            self._bears = self._config.loss_scale_hysteresis
         self._good_steps += 1
-        if self._good_steps == self._interval:
+        if self._good_steps == self._config.loss_scale_interval:
             self.scale *= 2
             self._good_steps = 0
+            self._bears = self._config.loss_scale_hysteresis
 
 
 def gather_scalars(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.optimizer import make_optimizers
 from zerosim.engine.scaling import LossScaler, clip_factor, gather_scalars, squared_norm
 from zerosim.engine.stage import Context, Stage
@@ -26,14 +27,14 @@ class Updater:
         gradient_norm: global norm of the last step, if it was clipped; else None.
     """
 
-    def __init__(self, context: Context, stage: Stage) -> None:
+    def __init__(self, context: Context, stage: Stage, groups: ParameterGroups) -> None:
         """Copy the rows that this rank updates to fp32."""
         self._context = context
         self._stage = stage
         self._trained: Sequence[FlatUnit] = [f for f in context.units if f.unit.trainable]
         self._device = self._trained[0].flat.device
-        rows = [stage.parameter_rows(flat) for flat in self._trained]
-        self._optimizers = make_optimizers(self._trained, rows, context.config)
+        self._groups = groups
+        self._optimizers = make_optimizers(self._trained, stage, context.config, groups)
         self.scaler = LossScaler(context.config)
         self.gradient_norm: float | None = None
 
@@ -49,15 +50,14 @@ class Updater:
         else:
             self._update()
         self._stage.finish_update()
-        if self.scaler.is_dynamic:
+        if self.scaler.scales:
             labels.metric("loss scale", self.scaler.scale)
         self.scaler.update(overflowed=overflowed)
         return overflowed
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Use another learning rate from the next step on."""
-        for optimizer in self._optimizers.values():
-            optimizer.set_learning_rate(learning_rate)
+        self._groups.set_learning_rate(learning_rate)
 
     def let_go(self) -> None:
         """The engine is closed: the optimizer's states serve no purpose any more."""
@@ -65,7 +65,7 @@ class Updater:
             optimizer.let_go()
 
     def _overflowed(self) -> bool:
-        if not self.scaler.is_dynamic:
+        if not self.scaler.scales:
             return False
         own = squared_norm([r for flat in self._trained for r in self._stage.gradient_rows(flat)])
         flag = 0.0 if math.isfinite(own) else 1.0

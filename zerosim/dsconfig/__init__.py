@@ -1,0 +1,29 @@
+"""DeepSpeed's configuration, as far as zerosim understands it, and what it says of the rest.
+
+    keys          what a row of the table says, and how a value is held against it
+    table_top, table_zero   the table: honoured, ignored or refused, with a sentence
+    source        a document from a dictionary, a path, JSON, base64
+    check         every key of a document held against the table
+    batch         batch sizes
+    schedule      learning rate schedules
+    settings      what comes out: the engine's configuration and what is beside it
+
+Imports the standard library and zerosim's L0.
+"""
+
+from zerosim.dsconfig.batch import BatchSizes
+from zerosim.dsconfig.check import KEYS, Line
+from zerosim.dsconfig.keys import Key, Treatment
+from zerosim.dsconfig.schedule import Schedule
+from zerosim.dsconfig.settings import Settings, read_settings
+
+__all__ = [
+    "KEYS",
+    "BatchSizes",
+    "Key",
+    "Line",
+    "Schedule",
+    "Settings",
+    "Treatment",
+    "read_settings",
+]
