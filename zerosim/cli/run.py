@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,26 +10,17 @@ from typing import Annotated
 import typer
 
 from zerosim.cli.console import make_console, print_json
+from zerosim.cli.jobs import clear, launch_job, require_free
 from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
-from zerosim.errors import ConfigError, EnvironmentFault, RunError
-from zerosim.launch.job import Job, RanksFailedError, joined_ranks
-from zerosim.launch.nursery import lent
-from zerosim.record import Trace, explain_failure, load
-from zerosim.rows import MANIFEST_NAME
+from zerosim.errors import ConfigError
+from zerosim.launch.job import Job, joined_ranks
+from zerosim.record import Trace, load
 from zerosim.verify import verify
 
-_RANK_FILES = "rank-*.jsonl"
-_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt")
 _NO_RUN_ID = ("", "none")
 """What torchrun calls a run that nobody named."""
-
-
-class InterruptedRun(RunError):
-    """Ctrl-C."""
-
-    exit_code = 130
 
 
 def run(  # noqa: PLR0913 - an option is an argument
@@ -100,8 +90,8 @@ def run(  # noqa: PLR0913 - an option is an argument
     if joined is not None:
         return _join(job, overwrite=overwrite)
     for each in folders:
-        _require_free(each, overwrite=overwrite)
-    _launch(job, port)
+        require_free(each, overwrite=overwrite)
+    launch_job(job, port)
     return _report(folders, as_json=as_json)
 
 
@@ -122,28 +112,6 @@ def parse_stages(text: str) -> tuple[int, ...]:
     return stages
 
 
-def _launch(job: Job, port: int) -> None:
-    try:
-        with lent() as nursery:  # imports PyTorch while this process does so
-            from zerosim.launch.launcher import launch
-
-            launch(job, nursery, port, lambda: _clear(job))
-    except RanksFailedError as failed:
-        raise RunError(_explain(job, failed.exit_codes)) from None
-    except KeyboardInterrupt:
-        begun = [folder for _, folder in job.engines if _trace_files(folder)]
-        shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
-        raise InterruptedRun(f"interrupted: the ranks were ended{shown}") from None
-
-
-def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
-    from zerosim.launch.worker import last_errors
-
-    begun = [folder for _, folder in job.engines if any(folder.glob(_RANK_FILES))]
-    folder = begun[-1] if begun else job.engines[0][1]
-    return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
-
-
 def _join(job: Job, *, overwrite: bool) -> int:
     # before torch is imported: its allocator has a remark on each profile that begins late
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -154,8 +122,8 @@ def _join(job: Job, *, overwrite: bool) -> int:
     rank = int(os.environ["RANK"])
     if int(os.environ.get("LOCAL_RANK", rank)) == 0:
         for _, folder in job.engines:
-            _require_free(folder, overwrite=overwrite)
-        _clear(job)
+            require_free(folder, overwrite=overwrite)
+        clear(job)
     code, problem = run_guarded(job)
     if code:
         typer.echo(f"zerosim: rank {rank}: {problem}", err=True)
@@ -212,47 +180,3 @@ def _default_folder(run_config: RunConfig, stage: str) -> Path:
         name = "joined"
     stage_name = stage.replace(",", "-")
     return Path("traces") / f"{run_config.model}-stage-{stage_name}-n{run_config.ranks}-{name}"
-
-
-def _trace_files(folder: Path) -> list[Path]:
-    return [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
-
-
-def _require_free(folder: Path, *, overwrite: bool) -> None:
-    """See that a folder holds no trace, or one that may go.
-
-    Raises:
-        EnvironmentFault: it holds one.
-    """
-    try:
-        occupied = bool(_trace_files(folder)) and not overwrite
-    except OSError as error:
-        raise _no_folder(folder, error) from None
-    if occupied:
-        raise EnvironmentFault(
-            f"{folder} already holds a trace: give another --out, or --overwrite"
-        )
-
-
-def _clear(job: Job) -> None:
-    """Make the folders that a job writes to, and remove what they hold of an earlier trace.
-
-    Raises:
-        EnvironmentFault: one of them cannot be written.
-    """
-    for _, folder in job.engines:
-        # another host may be doing the same in a folder that they share
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".zerosim-{os.getpid()}"
-            probe.touch()
-            probe.unlink(missing_ok=True)
-            for path in _trace_files(folder):
-                path.unlink(missing_ok=True)
-        except OSError as error:
-            raise _no_folder(folder, error) from None
-
-
-def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:
-    why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
-    return EnvironmentFault(f"cannot write to {folder}: {why}; give an --out that can be written")

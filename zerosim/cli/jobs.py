@@ -1,0 +1,95 @@
+"""What the commands that start ranks share: folders that may be written, and how a job ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from zerosim.errors import EnvironmentFault, RunError
+from zerosim.launch.job import Job, RanksFailedError
+from zerosim.launch.nursery import lent
+from zerosim.record import explain_failure
+from zerosim.rows import MANIFEST_NAME
+
+_RANK_FILES = "rank-*.jsonl"
+_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt")
+
+
+class InterruptedRun(RunError):
+    """Ctrl-C."""
+
+    exit_code = 130
+
+
+def launch_job(job: Job, port: int = 0) -> None:
+    """Do a job on ranks of this host.
+
+    Raises:
+        RunError: a rank failed; the message says which, where, and what the others did.
+        InterruptedRun: a person had enough.
+    """
+    try:
+        with lent() as nursery:  # imports PyTorch while this process does so
+            from zerosim.launch.launcher import launch
+
+            launch(job, nursery, port, lambda: clear(job))
+    except RanksFailedError as failed:
+        raise RunError(_explain(job, failed.exit_codes)) from None
+    except KeyboardInterrupt:
+        begun = [folder for _, folder in job.engines if trace_files(folder)]
+        shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
+        raise InterruptedRun(f"interrupted: the ranks were ended{shown}") from None
+
+
+def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
+    from zerosim.launch.worker import last_errors
+
+    begun = [folder for _, folder in job.engines if any(folder.glob(_RANK_FILES))]
+    folder = begun[-1] if begun else job.engines[0][1]
+    return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+
+
+def trace_files(folder: Path) -> list[Path]:
+    """The files of a trace that a folder holds."""
+    return [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
+
+
+def require_free(folder: Path, *, overwrite: bool) -> None:
+    """See that a folder holds no trace, or one that may go.
+
+    Raises:
+        EnvironmentFault: it holds one.
+    """
+    try:
+        occupied = bool(trace_files(folder)) and not overwrite
+    except OSError as error:
+        raise _no_folder(folder, error) from None
+    if occupied:
+        raise EnvironmentFault(
+            f"{folder} already holds a trace: give another --out, or --overwrite"
+        )
+
+
+def clear(job: Job) -> None:
+    """Make the folders that a job writes to, and remove what they hold of an earlier trace.
+
+    Raises:
+        EnvironmentFault: one of them cannot be written.
+    """
+    for _, folder in job.engines:
+        # another host may be doing the same in a folder that they share
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".zerosim-{os.getpid()}"
+            probe.touch()
+            probe.unlink(missing_ok=True)
+            for path in trace_files(folder):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _no_folder(folder, error) from None
+
+
+def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:
+    why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
+    return EnvironmentFault(f"cannot write to {folder}: {why}; give an --out that can be written")
