@@ -17,7 +17,7 @@ from fractions import Fraction
 from zerosim.config import STAGE_NAMES
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.quantities import format_exact, format_exact_bytes, format_psi
+from zerosim.quantities import PSI, format_exact, format_exact_bytes, format_psi
 from zerosim.theory.partition import padding_elements
 from zerosim.theory.traffic import Call, Workload, planned_calls
 
@@ -42,22 +42,62 @@ class Cause(StrEnum):
     SEGMENT_ROUNDING = "rounding of the backend's segments"
     """A native call that does not divide its buffer equally among the ranks."""
 
+    # of programs that zerosim's engine did not run
+    KEPT_PARAMETERS = "parameters kept"
+    """What was gathered is kept, so it is not gathered again."""
+    SMALLER_GROUP = "smaller group"
+    """Gathered again among fewer ranks than it is divided among."""
+    RECOMPUTATION = "recomputation"
+    """Forward is computed again in backward, with what it communicates."""
+    REDUCED_AGAIN = "gradients reduced again"
+    """Gradients are reduced in each micro-step where once would do."""
+    NOT_REDUCED = "gradients not reduced"
+    """Gradients are added up where they are, or nobody needs them."""
+    ALL_REDUCED = "gradients all-reduced"
+    """Each rank gets all sums where its own part would do."""
+    REDUCTION_DTYPE = "dtype of the reduction"
+    """Gradients travel in another dtype than parameters."""
+    HOOK = "communication hook"
+    """What the program's own function sends in place of an all-reduce."""
+    BUCKETS = "buckets"
+    """Buckets hold more or less than the gradients of all parameters."""
+    SEPARATE_INPUTS = "separate inputs"
+    """Tensor parallel: modules that share an input communicate for it one by one."""
+    BESIDE_THE_LAYERS = "beside the layers"
+    """Tensor parallel: what is divided and belongs to no pair of column and row."""
+    ONE_RANK = "stages on one rank"
+    """Pipeline parallel: neighbouring stages that need no message."""
+    UNEQUAL_PARTS = "unequal parts of ranks"
+    """A root sends more than others, and some ranks are roots of more than others are."""
+    BUFFERS = "buffers"
+    INITIAL_STATE = "initial state"
+    METADATA = "metadata"
+    SYNCHRONIZATION = "synchronization"
+    OUTSIDE = "outside of the step"
+    """An evaluation, a checkpoint: in the iteration and not in its step."""
+    UNLIKE = "unlike the law"
+    """What a hand-written program sends beside the law that it is most like, or less."""
+    NOT_ATTRIBUTED = "not attributed"
+    """What nobody said the purpose of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Law:
     """What the paper says that a step, or one phase of it, communicates.
 
     Attributes:
-        payloads: in Psi.
+        payloads: in `unit`.
         words: what they are.
         source: paper and section.
         sent_bytes: per rank, exact: Psi x element bytes x payloads x (N-1)/N.
+        unit: what `payloads` counts: Psi, or b s h, the activations of one boundary.
     """
 
     payloads: Fraction
     words: str
     source: str
     sent_bytes: Fraction
+    unit: str = PSI
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""What programs send that zerosim's engine does not run: the law of each system, and its plan.
+
+    plan           the records: planned calls, a plan, why it is not its law
+    options        a strategy's options, read as what they should be
+    ddp, zero_redundancy, fsdp, tensor_parallel, pipeline, deepspeed, hand_written
+                   a module for each system: its law, its calls, its causes
+    steps          all strategies of a rank together
+
+A plan is made of a trace's rows `Strategy` and of nothing that was intercepted. May import the
+standard library and layer L0.
+"""
+
+from zerosim.theory.programs.hand_written import plan_hand_written
+from zerosim.theory.programs.plan import (
+    Bubble,
+    Plan,
+    PlannedCall,
+    Scale,
+    because,
+    deviations,
+    element_bytes_of,
+)
+from zerosim.theory.programs.steps import Held, in_force, plan_step
+
+__all__ = [
+    "Bubble",
+    "Held",
+    "Plan",
+    "PlannedCall",
+    "Scale",
+    "because",
+    "deviations",
+    "element_bytes_of",
+    "in_force",
+    "plan_hand_written",
+    "plan_step",
+]

@@ -1,0 +1,189 @@
+"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is there.
+
+Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
+Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.quantities import PSI, format_exact
+from zerosim.strategies import Strategy, System
+from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.programs.options import flag, number_map, numbers, parameters_of, text, texts
+from zerosim.theory.programs.plan import (
+    Plan,
+    PlannedCall,
+    Scale,
+    because,
+    bytes_of,
+    element_bytes_of,
+)
+
+SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
+_HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
+_PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
+
+
+def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        micro_steps: what held in each micro-step.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    strategy = micro_steps[-1]
+    num_ranks = len(strategy.ranks)
+    parameters = parameters_of(strategy)
+    scale = Scale(
+        unit=PSI, unit_bytes=bytes_of(parameters), share=Fraction(num_ranks - 1, num_ranks)
+    )
+    law = Law(
+        Fraction(2),
+        "data parallel: all-reduce of the gradients, which is a reduce-scatter and an all-gather",
+        SOURCE,
+        2 * scale.a_pass,
+    )
+    calls: list[PlannedCall] = []
+    causes: list[Deviation] = []
+    left_to: dict[Purpose, str] = {}
+    num_reduced = 0
+    for number, held in enumerate(micro_steps):
+        calls += _buffers(held, is_synced=number == 0 or flag(micro_steps[number - 1], "reduces"))
+        if flag(held, "reduces"):
+            num_reduced += 1
+            reduced, because = _reduce(held, scale, is_first=num_reduced == 1, left_to=left_to)
+            calls += reduced
+            causes += because
+    if not num_reduced:
+        causes.append(
+            Deviation(
+                Cause.NOT_REDUCED,
+                -law.sent_bytes,
+                f"no micro-step reduces its gradients: {scale.in_units(-law.sent_bytes)}",
+            )
+        )
+    buffers = sum((c.fair_bytes() for c in calls if c.op is Op.BROADCAST), Fraction(0))
+    causes.append(
+        Deviation(
+            Cause.BUFFERS,
+            buffers,
+            f"buffers of rank {strategy.ranks[0]} are broadcast before forward: "
+            f"{scale.in_units(buffers)}",
+        )
+    )
+    return Plan(
+        system=System.DDP,
+        name=strategy.name,
+        title=System.DDP.value,
+        ranks=strategy.ranks,
+        law=law,
+        law_name="data parallel",
+        formula=f"2{PSI}(N-1)/N",
+        scale=scale,
+        calls=tuple(calls),
+        causes=tuple(causes),
+        left_to=left_to,
+        num_parameters=sum(one.elements for one in parameters),
+    )
+
+
+def _buffers(strategy: Strategy, *, is_synced: bool) -> list[PlannedCall]:
+    """DDP broadcasts buffers unless the forward before was one whose gradients stay."""
+    if not is_synced:
+        return []
+    return [
+        PlannedCall(
+            phase=Phase.FORWARD,
+            purpose=Purpose.BROADCAST_BUFFERS,
+            op=Op.BROADCAST,
+            ranks=strategy.ranks,
+            elements=elements,
+            element_bytes=element_bytes_of(dtype),
+            root=strategy.ranks[0],
+        )
+        for dtype, elements in number_map(strategy, "buffer_elements").items()
+        if elements
+    ]
+
+
+def _reduce(
+    strategy: Strategy, scale: Scale, *, is_first: bool, left_to: dict[Purpose, str]
+) -> tuple[list[PlannedCall], list[Deviation]]:
+    """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
+    parameters = parameters_of(strategy)
+    trainable = [one for one in parameters if one.trainable]
+    buckets = numbers(strategy, "buckets") or [sum(one.elements for one in trainable)]
+    dtypes = texts(strategy, "bucket_dtypes")
+    if len(dtypes) != len(buckets):
+        dtypes = [_common_dtype(trainable)] * len(buckets)
+    hook = text(strategy, "comm_hook")
+    narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
+    if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
+        left_to[Purpose.REDUCE_GRADIENTS] = f"DDP's communication hook {hook}"
+        words = f"DDP's communication hook {hook} takes the place of the all-reduce"
+        return [], [because(Cause.HOOK, -2 * scale.a_pass, scale, words)] if is_first else []
+    calls = []
+    own_bytes = sent_bytes = 0
+    for number, (elements, dtype) in enumerate(zip(buckets, dtypes, strict=True)):
+        own = element_bytes_of(dtype)
+        size = own if narrow is None else min(narrow, own)
+        own_bytes += elements * own
+        sent_bytes += elements * size
+        calls.append(
+            PlannedCall(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.ALL_REDUCE,
+                ranks=strategy.ranks,
+                elements=elements,
+                element_bytes=size,
+                unit=f"bucket {number}",
+            )
+        )
+    both = 2 * scale.share
+    trainable_bytes = bytes_of(trainable)
+    frozen = trainable_bytes - bytes_of(parameters)
+    odd = own_bytes - trainable_bytes
+    num_frozen = sum(one.elements for one in parameters if not one.trainable)
+    causes = [
+        because(
+            Cause.FROZEN_PARAMETERS,
+            both * frozen,
+            scale,
+            f"{format_exact(num_frozen)} frozen parameters have no gradient",
+        ),
+        because(
+            Cause.BUCKETS,
+            both * odd,
+            scale,
+            "buckets do not hold the gradients of all parameters once",
+        ),
+        because(
+            Cause.REDUCTION_DTYPE,
+            both * (sent_bytes - own_bytes),
+            scale,
+            f"{hook} sends gradients in {narrow} B each",
+        ),
+    ]
+    if not is_first:
+        causes.append(
+            because(
+                Cause.REDUCED_AGAIN,
+                2 * scale.a_pass,
+                scale,
+                "gradients are reduced in each micro-step (no_sync() leaves that to the last)",
+            )
+        )
+    return calls, causes
+
+
+def _common_dtype(parameters: Sequence[object]) -> str:
+    dtypes = {getattr(one, "dtype", "") for one in parameters}
+    return dtypes.pop() if len(dtypes) == 1 else "several dtypes"

@@ -1,0 +1,312 @@
+"""FSDP2 and FSDP1: parameters are gathered when a module computes, gradients reduce-scattered.
+
+Law: stage 3 of ZeRO, 3 Psi in each micro-step; on a 2-D mesh (HSDP) each rank's part of the
+gradients is all-reduced over the replicas as well: 2 Psi/N. FSDP2 divides each parameter along its
+first dimension, so each is padded by itself; FSDP1 pads a module's flat parameter.
+Source: Y. Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"
+(arXiv 2304.11277), sections 3.2 and 4.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.quantities import PSI
+from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.programs.options import flag, number, numbers, text
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
+
+SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
+HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A wrapped module in one micro-step, in numbers.
+
+    Attributes:
+        shards, replicas: global ranks that it is divided among, and that hold the same part.
+        elements, padded: of all its parameters.
+        trainable, trainable_padded: of those that get a gradient.
+        size, reduce_size: bytes of an element of parameters and of gradients that travel.
+    """
+
+    name: str
+    shards: tuple[int, ...]
+    replicas: tuple[int, ...]
+    elements: int
+    padded: int
+    trainable: int
+    trainable_padded: int
+    size: int
+    reduce_size: int
+
+    @property
+    def share(self) -> Fraction:
+        """(N-1)/N."""
+        return _share(len(self.shards))
+
+    @property
+    def law_bytes(self) -> Fraction:
+        """What the law makes a rank send for it in one micro-step."""
+        return self.elements * self.size * (3 * self.share + self.replica_share)
+
+    @property
+    def replica_share(self) -> Fraction:
+        """Of all gradients, what a rank sends to the replicas."""
+        return Fraction(2, len(self.shards)) * _share(len(self.replicas))
+
+
+@dataclass(slots=True)
+class _Step:
+    """What is planned so far."""
+
+    calls: list[PlannedCall] = field(default_factory=list)
+    parts: dict[Cause, dict[str, Fraction]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(Fraction))
+    )
+
+    def because(self, cause: Cause, words: str, size: Fraction) -> None:
+        """Note a part of a cause; parts with the same words are one."""
+        if size:
+            self.parts[cause][words] += size
+
+
+def plan_fsdp(micro_steps: Sequence[Strategy]) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        micro_steps: what held in each micro-step.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    strategy = micro_steps[-1]
+    modules = [_module(strategy, bundle) for bundle in strategy.bundles]
+    unit_bytes = sum(module.elements * module.size for module in modules)
+    most = max(modules, key=lambda one: one.elements, default=None)
+    num_shards = len(strategy.ranks) if most is None else len(most.shards)
+    num_replicas = 1 if most is None else len(most.replicas)
+    count = len(micro_steps)
+    scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_shards))
+    if num_shards == 1 and num_replicas > 1:
+        scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
+    step = _Step()
+    gathered: set[str] = set()
+    for held in micro_steps:
+        _micro_step(step, held, gathered)
+    law = Law(
+        count * (3 * (num_shards > 1) + Fraction(2 * (num_replicas > 1), num_shards)),
+        _words(num_shards, num_replicas, count),
+        SOURCE if num_replicas == 1 else HYBRID_SOURCE,
+        count * sum((module.law_bytes for module in modules), Fraction(0)),
+    )
+    is_hybrid = num_replicas > 1 and num_shards > 1
+    return Plan(
+        system=strategy.system,
+        name=strategy.name,
+        title="HSDP" if is_hybrid and strategy.system is System.FSDP2 else strategy.system.value,
+        ranks=strategy.ranks,
+        law=law,
+        law_name=_law_name(num_shards, num_replicas),
+        formula=_formula(num_shards, num_replicas, count),
+        scale=scale,
+        calls=tuple(step.calls),
+        causes=tuple(
+            Deviation(cause, size, f"{words}: {scale.in_units(size)}")
+            for cause, parts in step.parts.items()
+            for words, size in parts.items()
+        ),
+        num_parameters=sum(module.elements for module in modules),
+    )
+
+
+def _words(num_shards: int, num_replicas: int, count: int) -> str:
+    words = (
+        "all-gather of the parameters in forward and in backward, reduce-scatter of the gradients"
+    )
+    if num_shards == 1:
+        words = "all-reduce of the gradients"
+    elif num_replicas > 1:
+        words += f", all-reduce of a rank's part of them over {num_replicas} replicas"
+    return f"{words}, in each of {count} micro-steps" if count > 1 else words
+
+
+def _law_name(num_shards: int, num_replicas: int) -> str:
+    if num_shards == 1:
+        return "data parallel"
+    return "ZeRO-3" if num_replicas == 1 else "ZeRO-3 with replicas"
+
+
+def _formula(num_shards: int, num_replicas: int, count: int) -> str:
+    if num_shards == 1:
+        return f"{2 * count}{PSI}(R-1)/R"
+    formula = f"{3 * count}{PSI}(N-1)/N"
+    if num_replicas > 1:
+        formula += f" + {2 * count}{PSI}/N(R-1)/R"
+    return formula
+
+
+def _module(strategy: Strategy, bundle: Bundle) -> _Module:
+    shards = tuple(numbers(bundle, "shard_ranks")) or strategy.ranks
+    replicas = tuple(numbers(bundle, "replicate_ranks")) or strategy.ranks[:1]
+    parameters = bundle.parameters
+    trainable = [one for one in parameters if one.trainable]
+    dtypes = {one.dtype for one in parameters} or {"float32"}
+    dtype = text(bundle, "parameter_dtype") or min(dtypes)
+    flat = number(bundle, "padded_elements")
+    if strategy.system is System.FSDP1:
+        padded = flat or _up(sum(one.elements for one in parameters), len(shards))
+        trainable_padded = padded if trainable else 0
+        num_trainable = sum(one.elements for one in (parameters if trainable else ()))
+    else:
+        padded = sum(_padded(one, len(shards)) for one in parameters)
+        trainable_padded = sum(_padded(one, len(shards)) for one in trainable)
+        num_trainable = sum(one.elements for one in trainable)
+    return _Module(
+        name=bundle.name,
+        shards=shards,
+        replicas=replicas,
+        elements=sum(one.elements for one in parameters),
+        padded=padded,
+        trainable=num_trainable,
+        trainable_padded=trainable_padded,
+        size=element_bytes_of(dtype),
+        reduce_size=element_bytes_of(text(bundle, "reduce_dtype") or dtype),
+    )
+
+
+def _padded(parameter: Parameter, num_ranks: int) -> int:
+    """FSDP2 divides a parameter's rows among the ranks, so their number is padded."""
+    rows = parameter.shape[0] if parameter.shape else 1
+    return parameter.elements // rows * _up(rows, num_ranks) if rows else 0
+
+
+def _up(number_: int, multiple: int) -> int:
+    return -(-number_ // multiple) * multiple
+
+
+def _share(num_ranks: int) -> Fraction:
+    return Fraction(num_ranks - 1, num_ranks)
+
+
+def _micro_step(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
+    """One forward and backward; `gathered` holds the modules whose parameters are whole."""
+    modules = {bundle.name: _module(strategy, bundle) for bundle in strategy.bundles}
+    needs_gradient = False
+    goes_back: dict[str, bool] = {}
+    for bundle in strategy.bundles:
+        module = modules[bundle.name]
+        needs_gradient |= module.trainable > 0
+        goes_back[bundle.name] = needs_gradient
+        whole = module.elements * module.size * module.share
+        if bundle.name in gathered:
+            words = f"parameters{_of(bundle)} kept after backward"
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        else:
+            _gather(step, module, Phase.FORWARD, module.shards)
+        gathered.add(bundle.name)
+        if flag(bundle, "reshards_after_forward"):
+            gathered.discard(bundle.name)
+    for bundle in reversed(strategy.bundles):
+        module = modules[bundle.name]
+        whole = module.elements * module.size * module.share
+        fewer = tuple(numbers(bundle, "reshard_ranks"))
+        if bundle.name in gathered:
+            words = f"{_name(bundle)}parameters kept after forward"
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        elif not goes_back[bundle.name]:
+            words = "parameters before the first trainable one are not needed in backward"
+            step.because(Cause.FROZEN_PARAMETERS, words, -whole)
+        else:
+            _gather(step, module, Phase.BACKWARD, fewer or module.shards)
+            gathered.add(bundle.name)
+        _reduce(step, module, reduces=flag(bundle, "reduces"))
+        if flag(bundle, "reshards_after_backward"):
+            gathered.discard(bundle.name)
+
+
+def _name(bundle: Bundle) -> str:
+    return "root " if bundle.name == "root" else ""
+
+
+def _of(bundle: Bundle) -> str:
+    return " of the root" if bundle.name == "root" else ""
+
+
+def _gather(step: _Step, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
+    share, law_share = _share(len(ranks)), module.share
+    if module.padded and len(ranks) > 1:
+        step.calls.append(
+            PlannedCall(
+                phase=phase,
+                purpose=Purpose.GATHER_PARAMETERS,
+                op=Op.ALL_GATHER,
+                ranks=ranks,
+                elements=module.padded,
+                element_bytes=module.size,
+                unit=module.name,
+            )
+        )
+    padding = module.padded - module.elements
+    step.because(Cause.PADDING, "padding of each pass", padding * module.size * law_share)
+    step.because(
+        Cause.SMALLER_GROUP,
+        f"gathered again among {len(ranks)} ranks, of {len(module.shards)}",
+        module.padded * module.size * (share - law_share),
+    )
+
+
+def _reduce(step: _Step, module: _Module, *, reduces: bool) -> None:
+    """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
+    factor = module.share + module.replica_share
+    if not reduces:
+        words = "gradients are added up where they are until the last micro-step"
+        step.because(Cause.NOT_REDUCED, words, -module.elements * module.size * factor)
+        return
+    frozen = module.elements - module.trainable
+    step.because(
+        Cause.FROZEN_PARAMETERS,
+        "frozen parameters have no gradient",
+        -frozen * module.size * factor,
+    )
+    if not module.trainable:
+        return
+    if len(module.shards) > 1:
+        step.calls.append(
+            PlannedCall(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.REDUCE_SCATTER,
+                ranks=module.shards,
+                elements=module.trainable_padded,
+                element_bytes=module.reduce_size,
+                unit=module.name,
+            )
+        )
+    if len(module.replicas) > 1:
+        step.calls.append(
+            PlannedCall(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.ALL_REDUCE,
+                ranks=module.replicas,
+                elements=module.trainable_padded // len(module.shards),
+                element_bytes=module.reduce_size,
+                unit=module.name,
+            )
+        )
+    padding = module.trainable_padded - module.trainable
+    step.because(Cause.PADDING, "padding of each pass", padding * module.reduce_size * factor)
+    wider = module.reduce_size - module.size
+    step.because(
+        Cause.REDUCTION_DTYPE,
+        f"gradients are reduced in {module.reduce_size} B each, parameters travel in {module.size}",
+        module.trainable * wider * factor,
+    )

@@ -1,0 +1,115 @@
+"""A program that calls collectives by itself: which law its calls come nearest to.
+
+There is no telling what its author planned, so what it calls is taken as it is, and the nearest
+law is a likeness and never a proof. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from zerosim.events import Op, Phase
+from zerosim.quantities import PSI
+from zerosim.strategies import Strategy
+from zerosim.theory.laws import Cause, Law
+from zerosim.theory.programs.options import parameters_of
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, because, bytes_of
+
+_PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A law, as the payloads of the operations that it is made of, in Psi of a ring's passes."""
+
+    words: str
+    section: str
+    passes: dict[tuple[bool, Op], int]
+
+    @property
+    def payloads(self) -> int:
+        """All passes together."""
+        return sum(self.passes.values())
+
+
+_GATHERED, _ELSEWHERE = True, False
+_KNOWN = (
+    _Known("data parallel", "7.1", {(_ELSEWHERE, Op.ALL_REDUCE): 2}),
+    _Known(
+        "ZeRO-1 or ZeRO-2",
+        "7.2.1",
+        {(_ELSEWHERE, Op.REDUCE_SCATTER): 1, (_ELSEWHERE, Op.ALL_GATHER): 1},
+    ),
+    _Known(
+        "ZeRO-1 with an all-reduce in place of the reduce-scatter",
+        "7.2.1",
+        {(_ELSEWHERE, Op.ALL_REDUCE): 2, (_ELSEWHERE, Op.ALL_GATHER): 1},
+    ),
+    _Known(
+        "ZeRO-3",
+        "7.2.2",
+        {
+            (_GATHERED, Op.ALL_GATHER): 1,
+            (_ELSEWHERE, Op.ALL_GATHER): 1,
+            (_ELSEWHERE, Op.REDUCE_SCATTER): 1,
+        },
+    ),
+)
+
+
+def plan_hand_written(strategy: Strategy, seen: Sequence[PlannedCall]) -> Plan:
+    """The calls of one step as they were made, beside the law that they are most like.
+
+    Args:
+        strategy: says how many parameters there are.
+        seen: what the rank called in the step and no other strategy planned.
+    """
+    num_ranks = len(strategy.ranks)
+    scale = Scale(
+        unit=PSI,
+        unit_bytes=bytes_of(parameters_of(strategy)),
+        share=Fraction(num_ranks - 1, num_ranks),
+    )
+    passes = _passes(seen, scale)
+    known = min(_KNOWN, key=lambda one: (_distance(passes, one), one.payloads))
+    law = Law(
+        Fraction(known.payloads),
+        f"like {known.words}: the nearest of the laws that are known, which proves nothing",
+        f"{_PAPER} {known.section}",
+        known.payloads * scale.a_pass,
+    )
+    rest = sum((call.fair_bytes() for call in seen), Fraction(0)) - law.sent_bytes
+    return Plan(
+        system=strategy.system,
+        name=strategy.name,
+        title=strategy.system.value,
+        ranks=strategy.ranks,
+        law=law,
+        law_name=known.words,
+        formula=f"{known.payloads}{PSI}(N-1)/N",
+        scale=scale,
+        calls=tuple(seen),
+        causes=(because(Cause.UNLIKE, rest, scale, f"beside what {known.words} sends"),),
+        is_likeness=True,
+        num_parameters=strategy.num_parameters,
+    )
+
+
+def _passes(seen: Sequence[PlannedCall], scale: Scale) -> dict[tuple[bool, Op], Fraction]:
+    """What was sent, in Psi of a ring's passes; a broadcast spreads parameters as a gather does."""
+    found: dict[tuple[bool, Op], Fraction] = defaultdict(Fraction)
+    for call in seen:
+        op = Op.ALL_GATHER if call.op is Op.BROADCAST else call.op
+        is_forward = call.phase is Phase.FORWARD and op is Op.ALL_GATHER
+        found[is_forward, op] += scale.multiple(call.fair_bytes())
+    return found
+
+
+def _distance(passes: dict[tuple[bool, Op], Fraction], known: _Known) -> Fraction:
+    keys = passes.keys() | known.passes.keys()
+    return sum(
+        (abs(passes.get(key, Fraction(0)) - known.passes.get(key, 0)) for key in keys), Fraction(0)
+    )

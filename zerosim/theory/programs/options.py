@@ -1,0 +1,91 @@
+"""Options of a strategy or a bundle, read as what they should be.
+
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from zerosim.errors import ConfigError
+from zerosim.strategies import Bundle, Parameter, Strategy
+
+Held = Strategy | Bundle
+
+
+def parameters_of(strategy: Strategy) -> tuple[Parameter, ...]:
+    """The parameters of all bundles, each once however many bundles share it."""
+    found = {one.name: one for bundle in strategy.bundles for one in bundle.parameters}
+    return tuple(found.values())
+
+
+def flag(held: Held, key: str, *, default: bool = True) -> bool:
+    """An option that is on or off."""
+    return bool(held.options.get(key, default))
+
+
+def text(held: Held, key: str) -> str:
+    """An option in words; "" if it is not said."""
+    return str(held.options.get(key) or "")
+
+
+def number(held: Held, key: str, default: int = 0) -> int:
+    """A whole number.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(held, key, value, "a whole number")
+    return value
+
+
+def numbers(held: Held, key: str) -> list[int]:
+    """A list of whole numbers; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or []
+    if not isinstance(value, list | tuple) or not all(isinstance(one, int) for one in value):
+        raise _wrong(held, key, value, "a list of whole numbers")
+    return list(value)
+
+
+def texts(held: Held, key: str) -> list[str]:
+    """A list of words; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or []
+    if not isinstance(value, list | tuple):
+        raise _wrong(held, key, value, "a list of words")
+    return [str(one) for one in value]
+
+
+def number_map(held: Held, key: str) -> dict[str, int]:
+    """Whole numbers by name; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or {}
+    if not isinstance(value, dict) or not all(isinstance(one, int) for one in value.values()):
+        raise _wrong(held, key, value, "whole numbers by name")
+    return {str(name): size for name, size in value.items()}
+
+
+def shapes(held: Held, key: str) -> list[tuple[int, ...]]:
+    """A list of shapes; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or []
+    if not isinstance(value, list | tuple) or not all(isinstance(o, list | tuple) for o in value):
+        raise _wrong(held, key, value, "a list of shapes")
+    return [tuple(int(size) for size in one) for one in value]
+
+
+def _wrong(held: Held, key: str, value: object, expected: str) -> ConfigError:
+    return ConfigError(f"option {key!r} of {held.name!r} is {value!r}: expected {expected}")

@@ -1,0 +1,168 @@
+"""Pipeline parallel: a stage sends its output on, and gets the gradient of it back.
+
+Law: b s h for each micro-batch and boundary, both ways. Its ranks stand idle while the pipeline
+fills and drains: (p-1)/(v m) of the time that the work alone takes, (p-1)/(v m + p - 1) of all the
+time, with v stages a rank. Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.3;
+D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters"
+(arXiv 2104.04473), section 2.2.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.quantities import format_exact
+from zerosim.strategies import Bundle, Strategy
+from zerosim.theory.laws import Cause, Law
+from zerosim.theory.programs.options import number, numbers, shapes, text, texts
+from zerosim.theory.programs.plan import (
+    Bubble,
+    Plan,
+    PlannedCall,
+    Scale,
+    because,
+    element_bytes_of,
+)
+from zerosim.theory.programs.tensor_parallel import BSH
+
+SOURCE = (
+    "Huang et al., arXiv 1811.06965, section 2.3; Narayanan et al., arXiv 2104.04473, section 2.2"
+)
+_KNOWN_BUBBLE = ("GPipe", "1F1B", "LoopedBFS")
+
+
+def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        strategy: this rank's.
+        others: by global rank; what a stage gets is what the stage before sends on.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    num_microbatches = number(strategy, "num_microbatches", 1)
+    rank_of = numbers(strategy, "ranks_by_stage") or list(strategy.ranks)
+    outputs = _outputs([*others.values(), strategy])
+    own = [index for index, owner in enumerate(rank_of) if owner == rank]
+    ways = [way for index in own for way in _ways(index, len(rank_of))]
+    first = next((outputs[b] for _, b, _ in ways if b in outputs), [])
+    scale = Scale(unit=BSH, unit_bytes=_bytes(first), share=Fraction(1), suffix="")
+    calls: list[PlannedCall] = []
+    law_bytes, num_sends, unsent = Fraction(0), 0, Fraction(0)
+    for purpose, boundary, sends in ways:
+        size = Fraction(num_microbatches * _bytes(outputs.get(boundary, [])))
+        other = rank_of[boundary + 1] if rank_of[boundary] == rank else rank_of[boundary]
+        if sends:
+            law_bytes += size
+            num_sends += num_microbatches
+        if other == rank:
+            unsent -= size * sends
+            continue
+        calls += _messages(
+            purpose, outputs.get(boundary, []), rank, other, boundary, num_microbatches, sends=sends
+        )
+    return Plan(
+        system=strategy.system,
+        name=strategy.name,
+        title=strategy.system.value,
+        ranks=strategy.ranks,
+        law=Law(
+            Fraction(num_sends),
+            f"{BSH} for each of {num_microbatches} micro-batches and boundary: activations to the "
+            "next stage, their gradients to the one before",
+            SOURCE,
+            law_bytes,
+            BSH,
+        ),
+        law_name="pipeline parallel",
+        formula=f"{format_exact(num_sends)}{BSH}",
+        scale=scale,
+        calls=tuple(calls),
+        causes=(
+            because(
+                Cause.ONE_RANK, unsent, scale, f"neighbouring stages on rank {rank} need no message"
+            ),
+        ),
+        bubble=_bubble(strategy, rank_of, num_microbatches),
+    )
+
+
+def _outputs(strategies: Sequence[Strategy]) -> dict[int, list[tuple[int, int]]]:
+    """What crosses the boundary behind each stage for one micro-batch: elements, bytes of one."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for strategy in strategies:
+        for place, bundle in enumerate(strategy.bundles):
+            index = number(bundle, "index", place)
+            if sizes := list(_sizes(bundle)):
+                found[index] = sizes
+    return found
+
+
+def _sizes(bundle: Bundle) -> Iterator[tuple[int, int]]:
+    found = shapes(bundle, "output_shapes")
+    dtypes = texts(bundle, "dtypes") or ["float32"] * len(found)
+    for shape, dtype in zip(found, dtypes, strict=False):
+        count = 1
+        for size in shape:
+            count *= size
+        yield count, element_bytes_of(dtype)
+
+
+def _bytes(sizes: Sequence[tuple[int, int]]) -> int:
+    return sum(elements * size for elements, size in sizes)
+
+
+def _ways(index: int, num_stages: int) -> Iterator[tuple[Purpose, int, bool]]:
+    """What a stage has to do with its boundaries: purpose, boundary, whether it sends."""
+    if index + 1 < num_stages:
+        yield Purpose.SEND_ACTIVATIONS, index, True
+        yield Purpose.SEND_GRADIENTS, index, False
+    if index > 0:
+        yield Purpose.SEND_ACTIVATIONS, index - 1, False
+        yield Purpose.SEND_GRADIENTS, index - 1, True
+
+
+def _messages(
+    purpose: Purpose,
+    sizes: Sequence[tuple[int, int]],
+    rank: int,
+    other: int,
+    boundary: int,
+    times: int,
+    *,
+    sends: bool,
+) -> list[PlannedCall]:
+    is_forward = purpose is Purpose.SEND_ACTIVATIONS
+    return [
+        PlannedCall(
+            phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
+            purpose=purpose,
+            op=Op.SEND if sends else Op.RECEIVE,
+            ranks=tuple(sorted((rank, other))),
+            elements=elements,
+            element_bytes=size,
+            times=times,
+            root=other,
+            unit=f"stage {boundary if is_forward == sends else boundary + 1}",
+        )
+        for elements, size in sizes
+    ]
+
+
+def _bubble(strategy: Strategy, rank_of: Sequence[int], num_microbatches: int) -> Bubble | None:
+    """None for a schedule that splits backward in two, or whose stages differ in number by rank."""
+    schedule = text(strategy, "schedule")
+    if not any(name in schedule for name in _KNOWN_BUBBLE) or "ZeroBubble" in schedule:
+        return None
+    num_ranks = len(set(rank_of))
+    if len(rank_of) % num_ranks or num_ranks < 2:
+        return None
+    return Bubble(
+        num_ranks=num_ranks,
+        num_microbatches=num_microbatches,
+        stages_a_rank=len(rank_of) // num_ranks,
+    )

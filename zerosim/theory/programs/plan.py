@@ -1,0 +1,287 @@
+"""What one rank is to call in one optimizer step of a program, and why that is not its pure law.
+
+A system's plan has three parts that add up: the law; the causes, by which the fair shares of its
+calls differ from the law; and what the algorithm that carries the calls out makes of them. A fair
+share is what a rank of a ring sends in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.quantities import format_decimal, format_exact_bytes
+from zerosim.strategies import Parameter, System
+from zerosim.theory.algorithms import Cost, cost
+from zerosim.theory.laws import Cause, Deviation, Law
+
+_ELEMENT_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "complex64": 8,
+    "complex128": 16,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+_RING_PASSES = {Op.ALL_REDUCE: 2, Op.ALL_GATHER: 1, Op.REDUCE_SCATTER: 1, Op.BROADCAST: 1}
+_OF_ROOTS = frozenset({Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER})
+
+
+def element_bytes_of(dtype: str) -> int:
+    """Bytes of an element of a dtype, as PyTorch names it.
+
+    Raises:
+        ConfigError: a dtype that is not known.
+    """
+    if dtype.startswith("float8"):
+        return 1
+    if dtype not in _ELEMENT_BYTES:
+        raise ConfigError(
+            f"how many bytes an element of dtype {dtype!r} has is not known: expected one of "
+            f"{', '.join(_ELEMENT_BYTES)}"
+        )
+    return _ELEMENT_BYTES[dtype]
+
+
+def bytes_of(parameters: Iterable[Parameter], dtype: str = "") -> int:
+    """Bytes of whole parameters, in their own dtypes or in the one given."""
+    return sum(one.elements * element_bytes_of(dtype or one.dtype) for one in parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCall:
+    """The same call, made one or more times in a step by one rank.
+
+    Attributes:
+        ranks: global ranks of its group; of a message, its two ends.
+        elements: of the whole buffer, as `Event.elements` counts them.
+        root: global rank of the root, where the operation has one; of a message, the other end.
+        unit: what communicates: a bucket, a module, a stage.
+    """
+
+    phase: Phase
+    purpose: Purpose
+    op: Op
+    ranks: tuple[int, ...]
+    elements: int
+    element_bytes: int
+    times: int = 1
+    root: int | None = None
+    unit: str = ""
+
+    @property
+    def payload_bytes(self) -> int:
+        """Size of the buffers of all these calls together."""
+        return self.elements * self.element_bytes * self.times
+
+    def fair_bytes(self) -> Fraction:
+        """What the rank sends in the mean, exact."""
+        num_ranks = len(self.ranks)
+        if self.op is Op.SEND:
+            return Fraction(self.payload_bytes)
+        if self.op not in _RING_PASSES:
+            return Fraction(0)
+        return Fraction(_RING_PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
+
+    def cost(self, rank: int, algorithm: Algorithm) -> Cost:
+        """What all these calls make `rank` send and receive, carried out by an algorithm.
+
+        An operation that zerosim's ring does not have is taken as Gloo carries it out.
+
+        Raises:
+            ConfigError: the algorithm's exact cost is not known.
+        """
+        if algorithm is Algorithm.RING and self.op not in (*_RING_PASSES, Op.SEND, Op.RECEIVE):
+            algorithm = Algorithm.GLOO
+        is_message = self.op in (Op.SEND, Op.RECEIVE)
+        one = cost(
+            algorithm,
+            self.op,
+            len(self.ranks),
+            self.ranks.index(rank),
+            self.elements,
+            self.element_bytes,
+            root=0 if self.root is None or is_message else self.ranks.index(self.root),
+        )
+        return one * self.times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bubble:
+    """How long a pipeline's ranks stand idle, if every stage takes as long as another.
+
+    Attributes:
+        num_ranks: p, ranks in a row.
+        num_microbatches: m.
+        stages_a_rank: v.
+    """
+
+    num_ranks: int
+    num_microbatches: int
+    stages_a_rank: int
+
+    @property
+    def of_ideal(self) -> Fraction:
+        """Idle time over the time that the work alone takes: (p-1) / (v m)."""
+        return Fraction(self.num_ranks - 1, self.stages_a_rank * self.num_microbatches)
+
+    @property
+    def of_total(self) -> Fraction:
+        """Idle time over all the time: (p-1) / (v m + p - 1)."""
+        work = self.stages_a_rank * self.num_microbatches
+        return Fraction(self.num_ranks - 1, work + self.num_ranks - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """In what a law counts.
+
+    Attributes:
+        unit: its name: "Ψ", or "b·s·h", the activations that cross a boundary.
+        unit_bytes: one of them, in the dtype in which it travels.
+        share: of a payload, what a rank sends: (N-1)/N, or 1 for messages.
+        suffix: the share in symbols.
+    """
+
+    unit: str
+    unit_bytes: int
+    share: Fraction
+    suffix: str = "(N-1)/N"
+
+    @property
+    def a_pass(self) -> Fraction:
+        """What a rank sends for one unit of payload."""
+        return self.unit_bytes * self.share
+
+    def multiple(self, sent_bytes: Fraction | int) -> Fraction:
+        """Bytes that a rank sends, as payload in the law's unit."""
+        return Fraction(sent_bytes) / self.a_pass if self.a_pass else Fraction(0)
+
+    def amount(self, sent_bytes: Fraction | int) -> str:
+        """Likewise in words: `2Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
+        multiple = self.multiple(sent_bytes)
+        text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
+        return f"{text}{self.unit}{self.suffix}"
+
+    def in_units(self, sent_bytes: Fraction | int) -> str:
+        """Likewise in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
+        multiple = self.multiple(sent_bytes)
+        sign = "-" if multiple < 0 else "+"
+        size = abs(multiple)
+        text = format_decimal(size, 2)
+        if not text.strip("0."):
+            return f"{sign} {format_exact_bytes(abs(Fraction(sent_bytes)))}"
+        return f"{sign} {text} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one strategy makes one rank call in one optimizer step.
+
+    Attributes:
+        system, name: whose plan it is.
+        title: the system in words: "FSDP2", "DDP + ZeroRedundancyOptimizer".
+        ranks: global ranks that its law speaks of.
+        law_name: whose law it is: "ZeRO-3".
+        formula: the law in symbols: "3Ψ(N-1)/N".
+        scale: in what its law counts.
+        calls: all of them; empty for one rank.
+        causes: why the calls' fair shares are not what the law says. Together they are exactly
+            the difference.
+        bubble: of a pipeline whose schedule has a known one.
+        left_to: who decides what cannot be planned, by purpose: a communication hook.
+        is_likeness: the law is the nearest one to what was called, and was not planned.
+        num_parameters: Psi; 0 for a law that counts something else.
+    """
+
+    system: System
+    name: str
+    title: str
+    ranks: tuple[int, ...]
+    law: Law
+    law_name: str
+    formula: str
+    scale: Scale
+    calls: tuple[PlannedCall, ...]
+    causes: tuple[Deviation, ...] = ()
+    bubble: Bubble | None = None
+    left_to: dict[Purpose, str] = field(default_factory=dict)
+    is_likeness: bool = False
+    num_parameters: int = 0
+
+
+def because(cause: Cause, size: Fraction, scale: Scale, words: str) -> Deviation:
+    """A cause with its size in the law's unit after its words."""
+    return Deviation(cause, size, f"{words}: {scale.in_units(size)}")
+
+
+def deviations(plan: Plan, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
+    """Why what `rank` sends is not what the law says, cause by cause.
+
+    Returns:
+        The causes that are not zero, each once, in the order of `Cause`. Their sum is exactly
+        what the calls send by `algorithm`, less `plan.law.sent_bytes`.
+
+    Raises:
+        ConfigError: the algorithm's exact cost is not known.
+    """
+    found = [*plan.causes, *_of_algorithm(plan, rank, algorithm)]
+    by_cause: dict[Cause, list[Deviation]] = defaultdict(list)
+    for deviation in found:
+        by_cause[deviation.cause].append(deviation)
+    return tuple(
+        joined for cause in Cause if (joined := _join(cause, by_cause.get(cause, []))).bytes
+    )
+
+
+def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
+    total = sum((part.bytes for part in parts), Fraction(0))
+    words = "; ".join(dict.fromkeys(part.words for part in parts if part.bytes))
+    return Deviation(cause, total, words)
+
+
+def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation]:
+    """From the fair shares to what the algorithm really makes a rank send."""
+    doubled, rounding, unequal = Fraction(0), Fraction(0), Fraction(0)
+    for call in plan.calls:
+        sent = call.cost(rank, algorithm).sent_bytes
+        rest = sent - call.fair_bytes()
+        if call.op in _OF_ROOTS:
+            unequal += rest
+            continue
+        if algorithm is Algorithm.GLOO and call.op is Op.REDUCE_SCATTER:
+            doubled += call.fair_bytes()
+            rest -= call.fair_bytes()
+        rounding += rest
+    return [
+        Deviation(
+            Cause.BACKEND_ALGORITHM,
+            doubled,
+            f"Gloo reduce-scatter carried out as all-reduce: {plan.scale.in_units(doubled)} on the "
+            "wire",
+        ),
+        Deviation(
+            Cause.SEGMENT_ROUNDING,
+            rounding,
+            f"buffers are not cut equally: rank {rank} sends {format_exact_bytes(abs(rounding))} "
+            f"{'more' if rounding > 0 else 'less'} than its equal share",
+        ),
+        Deviation(
+            Cause.UNEQUAL_PARTS,
+            unequal,
+            f"a root sends to others, and others send on: rank {rank} sends "
+            f"{format_exact_bytes(abs(unequal))} {'more' if unequal > 0 else 'less'} than the mean "
+            f"({plan.scale.in_units(unequal)})",
+        ),
+    ]

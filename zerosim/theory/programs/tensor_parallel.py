@@ -1,0 +1,268 @@
+"""Tensor parallel: a layer's matrices are divided, and activations are summed over the ranks.
+
+Law: 4 all-reduces of b s h a layer, two in forward and two in backward: a pair of a column-wise
+and a row-wise module sums its output in forward and the gradient of its input in backward. With
+sequence parallel each of them is a reduce-scatter and an all-gather, the same bytes.
+Source: M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3; V. Korthikanti et al.,
+"Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), section 4.2.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.strategies import Bundle, Parameter, Strategy
+from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.programs.options import shapes, text
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, because, element_bytes_of
+
+BSH = "b·s·h"
+"""The activations of a batch: batch x sequence x hidden size."""
+SOURCE = (
+    "Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2"
+)
+REPLICATE, PARTIAL = "replicate", "partial"
+LAST = "shard -1"
+_MADE = {"column": LAST, "row": PARTIAL}
+_WANTED = {"column": REPLICATE, "row": LAST, "sequence": "shard 1"}
+_OUTPUT = {"column": LAST, "row": REPLICATE, "sequence": "shard 1"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """How activations are divided before and after a border of a module.
+
+    Attributes:
+        is_input: whether gradients of it are sums to be made: those of a module's input.
+    """
+
+    before: str
+    after: str
+    shape: tuple[int, ...]
+    is_input: bool
+    has_gradient: bool
+
+
+def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        micro_steps: what held in each micro-step; each has one forward and backward.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    strategy = micro_steps[-1]
+    num_ranks = len(strategy.ranks)
+    share = Fraction(num_ranks - 1, num_ranks)
+    rows = [bundle for bundle in strategy.bundles if text(bundle, "style") == "row"]
+    pairs = [pair for pair in _pairs(strategy.bundles) if pair.row is not None and pair.inputs]
+    first = next((pair.row for pair in pairs if pair.row is not None), None) or next(
+        iter(rows or strategy.bundles), None
+    )
+    scale = Scale(
+        unit=BSH,
+        unit_bytes=0 if first is None else _bytes(first),
+        share=2 * share,
+        suffix=" 2(N-1)/N",
+    )
+    law_bytes, num_sums = Fraction(0), 0
+    calls: list[PlannedCall] = []
+    causes: list[Deviation] = []
+    for held in micro_steps:
+        for pair in _pairs(held.bundles):
+            made = [call for bundle in pair.bundles for call in _calls(held, bundle)]
+            calls += made
+            sent = sum((call.fair_bytes() for call in made), Fraction(0))
+            if pair.row is None or not pair.inputs:
+                names = ", ".join(bundle.name for bundle in pair.bundles)
+                words = f"{names}, no pair of column and row"
+                causes.append(because(Cause.BESIDE_THE_LAYERS, sent, scale, words))
+                continue
+            law = 2 * 2 * _bytes(pair.row) * share
+            law_bytes += law
+            num_sums += 2
+            causes += _unlike(pair, sent - law, scale)
+    return Plan(
+        system=strategy.system,
+        name=strategy.name,
+        title=strategy.system.value,
+        ranks=strategy.ranks,
+        law=Law(
+            Fraction(num_sums),
+            f"4 all-reduces of {BSH} a layer: {num_sums} for {num_sums // 2} pairs of a "
+            "column-wise and a row-wise module, half of them in backward",
+            SOURCE,
+            law_bytes,
+            BSH,
+        ),
+        law_name="tensor parallel",
+        formula=f"{num_sums}{BSH} 2(N-1)/N",
+        scale=scale,
+        calls=tuple(calls),
+        causes=tuple(causes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Modules up to a row-wise one: attention's query, key, value and output, or the MLP's two."""
+
+    bundles: tuple[Bundle, ...]
+    row: Bundle | None
+
+    @property
+    def inputs(self) -> list[Bundle]:
+        """The column-wise modules, whose inputs' gradients are summed."""
+        return [bundle for bundle in self.bundles if text(bundle, "style") == "column"]
+
+
+def _pairs(bundles: Sequence[Bundle]) -> Iterator[_Pair]:
+    found: list[Bundle] = []
+    for bundle in bundles:
+        found.append(bundle)
+        if text(bundle, "style") == "row":
+            yield _Pair(tuple(found), bundle)
+            found = []
+    if found:
+        yield _Pair(tuple(found), None)
+
+
+def _unlike(pair: _Pair, rest: Fraction, scale: Scale) -> list[Deviation]:
+    """Why a pair does not send exactly two sums of its output's size."""
+    if not rest:
+        return []
+    names = [bundle.name for bundle in pair.inputs]
+    if rest > 0 and len(names) > 1:
+        words = f"{', '.join(names)} each sum the gradient of their own input"
+        return [because(Cause.SEPARATE_INPUTS, rest, scale, words)]
+    if rest < 0:
+        words = f"the input of {', '.join(names)} needs no gradient, or is smaller than its output"
+        return [because(Cause.NOT_REDUCED, rest, scale, words)]
+    words = f"the input of {', '.join(names)} is larger than its output, or handed on otherwise"
+    return [because(Cause.BESIDE_THE_LAYERS, rest, scale, words)]
+
+
+def _shape(bundle: Bundle, key: str) -> tuple[int, ...]:
+    found = bundle.options.get(key) or ()
+    if isinstance(found, list | tuple) and found and isinstance(found[0], list | tuple):
+        return shapes(bundle, key)[0]
+    return tuple(int(size) for size in found) if isinstance(found, list | tuple) else ()
+
+
+def _bytes(bundle: Bundle) -> int:
+    return _elements(_shape(bundle, "output_shape")) * _element_bytes(bundle)
+
+
+def _element_bytes(bundle: Bundle) -> int:
+    return element_bytes_of(text(bundle, "dtype") or "float32")
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
+    """What one forward and backward of a module asks for."""
+    for change in _changes(bundle):
+        for phase, op in _ops(change):
+            yield PlannedCall(
+                phase=phase,
+                purpose=Purpose.ACTIVATIONS,
+                op=op,
+                ranks=strategy.ranks,
+                elements=_padded(change, op, len(strategy.ranks)),
+                element_bytes=_element_bytes(bundle),
+                unit=bundle.name,
+            )
+
+
+def _changes(bundle: Bundle) -> Iterator[_Change]:
+    style = text(bundle, "style")
+    inside, outside = _shape(bundle, "input_shape"), _shape(bundle, "output_shape")
+    wanted = text(bundle, "wanted_layout") or _WANTED.get(style, "")
+    made = text(bundle, "made_layout") or _MADE.get(style, wanted)
+    given = text(bundle, "input_layout") or wanted
+    handed = text(bundle, "output_layout") or _OUTPUT.get(style, made)
+    is_lookup = len(inside) < len(outside)  # an embedding's input is numbers of tokens
+    if inside and wanted:
+        yield _Change(
+            given,
+            wanted,
+            inside,
+            is_input=style == "column" or (style == "other" and given != wanted),
+            has_gradient=not is_lookup,
+        )
+    if outside and made:
+        yield _Change(made, handed, outside, is_input=False, has_gradient=True)
+
+
+def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
+    """The collectives of a change: in forward, and for the gradient on its way back."""
+    before, after = change.before, change.after
+    if before == PARTIAL and after == REPLICATE:
+        yield Phase.FORWARD, Op.ALL_REDUCE
+    elif before == PARTIAL:
+        yield Phase.FORWARD, Op.REDUCE_SCATTER
+        yield Phase.BACKWARD, Op.ALL_GATHER
+    elif before != REPLICATE and after == REPLICATE:
+        yield Phase.FORWARD, Op.ALL_GATHER
+        if change.is_input and change.has_gradient:
+            yield Phase.BACKWARD, Op.REDUCE_SCATTER
+    elif before == REPLICATE and after == REPLICATE:
+        if change.is_input and change.has_gradient:
+            yield Phase.BACKWARD, Op.ALL_REDUCE
+    elif before == REPLICATE and change.has_gradient:
+        yield Phase.BACKWARD, Op.ALL_GATHER
+    elif before != after:
+        yield Phase.FORWARD, Op.ALL_TO_ALL
+        if change.has_gradient:
+            yield Phase.BACKWARD, Op.ALL_TO_ALL
+
+
+def _padded(change: _Change, op: Op, num_ranks: int) -> int:
+    """Elements of the whole buffer: a divided dimension is padded to a multiple of the ranks."""
+    divided = next((one for one in (change.after, change.before) if one.startswith("shard")), "")
+    if op is Op.ALL_REDUCE or not divided:
+        return _elements(change.shape)
+    dim = int(divided.split()[-1])
+    size = change.shape[dim] if -len(change.shape) <= dim < len(change.shape) else 1
+    padded = -(-size // num_ranks) * num_ranks
+    return _elements(change.shape) // size * padded if size else 0
+
+
+def local_parameters(
+    parameters: Sequence[Parameter], strategies: Sequence[Strategy]
+) -> tuple[Parameter, ...]:
+    """What of whole parameters is left on a rank where tensor parallel has divided them.
+
+    Args:
+        strategies: those of tensor parallel that hold on the rank.
+    """
+    divided: dict[str, tuple[Bundle, int]] = {}
+    for strategy in strategies:
+        for bundle in strategy.bundles:
+            for one in bundle.parameters:
+                divided[one.name] = (bundle, len(strategy.ranks))
+    return tuple(
+        _local(one, *divided[one.name]) if one.name in divided else one for one in parameters
+    )
+
+
+def _local(parameter: Parameter, bundle: Bundle, num_ranks: int) -> Parameter:
+    style, shape = text(bundle, "style"), parameter.shape
+    out = _shape(bundle, "output_shape")
+    is_lookup = len(_shape(bundle, "input_shape")) < len(out)
+    if style not in ("column", "row") or not shape or (style == "row" and len(shape) == 1):
+        return parameter
+    # a linear module's weight is (out, in), an embedding's (tokens, out)
+    dim = 0 if (style == "column") != is_lookup or len(shape) == 1 else len(shape) - 1
+    size = -(-shape[dim] // num_ranks)
+    return replace(parameter, shape=(*shape[:dim], size, *shape[dim + 1 :]))

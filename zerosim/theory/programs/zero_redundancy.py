@@ -1,0 +1,111 @@
+"""ZeroRedundancyOptimizer: each rank updates its own parameters and broadcasts them.
+
+Law: stage 1 of ZeRO, 2 Psi a step: reduce-scatter of the gradients, all-gather of the updated
+parameters. PyTorch's optimizer works beside DDP, whose all-reduce gives every rank all sums, and
+then broadcasts: 3 Psi. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.quantities import PSI
+from zerosim.strategies import Bundle, Strategy, System
+from zerosim.theory.laws import Cause, Law
+from zerosim.theory.programs.options import flag, number, parameters_of
+from zerosim.theory.programs.plan import (
+    Plan,
+    PlannedCall,
+    Scale,
+    because,
+    bytes_of,
+    element_bytes_of,
+)
+
+SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.1"
+
+
+def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        strategy: the optimizer's.
+        data_parallel: DDP's plan for the same ranks, which becomes a part of this one; without
+            it the law counts the updated parameters only.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    num_ranks = len(strategy.ranks)
+    size_bytes = bytes_of(parameters_of(strategy))
+    scale = Scale(unit=PSI, unit_bytes=size_bytes, share=Fraction(num_ranks - 1, num_ranks))
+    calls = tuple(
+        call
+        for place, bundle in enumerate(strategy.bundles)
+        for call in _broadcasts(strategy, bundle, place)
+    )
+    sent = sum((call.fair_bytes() for call in calls), Fraction(0))
+    if data_parallel is None:
+        law = Law(Fraction(1), "all-gather of the updated parameters", SOURCE, scale.a_pass)
+        rest = sent - law.sent_bytes
+        return Plan(
+            system=System.ZERO_REDUNDANCY,
+            name=strategy.name,
+            title=System.ZERO_REDUNDANCY.value,
+            ranks=strategy.ranks,
+            law=law,
+            law_name="ZeRO-1, its update",
+            formula=f"{PSI}(N-1)/N",
+            scale=scale,
+            calls=calls,
+            causes=(because(Cause.FROZEN_PARAMETERS, rest, scale, "not all are broadcast"),),
+            num_parameters=strategy.num_parameters,
+        )
+    law = replace(
+        data_parallel.law,
+        words="ZeRO-1: reduce-scatter of the gradients, all-gather of the updated parameters",
+        source=SOURCE,
+    )
+    words = (
+        "gradients are all-reduced, where a reduce-scatter would do, and the updated parameters "
+        "are broadcast beside it"
+    )
+    return replace(
+        data_parallel,
+        system=System.ZERO_REDUNDANCY,
+        title=f"{System.DDP} + {System.ZERO_REDUNDANCY}",
+        law=law,
+        law_name="ZeRO-1",
+        calls=(*data_parallel.calls, *calls),
+        causes=(
+            *data_parallel.causes,
+            because(Cause.ALL_REDUCED, sent, data_parallel.scale, words),
+        ),
+    )
+
+
+def _broadcasts(strategy: Strategy, bundle: Bundle, place: int) -> list[PlannedCall]:
+    """One for each parameter that a rank updates, or one for all of its bucket."""
+    owner = number(bundle, "owner", strategy.ranks[place % len(strategy.ranks)])
+    moved = [(one.name, one.elements, one.dtype) for one in bundle.parameters]
+    if flag(strategy, "bucket_view", default=False):
+        sizes: dict[str, int] = {}
+        for one in bundle.parameters:
+            if one.trainable:
+                sizes[one.dtype] = sizes.get(one.dtype, 0) + one.elements
+        moved = [(bundle.name, elements, dtype) for dtype, elements in sizes.items()]
+    return [
+        PlannedCall(
+            phase=Phase.UPDATE,
+            purpose=Purpose.GATHER_PARAMETERS,
+            op=Op.BROADCAST,
+            ranks=strategy.ranks,
+            elements=elements,
+            element_bytes=element_bytes_of(dtype),
+            root=owner,
+            unit=name,
+        )
+        for name, elements, dtype in moved
+    ]

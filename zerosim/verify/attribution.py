@@ -1,0 +1,284 @@
+"""Each call of a program, and why it was made: planned, named beside the law, or neither.
+
+Imports zerosim's L0, record, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.record import RankTrace
+from zerosim.strategies import System
+from zerosim.theory import Cause, Cost, framing
+from zerosim.theory.programs import Held, Plan, PlannedCall, plan_hand_written
+
+STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+MESSAGES = (Op.SEND, Op.RECEIVE)
+_OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
+BESIDE = {
+    Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
+    Purpose.OVERFLOW_FLAG: Cause.OVERFLOW_FLAG,
+    Purpose.AVERAGE_LOSS: Cause.AVERAGE_LOSS,
+    Purpose.BROADCAST_STATE: Cause.INITIAL_STATE,
+    Purpose.METADATA: Cause.METADATA,
+    Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
+}
+"""What no law of traffic speaks of, and its name."""
+_PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
+"""A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
+_AGAIN = (Purpose.GATHER_PARAMETERS, Purpose.ACTIVATIONS)
+"""What a module's forward asks for, hence also a forward that is computed again in backward."""
+
+
+class Standing(StrEnum):
+    """What is known of a call."""
+
+    PLANNED = "planned"
+    BESIDE = "beside the law"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributed:
+    """One call of one rank.
+
+    Attributes:
+        call: as it was asked for.
+        cost, bound: what its backend, and what a ring makes the rank send for it.
+        plan: place of the plan that planned it; None if none did.
+        cause: why it is beside the law; None if it is planned, or unexplained.
+        words: how it comes about.
+        source: the line that made it.
+    """
+
+    call: PlannedCall
+    cost: Cost
+    bound: Cost
+    standing: Standing
+    source: str
+    plan: int | None = None
+    cause: Cause | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStep:
+    """What one rank did in one iteration, each call with its reason.
+
+    Attributes:
+        plans: what theory says of it; a hand-written program's comes last.
+        calls: all of them, in and outside of the step.
+        missing: planned calls that were not made, by the place of their plan.
+        unknown: why the bytes of some call are not known, a line for each reason.
+        framing_sent, framing_received: of all calls; None if it is not known.
+    """
+
+    rank: int
+    plans: tuple[Plan, ...]
+    calls: tuple[Attributed, ...]
+    missing: tuple[tuple[int, PlannedCall], ...]
+    unknown: tuple[str, ...]
+    framing_sent: int | None
+    framing_received: int | None
+
+
+Key = tuple[Phase, Purpose, Op, tuple[int, ...], int, int]
+
+
+Again = tuple[Purpose, Op, tuple[int, ...], int, int]
+"""A key without its phase."""
+
+
+def key_of(call: PlannedCall) -> Key:
+    """What a planned and a recorded call have in common if they are the same."""
+    return (
+        call.phase,
+        call.purpose,
+        call.op,
+        tuple(sorted(call.ranks)),
+        call.elements,
+        call.element_bytes,
+    )
+
+
+@dataclass(slots=True)
+class _Open:
+    """Planned calls that were not met yet, by what identifies them."""
+
+    slots: dict[Key, list[tuple[int, PlannedCall]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, place: int, plan: Plan) -> None:
+        for call in plan.calls:
+            self.slots[key_of(call)] += [(place, call)] * call.times
+
+    def take(self, call: PlannedCall) -> tuple[int, PlannedCall] | None:
+        slots = self.slots.get(key_of(call), [])
+        chosen = next(
+            (slot for slot in slots if call.root is None or slot[1].root == call.root), None
+        )
+        if chosen is not None:
+            slots.remove(chosen)
+        return chosen
+
+
+def attribute(
+    rank: RankTrace,
+    events: Sequence[Event],
+    plans: Sequence[Plan],
+    held: Sequence[Held],
+    algorithm: Algorithm,
+) -> RankStep:
+    """Hold the calls of one rank in one iteration against its plans.
+
+    Args:
+        events: the iteration's calls that are no part of another.
+        plans: of the rank's strategies.
+        held: the strategies; a hand-written one takes what is left.
+        algorithm: who carries native calls out.
+    """
+    unknown: list[str] = []
+    calls = [(_as_call(rank, event, unknown), event) for event in events]
+    known = [(call, event) for call, event in calls if call is not None]
+    open_ = _Open()
+    for place, plan in enumerate(plans):
+        open_.add(place, plan)
+    forward = Counter(key_of(c)[1:] for p in plans for c in p.calls if c.phase is Phase.FORWARD)
+    taken = [(call, event, open_.take(call)) for call, event in known]
+    own = next((one[-1] for one in held if one[-1].system is System.HAND_WRITTEN), None)
+    if own is not None:
+        rest = [c for c, _, slot in taken if slot is None and _may_be_hand_written(c)]
+        plans = (*plans, plan_hand_written(own, rest))
+    found: list[Attributed] = []
+    framings: list[tuple[int, int] | None] = []
+    for call, event, slot in taken:
+        if slot is not None and call.root is None:
+            call = replace(call, root=slot[1].root)  # noqa: PLW2901 - the same call, completed
+        cost, bound = _costs(call, rank.rank, algorithm, unknown)
+        added = framing(rank.groups[event.group].backend, cost)
+        framings.append(None if added is None else (added.sent_bytes, added.received_bytes))
+        found.append(
+            _judge(
+                call,
+                event.source,
+                (cost, bound),
+                slot=slot,
+                plans=plans,
+                forward=forward,
+                is_hand_written=own is not None,
+            )
+        )
+    missing = tuple(slot for slots in open_.slots.values() for slot in slots)
+    sums = [pair for pair in framings if pair is not None]
+    whole = len(sums) == len(framings)
+    return RankStep(
+        rank=rank.rank,
+        plans=tuple(plans),
+        calls=tuple(found),
+        missing=missing,
+        unknown=tuple(dict.fromkeys(unknown)),
+        framing_sent=sum(sent for sent, _ in sums) if whole else None,
+        framing_received=sum(received for _, received in sums) if whole else None,
+    )
+
+
+def _may_be_hand_written(call: PlannedCall) -> bool:
+    return call.phase in STEP_PHASES and call.purpose not in BESIDE
+
+
+def _judge(
+    call: PlannedCall,
+    source: str,
+    costs: tuple[Cost, Cost],
+    *,
+    slot: tuple[int, PlannedCall] | None,
+    plans: Sequence[Plan],
+    forward: Counter[Again],
+    is_hand_written: bool,
+) -> Attributed:
+    standing, plan, cause, words = Standing.UNEXPLAINED, None, None, ""
+    hook = next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
+    if slot is not None:
+        standing, plan = Standing.PLANNED, slot[0]
+    elif is_hand_written and _may_be_hand_written(call):
+        standing, plan = Standing.PLANNED, len(plans) - 1
+    elif call.phase not in STEP_PHASES:
+        cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
+    elif call.purpose in BESIDE:
+        cause, words = BESIDE[call.purpose], f"{call.purpose}: {call.op}"
+    elif hook:
+        cause, words = Cause.HOOK, f"{hook} sends"
+    elif _is_again(call, forward):
+        cause = Cause.RECOMPUTATION
+        words = f"{call.purpose} again, for a forward that is computed in backward"
+    elif call.purpose is Purpose.UNLABELLED:
+        cause = Cause.NOT_ATTRIBUTED
+        words = f"{call.op} that nobody said the purpose of"
+    if cause is not None:
+        standing = Standing.BESIDE
+    return Attributed(
+        call=call,
+        cost=costs[0],
+        bound=costs[1],
+        standing=standing,
+        source=source,
+        plan=plan,
+        cause=cause,
+        words=words,
+    )
+
+
+def _is_again(call: PlannedCall, forward: Counter[Again]) -> bool:
+    return call.phase is Phase.BACKWARD and call.purpose in _AGAIN and forward[key_of(call)[1:]] > 0
+
+
+def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
+    """The calls of a rank that are no part of another one, in their order."""
+    found: dict[int, list[Event]] = defaultdict(list)
+    for event in rank.events:
+        if event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None:
+            found[event.iteration].append(event)
+    return found
+
+
+def _as_call(rank: RankTrace, event: Event, unknown: list[str]) -> PlannedCall | None:
+    """A recorded call as a plan would have it; None if its group is not known."""
+    assert event.op is not None
+    group = rank.groups.get(event.group)
+    if group is None or rank.rank not in group.ranks:
+        unknown.append(
+            f"rank {rank.rank}: who is in group {event.group!r} of event {event.id} is not recorded"
+        )
+        return None
+    purpose = event.purpose or Purpose.UNLABELLED
+    ranks, root = group.ranks, None
+    if event.op in MESSAGES and len(event.peers) == 1:
+        ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
+    elif event.op in _OF_ROOTS and len(event.peers) == 1:
+        root = event.peers[0]
+    return PlannedCall(
+        phase=_PHASE_OF.get(purpose, event.phase),
+        purpose=purpose,
+        op=event.op,
+        ranks=ranks,
+        elements=event.elements,
+        element_bytes=event.payload_bytes // event.elements if event.elements else 1,
+        root=root,
+        unit=event.unit,
+    )
+
+
+def _costs(
+    call: PlannedCall, rank: int, algorithm: Algorithm, unknown: list[str]
+) -> tuple[Cost, Cost]:
+    try:
+        return call.cost(rank, algorithm), call.cost(rank, Algorithm.RING)
+    except ConfigError as error:
+        unknown.append(str(error))
+        return Cost(), Cost()

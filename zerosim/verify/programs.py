@@ -1,0 +1,400 @@
+"""The verification of a program that zerosim's engine did not run, but that says what divides it.
+
+Theory is made of the trace's rows `Strategy`; each call is then planned, named beside the law, or
+unexplained. Several strategies hold together, each with its own law and group.
+Imports zerosim's L0, record, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Event, Op, Phase, Purpose, WireSample
+from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.theory import Cause, Cost
+from zerosim.theory.programs import Plan, deviations, in_force, plan_step
+from zerosim.verify.attribution import (
+    Attributed,
+    RankStep,
+    Standing,
+    attribute,
+    calls_by_iteration,
+)
+from zerosim.verify.ledgers import PHASE_ORDER
+from zerosim.verify.measure import algorithm_of
+from zerosim.verify.program_report import (
+    ProgramBytes,
+    ProgramReport,
+    ProgramRow,
+    RankWire,
+    SourceBytes,
+    SystemLaw,
+)
+from zerosim.verify.program_verdicts import (
+    ProgramStep,
+    attributed_verdict,
+    bubble_verdicts,
+    headline,
+    law_verdicts,
+    planned_verdict,
+    wires_verdict,
+)
+from zerosim.verify.report import CauseBytes
+from zerosim.verify.verdicts import (
+    FRAMING,
+    UNEXPLAINED_TRACE,
+    UNEXPLAINED_WIRE,
+    conservation_verdict,
+    matching_verdict,
+)
+
+EXCUSED = frozenset(
+    {
+        Cause.PADDING,
+        Cause.FROZEN_PARAMETERS,
+        Cause.OVERFLOW_FLAG,
+        Cause.GRADIENT_NORM,
+        Cause.AVERAGE_LOSS,
+        Cause.SEGMENT_ROUNDING,
+        Cause.UNEQUAL_PARTS,
+        Cause.BUFFERS,
+        Cause.INITIAL_STATE,
+        Cause.METADATA,
+        Cause.SYNCHRONIZATION,
+        Cause.OUTSIDE,
+        Cause.ONE_RANK,
+        Cause.BESIDE_THE_LAYERS,
+    }
+)
+"""What a law leaves out; with any other cause a program does not do what its law says."""
+
+
+def has_strategies(trace: Trace) -> bool:
+    """Whether the trace says how its program divides its training."""
+    return any(rank.strategies for rank in trace.ranks)
+
+
+def verify_program(trace: Trace, complete: Sequence[int], shown: int) -> ProgramReport:
+    """Hold the three ledgers of a program against each other.
+
+    Args:
+        complete: the iterations that all ranks finished.
+        shown: the one whose ledgers to show.
+    """
+    algorithm = Algorithm.GLOO if algorithm_of(trace) is Algorithm.GLOO else Algorithm.RING
+    steps = _steps(trace, complete, algorithm)
+    step = next(step for step in steps if step.iteration == shown)
+    first = step.ranks[0]
+    systems = tuple(_law_of(plan, first.rank, algorithm) for plan in first.plans)
+    causes = _causes(step, systems)
+    verdicts = (
+        *law_verdicts(steps, systems),
+        planned_verdict(steps),
+        attributed_verdict(steps),
+        wires_verdict(steps),
+        *bubble_verdicts(trace, first.plans, shown),
+        conservation_verdict(trace),
+        matching_verdict(trace),
+    )
+    answers = [verdict.holds for verdict in verdicts if verdict.holds is not None]
+    psi = [plan for plan in first.plans if plan.num_parameters]
+    is_one = len(psi) == 1 and len(first.plans) == 1 and len(psi[0].ranks) == len(step.ranks)
+    num_parameters = psi[0].num_parameters if is_one else 0
+    return ProgramReport(
+        folder=str(trace.folder),
+        headline=headline(systems, verdicts),
+        holds=all(answers) if answers else None,
+        stage=None,
+        law=" + ".join(f"{law.formula} ({law.law_name})" for law in systems),
+        dtype="",
+        algorithm=algorithm.value if algorithm is Algorithm.GLOO else trace.manifest.backend,
+        backend=trace.manifest.backend,
+        num_ranks=trace.manifest.num_ranks,
+        num_parameters=num_parameters,
+        element_bytes=psi[0].scale.unit_bytes // num_parameters if num_parameters else 0,
+        accumulate=_micro_steps(trace, shown),
+        iteration=shown,
+        iterations=tuple(complete),
+        law_bytes=sum((law.law_bytes for law in systems), Fraction(0)) if systems else None,
+        rows=_rows(step, algorithm),
+        causes=causes,
+        outside_bytes=tuple(wire.unexplained or 0 for wire in step.wires),
+        verdicts=verdicts,
+        notes=_notes(trace, step),
+        systems=systems,
+        sources=_sources(step),
+        wires=step.wires,
+    )
+
+
+def _steps(trace: Trace, complete: Sequence[int], algorithm: Algorithm) -> list[ProgramStep]:
+    peers = match_sockets(trace)
+    calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
+    wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
+    return [_step(trace, iteration, calls, wires, algorithm) for iteration in complete]
+
+
+def _step(
+    trace: Trace,
+    iteration: int,
+    calls: Mapping[int, Mapping[int, Sequence[Event]]],
+    wires: Mapping[int, Mapping[int, PeerBytes]],
+    algorithm: Algorithm,
+) -> ProgramStep:
+    count = _micro_steps(trace, iteration)
+    held = {rank.rank: in_force(rank.strategies, iteration, count) for rank in trace.ranks}
+    ranks, measured = [], []
+    for rank in trace.ranks:
+        problems: tuple[str, ...] = ()
+        try:
+            plans = plan_step(held, rank.rank)
+        except ConfigError as error:
+            plans, problems = (), (f"rank {rank.rank}: {error}",)
+        found = attribute(
+            rank, calls[rank.rank].get(iteration, ()), plans, held[rank.rank], algorithm
+        )
+        found = replace(found, unknown=(*problems, *found.unknown))
+        ranks.append(found)
+        wire = wires[rank.rank].get(iteration)
+        measured.append(
+            RankWire(
+                rank=rank.rank,
+                trace=sum(call.cost.sent_bytes for call in found.calls),
+                framing=found.framing_sent,
+                wire=None if wire is None else wire.sent_bytes,
+            )
+        )
+    return ProgramStep(iteration, tuple(ranks), tuple(measured))
+
+
+def _micro_steps(trace: Trace, iteration: int) -> int:
+    """Forwards with a backward in an iteration: what events and counters say."""
+    phases = (Phase.FORWARD, Phase.BACKWARD)
+    numbers = [0]
+    for rank in trace.ranks:
+        moments: tuple[Event | WireSample, ...] = (*rank.events, *rank.wire_samples)
+        numbers += [
+            moment.micro_step
+            for moment in moments
+            if moment.iteration == iteration and moment.phase in phases
+        ]
+    return max(numbers) + 1
+
+
+def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
+    """What the kernel counted between the borders of each iteration; empty if it was not asked."""
+    found: dict[int, PeerBytes] = defaultdict(PeerBytes)
+    if rank.header.device != "cpu":
+        return {}
+    for piece in phase_wire(rank, peers):
+        found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
+    return dict(found)
+
+
+def _law_of(plan: Plan, rank: int, algorithm: Algorithm) -> SystemLaw:
+    causes = tuple(
+        CauseBytes(
+            cause=deviation.cause.value,
+            bytes=deviation.bytes,
+            words=deviation.words,
+            is_excused=deviation.cause in EXCUSED,
+        )
+        for deviation in deviations(plan, rank, algorithm)
+    )
+    beyond = sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
+    sent = plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0))
+    return SystemLaw(
+        system=plan.title,
+        name=plan.name,
+        ranks=plan.ranks,
+        law_name=plan.law_name,
+        formula=plan.formula,
+        words=plan.law.words,
+        source=plan.law.source,
+        unit=plan.scale.unit,
+        unit_bytes=plan.scale.unit_bytes,
+        payloads=plan.law.payloads,
+        law_bytes=plan.law.sent_bytes,
+        sent_bytes=sent,
+        amount=plan.scale.amount(plan.law.sent_bytes + beyond),
+        causes=causes,
+        is_likeness=plan.is_likeness,
+    )
+
+
+def _causes(step: ProgramStep, systems: Sequence[SystemLaw]) -> tuple[CauseBytes, ...]:
+    """From all laws together to the wire, for the first rank."""
+    found = [cause for law in systems for cause in law.causes]
+    first, wire = step.ranks[0], step.wires[0]
+    found += _beside(first)
+    planned = sum((law.sent_bytes for law in systems), Fraction(0))
+    named = sum(c.cost.sent_bytes for c in first.calls if c.standing is Standing.BESIDE)
+    stray = wire.trace - planned - named
+    if stray:
+        found.append(
+            CauseBytes(
+                cause=UNEXPLAINED_TRACE,
+                bytes=stray,
+                words="the trace differs from what is planned and named",
+                is_excused=True,
+            )
+        )
+    if wire.framing:
+        words = "48 B for each header, send-ready and receive-ready of a message"
+        found.append(
+            CauseBytes(cause=FRAMING, bytes=Fraction(wire.framing), words=words, is_excused=True)
+        )
+    if wire.unexplained:
+        found.append(
+            CauseBytes(
+                cause=UNEXPLAINED_WIRE,
+                bytes=Fraction(wire.unexplained),
+                words="the wire differs from the trace",
+                is_excused=True,
+            )
+        )
+    return tuple(found)
+
+
+def _beside(step: RankStep) -> list[CauseBytes]:
+    sizes: dict[tuple[Cause, str], int] = defaultdict(int)
+    counts: dict[tuple[Cause, str], int] = defaultdict(int)
+    for call in step.calls:
+        if call.cause is not None:
+            where = f" ({call.source})" if call.cause is Cause.NOT_ATTRIBUTED else ""
+            sizes[call.cause, call.words + where] += call.cost.sent_bytes
+            counts[call.cause, call.words + where] += 1
+    order = list(Cause)
+    return [
+        CauseBytes(
+            cause=cause.value,
+            bytes=Fraction(sent),
+            words=f"{words}, {counts[cause, words]} call{'s' * (counts[cause, words] > 1)}",
+            is_excused=cause in EXCUSED,
+        )
+        for (cause, words), sent in sorted(sizes.items(), key=lambda one: order.index(one[0][0]))
+        if sent
+    ]
+
+
+@dataclass(slots=True)
+class _Cell:
+    """What one rank has for one reason: what is planned, and what was called."""
+
+    num_calls: int = 0
+    payload_bytes: int = 0
+    theory: list[int] = field(default_factory=lambda: [0, 0])
+    native: list[int] = field(default_factory=lambda: [0, 0])
+    trace: list[int] = field(default_factory=lambda: [0, 0])
+    beside: list[int] = field(default_factory=lambda: [0, 0])
+
+    def of(self, rank: int, way: int) -> ProgramBytes:
+        """Sent bytes (0) or received ones (1)."""
+        return ProgramBytes(
+            rank=rank,
+            theory=self.theory[way],
+            trace=self.trace[way],
+            wire=None,
+            algorithm=self.native[way] - self.theory[way],
+            framing=None,
+            beside=self.beside[way],
+        )
+
+
+Reason = tuple[str, Phase, Purpose, Op]
+
+
+def _cells(step: RankStep, algorithm: Algorithm) -> dict[Reason, _Cell]:
+    cells: dict[Reason, _Cell] = defaultdict(_Cell)
+    for plan in step.plans:
+        for call in plan.calls:
+            cell = cells[plan.title, call.phase, call.purpose, call.op]
+            _add(cell.theory, call.cost(step.rank, Algorithm.RING))
+            _add(cell.native, call.cost(step.rank, algorithm))
+    for found in step.calls:
+        call = found.call
+        title = "" if found.plan is None else step.plans[found.plan].title
+        cell = cells[title, call.phase, call.purpose, call.op]
+        cell.num_calls += 1
+        cell.payload_bytes += call.payload_bytes
+        _add(cell.trace, found.cost)
+        if found.standing is Standing.BESIDE:
+            _add(cell.beside, found.cost)
+    return cells
+
+
+def _add(total: list[int], cost: Cost) -> None:
+    total[0] += cost.sent_bytes
+    total[1] += cost.received_bytes
+
+
+def _rows(step: ProgramStep, algorithm: Algorithm) -> tuple[ProgramRow, ...]:
+    """One row for each reason of each system, in the order of systems and phases."""
+    by_rank = [_cells(rank, algorithm) for rank in step.ranks]
+    titles = list(dict.fromkeys(plan.title for rank in step.ranks for plan in rank.plans))
+
+    def order(reason: Reason) -> tuple[int, int, str, str]:
+        title, phase, purpose, op = reason
+        place = titles.index(title) if title in titles else len(titles)
+        return place, PHASE_ORDER.index(phase), purpose.value, op.value
+
+    rows = []
+    for reason in sorted({reason for cells in by_rank for reason in cells}, key=order):
+        found = [cells.get(reason) or _Cell() for cells in by_rank]
+        shown = next((cell for cell in found if cell.num_calls), found[0])
+        title, phase, purpose, op = reason
+        ranks = [rank.rank for rank in step.ranks]
+        rows.append(
+            ProgramRow(
+                phase=phase,
+                purpose=purpose,
+                op=op,
+                num_collectives=shown.num_calls,
+                payload_bytes=shown.payload_bytes,
+                sent=tuple(cell.of(rank, 0) for rank, cell in zip(ranks, found, strict=True)),
+                received=tuple(cell.of(rank, 1) for rank, cell in zip(ranks, found, strict=True)),
+                system=title,
+            )
+        )
+    return tuple(rows)
+
+
+def _sources(step: ProgramStep) -> tuple[SourceBytes, ...]:
+    """What no law speaks of, by source line; of the first rank that called it."""
+    found: dict[tuple[str, Phase, Purpose, Op, str], list[Attributed]] = {}
+    for rank in step.ranks:
+        mine: dict[tuple[str, Phase, Purpose, Op, str], list[Attributed]] = defaultdict(list)
+        for one in rank.calls:
+            if one.standing is not Standing.PLANNED:
+                why = "unexplained" if one.cause is None else one.cause.value
+                call = one.call
+                mine[one.source, call.phase, call.purpose, call.op, why].append(one)
+        for key, calls in mine.items():
+            found.setdefault(key, calls)
+    return tuple(
+        SourceBytes(
+            source=source,
+            phase=phase,
+            purpose=purpose,
+            op=op,
+            why=why,
+            num_calls=len(calls),
+            payload_bytes=sum(one.call.payload_bytes for one in calls),
+            sent_bytes=sum(one.cost.sent_bytes for one in calls),
+        )
+        for (source, phase, purpose, op, why), calls in found.items()
+    )
+
+
+def _notes(trace: Trace, step: ProgramStep) -> tuple[str, ...]:
+    notes = [*trace.warnings, *(words for rank in step.ranks for words in rank.unknown)]
+    notes += [
+        f"rank {rank.rank} failed: {rank.failure.message}"
+        for rank in trace.ranks
+        if rank.failure is not None
+    ]
+    return tuple(dict.fromkeys(notes))
