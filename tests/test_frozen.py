@@ -17,7 +17,8 @@ COMMANDS = {
     "run": """
         --stage --ranks --model --dtype --steps --batch --accumulate --bucket-elements
         --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
-        --timeout --port --memory/--no-memory --out --overwrite --json --help
+        --timeout --port --memory/--no-memory --deepspeed-config --explain --out --overwrite
+        --json --help
     """,
     "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
     "serve": "FOLDERS --host --port --open --help",
@@ -169,7 +170,7 @@ NAMES = {
         make_collectives world
     """,
     "zerosim.dsconfig": """
-        KEYS BatchSizes Key Line Schedule Settings Treatment read_settings
+        KEYS BatchSizes Key Line Schedule Settings Treatment read_document read_settings
     """,
     "zerosim.engine": "DeepSpeedEngine Engine add_config_arguments init_distributed initialize",
     "zerosim.export": "write_graphml write_nodelink",

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from zerosim.cli.console import make_console, print_json
+from zerosim.cli.deepspeed import explain_file, note_of, read_file
 from zerosim.cli.jobs import clear, launch_job, require_free
 from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
@@ -24,6 +25,7 @@ _NO_RUN_ID = ("", "none")
 
 
 def run(  # noqa: PLR0913 - an option is an argument
+    context: typer.Context,
     *,
     stage: Annotated[
         str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
@@ -49,6 +51,12 @@ def run(  # noqa: PLR0913 - an option is an argument
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
     port: Annotated[int, whole("Where the ranks meet; a free port by default.")] = 0,
     memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
+    deepspeed_config: Annotated[
+        Path | None, typer.Option(help="A DeepSpeed configuration in JSON.", metavar="FILE")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what becomes of each key of it; train nothing.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
@@ -59,19 +67,25 @@ def run(  # noqa: PLR0913 - an option is an argument
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
+    num_ranks = joined or (4 if ranks is None else ranks)
+    file = read_file(deepspeed_config, num_ranks, context) if deepspeed_config else None
+    if explain:
+        return explain_file(file, as_json=as_json)
     job_run = RunConfig(
         model=model,  # type: ignore[arg-type]
-        ranks=joined or (4 if ranks is None else ranks),
+        ranks=num_ranks,
         steps=steps,
-        batch=batch,
+        batch=file.settings.sizes.micro if file else batch,
         seed=seed,
         device=device,  # type: ignore[arg-type]
         timeout_s=timeout,
         memory=memory,
     )
-    stages = parse_stages(stage)
+    stages = (file.settings.engine.stage,) if file else parse_stages(stage)
     configs = [
-        EngineConfig(
+        file.settings.engine
+        if file
+        else EngineConfig(
             stage=number,
             dtype=dtype,  # type: ignore[arg-type]
             accumulate=accumulate,
@@ -84,9 +98,11 @@ def run(  # noqa: PLR0913 - an option is an argument
         )
         for number in stages
     ]
-    folder = out or _default_folder(job_run, stage)
+    folder = out or _default_folder(job_run, str(stages[0]) if file else stage)
     folders = [folder / f"stage-{number}" for number in stages] if len(stages) > 1 else [folder]
-    job = Job(job_run, tuple(zip(configs, folders, strict=True)))
+    job = Job(job_run, tuple(zip(configs, folders, strict=True)), file.text if file else "")
+    if file and os.environ.get("RANK", "0") == "0":
+        typer.echo(note_of(file), err=True)
     if joined is not None:
         return _join(job, overwrite=overwrite)
     for each in folders:

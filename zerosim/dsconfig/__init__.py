@@ -16,6 +16,7 @@ from zerosim.dsconfig.check import KEYS, Line
 from zerosim.dsconfig.keys import Key, Treatment
 from zerosim.dsconfig.schedule import Schedule
 from zerosim.dsconfig.settings import Settings, read_settings
+from zerosim.dsconfig.source import read_document
 
 __all__ = [
     "KEYS",
@@ -25,5 +26,6 @@ __all__ = [
     "Schedule",
     "Settings",
     "Treatment",
+    "read_document",
     "read_settings",
 ]

@@ -85,7 +85,7 @@ def _line(key: Key, value: Any) -> Line:
     if treatment is Treatment.REFUSED:  # and yet here: the value asks for nothing
         treatment = Treatment.HONOURED
         sentence = f"Nothing is asked for; another value is refused: {sentence}."
-    is_default = value == AUTO or value == key.default
+    is_default = value in (AUTO, key.default)
     return Line(key.path, shown(value), treatment, sentence, is_default)
 
 

@@ -19,7 +19,8 @@ from typing import Any
 from zerosim.dsconfig.keys import shown
 from zerosim.errors import ConfigError, first_line
 
-_LARGEST_BYTES = 1 << 20
+_LARGEST_BYTES = 1 << 15
+"""Ten times what people write; it also has to fit on a rank's command line."""
 _DEEPEST = 24
 """Sections within sections; DeepSpeed's own keys need five."""
 _BASE64 = re.compile(r"[A-Za-z0-9_=-]+")
@@ -54,7 +55,10 @@ def _file_text(path: Path) -> str:
         if not path.is_file():
             raise ConfigError(f"{path} is no file: expected a configuration in JSON")
         if path.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{path} has {path.stat().st_size} bytes: expected a configuration")
+            raise ConfigError(
+                f"{path} has {path.stat().st_size} bytes: expected a configuration, at most "
+                f"{_LARGEST_BYTES}"
+            )
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None

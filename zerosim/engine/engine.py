@@ -169,6 +169,11 @@ class Engine:
         return self._updater.gradient_norm
 
     @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self._device
+
+    @property
     def group(self) -> Group:
         """The ranks that train together."""
         return self._collectives.group

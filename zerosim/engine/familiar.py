@@ -142,11 +142,6 @@ class DeepSpeedEngine(Engine):
         return self.model
 
     @property
-    def device(self) -> torch.device:
-        """Where the model computes."""
-        return self._device
-
-    @property
     def global_rank(self) -> int:
         """This rank's position among those that train together."""
         return self.group.rank

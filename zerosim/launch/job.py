@@ -20,10 +20,12 @@ class Job:
     Attributes:
         engines: who trains, by zerosim's engine with a configuration or somebody else, and the
             folder of its trace, for each run.
+        deepspeed: the DeepSpeed configuration that the engines come from, in JSON; "" if none.
     """
 
     run: RunConfig
     engines: tuple[tuple[EngineConfig | Implementation, Path], ...]
+    deepspeed: str = ""
 
     def encode(self) -> str:
         """The job as one command line argument."""
@@ -31,6 +33,7 @@ class Job:
             {
                 "run": self.run.to_plain(),
                 "engines": [[_to_plain(who), str(path)] for who, path in self.engines],
+                "deepspeed": self.deepspeed,
             }
         )
 
@@ -41,6 +44,7 @@ class Job:
         return cls(
             RunConfig.from_plain(plain["run"]),
             tuple((_from_plain(who), Path(path)) for who, path in plain["engines"]),
+            plain["deepspeed"],
         )
 
 

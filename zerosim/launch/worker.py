@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
-from zerosim.engine import initialize
+from zerosim.dsconfig import read_settings
+from zerosim.engine import Engine, initialize
+from zerosim.engine.door import open_engine
 from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import make_step
@@ -47,18 +50,19 @@ def run_job(job: Job) -> None:
     total = job.run.steps * len(job.engines)
     with _progress(total) as advance:
         for who, folder in job.engines:
-            _train(job.run, who, folder, device, advance)
+            _train(job, who, folder, device, advance)
     _settle("the job ends")
     dist.destroy_process_group()
 
 
 def _train(
-    run: RunConfig,
+    job: Job,
     who: EngineConfig | Implementation,
     folder: Path,
     device: torch.device,
     advance: Callable[[str], None],
 ) -> None:
+    run = job.run
     batches = Batches(
         seed=run.seed,
         rank=dist.get_rank(),
@@ -78,7 +82,9 @@ def _train(
     ):
         _settle(f"{folder} has begun")
         if isinstance(who, EngineConfig):
-            _train_engine(run, who, batches, device, advance)
+            engine = _make_engine(job, who, device)
+            _train_engine(engine, run.steps, batches, advance)
+            del engine
         else:
             _train_other(run, who, batches, advance)
         _settle(f"{folder} ends")
@@ -88,24 +94,27 @@ def _train(
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
 
 
+def _make_engine(job: Job, config: EngineConfig, device: torch.device) -> Engine:
+    model = build(job.run.model, job.run.seed).to(device)
+    if not job.deepspeed:
+        return initialize(model, config)
+    settings = read_settings(job.deepspeed, job.run.ranks)
+    return open_engine(model, replace(settings, engine=config))
+
+
 def _train_engine(
-    run: RunConfig,
-    config: EngineConfig,
-    batches: Batches,
-    device: torch.device,
-    advance: Callable[[str], None],
+    engine: Engine, steps: int, batches: Batches, advance: Callable[[str], None]
 ) -> None:
-    engine = initialize(build(run.model, run.seed).to(device), config)
-    for iteration in range(run.steps):
+    for iteration in range(steps):
         losses = []
-        for micro_step in range(config.accumulate):
-            loss = engine(batches.at(iteration, micro_step).to(device))
+        for micro_step in range(engine.config.accumulate):
+            loss = engine(batches.at(iteration, micro_step).to(engine.device))
             engine.backward(loss)
             losses.append(loss.item())
             if engine.is_boundary:
                 mean = engine.average_loss(sum(losses) / len(losses))
             engine.step()
-        advance(f"{STAGE_NAMES[config.stage]}: loss {mean:.3f}")
+        advance(f"{STAGE_NAMES[engine.config.stage]}: loss {mean:.3f}")
     engine.close()
 
 
