@@ -7,6 +7,7 @@
     batch         batch sizes
     schedule      learning rate schedules
     settings      what comes out: the engine's configuration and what is beside it
+    pages         the table as docs/deepspeed-config.md
 
 Imports the standard library and zerosim's L0.
 """

@@ -176,7 +176,7 @@ OTHER = (
     Key("datastates_ckpt", _SECTION, _IGNORED, "zerosim writes no checkpoints."),
     Key("aio", _SECTION, _IGNORED, "Nothing is offloaded."),
     Key("disable_allgather", _FLAG, _IGNORED, "zerosim always all-gathers.", default=False),
-    Key("pipeline", _SECTION, _IGNORED, "It is for a PipelineModule, which is refused as a model."),
+    Key("pipeline", _SECTION, _IGNORED, "It is for a PipelineModule, which zerosim has not."),
     Key("use_data_before_expert_parallelism", _FLAG, _IGNORED, "There are no experts.",
         default=False),
     Key("autotuning", _SECTION, _REFUSED, "zerosim tunes nothing by itself", switch="enabled"),

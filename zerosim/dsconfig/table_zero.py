@@ -60,7 +60,7 @@ ZERO = (
         "zerosim divides every parameter, however small.", 2**63 - 1),
     _whole("stage3_max_live_parameters", _IGNORED,
         "zerosim frees a unit as soon as it has computed, and gathers it again for backward: 3 Psi "
-        "a step. DeepSpeed keeps what fits: down to 2 Psi for a small model.", 1_000_000_000),
+        "a step. DeepSpeed keeps as much as this allows, and gathers less.", 1_000_000_000),
     _whole("stage3_max_reuse_distance", _IGNORED,
         "zerosim frees a unit as soon as it has computed.", 1_000_000_000),
     _whole("stage3_module_granularity_threshold", _IGNORED,
