@@ -5,6 +5,10 @@
     verdicts   each claim held against all complete iterations
     report     the result as data
 
+    programs   the same of a program that zerosim's engine did not run, by its strategies
+    attribution  each of its calls: planned, named beside the law, or unexplained
+    program_verdicts, program_report  the claims about it, and the result as data
+
     memory     what is alive, held against the laws
     states     model states: each role and unit, rank and iteration
     residency  what exists only for a while: gathered units, whole gradients
@@ -19,6 +23,7 @@ Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 
 from zerosim.verify.memory import verify_memory
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
+from zerosim.verify.program_report import ProgramReport, RankWire, SourceBytes, SystemLaw
 from zerosim.verify.report import CauseBytes, LedgerRow, RankBytes, Report, Verdict
 from zerosim.verify.verify import verify
 
@@ -26,11 +31,15 @@ __all__ = [
     "CauseBytes",
     "LedgerRow",
     "MemoryReport",
+    "ProgramReport",
     "RankBytes",
     "RankPeak",
+    "RankWire",
     "Report",
     "RolePart",
     "RoleRow",
+    "SourceBytes",
+    "SystemLaw",
     "Verdict",
     "verify",
     "verify_memory",

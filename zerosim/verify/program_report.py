@@ -7,7 +7,7 @@ Imports zerosim's L0 and this package.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -96,7 +96,7 @@ class SourceBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankWire:
-    """One rank's iteration: what its trace says that it sent, and what the kernel counted.
+    """One rank's iteration, one way: what its trace says, and what the kernel counted.
 
     Attributes:
         framing: what the backend's protocol adds; None if it is not known.
@@ -123,13 +123,15 @@ class ProgramReport(Report):
     Attributes:
         systems: each strategy with its law; several may hold together.
         sources: what no law speaks of.
-        wires: of the iteration, by rank: calls that run beside each other have no wire of their
-            own, so the rows have none.
+        wires, wires_received: of the iteration, by rank: calls that run beside each other have
+            no wire of their own, so the rows have none.
     """
 
+    rows: tuple[ProgramRow, ...]
     systems: tuple[SystemLaw, ...]
     sources: tuple[SourceBytes, ...]
     wires: tuple[RankWire, ...]
+    wires_received: tuple[RankWire, ...]
 
     def total(self, ledger: str, rank: int) -> int | None:
         """What a rank sent in the iteration by "theory", "trace" or "wire"."""
@@ -140,7 +142,10 @@ class ProgramReport(Report):
 
     @property
     def unexplained_wire(self) -> int | None:
-        """The largest unexplained difference of any rank; None if it was not measured."""
+        """The largest unexplained difference of any rank; None if it was not measured.
+
+        Of what was sent: what a rank received may belong to a call that it has not made yet.
+        """
         values = [wire.unexplained for wire in self.wires]
         known = [abs(value) for value in values if value is not None]
         return max(known) if known and len(known) == len(values) else None
@@ -148,9 +153,7 @@ class ProgramReport(Report):
     def to_plain(self) -> dict[str, Any]:
         """The report as JSON values; fractions become numbers if whole, else strings."""
         plain = Report.to_plain(self)
-        plain["wires"] = [
-            {**wire, "unexplained": self.wires[place].unexplained}
-            for place, wire in enumerate(plain["wires"])
-        ]
+        for name, wires in (("wires", self.wires), ("wires_received", self.wires_received)):
+            plain[name] = [{**asdict(wire), "unexplained": wire.unexplained} for wire in wires]
         converted: dict[str, Any] = to_json(plain)
         return converted

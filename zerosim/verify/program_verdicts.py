@@ -31,6 +31,7 @@ class ProgramStep:
     iteration: int
     ranks: tuple[RankStep, ...]
     wires: tuple[RankWire, ...]
+    wires_received: tuple[RankWire, ...]
 
 
 def headline(systems: Sequence[SystemLaw], verdicts: Sequence[Verdict]) -> str:
@@ -49,6 +50,8 @@ def _sentence(law: SystemLaw) -> str:
     why = "; ".join(cause.words for cause in law.causes if not cause.is_excused)
     if law.is_likeness:
         return f"This program sends {law.amount} a step, like {law.law_name} ({law.formula})."
+    if why and law.amount == law.formula:
+        return f"{law.system} sends {law.amount} a step, but not as {law.law_name} would: {why}."
     if why:
         return f"{law.system} sends {law.amount} a step, not {law.formula}: {why}."
     return f"{law.system} sends {law.formula} a step, as {law.law_name} should."
@@ -75,13 +78,19 @@ def law_verdicts(steps: Sequence[ProgramStep], systems: Sequence[SystemLaw]) -> 
         found.append(
             Verdict(
                 id=f"law-{place}",
-                title=f"{law.system} sends what the law of {law.law_name} and named causes say",
+                title=_title(law),
                 formula=f"{law.formula} = {format_exact_bytes(law.law_bytes)}",
                 holds=None if law.is_likeness else not strays,
                 measured=measured,
             )
         )
     return tuple(found)
+
+
+def _title(law: SystemLaw) -> str:
+    if law.is_likeness:
+        return f"A hand-written program has no law of its own: it is most like {law.law_name}"
+    return f"{law.system} sends what the law of {law.law_name} and named causes say"
 
 
 def _strays_of(iteration: int, step: RankStep, system: str) -> Iterator[str]:

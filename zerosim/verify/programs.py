@@ -128,6 +128,7 @@ def verify_program(trace: Trace, complete: Sequence[int], shown: int) -> Program
         systems=systems,
         sources=_sources(step),
         wires=step.wires,
+        wires_received=step.wires_received,
     )
 
 
@@ -147,7 +148,7 @@ def _step(
 ) -> ProgramStep:
     count = _micro_steps(trace, iteration)
     held = {rank.rank: in_force(rank.strategies, iteration, count) for rank in trace.ranks}
-    ranks, measured = [], []
+    ranks, sent, received = [], [], []
     for rank in trace.ranks:
         problems: tuple[str, ...] = ()
         try:
@@ -160,7 +161,7 @@ def _step(
         found = replace(found, unknown=(*problems, *found.unknown))
         ranks.append(found)
         wire = wires[rank.rank].get(iteration)
-        measured.append(
+        sent.append(
             RankWire(
                 rank=rank.rank,
                 trace=sum(call.cost.sent_bytes for call in found.calls),
@@ -168,7 +169,15 @@ def _step(
                 wire=None if wire is None else wire.sent_bytes,
             )
         )
-    return ProgramStep(iteration, tuple(ranks), tuple(measured))
+        received.append(
+            RankWire(
+                rank=rank.rank,
+                trace=sum(call.cost.received_bytes for call in found.calls),
+                framing=found.framing_received,
+                wire=None if wire is None else wire.received_bytes,
+            )
+        )
+    return ProgramStep(iteration, tuple(ranks), tuple(sent), tuple(received))
 
 
 def _micro_steps(trace: Trace, iteration: int) -> int:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.options import shapes, text
+from zerosim.theory.programs.options import flag, number, shapes, text
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, because, element_bytes_of
 
 BSH = "b·s·h"
@@ -26,24 +26,25 @@ SOURCE = (
     "Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2"
 )
 REPLICATE, PARTIAL = "replicate", "partial"
-LAST = "shard -1"
-_MADE = {"column": LAST, "row": PARTIAL}
-_WANTED = {"column": REPLICATE, "row": LAST, "sequence": "shard 1"}
-_OUTPUT = {"column": LAST, "row": REPLICATE, "sequence": "shard 1"}
+_SUMS_INPUTS = ("column", "prepare input")
+"""Gradients of these modules' inputs are sums over the ranks that are still to be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """How activations are divided before and after a border of a module.
+    """Activations on a border of a module, and what becomes of their layout there.
 
     Attributes:
-        is_input: whether gradients of it are sums to be made: those of a module's input.
+        sums: whether their gradients are sums over the ranks that are still to be made.
+        is_tensor: a plain tensor, not one that knows how it is divided.
     """
 
     before: str
     after: str
     shape: tuple[int, ...]
-    is_input: bool
+    element_bytes: int
+    sums: bool
+    is_tensor: bool
     has_gradient: bool
 
 
@@ -78,14 +79,19 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
             made = [call for bundle in pair.bundles for call in _calls(held, bundle)]
             calls += made
             sent = sum((call.fair_bytes() for call in made), Fraction(0))
+            again = [call for bundle in pair.bundles for call in _again(held, bundle)]
+            calls += again
+            more = sum((call.fair_bytes() for call in again), Fraction(0))
+            words = "forward is computed again in backward"
+            causes.append(because(Cause.RECOMPUTATION, more, scale, words))
             if pair.row is None or not pair.inputs:
                 names = ", ".join(bundle.name for bundle in pair.bundles)
                 words = f"{names}, no pair of column and row"
                 causes.append(because(Cause.BESIDE_THE_LAYERS, sent, scale, words))
                 continue
-            law = 2 * 2 * _bytes(pair.row) * share
+            law = 2 * 2 * _bytes(pair.row) * number(pair.row, "forwards", 1) * share
             law_bytes += law
-            num_sums += 2
+            num_sums += 2 * number(pair.row, "forwards", 1)
             causes += _unlike(pair, sent - law, scale)
     return Plan(
         system=strategy.system,
@@ -155,11 +161,9 @@ def _shape(bundle: Bundle, key: str) -> tuple[int, ...]:
 
 
 def _bytes(bundle: Bundle) -> int:
-    return _elements(_shape(bundle, "output_shape")) * _element_bytes(bundle)
-
-
-def _element_bytes(bundle: Bundle) -> int:
-    return element_bytes_of(text(bundle, "dtype") or "float32")
+    """What a module hands on in one forward, whole."""
+    size = element_bytes_of(text(bundle, "output_dtype") or "float32")
+    return _elements(_shape(bundle, "output_shape")) * size
 
 
 def _elements(shape: tuple[int, ...]) -> int:
@@ -170,7 +174,8 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
-    """What one forward and backward of a module asks for."""
+    """What the forwards and the backward of a module ask for in one micro-step."""
+    forwards = number(bundle, "forwards", 1)
     for change in _changes(bundle):
         for phase, op in _ops(change):
             yield PlannedCall(
@@ -179,51 +184,57 @@ def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
                 op=op,
                 ranks=strategy.ranks,
                 elements=_padded(change, op, len(strategy.ranks)),
-                element_bytes=_element_bytes(bundle),
+                element_bytes=change.element_bytes,
+                times=forwards,
                 unit=bundle.name,
             )
 
 
+def _again(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
+    """What is asked for again, because autograd computes the module's forward once more."""
+    recomputed = number(bundle, "recomputed")
+    for call in _calls(strategy, bundle):
+        if recomputed and call.phase is Phase.FORWARD:
+            yield replace(call, phase=Phase.BACKWARD, times=recomputed)
+
+
 def _changes(bundle: Bundle) -> Iterator[_Change]:
     style = text(bundle, "style")
-    inside, outside = _shape(bundle, "input_shape"), _shape(bundle, "output_shape")
-    wanted = text(bundle, "wanted_layout") or _WANTED.get(style, "")
-    made = text(bundle, "made_layout") or _MADE.get(style, wanted)
-    given = text(bundle, "input_layout") or wanted
-    handed = text(bundle, "output_layout") or _OUTPUT.get(style, made)
-    is_lookup = len(inside) < len(outside)  # an embedding's input is numbers of tokens
-    if inside and wanted:
-        yield _Change(
-            given,
-            wanted,
-            inside,
-            is_input=style == "column" or (style == "other" and given != wanted),
-            has_gradient=not is_lookup,
-        )
-    if outside and made:
-        yield _Change(made, handed, outside, is_input=False, has_gradient=True)
+    for side in ("input", "output"):
+        shape, before = _shape(bundle, f"{side}_shape"), text(bundle, f"{side}_layout")
+        if shape and before:
+            yield _Change(
+                before=before,
+                after=text(bundle, f"{side}_wanted") or before,
+                shape=shape,
+                element_bytes=element_bytes_of(text(bundle, f"{side}_dtype") or "float32"),
+                sums=side == "input" and style in _SUMS_INPUTS,
+                is_tensor=side == "input" and flag(bundle, "input_is_tensor"),
+                has_gradient=side == "output" or flag(bundle, "input_has_gradient"),
+            )
 
 
 def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
     """The collectives of a change: in forward, and for the gradient on its way back."""
-    before, after = change.before, change.after
-    if before == PARTIAL and after == REPLICATE:
+    before, after, goes_back = change.before, change.after, change.has_gradient
+    if before == after:
+        if before == REPLICATE and change.sums and change.is_tensor and goes_back:
+            yield Phase.BACKWARD, Op.ALL_REDUCE
+    elif before == PARTIAL and after == REPLICATE:
         yield Phase.FORWARD, Op.ALL_REDUCE
     elif before == PARTIAL:
         yield Phase.FORWARD, Op.REDUCE_SCATTER
         yield Phase.BACKWARD, Op.ALL_GATHER
-    elif before != REPLICATE and after == REPLICATE:
+    elif after == REPLICATE:
         yield Phase.FORWARD, Op.ALL_GATHER
-        if change.is_input and change.has_gradient:
+        if change.sums and goes_back:
             yield Phase.BACKWARD, Op.REDUCE_SCATTER
-    elif before == REPLICATE and after == REPLICATE:
-        if change.is_input and change.has_gradient:
-            yield Phase.BACKWARD, Op.ALL_REDUCE
-    elif before == REPLICATE and change.has_gradient:
-        yield Phase.BACKWARD, Op.ALL_GATHER
-    elif before != after:
+    elif before == REPLICATE:
+        if goes_back:
+            yield Phase.BACKWARD, Op.ALL_GATHER
+    else:
         yield Phase.FORWARD, Op.ALL_TO_ALL
-        if change.has_gradient:
+        if goes_back:
             yield Phase.BACKWARD, Op.ALL_TO_ALL
 
 
