@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from zerosim.errors import ConfigError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI, format_exact
-from zerosim.strategies import Strategy, System
+from zerosim.strategies import Parameter, Strategy, System
 from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.options import flag, number_map, numbers, parameters_of, text, texts
+from zerosim.theory.programs.options import (
+    flag,
+    name_lists,
+    number_map,
+    numbers,
+    parameters_of,
+    text,
+)
 from zerosim.theory.programs.plan import (
     Plan,
     PlannedCall,
@@ -119,10 +127,7 @@ def _reduce(
     """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
     parameters = parameters_of(strategy)
     trainable = [one for one in parameters if one.trainable]
-    buckets = numbers(strategy, "buckets") or [sum(one.elements for one in trainable)]
-    dtypes = texts(strategy, "bucket_dtypes")
-    if len(dtypes) != len(buckets):
-        dtypes = [_common_dtype(trainable)] * len(buckets)
+    buckets = _buckets(strategy, trainable)
     hook = text(strategy, "comm_hook")
     narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
     if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
@@ -131,8 +136,7 @@ def _reduce(
         return [], [because(Cause.HOOK, -2 * scale.a_pass, scale, words)] if is_first else []
     calls = []
     own_bytes = sent_bytes = 0
-    for number, (elements, dtype) in enumerate(zip(buckets, dtypes, strict=True)):
-        own = element_bytes_of(dtype)
+    for place, (elements, own) in enumerate(buckets):
         size = own if narrow is None else min(narrow, own)
         own_bytes += elements * own
         sent_bytes += elements * size
@@ -144,7 +148,7 @@ def _reduce(
                 ranks=strategy.ranks,
                 elements=elements,
                 element_bytes=size,
-                unit=f"bucket {number}",
+                unit=f"bucket {place}",
             )
         )
     both = 2 * scale.share
@@ -184,6 +188,23 @@ def _reduce(
     return calls, causes
 
 
-def _common_dtype(parameters: Sequence[object]) -> str:
-    dtypes = {getattr(one, "dtype", "") for one in parameters}
-    return dtypes.pop() if len(dtypes) == 1 else "several dtypes"
+def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[int, int]]:
+    """Elements of each bucket, and bytes of one: a bucket holds gradients of one dtype."""
+    sizes = numbers(strategy, "buckets")
+    named = name_lists(strategy, "bucket_parameters")
+    dtype_of = {one.name: one.dtype for one in trainable}
+    if len(named) == len(sizes):
+        dtypes = [next((dtype_of[n] for n in names if n in dtype_of), "") for names in named]
+    else:
+        dtypes = [""] * len(sizes)
+    common = set(dtype_of.values())
+    if not all(dtypes) and len(common) > 1:
+        raise ConfigError(
+            f"DDP of {strategy.name!r} has parameters in {', '.join(sorted(common))}, and does not "
+            "say which bucket holds which"
+        )
+    usual = next(iter(common), "float32")
+    return [
+        (elements, element_bytes_of(dtype or usual))
+        for elements, dtype in zip(sizes, dtypes, strict=True)
+    ]

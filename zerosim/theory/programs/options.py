@@ -63,6 +63,18 @@ def texts(held: Held, key: str) -> list[str]:
     return [str(one) for one in value]
 
 
+def name_lists(held: Held, key: str) -> list[list[str]]:
+    """A list of lists of names; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or []
+    if not isinstance(value, list | tuple) or not all(isinstance(o, list | tuple) for o in value):
+        raise _wrong(held, key, value, "lists of names")
+    return [[str(name) for name in one] for one in value]
+
+
 def number_map(held: Held, key: str) -> dict[str, int]:
     """Whole numbers by name; empty if it is not said.
 
