@@ -20,6 +20,10 @@ COMMANDS = {
         --timeout --port --memory/--no-memory --deepspeed-config --explain --out --overwrite
         --json --help
     """,
+    "profiles": """
+        --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
+        --help
+    """,
     "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
     "serve": "FOLDERS --host --port --open --help",
     "export": "FOLDER --html --iteration --overwrite --help",

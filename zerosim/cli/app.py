@@ -15,6 +15,7 @@ from zerosim.cli.doctor import doctor
 from zerosim.cli.export import export
 from zerosim.cli.graph import graph
 from zerosim.cli.memory import memory
+from zerosim.cli.profiles import profiles
 from zerosim.cli.run import run
 from zerosim.cli.serve import serve
 from zerosim.cli.show import show
@@ -43,6 +44,7 @@ app.command()(show)
 app.command()(graph)
 app.command()(memory)
 app.command("compare")(compare_traces)
+app.command()(profiles)
 app.command()(table)
 app.command()(export)
 app.command()(doctor)

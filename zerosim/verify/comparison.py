@@ -106,7 +106,7 @@ def side_of(trace: Trace, name: str) -> Side:
         sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
         unit_bytes=_unit_bytes(trace, last) if moved else {},
         wire_bytes=None if None in wires or not wires else sum(wire or 0 for wire in wires),
-        held=_held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
+        held=held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
         times=_times(trace, complete),
         loss=losses[-1] if losses else None,
     )
@@ -145,7 +145,8 @@ def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[
     return parts
 
 
-def _held(line: Timeline, complete: Sequence[int]) -> Held:
+def held(line: Timeline, complete: Sequence[int]) -> Held:
+    """What one rank held in iterations that all finished."""
     peaks: dict[Phase, int] = {}
     positions = in_steps(line, complete)
     if not len(positions):  # a program that told of no iterations

@@ -1,0 +1,218 @@
+"""`zerosim profiles`: the same training through every implementation that is here, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.jobs import launch_job, require_free
+from zerosim.cli.ledgers import MARKS
+from zerosim.cli.options import decimal, whole
+from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
+from zerosim.errors import ConfigError
+from zerosim.launch.job import Job
+from zerosim.quantities import PSI, format_decimal
+from zerosim.record import load
+from zerosim.verify.profile import Profile, profile
+
+OURS = "zerosim-{stage}"
+TITLES = {
+    Implementation.DDP: "DDP",
+    Implementation.DDP_ZERO: "DDP + ZeroRedundancyOptimizer",
+    Implementation.FSDP2: "FSDP2",
+    Implementation.FSDP2_KEPT: "FSDP2, kept after forward",
+    Implementation.FSDP2_BF16: "FSDP2, bf16",
+    Implementation.FSDP1: "FSDP1",
+    Implementation.HSDP: "FSDP2, hybrid (HSDP)",
+    Implementation.TENSOR_PARALLEL: "tensor parallel",
+    Implementation.GPIPE: "pipeline, GPipe",
+    Implementation.ONE_F_ONE_B: "pipeline, 1F1B",
+    Implementation.DEEPSPEED_0: "DeepSpeed stage 0",
+    Implementation.DEEPSPEED_1: "DeepSpeed stage 1",
+    Implementation.DEEPSPEED_2: "DeepSpeed stage 2",
+    Implementation.DEEPSPEED_3: "DeepSpeed stage 3",
+}
+_NAMES = (*(OURS.format(stage=stage) for stage in STAGES), *Implementation)
+
+
+def profiles(  # noqa: PLR0913 - an option is an argument
+    *,
+    ranks: Annotated[int, whole("Processes.")] = 4,
+    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
+    steps: Annotated[int, whole("Optimizer steps.")] = 5,
+    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
+    seed: Annotated[int, whole("Of weights and data.")] = 0,
+    only: Annotated[
+        str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
+    ] = None,
+    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a page in Markdown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Train one model with every implementation that is here, in fp32, and compare what they do."""
+    run = RunConfig(
+        model=model,  # type: ignore[arg-type]
+        ranks=ranks,
+        steps=steps,
+        batch=batch,
+        seed=seed,
+        timeout_s=timeout,
+    )
+    names = _chosen(only)
+    absent = {name: why for name in names if (why := _unavailable(name, run))}
+    if only is not None and absent:
+        name, why = next(iter(absent.items()))
+        raise ConfigError(f"{name} cannot be run here: {why}")
+    present = [name for name in names if name not in absent]
+    folder = out or Path("traces") / f"profiles-{_now()}"
+    folders = {name: folder / name for name in present}
+    for each in folders.values():
+        require_free(each, overwrite=overwrite)
+    launch_job(Job(run, tuple((_who(name), folders[name]) for name in present)))
+    psi = _num_parameters(run)
+    rows = [profile(load(folders[name], strict=True), _title(name), psi) for name in present]
+    if as_json:
+        print_json({"psi": psi, "rows": [row.to_plain() for row in rows], "absent": absent})
+    elif markdown:
+        _print_markdown(run, psi, rows, absent)
+    else:
+        _print(make_console(), run, psi, rows, absent)
+        typer.echo(f"\nnext: zerosim verify {folder / present[-1]}")
+    return 1 if any(row.holds is False for row in rows) else 0
+
+
+def _chosen(only: str | None) -> list[str]:
+    if only is None:
+        return list(map(str, _NAMES))
+    names = [part.strip() for part in only.split(",")]
+    for name in names:
+        if name not in _NAMES:
+            raise ConfigError(f"only is {name!r}: expected some of {', '.join(_NAMES)}")
+    return list(dict.fromkeys(names))
+
+
+def _who(name: str) -> EngineConfig | Implementation:
+    ours = {OURS.format(stage=stage): stage for stage in STAGES}
+    if name in ours:
+        return EngineConfig(stage=ours[name], dtype="fp32")  # type: ignore[arg-type]
+    return Implementation(name)
+
+
+def _title(name: str) -> str:
+    return name.replace("-", " stage ") if name.startswith("zerosim") else TITLES[_named(name)]
+
+
+def _named(name: str) -> Implementation:
+    return Implementation(name)
+
+
+def _unavailable(name: str, run: RunConfig) -> str:
+    from zerosim.implementations import unavailable
+
+    who = _who(name)
+    return "" if isinstance(who, EngineConfig) else unavailable(who, run)
+
+
+def _num_parameters(run: RunConfig) -> int:
+    from zerosim.models import build
+
+    return sum(parameter.numel() for parameter in build(run.model, run.seed).parameters())
+
+
+def _now() -> str:
+    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+
+
+HEADINGS = (
+    "",
+    "calls",
+    f"payload, {PSI}",
+    "ring, MB",
+    "wire, MB",
+    "peak, MB",
+    "exposed, ms",
+    "step, ms",
+    "loss",
+)
+
+
+def _cells(row: Profile) -> tuple[str, ...]:
+    return (
+        row.name,
+        ", ".join(f"{count} {op}" for op, count in row.num_collectives.items()),
+        format_decimal(row.payloads, 3),
+        _mega(row.ring_bytes),
+        _mega(row.wire_bytes),
+        _mega(row.peak_bytes),
+        _milli(row.exposed_ns),
+        _milli(row.step_ns),
+        "" if row.loss is None else f"{row.loss:.4f}",
+    )
+
+
+def _mega(value: int | None) -> str:
+    return "not measured" if value is None else format_decimal(Fraction(value, 10**6), 2)
+
+
+def _milli(value: int | None) -> str:
+    return "not measured" if value is None else format_decimal(Fraction(value, 10**6), 1)
+
+
+def _what(run: RunConfig, psi: int) -> str:
+    return (
+        f"{run.model}, {PSI} = {psi:,} parameters, fp32, {run.ranks} ranks, {run.batch} "
+        f"sequences a rank, {run.steps} steps; bytes of one step, the mean of all ranks"
+    )
+
+
+def _print(
+    console: Console,
+    run: RunConfig,
+    psi: int,
+    rows: Sequence[Profile],
+    absent: dict[str, str],
+) -> None:
+    console.print(Text(_what(run, psi), style="dim"))
+    table = make_table(*HEADINGS, left=2)
+    for row in rows:
+        table.add_row(*_cells(row))
+    print_table(console, table)
+    console.print()
+    for row in rows:
+        mark, colour = MARKS[row.holds]
+        console.print(Text.assemble((mark, colour), f" {row.name}: {row.headline}"))
+    for name, why in absent.items():
+        console.print(Text(f"- {_title(name)}: {why}", style="dim"))
+
+
+def _print_markdown(
+    run: RunConfig, psi: int, rows: Sequence[Profile], absent: dict[str, str]
+) -> None:
+    """The same as a page for docs/."""
+    lines = [
+        "# What each implementation sends",
+        "",
+        f"{_what(run, psi)}.",
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "| --- | --- " + "| ---: " * (len(HEADINGS) - 2) + "|",
+        *("| " + " | ".join(_cells(row)) + " |" for row in rows),
+        "",
+    ]
+    for row in rows:
+        lines.append(f"- **{row.name}**: {row.headline}")
+        lines += [f"    - {words}" for words in row.causes]
+    lines += [f"- {_title(name)}: {why}" for name, why in absent.items()]
+    typer.echo("\n".join(lines))
