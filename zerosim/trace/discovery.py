@@ -4,8 +4,8 @@
     their .grad                   gradients
     an optimizer's own tensors    momentum, variance, or an fp32 master copy
 
-PyTorch calls a global hook before each module's forward and after each optimizer's step, so each
-is met once it is used. An engine that says what it holds needs none of this.
+Each is met when it is used: a module that computes, an optimizer that steps. An engine that says
+what it holds needs none of this.
 Imports torch and zerosim's L0.
 """
 
@@ -16,12 +16,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
 from zerosim.memory import Role
-from zerosim.trace import labels
+from zerosim.trace import labels, modules
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import Holdings, storage_of
 
@@ -49,13 +48,12 @@ class Discovery:
 
     def install(self) -> None:
         """Begin to look at what is used."""
-        self._hooks = [
-            register_module_forward_pre_hook(self._module_computes),
-            register_optimizer_step_post_hook(self._optimizer_stepped),
-        ]
+        modules.watch(self)
+        self._hooks = [register_optimizer_step_post_hook(self._optimizer_stepped)]
 
     def remove(self) -> None:
         """Stop looking."""
+        modules.unwatch(self)
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -70,7 +68,8 @@ class Discovery:
                 self._meet(parameter.grad, Role.GRADIENTS)
 
     @guarded
-    def _module_computes(self, module: nn.Module, _: Any) -> None:
+    def module_begins(self, module: nn.Module) -> None:
+        """A module computes."""
         if labels.description().units:
             return
         sharded = self._sharded.get(module)
@@ -81,6 +80,9 @@ class Discovery:
             for parameter in module.parameters(recurse=False):
                 if not _is_sharded(parameter):
                     self._meet_parameter(parameter, Role.GATHERED)
+
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """It has computed."""
 
     def _meet_module(self, module: nn.Module) -> None:
         own = list(module.parameters(recurse=False))

@@ -1,117 +1,255 @@
 """What `DistributedDataParallel` says of itself.
 
 Its reducer is C++ and calls from within autograd, so no Python function of it is on the stack: an
-all-reduce of its group that autograd asks for is a bucket's. Which parameters are in which bucket
-the reducer tells by handing out buckets of zeros; it is asked before a forward, when that memory
-is free, and again once after it has made its buckets anew. Imports torch and zerosim's L0.
+all-reduce of its group that autograd asks for is a bucket's, if a bucket of this size comes next.
+Which parameters are in which bucket the reducer tells by handing out buckets of zeros; it is asked
+before a forward, when that memory is free, and again once after it has made its buckets anew.
+Whether gradients are reduced is settled in forward: `no_sync()` is looked at there.
+Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Any
 
+import torch
 from torch import nn
+from torch._C._distributed_c10d import GradBucket
 
 from zerosim.events import Op, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace.dispatch import Call
-from zerosim.trace.program.rules import Rule, in_autograd
+from zerosim.trace.program.rules import Rule, code_of, in_autograd
 from zerosim.trace.program.system import dtype_name, named_parameters, parameters_of, ranks_of
-from zerosim.trace.program.units import unwrapped
+from zerosim.trace.program.units import Units, qualified, unique, unwrapped
 
 _FILE = "/nn/parallel/distributed.py"
 _CLASS = "DistributedDataParallel"
 _MODULE = "torch.nn.parallel.distributed"
 
 
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What is reduced in one call.
+
+    Attributes:
+        parameters: names, as the module has them.
+    """
+
+    parameters: tuple[str, ...]
+    elements: int
+    dtype: str
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one module.
+
+    Attributes:
+        buckets: None if that is not known now.
+        version: how often the buckets were asked for.
+        reduces: whether its last forward prepared a reduction.
+        next_bucket: the one whose reduction comes next in this backward.
+        roots: the outermost modules that it is in, or is.
+    """
+
+    name: str
+    label: str
+    buckets: list[Bucket] | None
+    version: int = 0
+    reduces: bool = True
+    next_bucket: int = 0
+    roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What an all-reduce from within autograd is for."""
+
+    purpose: Purpose
+    unit: str
+    tensors: tuple[str, ...] = field(default=())
+
+
 class DataParallel:
     """Every `DistributedDataParallel` that computes. Implements `system.Observed`."""
 
-    rules = (
-        Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
-        Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
-        # buckets are made anew in the second forward, and all ranks agree on them
-        Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
-        Rule("/ddp_comm_hooks/", "", Purpose.REDUCE_GRADIENTS),
-    )
-
-    def __init__(self) -> None:
-        self._buckets: dict[Any, list[list[str]]] = {}
-        self._next_bucket = 0
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._taken: dict[str, int] = {}
+        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+        self._hook = Rule("/ddp_comm_hooks/", "", Purpose.REDUCE_GRADIENTS, self._of_hook)
+        self.rules = (
+            Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
+            Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
+            # buckets are made anew in the second forward, and all ranks agree on them
+            Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
+            # what ranks that have run out of data say to those that have not
+            Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),
+            Rule(_FILE, f"{_CLASS}._check_global_requires_backward_grad_sync", Purpose.METADATA),
+            Rule(_FILE, f"{_CLASS}._match_all_reduce_for_bwd_pass", Purpose.REDUCE_GRADIENTS),
+            Rule(_FILE, f"{_CLASS}._sync_final_model", Purpose.BROADCAST_STATE),
+            self._hook,
+        )
 
     def meet(self, thing: Any) -> None:
         """Find it in a model."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
-        if kind is not None and isinstance(thing, nn.Module):
-            for module in thing.modules():
-                if isinstance(module, kind):
-                    self._buckets[module] = _buckets_of(module)
+        if kind is None or not isinstance(thing, nn.Module):
+            return
+        for module in thing.modules():
+            if isinstance(module, kind):
+                if module not in self._known:
+                    name = unique(self._taken, type(unwrapped(module)).__name__)
+                    label = self._units.label(module)
+                    self._known[module] = _Known(name, label, _buckets_of(module))
+                self._known[module].roots.add(thing)
 
     def settings(self) -> Hashable:
         """Whether it reduces, and its buckets."""
-        return tuple(
-            (module.require_backward_grad_sync, str(buckets))
-            for module, buckets in self._buckets.items()
-        )
+        return tuple((known.reduces, known.version) for known in self._known.values())
 
     def describe(self) -> Iterator[Strategy]:
         """Each as it is now."""
-        for module, buckets in self._buckets.items():
-            parameters = parameters_of(module.module.named_parameters())
-            sizes = {one.name: one.elements for one in parameters}
+        for module, known in list(self._known.items()):
             buffers: Counter[str] = Counter()
             if module.will_sync_module_buffers():
                 for buffer in module.modules_buffers:
                     buffers[dtype_name(buffer.dtype)] += buffer.numel()
+            parameters = parameters_of(module.module.named_parameters())
+            buckets = known.buckets or []
             yield Strategy(
                 system=System.DDP,
-                name=type(unwrapped(module)).__name__,
+                name=known.name,
                 ranks=ranks_of(module.process_group),
                 bundles=(Bundle(name="model", parameters=parameters),),
                 options={
-                    "buckets": [sum(sizes[name] for name in bucket) for bucket in buckets],
-                    "bucket_parameters": buckets,
-                    "reduces": module.require_backward_grad_sync,
+                    "label": known.label,
+                    "buckets": [bucket.elements for bucket in buckets],
+                    "bucket_dtypes": [bucket.dtype for bucket in buckets],
+                    "bucket_parameters": [list(bucket.parameters) for bucket in buckets],
+                    "reduces": known.reduces,
                     "buffer_elements": dict(buffers),
-                    "comm_hook": _comm_hook(module),
+                    "finds_unused": bool(module.find_unused_parameters),
+                    "comm_hook": _name_of_hook(module),
                 },
             )
 
-    def buckets_changed(self) -> None:
-        """The buckets were made anew: ask for them again."""
-        for module in self._buckets:
-            self._buckets[module] = _buckets_of(module)
+    def forward_begins(self, root: nn.Module) -> None:
+        """A model computes with gradients."""
+        for module, known in list(self._known.items()):
+            if root in known.roots:
+                known.reduces = bool(module.require_backward_grad_sync)
 
     def backward_begins(self) -> None:
         """Buckets are counted from the first again."""
-        self._next_bucket = 0
+        for known in self._known.values():
+            known.next_bucket = 0
 
-    def bucket(self, call: Call) -> tuple[str, tuple[str, ...]] | None:
-        """Which bucket a call reduces, and its parameters; None if it is no bucket's."""
-        if call.op is not Op.ALL_REDUCE or not self._buckets or not in_autograd():
+    def buckets_are_made_anew(self) -> None:
+        """What is known of the buckets holds no longer."""
+        for known in self._known.values():
+            known.buckets = None
+
+    def look_at_buckets(self) -> None:
+        """Ask for the buckets again."""
+        for module, known in list(self._known.items()):
+            if known.buckets is None:
+                known.buckets = _buckets_of(module)
+                known.version += 1
+
+    def hooks(self) -> Iterator[tuple[CodeType, Rule]]:
+        """The program's own functions that reduce buckets."""
+        for module in list(self._known):
+            code = code_of(_hook_of(module))
+            if code is not None:
+                yield code, self._hook
+
+    def reduction(self, call: Call) -> Reduction | None:
+        """What a call reduces; None if it does not come from a reducer."""
+        if call.op is not Op.ALL_REDUCE or not self._known or not in_autograd():
             return None
-        for module, buckets in self._buckets.items():
-            if module.process_group is call.group or _same_group(module, call):
-                number, self._next_bucket = self._next_bucket, self._next_bucket + 1
-                names = tuple(buckets[number]) if number < len(buckets) else ()
-                return f"bucket {number}", names
+        group = call.group.group_name
+        ours = [
+            (module, known)
+            for module, known in self._known.items()
+            if module.process_group.group_name == group
+        ]
+        for module, known in ours:
+            if _is_map_of_used(module, call):
+                return Reduction(Purpose.METADATA, known.label)
+        for _, known in ours:
+            if known.buckets is not None and known.next_bucket < len(known.buckets):
+                bucket = known.buckets[known.next_bucket]
+                if bucket.elements == call.elements:
+                    return self._next(known, bucket)
+        for _, known in ours:
+            if known.buckets is None:
+                return self._next(known, None)
         return None
 
+    def _next(self, known: _Known, bucket: Bucket | None) -> Reduction:
+        unit = qualified(known.label, f"bucket {known.next_bucket}")
+        known.next_bucket += 1
+        names = () if bucket is None else bucket.parameters
+        tensors = tuple(qualified(known.label, name) for name in names)
+        return Reduction(Purpose.REDUCE_GRADIENTS, unit, tensors)
 
-def _same_group(module: Any, call: Call) -> bool:
-    name: str = module.process_group.group_name
-    return name == call.group.group_name
+    def _of_hook(self, frame: FrameType) -> str:
+        """The bucket that a communication hook was given."""
+        for value in frame.f_locals.values():
+            if isinstance(value, GradBucket):
+                first = next(iter(value.parameters()), None)
+                return qualified(self._label_of(first), f"bucket {value.index()}")
+        return ""
+
+    def _label_of(self, parameter: torch.Tensor | None) -> str:
+        labelled = [(module, known.label) for module, known in self._known.items() if known.label]
+        for module, label in labelled:
+            if any(one is parameter for one in module.parameters()):
+                return label
+        return ""
 
 
-def _buckets_of(module: Any) -> list[list[str]]:
+def _is_map_of_used(module: Any, call: Call) -> bool:
+    """With find_unused_parameters a flag for each parameter is reduced at the end."""
+    tensors = call.tensors
+    return (
+        module.find_unused_parameters
+        and len(tensors) == 1
+        and tensors[0].dtype is torch.int32
+        and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
+    )
+
+
+def _buckets_of(module: Any) -> list[Bucket] | None:
+    """None if there is no room to ask for them."""
     names = named_parameters(module.module)
-    buckets = module.reducer._get_zeros_like_grad_buckets()
-    return [[names[id(parameter)] for parameter in bucket.parameters()] for bucket in buckets]
+    try:
+        buckets = module.reducer._get_zeros_like_grad_buckets()
+    except RuntimeError:
+        return None
+    return [
+        Bucket(
+            tuple(names.get(id(parameter), "") for parameter in bucket.parameters()),
+            bucket.buffer().numel(),
+            dtype_name(bucket.buffer().dtype),
+        )
+        for bucket in buckets
+    ]
 
 
-def _comm_hook(module: Any) -> str:
-    hooks = getattr(module, "_comm_hooks", [])
-    return getattr(hooks[-1][0], "__qualname__", "unknown") if hooks else ""
+def _hook_of(module: Any) -> Any:
+    hooks = getattr(module, "_comm_hooks", None)
+    return hooks[-1][0] if hooks else None
+
+
+def _name_of_hook(module: Any) -> str:
+    hook = _hook_of(module)
+    return "" if hook is None else str(getattr(hook, "__qualname__", type(hook).__name__))

@@ -6,7 +6,9 @@ Imports torch and zerosim's L0; FSDP2 is asked only if the program has imported 
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -16,76 +18,94 @@ from zerosim.events import Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.program.rules import Rule
 from zerosim.trace.program.system import dtype_name, ranks_of
-from zerosim.trace.program.units import clean
+from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
 _MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
 
 
-def _unit(frame: FrameType) -> str:
-    """The wrapped module of the parameter group whose method this frame is."""
-    return _name(frame.f_locals.get("self"))
-
-
-def _name(group: Any) -> str:
-    return clean(getattr(group, "_module_fqn", None) or "") or "root"
-
-
 class FullyShard:
     """Every model with modules that were given to `fully_shard`. Implements `system.Observed`."""
 
-    rules = (
-        Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, _unit),
-        Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, _unit),
-    )
-
-    def __init__(self) -> None:
-        self._models: dict[nn.Module, list[Any]] = {}
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._taken: dict[str, int] = {}
+        self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self.rules = (
+            Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
+            Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, self._unit),
+        )
 
     def meet(self, thing: Any) -> None:
         """Find it in a model."""
         kind = getattr(sys.modules.get(_MODULE), "FSDPModule", None)
         if kind is None or not isinstance(thing, nn.Module):
             return
-        groups = [
-            group
-            for module in thing.modules()
-            if isinstance(module, kind)
-            for group in _groups(module)
-        ]
-        if groups:
-            self._models[thing] = groups
+        label = self._units.label(thing)
+        groups: dict[Any, str] = {}
+        for name, module in thing.named_modules():
+            if isinstance(module, kind):
+                for number, group in enumerate(_groups(module)):
+                    unit = clean(name) or "root"
+                    groups.setdefault(group, f"{unit} ({number})" if number else unit)
+        if not groups or any(group in self._names for group in groups):
+            return
+        model = _Model(
+            name=unique(self._taken, type(unwrapped(thing)).__name__.removeprefix("FSDP")),
+            label=label,
+            groups=[weakref.ref(group) for group in groups],
+        )
+        self._models[thing] = model
+        for group, unit in groups.items():
+            self._names[group] = qualified(label, unit)
 
     def settings(self) -> Hashable:
         """What a program may switch for each group."""
         return tuple(
-            (_name(group), *_switches(group).values())
-            for groups in self._ready().values()
-            for group in groups
+            (model.name, tuple(_settings(group) for group in groups))
+            for _, model, groups in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
         """Each model as it is now."""
-        for model, groups in self._ready().items():
+        for thing, model, groups in self._ready():
             names = {
                 id(parameter): clean(name)
-                for name, parameter in model.named_parameters(remove_duplicate=False)
+                for name, parameter in thing.named_parameters(remove_duplicate=False)
             }
             ranks = {rank for group in groups for rank in _mesh_ranks(group)}
             yield Strategy(
                 system=System.FSDP2,
-                name=type(model).__name__.removeprefix("FSDP"),
+                name=model.name,
                 ranks=tuple(sorted(ranks)),
-                bundles=tuple(_bundle(group, names) for group in groups),
+                bundles=tuple(_bundle(group, self._name(group), names) for group in groups),
+                options={"label": model.label},
             )
 
-    def _ready(self) -> dict[nn.Module, list[Any]]:
+    def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[Any]]]:
         """Those that know their root: what it keeps after forward is settled in its first."""
-        return {
-            model: groups
-            for model, groups in self._models.items()
-            if all(group._module_fqn is not None for group in groups[1:])
-        }
+        for thing, model in list(self._models.items()):
+            groups = [group for reference in model.groups if (group := reference()) is not None]
+            if groups and all(hasattr(group.comm_ctx, "device_handle") for group in groups):
+                yield thing, model, groups
+
+    def _unit(self, frame: FrameType) -> str:
+        """The wrapped module of the parameter group whose method this frame is."""
+        return self._name(frame.f_locals.get("self"))
+
+    def _name(self, group: Any) -> str:
+        fqn = clean(getattr(group, "_module_fqn", None) or "") or "root"
+        return self._names.get(group, fqn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A model and its parameter groups, in the order of its modules."""
+
+    name: str
+    label: str
+    groups: list[weakref.ref[Any]]
 
 
 def _groups(module: Any) -> list[Any]:
@@ -105,7 +125,12 @@ def _switches(group: Any) -> dict[str, object]:
     }
 
 
-def _bundle(group: Any, names: dict[int, str]) -> Bundle:
+def _settings(group: Any) -> Hashable:
+    trainable = tuple(one.sharded_param.requires_grad for one in group.fsdp_params)
+    return (*_switches(group).values(), trainable)
+
+
+def _bundle(group: Any, name: str, names: dict[int, str]) -> Bundle:
     policy = group.mp_policy
     first = group.fsdp_params[0]
     orig = first.sharded_param.dtype
@@ -122,11 +147,11 @@ def _bundle(group: Any, names: dict[int, str]) -> Bundle:
     if after is not None and after is not mesh:
         options["reshard_ranks"] = list(_shard_ranks(after))
     return Bundle(
-        name=_name(group),
+        name=name,
         parameters=tuple(
             Parameter(
                 name=names.get(id(one.sharded_param), clean(one._param_fqn or "")),
-                shape=tuple(one._orig_size),
+                shape=tuple(one.sharded_param.shape),
                 dtype=dtype_name(one.sharded_param.dtype),
                 trainable=one.sharded_param.requires_grad,
             )

@@ -11,6 +11,7 @@ Imports torch, zerosim's L0 and trace.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -22,17 +23,20 @@ from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace import labels
 from zerosim.trace.dispatch import Call
+from zerosim.trace.program.careful import careful
 from zerosim.trace.program.ddp import DataParallel
 from zerosim.trace.program.deepspeed import DeepSpeed
+from zerosim.trace.program.fsdp1 import FullyShardedModules
 from zerosim.trace.program.fsdp2 import FullyShard
-from zerosim.trace.program.phases import Phases, speaks_for_itself
+from zerosim.trace.program.phases import Phases
 from zerosim.trace.program.rules import GENERAL, Found, Rules
 from zerosim.trace.program.system import Observed, parameters_of, ranks_of
-from zerosim.trace.program.units import Units, unwrapped
+from zerosim.trace.program.units import Units, qualified, unwrapped
 from zerosim.trace.program.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.sink import Labels, Position
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
+_REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 class Recorder(Protocol):
@@ -51,17 +55,22 @@ class Guide:
     """Labels a program that says nothing of itself, from `install` to `remove`.
 
     Implements `phases.Observer`.
+
+    Attributes:
+        trouble: why it labels no more; "" if it does.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         """Look at nothing yet; `install` begins."""
+        self.trouble = ""
         self._recorder = recorder
         self._units = Units()
         self._phases = Phases(self)
-        self._data_parallel = DataParallel()
+        self._data_parallel = DataParallel(self._units)
         self._systems: tuple[Observed, ...] = (
             self._data_parallel,
-            FullyShard(),
+            FullyShard(self._units),
+            FullyShardedModules(self._units),
             RedundancyOptimizer(self._units),
             DeepSpeed(),
         )
@@ -71,8 +80,8 @@ class Guide:
         self._written: dict[tuple[System, str], Strategy] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self._rebuilt: Position | None = None
-        self._met_optimizers: set[int] = set()
-        self._root: nn.Module | None = None
+        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self._roots: list[weakref.ref[nn.Module]] = []
 
     def install(self) -> None:
         """Begin to look."""
@@ -87,40 +96,51 @@ class Guide:
 
     # what the program does
 
+    @careful
     def forward_begins(self, root: nn.Module) -> None:
         """An outermost module computes."""
-        if speaks_for_itself():
-            return
         self._look_at_new_buckets()
         if self._units.meet(root):
-            self._root = root
+            self._roots.append(weakref.ref(root))
             for system in self._systems:
                 system.meet(root)
+        self._data_parallel.forward_begins(root)
+        for code, rule in self._data_parallel.hooks():
+            self._rules.know(code, rule)
         self._look()
 
+    @careful
     def module_begins(self, module: nn.Module) -> None:
         """A module computes."""
-        if not self._phases.in_backward and not speaks_for_itself():
-            self._units.begin(module)
+        self._units.begin(module)
 
-    def module_ends(self, module: nn.Module, output: Any) -> None:
+    @careful
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""
-        if not self._phases.in_backward and not speaks_for_itself():
-            self._units.end(module, output)
+        self._units.end(module, output, error)
 
-    def backward_begins(self) -> None:
+    @careful
+    def module_recomputes(self, module: nn.Module) -> None:
+        """A module computes again, in backward."""
+        self._units.recompute(module)
+
+    @careful
+    def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
         self._data_parallel.backward_begins()
+        self._units.names.backward_begins(roots)
         self._look()
 
+    @careful
     def backward_ends(self) -> None:
         """Autograd is done."""
         self._units.backward_ends()
 
+    @careful
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
-        if id(optimizer) not in self._met_optimizers:
-            self._met_optimizers.add(id(optimizer))
+        if optimizer not in self._optimizers:
+            self._optimizers.add(optimizer)
             for system in self._systems:
                 system.meet(optimizer)
             self._look()
@@ -129,19 +149,22 @@ class Guide:
 
     def explain(self, call: Call, current: Labels) -> Labels:
         """Add what can be found out about a collective to its labels."""
+        return self._explain(call, current) or current
+
+    @careful
+    def _explain(self, call: Call, current: Labels) -> Labels:
         if call.op is Op.BARRIER:
             return replace(current, purpose=Purpose.SYNCHRONIZE)
         found = self._rules.find()
         if found is not None:
             return self._explained(call, current, found)
-        bucket = self._data_parallel.bucket(call)
-        if bucket is not None:
-            unit, names = bucket
+        reduction = self._data_parallel.reduction(call)
+        if reduction is not None:
             return replace(
                 current,
-                purpose=Purpose.REDUCE_GRADIENTS,
-                unit=current.unit or unit,
-                tensors=names,
+                purpose=reduction.purpose,
+                unit=current.unit or reduction.unit,
+                tensors=reduction.tensors,
             )
         return self._by_tensors(call, current)
 
@@ -153,42 +176,59 @@ class Guide:
             current = replace(current, position=replace(current.position, phase=found.phase))
         if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
             self._rebuilt = labels.position()
+            self._data_parallel.buckets_are_made_anew()
         unit = current.unit or found.unit or self._units.current
-        names = self._members.get(unit, ()) if found.purpose in _OF_PARAMETERS else ()
-        if not names and found.purpose in _OF_PARAMETERS:
-            names = self._units.names_of(call.tensors)
+        names: tuple[str, ...] = ()
+        if found.purpose in _OF_PARAMETERS:
+            if unit not in self._members:
+                self._look()  # some know themselves only once they have begun to communicate
+            names = self._members.get(unit, ()) or self._units.names.of_parameters(call.tensors)
         return replace(current, purpose=found.purpose, unit=unit, tensors=names)
 
     def _by_tensors(self, call: Call, current: Labels) -> Labels:
-        """What a program calls by itself on its parameters and gradients."""
-        names = self._units.names_of_gradients(call.tensors)
-        if names:
-            self._say_hand_written(call)
-            return replace(current, purpose=Purpose.REDUCE_GRADIENTS, tensors=names)
-        names = self._units.names_of(call.tensors)
-        if names:
-            return replace(current, purpose=Purpose.GATHER_PARAMETERS, tensors=names)
-        return replace(current, unit=current.unit or self._units.current)
+        """What a program calls by itself on its parameters, its gradients and its loss."""
+        names, purpose = self._units.names, Purpose.UNLABELLED
+        found = names.of_gradients(call.tensors)
+        if found:
+            if call.op in _REDUCTIONS:
+                purpose = Purpose.REDUCE_GRADIENTS
+                self._say_hand_written(call, found[0])
+        elif found := names.of_parameters(call.tensors):
+            if call.op is Op.BROADCAST and labels.position().iteration < 0:
+                purpose = Purpose.BROADCAST_STATE
+            elif call.op in (Op.BROADCAST, Op.ALL_GATHER):
+                purpose = Purpose.GATHER_PARAMETERS
+                self._say_hand_written(call, found[0])
+        elif call.op in _REDUCTIONS and names.is_loss(call.tensors):
+            purpose = Purpose.AVERAGE_LOSS
+        unit = current.unit or self._units.current
+        return replace(current, purpose=purpose, unit=unit, tensors=found)
 
-    def _say_hand_written(self, call: Call) -> None:
-        if self._root is not None:
-            model = unwrapped(self._root)
-            bundle = Bundle(name="model", parameters=parameters_of(model.named_parameters()))
+    def _say_hand_written(self, call: Call, name: str) -> None:
+        """The model that has a parameter of this name is divided by the program itself."""
+        for reference in self._roots:
+            root = reference()
+            label = "" if root is None else self._units.label(root)
+            if root is None or not name.startswith(qualified(label, "")):
+                continue
+            model = unwrapped(root)
+            parameters = parameters_of(model.named_parameters())
+            if name not in [qualified(label, one.name) for one in parameters]:
+                continue
             self._write(
                 Strategy(
                     system=System.HAND_WRITTEN,
-                    name=type(model).__name__,
+                    name=label or type(model).__name__,
                     ranks=ranks_of(call.group),
-                    bundles=(bundle,),
+                    bundles=(Bundle(name="model", parameters=parameters),),
                 )
             )
+            return
 
     # what divides it
 
     def _look(self) -> None:
         """Write down each system that is not as it was."""
-        if speaks_for_itself():
-            return
         for number, system in enumerate(self._systems):
             settings = system.settings()
             if self._settings.get(number) != settings:
@@ -212,10 +252,11 @@ class Guide:
         position = current.position
         return position is not None and position.phase is Phase.FORWARD
 
+    @careful
     def _look_at_new_buckets(self) -> None:
         """DDP made its buckets anew in an earlier forward: they hold from there."""
         if self._rebuilt is not None:
             position, self._rebuilt = self._rebuilt, None
-            self._data_parallel.buckets_changed()
+            self._data_parallel.look_at_buckets()
             for strategy in self._data_parallel.describe():
                 self._write(strategy, position)

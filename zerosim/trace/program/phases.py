@@ -2,11 +2,15 @@
 
     a module's forward, the outermost     forward; without gradients it is an evaluation: outside
     autograd's engine                     backward, until something else begins
-    an optimizer's step, the outermost    update, and after it outside
+    an optimizer's step, the outermost    update, and after it outside; so is a gradient scaler's,
+                                          whether it steps or not
 
 An iteration ends with its optimizer's step: the next forward begins another. A forward after a
-backward, with no step between them, begins another micro-step. A pipeline's stage says itself which
-micro-batch it works on. Nothing is found while a compiler traces the program's code.
+backward that added to gradients, with no step between them, begins another micro-step. What is
+differentiated within a forward belongs to the forward, what is computed again within a backward to
+the backward; an optimizer that steps within a backward ends the iteration when that is over. A
+pipeline's stage says itself which micro-batch it works on. A module without parameters (a loss, a
+metric) begins nothing.
 Imports torch, zerosim's L0 and trace.labels.
 """
 
@@ -14,15 +18,13 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from typing import Any, Protocol
 
 import torch
 import torch.autograd.graph
 from torch import nn
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -30,7 +32,8 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from zerosim.events import Phase
-from zerosim.trace import labels
+from zerosim.trace import labels, modules
+from zerosim.trace.program.careful import careful
 from zerosim.trace.program.rules import find_frame
 from zerosim.trace.sink import Position
 
@@ -46,12 +49,16 @@ class Observer(Protocol):
         """A module computes in forward, the outermost too."""
         ...
 
-    def module_ends(self, module: nn.Module, output: Any) -> None:
-        """It has computed; `output` is None if it raised."""
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """It has computed, or raised."""
         ...
 
-    def backward_begins(self) -> None:
-        """Autograd begins; the position is that of its backward."""
+    def module_recomputes(self, module: nn.Module) -> None:
+        """A module computes again, in backward."""
+        ...
+
+    def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
+        """Autograd begins at these tensors; the position is that of its backward."""
         ...
 
     def backward_ends(self) -> None:
@@ -59,57 +66,77 @@ class Observer(Protocol):
         ...
 
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        """An outermost optimizer begins its step."""
+        """An optimizer begins its step."""
         ...
 
 
 class Phases:
-    """Enters phases as the program goes, from `install` to `remove`."""
+    """Enters phases as the program goes, from `install` to `remove`.
+
+    Attributes:
+        trouble: why it looks no more; "" if it does.
+    """
 
     def __init__(self, observer: Observer) -> None:
+        self.trouble = ""
         self._observer = observer
         self._hooks: list[RemovableHandle] = []
-        self._original: Any = None
+        self._run_backward: Any = None
+        self._scaler_step: Any = None
         self._iteration = 0
         self._micro_step = 0
         self._has_stepped = False
+        self._has_stepped_within = False
         self._has_gone_back = False
-        self._forward_depth = 0
+        self._has_computed = False
+        self._running: list[nn.Module] = []
+        self._thread = 0
         self._backward_depth = 0
         self._step_depth = 0
         self._before_evaluation: Position | None = None
 
     def install(self) -> None:
         """Begin to look."""
+        if labels.position() is _Left.position:
+            labels.enter(-1, Phase.OUTSIDE)
+        modules.watch(self)
         self._hooks = [
-            register_module_forward_pre_hook(self._module_begins),
-            register_module_forward_hook(self._module_ends, always_call=True),
             register_optimizer_step_pre_hook(self._optimizer_begins),
-            register_optimizer_step_post_hook(self._optimizer_ends),
+            register_optimizer_step_post_hook(self._step_ends),
         ]
-        self._original = original = torch.autograd.graph._engine_run_backward
+        self._run_backward = run = torch.autograd.graph._engine_run_backward
+        self._scaler_step = step = GradScaler.step
 
-        @functools.wraps(original)
-        def run_backward(*args: Any, **kwargs: Any) -> Any:
-            self._backward_begins()
+        @functools.wraps(run)
+        def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+            self._backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
             try:
-                return original(*args, **kwargs)
+                return run(roots, *args, **kwargs)
             finally:
                 self._backward_ends()
 
-        # two modules hold the function by name
-        for home in (torch.autograd, torch.autograd.graph):
-            home._engine_run_backward = run_backward  # type: ignore[attr-defined]
+        @functools.wraps(step)
+        def scaler_step(*args: Any, **kwargs: Any) -> Any:
+            self._step_begins()
+            try:
+                return step(*args, **kwargs)
+            finally:
+                self._step_ends()
+
+        _run_backward_with(run_backward)
+        GradScaler.step = scaler_step  # type: ignore[method-assign]
 
     def remove(self) -> None:
         """Stop looking."""
+        modules.unwatch(self)
+        _Left.position = labels.position()
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        if self._original is not None:
-            for home in (torch.autograd, torch.autograd.graph):
-                home._engine_run_backward = self._original  # type: ignore[attr-defined]
-            self._original = None
+        if self._run_backward is not None:
+            _run_backward_with(self._run_backward)
+            GradScaler.step = self._scaler_step  # type: ignore[method-assign]
+            self._run_backward = None
 
     def update_begins(self) -> None:
         """Something that belongs to the update was seen before its optimizer's step."""
@@ -121,66 +148,112 @@ class Phases:
         """Whether autograd runs: a forward within it is a recomputation."""
         return self._backward_depth > 0
 
-    def _module_begins(self, module: nn.Module, _: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        self._forward_depth += 1
-        if self._forward_depth == 1 and not self.in_backward:
-            self._forward_begins(module)
-        if self._before_evaluation is None:
-            self._observer.module_begins(module)
+    # modules
 
-    def _module_ends(self, module: nn.Module, _: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():
+    @careful
+    def module_begins(self, module: nn.Module) -> None:
+        """A module is called."""
+        if self.in_backward:
+            if not self._running:
+                self._observer.module_recomputes(module)
             return
+        thread = threading.get_ident()
+        if not self._running:
+            self._thread = thread
+        if thread == self._thread and not speaks_for_itself():
+            self._running.append(module)
+            if len(self._running) == 1:
+                self._forward_begins(module)
+            if self._before_evaluation is None:
+                self._observer.module_begins(module)
+
+    @careful
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """The call is over."""
+        running = self._running
+        if not running or running[-1] is not module or threading.get_ident() != self._thread:
+            return
+        running.pop()
         if self._before_evaluation is None:
-            self._observer.module_ends(module, output)
-        self._forward_depth = max(0, self._forward_depth - 1)
-        if self._forward_depth == 0 and self._before_evaluation is not None:
+            self._observer.module_ends(module, output, error)
+        elif not running:
             before, self._before_evaluation = self._before_evaluation, None
             labels.enter(before.iteration, before.phase, before.micro_step)
 
     def _forward_begins(self, root: nn.Module) -> None:
-        if speaks_for_itself():
+        micro_batch = _micro_batch("forward_one_chunk", "fwd_chunk_id")
+        if micro_batch is None and next(root.parameters(), None) is None:
             return
-        if not torch.is_grad_enabled():
+        # what is checkpointed computes without gradients, and once more in backward
+        if not torch.is_grad_enabled() and find_frame("forward", "/utils/checkpoint.py") is None:
             self._before_evaluation = before = labels.position()
             labels.enter(before.iteration, Phase.OUTSIDE)
             return
-        self._step_depth = 0
+        if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
+            self._step_depth = 0  # a step that raised was never said to be over
         if self._has_stepped:
             self._iteration += 1
             self._micro_step = 0
         elif self._has_gone_back:
             self._micro_step += 1
         self._has_stepped = self._has_gone_back = False
-        self._enter(Phase.FORWARD, _micro_batch("forward_one_chunk", "fwd_chunk_id"))
+        self._has_computed = True
+        self._enter(Phase.FORWARD, micro_batch)
         self._observer.forward_begins(root)
 
-    def _backward_begins(self) -> None:
-        self._backward_depth += 1
-        if self._backward_depth == 1 and not speaks_for_itself():
-            self._has_gone_back = True
-            self._enter(Phase.BACKWARD, _micro_batch("backward_one_chunk", "bwd_chunk_id"))
-            self._observer.backward_begins()
+    # autograd
 
+    @careful
+    def _backward_begins(self, roots: Any, *, adds: bool) -> None:
+        self._backward_depth += 1
+        if self._backward_depth == 1 and not self._running and not speaks_for_itself():
+            self._has_gone_back |= adds
+            self._enter(Phase.BACKWARD, _micro_batch("backward_one_chunk", "bwd_chunk_id"))
+            tensors = roots if isinstance(roots, list | tuple) else (roots,)
+            self._observer.backward_begins(
+                tuple(one for one in tensors if isinstance(one, torch.Tensor))
+            )
+
+    @careful
     def _backward_ends(self) -> None:
         self._backward_depth -= 1
-        if self._backward_depth == 0:
-            self._observer.backward_ends()
+        if self._backward_depth or self._running or speaks_for_itself():
+            return
+        self._observer.backward_ends()
+        if self._has_stepped_within:
+            self._has_stepped_within = False
+            labels.enter(self._iteration, Phase.OUTSIDE)
+        elif self._step_depth:
+            self._enter(Phase.UPDATE)  # it was a closure that the optimizer called
 
+    # optimizers
+
+    @careful
     def _optimizer_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if torch.compiler.is_compiling() or speaks_for_itself():
+            return
+        self._step_begins()
+        self._observer.optimizer_begins(optimizer)
+
+    @careful
+    def _step_begins(self) -> None:
         self._step_depth += 1
         if self._step_depth == 1 and not self.in_backward and not speaks_for_itself():
             self._enter(Phase.UPDATE)
-            self._observer.optimizer_begins(optimizer)
 
-    def _optimizer_ends(self, *_: Any) -> None:
+    @careful
+    def _step_ends(self, *_: Any) -> None:
+        if torch.compiler.is_compiling() or speaks_for_itself():
+            return
         self._step_depth = max(0, self._step_depth - 1)
-        if self._step_depth == 0 and not self.in_backward and not speaks_for_itself():
-            self._has_stepped = True
-            # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
-            if find_frame("step", "/deepspeed/") is None:
+        if self._step_depth:
+            return
+        # before the first forward a step only makes the optimizer's states, as DeepSpeed has it
+        self._has_stepped = self._has_computed
+        # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
+        if find_frame("step", "/deepspeed/") is None:
+            self._has_stepped_within = self.in_backward
+            if not self.in_backward:
                 labels.enter(self._iteration, Phase.OUTSIDE)
 
     def _enter(self, phase: Phase, micro_step: int | None = None) -> None:
@@ -190,9 +263,21 @@ class Phases:
         labels.enter(self._iteration, phase, self._micro_step)
 
 
+class _Left:
+    """Where the process was when the last one stopped looking: of no interest to the next."""
+
+    position: Position | None = None
+
+
 def speaks_for_itself() -> bool:
     """Whether an engine says where it is: then nothing need be found out."""
     return bool(labels.description().units)
+
+
+def _run_backward_with(function: Any) -> None:
+    """Two modules hold the function by name."""
+    for home in (torch.autograd, torch.autograd.graph):
+        home._engine_run_backward = function  # type: ignore[attr-defined]
 
 
 def _micro_batch(function: str, argument: str) -> int | None:

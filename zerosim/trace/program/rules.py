@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType, FrameType
+from typing import Any
 
 from zerosim.events import Phase, Purpose
 
@@ -57,6 +58,7 @@ GENERAL: tuple[Rule, ...] = (
     Rule(_UTILS, "_verify_param_shape_across_processes", Purpose.METADATA),
     Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE),
     Rule("/torch/nn/utils/clip_grad.py", "", Purpose.GRADIENT_NORM, phase=Phase.UPDATE),
+    Rule("/torch/amp/grad_scaler.py", "", Purpose.OVERFLOW_FLAG, phase=Phase.UPDATE, is_weak=True),
     Rule("/torch/distributed/device_mesh.py", "", Purpose.METADATA, is_weak=True),
     *(
         Rule(_C10D, name, Purpose.METADATA)
@@ -88,6 +90,7 @@ class Rules:
 
     def find(self) -> Found | None:
         """What the functions that called this say; None if none of them is known."""
+        strong: Found | None = None
         weak: Found | None = None
         frame: FrameType | None = sys._getframe(1)
         known = self._known
@@ -95,19 +98,40 @@ class Rules:
             code = frame.f_code
             rule = known[code] if code in known else self._learn(code)
             if rule is not None:
-                unit = "" if rule.unit is None else rule.unit(frame)
-                found = Found(rule.purpose, unit, rule.phase)
-                if not rule.is_weak:
-                    return found
-                weak = weak or found
+                found = Found(rule.purpose, _unit(rule, frame), rule.phase)
+                if rule.is_weak:
+                    weak = weak or found
+                elif strong is None or (found.unit and found.purpose is strong.purpose):
+                    strong = found
+                # who should know its unit and does not may have been called by one who does
+                if strong is not None and (strong.unit or rule.unit is None):
+                    return strong
             frame = frame.f_back
-        return weak
+        return strong or weak
+
+    def know(self, code: CodeType, rule: Rule) -> None:
+        """A function of the program's own that a rule holds for."""
+        self._known[code] = rule
 
     def _learn(self, code: CodeType) -> Rule | None:
         candidates = (*self._by_function.get(code.co_qualname, ()), *self._by_file)
         rule = next((one for one in candidates if one.file in code.co_filename), None)
         self._known[code] = rule
         return rule
+
+
+def _unit(rule: Rule, frame: FrameType) -> str:
+    return "" if rule.unit is None else rule.unit(frame)
+
+
+def code_of(function: Any) -> CodeType | None:
+    """The code of a function, a method, a partial or a callable object."""
+    function = getattr(function, "func", function)
+    function = getattr(function, "__func__", function)
+    if not hasattr(function, "__code__"):
+        function = vars(type(function)).get("__call__")
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def find_frame(function: str, file: str) -> FrameType | None:

@@ -1,9 +1,10 @@
-"""Which unit computes, in forward and in backward, and what a program's tensors are called.
+"""Which unit computes, in forward and in backward, and which model it belongs to.
 
-The units are the model's blocks. A block's forward is seen by hooks that PyTorch calls for every
-module; its backward begins when the gradient of its output is there and ends when that of another
-block's is. Nothing is added to a graph but a hook that returns nothing.
-Imports torch, zerosim's L0, trace.blocks, trace.holdings and trace.labels.
+The units are the model's blocks. A block's forward is the call of its module; its backward begins
+when autograd comes to what made its output, or computes the block again, and ends when that of
+another block begins. Nothing is added to a graph but a hook that returns nothing. Units of a
+program's first model have their names in it, those of others the model's name before it.
+Imports torch, zerosim's L0, trace.blocks and trace.labels.
 """
 
 from __future__ import annotations
@@ -17,94 +18,91 @@ from torch.utils._pytree import tree_leaves
 
 from zerosim.trace import labels
 from zerosim.trace.blocks import default_blocks
-from zerosim.trace.holdings import storage_of
+from zerosim.trace.program.names import Names
 
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Under these names wrappers keep the module that they wrap."""
 
 
 class Units:
-    """Follows the blocks of every model that computes."""
+    """Follows the blocks of every model that computes.
+
+    Attributes:
+        names: of their parameters.
+    """
 
     def __init__(self) -> None:
-        self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
-        self._roots: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
-        self._by_storage: dict[int | None, tuple[weakref.ref[torch.Tensor], str, int]] = {}
-        self._computing: list[tuple[str, int | None]] = []
+        self.names = Names()
+        self._units: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._labels: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._taken: dict[str, int] = {}
+        self._computing: list[tuple[nn.Module, str, int | None]] = []
         self._going_back: tuple[str, int | None] = ("", None)
 
     @property
     def current(self) -> str:
         """The unit that computes now; "" if none does."""
-        return self._computing[-1][0] if self._computing else self._going_back[0]
+        return self._computing[-1][1] if self._computing else self._going_back[0]
 
     def meet(self, root: nn.Module) -> bool:
         """A model computes; returns whether it is new."""
-        if root in self._roots:
+        if root in self._labels:
             return False
-        self._roots.add(root)
-        for name, module in default_blocks(unwrapped(root)):
-            self._names.setdefault(module, clean(name))
+        inner = unwrapped(root)
+        label = self._label(root, inner)
+        for module in root.modules():
+            self._labels.setdefault(module, label)
+        for name, module in default_blocks(inner) or [(type(inner).__name__, inner)]:
+            self._units.setdefault(module, qualified(label, clean(name)))
         for name, parameter in root.named_parameters():
-            self._parameters[id(parameter)] = (weakref.ref(parameter), clean(name))
-            address = _address(parameter)
-            if address is not None:
-                self._by_storage[address] = (weakref.ref(parameter), clean(name), address)
+            self.names.add(parameter, qualified(label, clean(name)))
         return True
+
+    def label(self, module: nn.Module) -> str:
+        """What tells the model that a module is in from others; "" for the first."""
+        return self._labels.get(module, "")
 
     def begin(self, module: nn.Module) -> None:
         """A module computes in forward."""
-        name = self._names.get(module)
+        name = self._units.get(module)
         if name is not None:
-            self._computing.append((name, labels.begin_compute(name)))
+            self._computing.append((module, name, labels.begin_compute(name)))
 
-    def end(self, module: nn.Module, output: Any) -> None:
+    def end(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""
-        name = self._names.get(module)
-        if name is None or not self._computing:
+        if not self._computing or self._computing[-1][0] is not module:
             return
-        labels.end(self._computing.pop()[1], "" if output is not None else "it raised")
+        _, name, event = self._computing.pop()
+        labels.end(event, "" if error is None else repr(error))
         for tensor in tree_leaves(output):
-            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-                tensor.register_hook(lambda _, name=name: self._goes_back(name))
+            made_by = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
+            if made_by is not None:
+                made_by.register_prehook(lambda _, name=name: self._goes_back(name))
+
+    def recompute(self, module: nn.Module) -> None:
+        """A module computes again, in backward."""
+        name = self._units.get(module)
+        if name is not None:
+            self._goes_back(name)
 
     def backward_ends(self) -> None:
         """Autograd is done."""
         labels.end(self._going_back[1])
         self._going_back = ("", None)
 
-    def name_of(self, parameter: torch.Tensor) -> str:
-        """What a parameter is called; "" if no model that computed has it."""
-        reference, name = self._parameters.get(id(parameter), (None, ""))
-        return name if reference is not None and reference() is parameter else ""
-
-    def names_of(self, tensors: list[torch.Tensor]) -> tuple[str, ...]:
-        """The parameters whose storage these tensors share."""
-        found = (self._by_storage.get(_address(tensor)) for tensor in tensors)
-        return tuple(
-            name
-            for reference, name, address in filter(None, found)
-            if (parameter := reference()) is not None and _address(parameter) == address
-        )
-
-    def names_of_gradients(self, tensors: list[torch.Tensor]) -> tuple[str, ...]:
-        """The parameters whose gradients' storage these tensors share."""
-        storages = {_address(tensor) for tensor in tensors}
-        alive = ((reference(), name) for reference, name in self._parameters.values())
-        return tuple(
-            name
-            for parameter, name in alive
-            if parameter is not None
-            and parameter.grad is not None
-            and _address(parameter.grad) in storages
-        )
-
     def _goes_back(self, name: str) -> None:
-        """The gradient of a unit's output is there."""
+        """Autograd has come to a unit."""
         if self._going_back[0] != name:
             labels.end(self._going_back[1])
             self._going_back = (name, labels.begin_compute(name))
+
+    def _label(self, root: nn.Module, inner: nn.Module) -> str:
+        known = [label for module in root.modules() if (label := self._labels.get(module))]
+        is_first = not self._taken
+        name = unique(self._taken, type(inner).__name__.removeprefix("FSDP"))
+        if is_first or any(module in self._labels for module in root.modules()):
+            return known[0] if known else ""
+        return name
 
 
 def unwrapped(root: nn.Module) -> nn.Module:
@@ -122,7 +120,12 @@ def clean(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPED)
 
 
-def _address(tensor: torch.Tensor) -> int | None:
-    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-    storage = storage_of(local)
-    return None if storage is None else storage._cdata
+def qualified(label: str, name: str) -> str:
+    """A name within the model that has this label."""
+    return f"{label}: {name}" if label else name
+
+
+def unique(taken: dict[str, int], name: str) -> str:
+    """`name`, with a number behind it if it was taken before."""
+    taken[name] = number = taken.get(name, 0) + 1
+    return name if number == 1 else f"{name} {number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace.program.rules import Rule
 from zerosim.trace.program.system import parameters_of, ranks_of
-from zerosim.trace.program.units import Units
+from zerosim.trace.program.units import Units, unique
 
 _FILE = "/distributed/optim/zero_redundancy_optimizer.py"
 _CLASS = "ZeroRedundancyOptimizer"
@@ -27,27 +28,28 @@ class RedundancyOptimizer:
 
     def __init__(self, units: Units) -> None:
         self._units = units
-        self._optimizers: list[Any] = []
+        self._taken: dict[str, int] = {}
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def meet(self, thing: Any) -> None:
         """See whether an optimizer is one."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
-        if kind is not None and isinstance(thing, kind):
-            self._optimizers.append(thing)
+        if kind is not None and isinstance(thing, kind) and thing not in self._names:
+            self._names[thing] = unique(self._taken, thing._optim_constructor.__name__)
 
     def settings(self) -> Hashable:
         """How many there are."""
-        return len(self._optimizers)
+        return len(self._names)
 
     def describe(self) -> Iterator[Strategy]:
         """Each as it is now."""
-        for optimizer in self._optimizers:
+        for optimizer, name in list(self._names.items()):
             ranks = ranks_of(optimizer.process_group)
             bundles = tuple(
                 Bundle(
                     name=f"rank {ranks[position]}",
                     parameters=parameters_of(
-                        (self._units.name_of(parameter), parameter)
+                        (self._units.names.of(parameter), parameter)
                         for group in groups
                         for parameter in group["params"]
                     ),
@@ -57,7 +59,7 @@ class RedundancyOptimizer:
             )
             yield Strategy(
                 system=System.ZERO_REDUNDANCY,
-                name=optimizer._optim_constructor.__name__,
+                name=name,
                 ranks=ranks,
                 bundles=bundles,
                 options={

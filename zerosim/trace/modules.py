@@ -1,0 +1,87 @@
+"""Which module computes: every call of an `nn.Module`, as eager code makes it.
+
+`nn.Module.__call__` is replaced while someone watches. PyTorch's global hooks would do, but a
+compiler sees them: it compiles them into its graphs, guards them, warns of them, and compiles all
+again when they come or go. A call that passes here is the same to it as one that does not; within a
+compiled graph there are no calls of modules, and none are seen.
+
+Imports torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch._C._dynamo import eval_frame
+
+_COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
+_COMPILER_NAME = "unpatched_nn_module_call"
+"""By this name the compiler keeps the `__call__` that it may look behind."""
+
+
+class Watcher(Protocol):
+    """Who is told of calls."""
+
+    def module_begins(self, module: nn.Module) -> None:
+        """A module is called."""
+        ...
+
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """The call returned `output`, or raised `error`."""
+        ...
+
+
+class _State:
+    original: Any = nn.Module.__call__
+    watchers: tuple[Watcher, ...] = ()
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell `watcher` of all calls from now on, in the order of watching."""
+    if not _State.watchers and nn.Module.__call__ is not _call:
+        _State.original = nn.Module.__call__
+        _replace(_State.original, _call)
+    _State.watchers = (*_State.watchers, watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Tell it no more; nothing if it is not told."""
+    _State.watchers = tuple(one for one in _State.watchers if one is not watcher)
+    # whoever replaced it after us has ours within: it then passes everything on
+    if not _State.watchers and nn.Module.__call__ is _call:
+        _replace(_call, _State.original)
+
+
+def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+    watchers = _State.watchers
+    if not watchers or torch.compiler.is_compiling():
+        return _State.original(self, *args, **kwargs)
+    for one in watchers:
+        one.module_begins(self)
+    try:
+        output = _State.original(self, *args, **kwargs)
+    except BaseException as error:
+        for one in watchers:
+            one.module_ends(self, None, error)
+        raise
+    for one in watchers:
+        one.module_ends(self, output, None)
+    return output
+
+
+def _replace(old: Any, new: Any) -> None:
+    nn.Module.__call__ = new  # type: ignore[method-assign]
+    for name in _COMPILER_MODULES:
+        module = sys.modules.get(name)
+        if getattr(module, _COMPILER_NAME, None) is old:
+            setattr(module, _COMPILER_NAME, new)
+
+
+# a compiler begins with what is called inside
+eval_frame.set_code_exec_strategy(
+    _call.__code__,
+    eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT),
+)
