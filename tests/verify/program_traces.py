@@ -1,0 +1,151 @@
+"""Traces of programs as their plans say, on two ranks, with a wire that counts the same: exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.strategies import Row, Written, header, manifest, trace_files, write_files
+from zerosim.events import (
+    Algorithm,
+    Event,
+    Group,
+    Kind,
+    Op,
+    Phase,
+    Purpose,
+    Socket,
+    WireDelta,
+    WireSample,
+)
+from zerosim.theory import framing
+from zerosim.theory.programs import PlannedCall, in_force, plan_step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zerosim.record import Trace
+    from zerosim.strategies import Strategy
+
+from zerosim.record import load
+
+RANKS = (0, 1)
+STEPS = 2
+SOURCE = "train.py:7 in step"
+
+
+class Program:
+    """What two ranks do: first as planned, then as a test changes it."""
+
+    def __init__(
+        self, *strategies: Strategy, by_rank: dict[int, tuple[Strategy, ...]] | None = None
+    ):
+        self.strategies = by_rank or dict.fromkeys(RANKS, strategies)
+        self.calls: dict[tuple[int, int], list[tuple[PlannedCall, dict]]] = {}
+        self.extra_wire_bytes = 0
+        self.micro_steps = 1
+        for iteration in range(STEPS):
+            held = {r: in_force(self.strategies[r], iteration, 1) for r in RANKS}
+            for rank in RANKS:
+                plans = plan_step(held, rank)
+                self.calls[iteration, rank] = [
+                    (replace(call, times=1), {})
+                    for plan in plans
+                    for call in plan.calls
+                    for _ in range(call.times)
+                ]
+
+    def add(self, iteration: int, call: PlannedCall, ranks: tuple[int, ...] = RANKS, **fields):
+        """Let ranks make one more call."""
+        for rank in ranks:
+            self.calls[iteration, rank].append((call, fields))
+
+    def drop(self, iteration: int, place: int, ranks: tuple[int, ...] = RANKS):
+        """Let ranks leave a call out."""
+        for rank in ranks:
+            del self.calls[iteration, rank][place]
+
+    def change(self, iteration: int, place: int, **fields):
+        """Let both ranks make another call in place of one."""
+        for rank in RANKS:
+            call, more = self.calls[iteration, rank][place]
+            self.calls[iteration, rank][place] = (replace(call, **fields), more)
+
+    def write(self, folder: Path) -> Trace:
+        """The trace, loaded."""
+        rows = {rank: list(self._rows(rank)) for rank in RANKS}
+        made = replace(manifest(len(RANKS)), config={}, program="torchrun train.py")
+        return load(write_files(folder, trace_files(Written(made, rows))))
+
+    def _rows(self, rank: int):
+        yield "header", header(rank, len(RANKS))
+        yield "group", Group(name="world", backend="gloo", ranks=RANKS)
+        ends = ("10.0.0.1:1", "10.0.0.2:2")
+        yield "socket", Socket(index=0, local=ends[rank], remote=ends[1 - rank])
+        for strategy in self.strategies[rank]:
+            yield "strategy", strategy
+        number = sent = received = 0
+        sequence = 0
+        for iteration in range(STEPS):
+            yield _sample(iteration, Phase.FORWARD, number, sent, received)
+            for call, fields in self.calls[iteration, rank]:
+                event = _event(rank, iteration, number, call, sequence)
+                event = replace(event, **fields)
+                yield "event", event
+                number += 1
+                sequence += event.sequence is not None
+                cost = call.cost(rank, Algorithm.GLOO)
+                added = framing("gloo", cost)
+                assert added is not None
+                sent += cost.sent_bytes + added.sent_bytes
+                received += cost.received_bytes + added.received_bytes
+            sent += self.extra_wire_bytes
+            received += self.extra_wire_bytes
+            yield _sample(iteration, Phase.OUTSIDE, number, sent, received)
+
+
+def _sample(iteration: int, phase: Phase, time: int, sent: int, received: int) -> Row:
+    return (
+        "wire",
+        WireSample(
+            iteration=iteration,
+            micro_step=0,
+            phase=phase,
+            time_ns=time,
+            counters=(WireDelta(0, sent, received),),
+        ),
+    )
+
+
+def _event(rank: int, iteration: int, number: int, call: PlannedCall, sequence: int) -> Event:
+    is_message = call.op in (Op.SEND, Op.RECEIVE)
+    size = call.payload_bytes
+    return Event(
+        id=number,
+        rank=rank,
+        kind=Kind.COLLECTIVE,
+        iteration=iteration,
+        phase=call.phase,
+        unit=call.unit,
+        purpose=call.purpose,
+        op=call.op,
+        algorithm=Algorithm.GLOO,
+        group="world",
+        sequence=None if is_message else sequence,
+        peers=() if call.root is None else (call.root,),
+        dtype="float32",
+        elements=call.elements,
+        payload_bytes=size,
+        sent_bytes=(size if call.op is Op.SEND else 0) if is_message else None,
+        received_bytes=(size if call.op is Op.RECEIVE else 0) if is_message else None,
+        issue_ns=number,
+        start_ns=number,
+        end_ns=number + 1,
+        source=SOURCE,
+    )
+
+
+def own_call(op: Op = Op.ALL_REDUCE, elements: int = 1, **fields) -> PlannedCall:
+    """A call that no framework made."""
+    usual = {"phase": Phase.BACKWARD, "purpose": Purpose.UNLABELLED, "ranks": RANKS}
+    return PlannedCall(op=op, elements=elements, element_bytes=4, **usual | fields)

@@ -1,0 +1,245 @@
+"""Programs that zerosim's engine did not run: the verdict names the law, and what is planted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from tests.cli.command import command
+from tests.theory.programs import ddp, fsdp, module, parameter, zero
+from tests.verify.program_traces import SOURCE, Program, own_call
+from zerosim.events import Op, Phase, Purpose
+from zerosim.record import load
+from zerosim.strategies import Bundle, Strategy, System
+from zerosim.verify import ProgramReport, verify
+
+W, B = parameter("w", 12, 10), parameter("b", 8)
+DDP = ddp(2, W, B)
+FSDP2 = fsdp(2, module("root", B), module("a", W))
+
+
+def report_of(program: Program, folder) -> ProgramReport:
+    """Verify; the command line agrees."""
+    report = verify(program.write(folder))
+    assert isinstance(report, ProgramReport)
+    answer = command("verify", folder)
+    assert answer.code == (1 if report.holds is False else 0), answer
+    assert " ".join(report.headline.split()) in " ".join(answer.out.split())
+    assert json.loads(command("verify", folder, "--json").out)["headline"] == report.headline
+    ledgers = report.law_bytes + sum((cause.bytes for cause in report.causes), Fraction(0))
+    assert ledgers == report.total("wire", 0), "the causes lead from the law to the wire"
+    return report
+
+
+def failed(report: ProgramReport) -> dict[str, str]:
+    """The claims that are false, with what they say."""
+    return {one.id: one.measured for one in report.verdicts if one.holds is False}
+
+
+@pytest.mark.parametrize(
+    ("strategies", "headline"),
+    [
+        ((DDP,), "DDP sends 2Ψ(N-1)/N a step, as data parallel should."),
+        (
+            (DDP, zero(2, W, B)),
+            (
+                "DDP + ZeroRedundancyOptimizer sends 3Ψ(N-1)/N a step, not 2Ψ(N-1)/N: gradients are "
+                "all-reduced, where a reduce-scatter would do, and the updated parameters are "
+                "broadcast beside it: + 1.00 Ψ."
+            ),
+        ),
+        (
+            (FSDP2,),
+            (
+                "FSDP2 sends 3.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo reduce-scatter carried out as "
+                "all-reduce: + 1.00 Ψ on the wire; root parameters kept after forward: - 0.06 Ψ."
+            ),
+        ),
+    ],
+    ids=["ddp", "zero", "fsdp2"],
+)
+def test_a_program_that_does_as_planned(tmp_path, strategies, headline):
+    report = report_of(Program(*strategies), tmp_path)
+    assert report.headline == headline
+    assert report.holds
+    assert failed(report) == {}
+    assert report.unexplained_trace == report.unexplained_wire == 0
+    assert report.sources == ()
+    assert report.num_parameters == 128
+
+
+def test_a_changed_law_flips_the_verdict(tmp_path):
+    """The same calls under another plan: DDP in place of FSDP2."""
+    program = Program(FSDP2)
+    program.strategies = dict.fromkeys((0, 1), (DDP,))
+    report = report_of(program, tmp_path)
+    assert report.holds is False
+    found = failed(report)
+    assert found.keys() == {"law-0", "planned"}
+    assert "never called, though it is planned: 1 all-reduce of 512 B in backward" in found["law-0"]
+    assert report.headline.startswith("DDP sends 2Ψ(N-1)/N a step, as data parallel should. But")
+
+
+@pytest.mark.parametrize("ranks", [(0,), (0, 1)], ids=["on one rank", "on both"])
+def test_a_planned_call_that_is_missing(tmp_path, ranks):
+    program = Program(FSDP2)
+    program.drop(0, 2, ranks)
+    found = failed(report_of(program, tmp_path))
+    assert "rank 0, iteration 0: never called, though it is planned" in found["planned"]
+    assert ("matched" in found) == (len(ranks) == 1)
+    shown = verify(load(tmp_path), 0)
+    assert shown.unexplained_trace > 0
+
+
+def test_a_call_too_many_of_a_planned_purpose_is_unexplained_and_named_by_its_line(tmp_path):
+    program = Program(DDP)
+    program.add(1, own_call(elements=7, purpose=Purpose.REDUCE_GRADIENTS))
+    report = report_of(program, tmp_path)
+    found = failed(report)
+    assert found.keys() == {"planned"}
+    assert "called, though nobody planned it: 1 all-reduce of 28 B" in found["planned"]
+    assert found["planned"].partition(" (and ")[0].endswith(SOURCE)
+    assert report.unexplained_trace == 28
+    (source,) = report.sources
+    assert (source.source, source.why, source.sent_bytes) == (SOURCE, "unexplained", 28)
+
+
+def test_another_size_is_another_call(tmp_path):
+    program = Program(DDP)
+    program.change(1, 0, elements=129)
+    found = failed(report_of(program, tmp_path))
+    assert "never called" in found["law-0"]
+    assert (
+        "nobody planned it: 1 all-reduce of 516 B" in found["planned"].replace("though ", "though ")
+        or "and 3 more" in found["planned"]
+    )
+
+
+def test_the_phase_counts(tmp_path):
+    program = Program(DDP)
+    program.change(1, 0, phase=Phase.UPDATE)
+    assert "planned" in failed(report_of(program, tmp_path))
+
+
+def test_what_nobody_said_the_purpose_of_is_shown_by_its_line(tmp_path):
+    program = Program(DDP)
+    program.add(1, own_call(elements=128))
+    report = report_of(program, tmp_path)
+    assert report.holds
+    assert failed(report) == {}
+    verdict = next(one for one in report.verdicts if one.id == "attributed")
+    assert verdict.holds is None
+    assert verdict.measured == f"2 all-reduce at {SOURCE}, 1,024 B sent"
+    cause = next(one for one in report.causes if one.cause == "not attributed")
+    assert cause.bytes == 512
+    assert SOURCE in cause.words
+    assert SOURCE in command("verify", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("purpose", "cause"),
+    [
+        (Purpose.GRADIENT_NORM, "gradient norm"),
+        (Purpose.METADATA, "metadata"),
+        (Purpose.AVERAGE_LOSS, "average loss"),
+        (Purpose.SYNCHRONIZE, "synchronization"),
+    ],
+)
+def test_what_no_law_speaks_of_has_a_name(tmp_path, purpose, cause):
+    program = Program(DDP)
+    op = Op.BARRIER if purpose is Purpose.SYNCHRONIZE else Op.ALL_REDUCE
+    elements = 0 if op is Op.BARRIER else 3
+    program.add(1, own_call(op, elements, purpose=purpose, phase=Phase.UPDATE))
+    report = report_of(program, tmp_path)
+    assert report.holds
+    assert report.headline.endswith("as data parallel should.")
+    assert [one.why for one in report.sources] == [cause]
+
+
+def test_an_evaluation_between_two_steps_is_no_part_of_either(tmp_path):
+    program = Program(FSDP2)
+    again = program.calls[1, 0][0][0]
+    program.add(1, replace(again, phase=Phase.OUTSIDE))
+    report = report_of(program, tmp_path)
+    assert report.holds
+    assert [one.why for one in report.sources] == ["outside of the step"]
+
+
+def test_a_forward_that_is_computed_again_gathers_again(tmp_path):
+    program = Program(FSDP2)
+    gather = next(c for c, _ in program.calls[1, 0] if c.phase is Phase.FORWARD)
+    program.add(1, replace(gather, phase=Phase.BACKWARD))
+    report = report_of(program, tmp_path)
+    assert report.holds
+    (source,) = report.sources
+    assert source.why == "recomputation"
+
+
+def test_what_a_hook_of_ddp_sends_is_named_and_not_planned(tmp_path):
+    program = Program(ddp(2, W, B, comm_hook="powerSGD_hook"))
+    program.add(1, own_call(elements=9, purpose=Purpose.REDUCE_GRADIENTS))
+    report = report_of(program, tmp_path)
+    assert report.holds
+    assert "DDP's communication hook powerSGD_hook" in report.headline
+    assert [one.why for one in report.sources] == ["communication hook"]
+
+
+def test_a_wire_that_sends_more_than_the_trace_says(tmp_path):
+    program = Program(DDP)
+    program.extra_wire_bytes = 1
+    report = report_of(program, tmp_path / "little")
+    assert report.unexplained_wire == 1
+    assert report.holds  # below 0.2 %
+    program.extra_wire_bytes = 20
+    report = report_of(program, tmp_path / "much")
+    assert failed(report).keys() == {"wire-is-trace"}
+    assert "80 B unexplained of" in failed(report)["wire-is-trace"]
+
+
+def test_two_strategies_have_a_law_each(tmp_path):
+    other = replace(fsdp(2, module("a", parameter("w2", 4, 4))), name="second model")
+    report = report_of(Program(DDP, other), tmp_path)
+    assert report.holds
+    assert [law.system for law in report.systems] == ["DDP", "FSDP2"]
+    assert [law.law_bytes for law in report.systems] == [512, 3 * 32]
+    assert report.headline.startswith("DDP sends 2Ψ(N-1)/N a step, as data parallel should. FSDP2")
+    assert {row.system for row in report.rows} == {"DDP", "FSDP2"}
+    assert report.num_parameters == 0  # of two models there is no one Psi
+
+
+def test_a_hand_written_program_is_likened_and_not_proved(tmp_path):
+    own = Strategy(
+        system=System.HAND_WRITTEN,
+        name="model",
+        ranks=(0, 1),
+        bundles=(Bundle(name="model", parameters=(W, B)),),
+    )
+    program = Program(own)
+    for iteration in range(2):
+        for elements in (120, 8):
+            program.add(iteration, own_call(elements=elements, purpose=Purpose.REDUCE_GRADIENTS))
+    report = report_of(program, tmp_path)
+    assert report.headline == (
+        "This program sends 2Ψ(N-1)/N a step, like data parallel (2Ψ(N-1)/N)."
+    )
+    law = next(one for one in report.verdicts if one.id == "law-0")
+    assert law.holds is None
+    assert "no plan" in law.measured
+
+
+def test_options_that_cannot_be_read_are_a_note_and_prove_nothing(tmp_path):
+    program = Program(DDP)
+    program.strategies = {rank: (ddp(2, W, B, buckets="many"),) for rank in (0, 1)}
+    report = verify(program.write(tmp_path))
+    assert report.holds is False
+    assert "option 'buckets' of 'model' is 'many'" in report.notes[0]
+    assert command("verify", tmp_path).code == 1
+
+
+def test_received_bytes_have_their_own_table(tmp_path):
+    Program(FSDP2).write(tmp_path)
+    out = command("verify", tmp_path, "--received").out
+    assert "bytes received by each rank" in out
