@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 
 from tests.bench import pages, rooms, scale, serving
-from tests.bench.training import Row, measure
+from tests.bench.training import Row, measure, measure_programs
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
 
 TARGET = Path("docs/bench.md")
-PARTS = ("training", "scale", "serving", "pages", "rooms")
+PARTS = ("training", "scale", "serving", "pages", "rooms", "programs")
 """As they follow each other in the report."""
 
 
@@ -34,6 +34,14 @@ def main() -> None:
         print(f"timing {options.pairs} pairs of each comparison, some minutes", file=sys.stderr)
         rows = run_ranks(measure, options.ranks, options.model, options.pairs, deadline_s=3600)[0]
         parts["training"] = _report(rows, options)
+    if options.only in (None, "programs"):
+        print("tracing others' programs, some minutes", file=sys.stderr)
+        rows = run_ranks(
+            measure_programs, options.ranks, options.model, options.pairs, deadline_s=3600
+        )[0]
+        parts["programs"] = "\n".join(
+            ["## Tracing other programs", "", *_preface(options), "", *_rows(rows)]
+        )
     modules = {"scale": scale, "serving": serving, "pages": pages, "rooms": rooms}
     for name, module in modules.items():
         if options.only in (None, name):
@@ -54,6 +62,16 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
     lines = [
         "# Benchmarks",
         "",
+        *_preface(options),
+        "Bytes are what the kernel sent for rank 0 in one step.",
+        "",
+        *_rows(rows),
+    ]
+    return "\n".join(lines)
+
+
+def _preface(options: argparse.Namespace) -> list[str]:
+    return [
         (
             f"`make bench`, {datetime.now(UTC):%Y-%m-%d}: {options.model}, {options.ranks} ranks, "
             f"one thread each, Gloo over loopback; torch {torch.__version__}, "
@@ -63,8 +81,11 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
             "Steps of A and B are run in turn; the ratio is the median over "
             f"{options.pairs} pairs, with its first and third quartile. Below 1, A is faster."
         ),
-        "Bytes are what the kernel sent for rank 0 in one step.",
-        "",
+    ]
+
+
+def _rows(rows: list[Row]) -> list[str]:
+    lines = [
         "| A | B | A, s | B, s | A/B | quartiles | A sent, B | B sent, B |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -76,7 +97,7 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
             f"| {first:.3f} to {third:.3f} | {_bytes(row.pairs.sent_bytes_a)} "
             f"| {_bytes(row.pairs.sent_bytes_b)} |"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def _median(values: tuple[float, ...]) -> float:

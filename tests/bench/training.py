@@ -9,22 +9,29 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 
-import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor.debug import CommDebugMode
-from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
 
 import zerosim
 from tests.bench.pairs import Around, Pairs, Step, time_pairs
-from zerosim.config import DType, EngineConfig, ModelName
+from zerosim.config import DType, EngineConfig, Implementation, ModelName, RunConfig
+from zerosim.implementations import make_step, unavailable
 from zerosim.models import Batches, build, context_of
 from zerosim.trace import trace
 from zerosim.trace.wire import Wire
 
 BATCH = 4
 LEARNING_RATE = 3e-4
+OTHERS = {0: Implementation.DDP, 1: Implementation.DDP_ZERO, 3: Implementation.FSDP2}
+"""Who does in PyTorch what a stage does."""
+TRACED = (
+    Implementation.DDP,
+    Implementation.FSDP2,
+    Implementation.TENSOR_PARALLEL,
+    Implementation.DEEPSPEED_1,
+    Implementation.DEEPSPEED_3,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +58,28 @@ def measure(model: ModelName, num_pairs: int) -> list[Row]:
         with _engine(model, stage, DType.FP32) as step:
             rows += _traced(f"stage {stage}", step, num_pairs)
             rows.append(_watched(f"stage {stage}", step, num_pairs))
-    for stage, name, make in (
-        (0, "DDP", _ddp),
-        (1, "DDP + ZeroRedundancyOptimizer", _ddp_zero),
-        (3, "FSDP2", _fsdp),
-    ):
-        theirs = make(model)
+    for stage, implementation in OTHERS.items():
+        theirs = _theirs(implementation, model)
         with _engine(model, stage, DType.FP32) as ours:
             pairs = time_pairs(ours, theirs, num_pairs, sent_bytes)
-        rows.append(Row(f"zerosim stage {stage}, fp32", f"{name}, fp32", pairs))
-        with tempfile.TemporaryDirectory() as folder:
-            pairs = time_pairs(theirs, theirs, num_pairs, around_a=_tracing(folder))
-        rows.append(Row(f"{name}, fp32, traced", "untraced", pairs))
-    theirs = _fsdp(model, MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16))
+        rows.append(Row(f"zerosim stage {stage}, fp32", f"{implementation}, fp32", pairs))
+    theirs = _theirs(Implementation.FSDP2_BF16, model)
     with _engine(model, 3, DType.BF16) as ours:
         pairs = time_pairs(ours, theirs, num_pairs, sent_bytes)
-    rows.append(Row("zerosim stage 3, bf16", "FSDP2, bf16 with fp32 master", pairs))
+    rows.append(Row("zerosim stage 3, bf16", "fsdp2, bf16 with fp32 master", pairs))
     wire.close()
     return rows
+
+
+def measure_programs(model: ModelName, num_pairs: int) -> list[Row]:
+    """What it costs to trace others' programs, on the ranks of this program."""
+    run = RunConfig(model=model, ranks=dist.get_world_size())
+    return [
+        row
+        for implementation in TRACED
+        if not unavailable(implementation, run)
+        for row in _overhead(implementation, model, num_pairs)
+    ]
 
 
 @contextmanager
@@ -103,6 +114,20 @@ def _traced(name: str, step: Step, num_pairs: int) -> Iterator[Row]:
             yield Row(f"{name}, {a}", b, pairs)
 
 
+def _overhead(implementation: Implementation, model: ModelName, num_pairs: int) -> Iterator[Row]:
+    """What it costs to trace somebody else's program, beside PyTorch's own two witnesses."""
+    step = _theirs(implementation, model)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, around in (
+            ("traced without memory", _tracing(folder, memory=False)),
+            ("traced", _tracing(folder)),
+            ("under CommDebugMode", CommDebugMode),
+            ("under torch.profiler", lambda: profile(activities=[ProfilerActivity.CPU])),
+        ):
+            pairs = time_pairs(step, step, num_pairs, around_a=around)
+            yield Row(f"{implementation}, {name}", "untraced", pairs)
+
+
 def _tracing(folder: str, **options: bool) -> Around:
     """A new trace each time, beside the others."""
     own, numbers = tempfile.mkdtemp(dir=folder), count()
@@ -118,44 +143,12 @@ def _watched(name: str, step: Step, num_pairs: int) -> Row:
     return Row(f"{name}, under CommDebugMode", "untraced", pairs)
 
 
-def _ddp(model: ModelName) -> Step:
-    module = DistributedDataParallel(build(model, 0), gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, fused=True)
-    return _plain_step(model, module, optimizer)
-
-
-def _ddp_zero(model: ModelName) -> Step:
-    module = DistributedDataParallel(build(model, 0), gradient_as_bucket_view=True)
-    optimizer = ZeroRedundancyOptimizer(
-        module.parameters(), torch.optim.AdamW, lr=LEARNING_RATE, fused=True
-    )
-    return _plain_step(model, module, optimizer)
-
-
-def _fsdp(model: ModelName, policy: MixedPrecisionPolicy | None = None) -> Step:
-    module = build(model, 0)
-    options = {} if policy is None else {"mp_policy": policy}
-    for block in module.blocks:
-        fully_shard(block, **options)
-    fully_shard(module, **options)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, fused=True)
-    return _plain_step(model, module, optimizer)
-
-
-def _plain_step(
-    model: ModelName, module: torch.nn.Module, optimizer: torch.optim.Optimizer
-) -> Step:
-    batches = _batches(model)
-    iteration = 0
-
-    def step() -> None:
-        nonlocal iteration
-        module(batches.at(iteration)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        iteration += 1
-
-    return step
+def _theirs(implementation: Implementation, model: ModelName) -> Step:
+    """A step of somebody else, from the first one on."""
+    run = RunConfig(model=model, ranks=dist.get_world_size(), batch=BATCH)
+    one = make_step(implementation, run, _batches(model))
+    iterations = count()
+    return lambda: one(next(iterations))
 
 
 def _batches(model: ModelName) -> Batches:
