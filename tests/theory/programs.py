@@ -151,3 +151,91 @@ def sharded(draw: st.DrawFn, ranks: int) -> tuple[Strategy, ...]:
     ]
     system = draw(st.sampled_from([System.FSDP2, System.FSDP1]))
     return (fsdp(ranks, *modules, system=system),)
+
+
+# ----------------------------------------------------------- tensor and pipeline parallel
+
+
+def divided(name: str, style: str, inside: tuple[int, ...], outside: tuple[int, ...], **options):
+    """A module as `parallelize_module` divides it with the defaults of a style."""
+    last = [f"shard {len(shape) - 1}" for shape in (inside, outside)]
+    layouts = {
+        "column": ("replicate", "replicate", last[1], last[1]),
+        "row": (last[0], last[0], "partial", "replicate"),
+        "sequence": ("shard 1", "shard 1", "shard 1", "shard 1"),
+    }
+    given, wanted, made, handed = layouts.get(style, ("replicate",) * 4)
+    usual = {
+        "style": style,
+        "input_shape": list(inside),
+        "input_dtype": "float32",
+        "input_layout": given,
+        "input_wanted": wanted,
+        "input_is_tensor": True,
+        "input_has_gradient": True,
+        "output_shape": list(outside),
+        "output_dtype": "float32",
+        "output_layout": made,
+        "output_wanted": handed,
+        "forwards": 1,
+        "recomputed": 0,
+    }
+    own = options.pop("parameters", ())
+    return Bundle(name=name, parameters=own, options=usual | options)
+
+
+def tensor_parallel(ranks: int, *bundles: Bundle, **fields) -> Strategy:
+    """These modules, divided."""
+    return Strategy(
+        system=System.TENSOR_PARALLEL,
+        name="model",
+        ranks=tuple(range(ranks)),
+        bundles=bundles,
+        **fields,
+    )
+
+
+def layer(h: tuple[int, ...], wide: tuple[int, ...], **options) -> list[Bundle]:
+    """A block of a transformer as Megatron divides it: q, k, v and o; up and down."""
+    inputs = [divided(name, "column", h, h, **options) for name in ("q", "k", "v")]
+    return [
+        *inputs,
+        divided("o", "row", h, h),
+        divided("up", "column", h, wide, **options),
+        divided("down", "row", wide, h),
+    ]
+
+
+def pipeline(
+    rank_of: list[int], num_microbatches: int, shape: tuple[int, ...], schedule: str = "1F1B"
+) -> dict[int, tuple[Strategy, ...]]:
+    """A pipeline as each of its ranks tells of it; stage i sends i + 1 rows of `shape`."""
+    last = len(rank_of) - 1
+    return {
+        rank: (
+            Strategy(
+                system=System.PIPELINE,
+                name=f"Schedule{schedule}",
+                ranks=tuple(dict.fromkeys(rank_of)),
+                bundles=tuple(
+                    Bundle(
+                        name=f"stage {index}",
+                        options={
+                            "index": index,
+                            "output_shapes": [] if index == last else [[index + 1, *shape]],
+                            "dtypes": [] if index == last else ["float32"],
+                        },
+                    )
+                    for index, owner in enumerate(rank_of)
+                    if owner == rank
+                ),
+                options={
+                    "schedule": schedule,
+                    "num_stages": len(rank_of),
+                    "num_microbatches": num_microbatches,
+                    "ranks_by_stage": rank_of,
+                },
+            ),
+        )
+        for rank in set(rank_of)
+    }

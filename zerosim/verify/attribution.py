@@ -262,8 +262,11 @@ def _as_call(rank: RankTrace, event: Event, unknown: list[str]) -> PlannedCall |
         ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
     elif event.op in _OF_ROOTS and len(event.peers) == 1:
         root = event.peers[0]
+    phase = event.phase
+    if phase in STEP_PHASES:
+        phase = _PHASE_OF.get(purpose, phase)
     return PlannedCall(
-        phase=_PHASE_OF.get(purpose, event.phase),
+        phase=phase,
         purpose=purpose,
         op=event.op,
         ranks=ranks,
