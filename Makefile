@@ -7,21 +7,23 @@ BIN := $(VENV)/bin
 ZEROSIM := $(BIN)/zerosim
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
+DEEPSPEED := $(shell sed -n 's/^deepspeed = \["\(.*\)"\]/\1/p' pyproject.toml)
 STAMP := $(VENV)/.installed
 # node comes as a Python package; npm looks for it on the PATH
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NODE_STAMP := node_modules/.installed
 CHROMIUM_STAMP := $(VENV)/.chromium
+DEEPSPEED_STAMP := $(VENV)/.deepspeed
 CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
-	do printf '%-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
+	do printf '%-20s %s\n' "$$name" "$$what"; done
 
 setup: $(STAMP) $(NODE_STAMP) $(CHROMIUM_STAMP)  ## install zerosim and its tools (minutes, once)
 
@@ -48,6 +50,12 @@ check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as w
 bench: setup  ## measure what tracing costs, and what serving takes
 	$(BIN)/python -m tests.bench
 
+deepspeed: $(DEEPSPEED_STAMP)  ## install DeepSpeed beside zerosim, which never needs it
+
+test-deepspeed: export OMP_NUM_THREADS = 1
+test-deepspeed: $(DEEPSPEED_STAMP)  ## run the tests that train with DeepSpeed (minutes)
+	$(BIN)/python -m pytest -n 0 -m deepspeed
+
 clean:  ## remove traces, caches, .venv and node_modules
 	rm -rf $(VENV) node_modules traces dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache
@@ -68,6 +76,16 @@ $(STAMP): pyproject.toml constraints.txt
 $(NODE_STAMP): package.json package-lock.json $(STAMP)
 	@echo "installing the tools that check the player in node_modules"
 	@$(NPM) ci --silent --prefer-offline
+	@touch $@
+
+# DeepSpeed's build looks at the torch and the tools that are installed. It need not compile: on a CPU
+# its operators are PyTorch's.
+$(DEEPSPEED_STAMP): $(STAMP)
+	@echo "installing $(DEEPSPEED)"
+	@$(PIP) install -c constraints.txt numpy setuptools wheel py-cpuinfo ninja hjson psutil \
+	    pydantic tqdm einops msgpack packaging
+	@DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(PIP) install -c constraints.txt --no-build-isolation \
+	    '$(DEEPSPEED)'
 	@touch $@
 
 # Without one everything works but the tests in a browser, which say so themselves.

@@ -1,0 +1,196 @@
+"""DeepSpeed for real, untouched: what it asks for is what its configuration says, call by call."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.deepspeed import expected, training
+from tests.ranks import free_port, run_ranks
+from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.record import load, match_collectives
+from zerosim.strategies import System
+
+pytestmark = [
+    pytest.mark.deepspeed,
+    pytest.mark.ranks,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        importlib.util.find_spec("deepspeed") is None,
+        reason="DeepSpeed is not installed: make deepspeed",
+    ),
+]
+
+SIZES = (2, 4)
+ON_FOUR = tuple(name for name in training.CASES if "bf16" not in name and "overlap" not in name)
+"""What is padded, or divided, in another way on four ranks."""
+RUNS = [(2, name) for name in training.CASES] + [(4, name) for name in ON_FOUR]
+WITNESSED = {
+    "allreduce_": Op.ALL_REDUCE,
+    "_allgather_base_": Op.ALL_GATHER,
+    "_reduce_scatter_base_": Op.REDUCE_SCATTER,
+    "broadcast_": Op.BROADCAST,
+    "reduce_": Op.REDUCE,
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """By number of ranks: the folder of the traces, and what the ranks returned."""
+    found = {}
+    for num_ranks in SIZES:
+        folder = tmp_path_factory.mktemp(f"ranks-{num_ranks}")
+        names = [name for number, name in RUNS if number == num_ranks]
+        returned = run_ranks(training.train_all, num_ranks, str(folder), names, deadline_s=600)
+        found[num_ranks] = (folder, returned)
+    return found
+
+
+def collectives(rank):
+    return [event for event in rank.events if event.kind is Kind.COLLECTIVE]
+
+
+def in_training(rank):
+    return [event for event in collectives(rank) if event.iteration >= 0]
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), RUNS)
+def test_each_call_is_the_one_that_the_configuration_asks_for(trained, num_ranks, name):
+    wanted = {
+        position: _by_kind(calls)
+        for position, calls in expected.of(training.CASES[name], num_ranks).items()
+    }
+    assert sum(len(one) for kinds in wanted.values() for one in kinds.values()) > 0
+    for rank in load(trained[num_ranks][0] / name, strict=True).ranks:
+        found = defaultdict(list)
+        for call in in_training(rank):
+            place = (call.iteration, call.micro_step)
+            found[place].append((call.phase, call.purpose, call.op, call.dtype, call.elements))
+        assert {place: _by_kind(calls) for place, calls in found.items()} == {
+            place: kinds for place, kinds in wanted.items() if kinds
+        }
+
+
+def _by_kind(calls):
+    kinds = defaultdict(list)
+    for *kind, elements in calls:
+        kinds[tuple(kind)].append(elements)
+    return dict(kinds)
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), RUNS)
+def test_pytorchs_own_count_is_the_same(trained, num_ranks, name):
+    folder, returned = trained[num_ranks]
+    for rank, seen in zip(load(folder / name, strict=True).ranks, returned, strict=True):
+        witnessed = Counter({WITNESSED[key]: count for key, count in seen[name][2].items()})
+        # CommDebugMode does not know barriers
+        traced = Counter(call.op for call in collectives(rank) if call.op is not Op.BARRIER)
+        assert traced == witnessed
+        assert traced.total() > 0
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), RUNS)
+def test_weights_are_bit_equal_with_and_without_tracing(trained, num_ranks, name):
+    for seen in trained[num_ranks][1]:
+        same, moved, _ = seen[name]
+        assert same
+        assert moved
+
+
+@pytest.mark.parametrize("num_ranks", SIZES)
+def test_every_call_is_attributed_and_all_ranks_agree(trained, num_ranks):
+    for name in [one for number, one in RUNS if number == num_ranks]:
+        trace = load(trained[num_ranks][0] / name, strict=True)
+        matching = match_collectives(trace)
+        assert matching.mismatches == ()
+        assert all(call.complete for call in matching.collectives)
+        for rank in trace.ranks:
+            assert rank.unfinished == ()
+            for call in collectives(rank):
+                assert call.purpose not in (None, Purpose.UNLABELLED), (name, call)
+                if call in in_training(rank):
+                    assert call.phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+            setup = {call.purpose for call in collectives(rank) if call.iteration < 0}
+            assert Purpose.BROADCAST_STATE in setup
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "backward"),
+    [
+        ("stage 3, keeps nothing", expected.MODULES, expected.MODULES),
+        ("stage 3, nothing persists", ("prefetch", "root"), ()),
+    ],
+)
+def test_parameters_are_gathered_for_the_module_that_computes(trained, name, forward, backward):
+    (rank, *_) = load(trained[2][0] / name, strict=True).ranks
+    last = [call for call in in_training(rank) if call.iteration == training.STEPS - 1]
+    units = {
+        phase: {call.unit for call in last if _gathers(call) and call.phase is phase}
+        for phase in (Phase.FORWARD, Phase.BACKWARD)
+    }
+    empty = {module for module, sizes in expected.MODULES.items() if not sizes}
+    assert units == {
+        Phase.FORWARD: set(forward) - empty,
+        Phase.BACKWARD: set(backward) - empty,
+    }
+
+
+def _gathers(call):
+    return call.purpose is Purpose.GATHER_PARAMETERS
+
+
+def test_buckets_have_the_same_numbers_in_each_step(trained):
+    (rank, *_) = load(trained[2][0] / "stage 2, small buckets", strict=True).ranks
+    reduced = [c for c in in_training(rank) if c.purpose is Purpose.REDUCE_GRADIENTS]
+    for iteration in range(training.STEPS):
+        units = [call.unit for call in reduced if call.iteration == iteration]
+        assert units == [f"bucket {number}" for number in range(len(units))]
+        assert len(units) > 1
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), RUNS)
+def test_it_says_its_stage_and_its_parameters(trained, num_ranks, name):
+    config = training.CASES[name]
+    for rank in load(trained[num_ranks][0] / name, strict=True).ranks:
+        rows = [row for row in rank.strategies if row.system is System.DEEPSPEED]
+        assert rows == list(rank.strategies)
+        for row in rows:
+            assert row.options["stage"] == config["zero_optimization"]["stage"]
+            assert row.num_parameters == expected.PSI
+            assert row.ranks == tuple(range(num_ranks))
+        # stage 3 records in its first micro-step what it repeats from the second on
+        if row.options["stage"] == 3:
+            assert [one.options["trace"] for one in rows] == ["record", "complete"]
+            order = rows[-1].options["module_order"]
+            assert order[: len(expected.MODULES)] == list(expected.MODULES)
+            assert len(order) == 2 * len(expected.MODULES)
+        else:
+            assert len(rows) == 1
+
+
+def test_a_launched_program_is_traced_without_a_line_in_it(tmp_path):
+    folder = tmp_path / "trace"
+    program = Path(__file__).with_name("ds_train.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launched = [*torchrun, "--master-port", str(free_port()), str(program)]
+    done = subprocess.run(
+        [sys.executable, "-m", "zerosim.cli", "trace", "--out", str(folder), "--", *launched],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "trained to a loss of" in done.stdout
+    trace = load(folder, strict=True)
+    assert [rank.rank for rank in trace.ranks] == [0, 1]
+    for rank in trace.ranks:
+        sent = Counter((call.op, call.elements) for call in in_training(rank) if _gathers(call))
+        # two layers, 8 * 16 + 16 and 16 + 1, padded for two ranks; three steps
+        assert sent == {(Op.ALL_GATHER, 164): 3}
+        assert {row.options["stage"] for row in rank.strategies} == {2}
