@@ -19,12 +19,11 @@ from zerosim.trace.dispatch import Call
 from zerosim.trace.guard import guarded
 from zerosim.trace.messages import Messages
 from zerosim.trace.sink import Labels
+from zerosim.trace.unended import Unended
 
 
 class _ThreadState(threading.local):
     exclusive: list[int] | None = None
-    unseen: tuple[Any, int] | None = None
-    """A work whose end cannot be seen but by waiting for it, and its event."""
     since_ns: int = 0
 
 
@@ -49,6 +48,7 @@ class Calls:
         self._book = book
         self._thread = _ThreadState()
         self._works: dict[int, tuple[Any, int]] = {}
+        self._unended = Unended()
 
     def issued(self, call: Call) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
@@ -75,9 +75,9 @@ class Calls:
             elements=call.elements,
             payload_bytes=call.payload_bytes,
         )
+        self._end_dropped()
         if is_message:
-            self._write_message(event)
-            return None
+            return self._begin_message(event)
         labels.began(event.id)
         return self._book.begin(event, reads_wire=self._thread.exclusive is not None)
 
@@ -95,9 +95,7 @@ class Calls:
         try:
             future = work.get_future()
         except RuntimeError:
-            # Gloo's reduce-scatter works only while it is waited for
-            self._forget_unseen()
-            self._thread.unseen = (work, token)
+            self._unended.keep(work, token)
             return
         begun.future = future
         key = id(work)
@@ -107,20 +105,19 @@ class Calls:
 
     def waits(self, work: Any) -> int | None:
         """A thread is about to wait for a work; returns the event, if it is known."""
-        known = self._thread.unseen or (None, -1)
-        if known[0] is not work:
-            known = self._works.get(id(work), known)
-        if known[0] is not work:
-            return None
+        event = self._unended.event_of(work)
+        if event is None:
+            known, event = self._works.get(id(work), (None, -1))
+            if known is not work:
+                return None
         self._thread.since_ns = self._book.now_ns()
-        return known[1]
+        return event
 
-    def waited(self, token: int) -> None:
-        """The thread waited until now."""
+    def waited(self, token: int, error: str) -> None:
+        """The thread waited until now; `error` is "" if it was not in vain."""
         self._book.write_wait(labels.current(), token, self._thread.since_ns)
-        if self._thread.unseen is not None and self._thread.unseen[1] == token:
-            self._thread.unseen = None
-            self._book.end(token, "")
+        if self._unended.forget(token):
+            self._book.end(token, error)
 
     def refused(self, token: int, error: BaseException) -> None:
         """The operator raised: nothing is in flight."""
@@ -140,7 +137,8 @@ class Calls:
     @guarded
     def finish(self) -> None:
         """Write down what is over and was not yet said to be."""
-        self._forget_unseen()
+        for event in self._unended.take_all():
+            self._book.end(event, "", is_seen=False)
         for begun in self._book.all_begun():
             if begun.future is not None and begun.future.done():
                 # over, but the backend's thread has not come round to say so
@@ -151,11 +149,10 @@ class Calls:
         self._book.end(token, _error_of(done))
         self._works.pop(work, None)
 
-    def _forget_unseen(self) -> None:
+    def _end_dropped(self) -> None:
         """What nobody waited for is over at a time that cannot be known."""
-        if self._thread.unseen is not None:
-            self._book.end(self._thread.unseen[1], "", is_seen=False)
-            self._thread.unseen = None
+        for event in self._unended.take_dropped():
+            self._book.end(event, "", is_seen=False)
 
     def _post(self, call: Call, parent: int, peer: int) -> None:
         size = call.payload_bytes
@@ -164,11 +161,14 @@ class Calls:
         number, now = self._book.take_id(), self._book.now_ns()
         self.messages.post(number, parent, call, peer, labels.open_hop(), now)
 
-    def _write_message(self, event: Event) -> None:
-        """A message outside of any collective: a Work of it has no future, so no end is seen."""
+    def _begin_message(self, event: Event) -> int:
+        """A message outside of any collective."""
         size = event.payload_bytes
         sent, received = (size, 0) if event.op is Op.SEND else (0, size)
-        self._book.rows.write("event", replace(event, sent_bytes=sent, received_bytes=received))
+        labels.began(event.id)
+        self._book.begin(event, counts_messages=True)
+        self._book.add_message(event.id, sent_bytes=sent, received_bytes=received)
+        return event.id
 
 
 def _error_of(done: torch.futures.Future[Any]) -> str:

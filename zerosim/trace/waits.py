@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
+from zerosim.errors import first_line
 from zerosim.trace.guard import guarded
 
 
@@ -19,8 +20,8 @@ class Observer(Protocol):
         """A thread is about to wait for a Work; returns a token for `waited`, or None."""
         ...
 
-    def waited(self, token: int) -> None:
-        """It waited until now."""
+    def waited(self, token: int, error: str) -> None:
+        """It waited until now; `error` is "" if that succeeded."""
         ...
 
 
@@ -38,11 +39,15 @@ class Waits:
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             token = waits(work)
+            error = ""
             try:
                 return original(work, *args, **kwargs)
+            except BaseException as raised:
+                error = first_line(raised)
+                raise
             finally:
                 if token is not None:
-                    waited(token)
+                    waited(token, error)
 
         self._original = original
         dist.Work.wait = wait  # type: ignore[method-assign, assignment]

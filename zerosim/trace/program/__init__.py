@@ -23,11 +23,21 @@ Options of a `Strategy`, by system (a bundle's in parentheses):
                          reduce_dtype; reshards_after_forward, reshards_after_backward, reduces;
                          reshard_ranks: those among whom it is divided after forward, if fewer;
                          padded_elements: of FSDP1's flat parameter)
-    tensor parallel      one bundle for each divided module (style: "column", "row", "sequence" or
-                         "other"; input_shape, output_shape, dtype: of one forward, whole)
+    tensor parallel      optimizer: its class; partial_gradients: parameters whose gradients are
+                         sums that lack the other ranks' when the optimizer begins.
+                         One bundle for each style of a module (style: "column", "row", "sequence",
+                         "prepare input", "prepare output" or "other"; of what comes in
+                         input_shape, input_dtype, input_layout, wanted_layout: the style makes one
+                         of the other; input_is_tensor: False for a DTensor; wanted_is_tensor;
+                         input_has_gradient; of what goes out output_shape, dtype, made_layout,
+                         output_layout, output_is_tensor; forwards: in one micro-step; recomputed:
+                         how often in its backward). Shapes are whole; a layout is "replicate",
+                         "shard 1" or "partial"
     pipeline parallel    schedule, num_stages, num_microbatches, ranks_by_stage; one bundle for
                          each stage of this rank, "stage 1" (index; output_shapes, dtypes: what it
-                         sends on for one micro-batch; [] for the last)
+                         sends on for one micro-batch, [] for the last; output_gradients: which of
+                         them have a gradient that comes back; likewise input_shapes, input_dtypes,
+                         input_gradients)
     DeepSpeed            stage and the values of its configuration that decide what it sends, by
                          their own names; bundles: its buckets or modules as far as it says
     hand-written         none; one bundle, "model"

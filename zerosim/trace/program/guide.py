@@ -29,13 +29,16 @@ from zerosim.trace.program.deepspeed import DeepSpeed
 from zerosim.trace.program.fsdp1 import FullyShardedModules
 from zerosim.trace.program.fsdp2 import FullyShard
 from zerosim.trace.program.phases import Phases
+from zerosim.trace.program.pipeline import Pipelines
 from zerosim.trace.program.rules import GENERAL, Found, Rules
 from zerosim.trace.program.system import Observed, parameters_of, ranks_of
+from zerosim.trace.program.tensor_parallel import TensorParallel, purpose_in
 from zerosim.trace.program.units import Units, qualified, unwrapped
 from zerosim.trace.program.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.sink import Labels, Position
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
+_MESSAGES = (Op.SEND, Op.RECEIVE)
 _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
@@ -67,12 +70,16 @@ class Guide:
         self._units = Units()
         self._phases = Phases(self)
         self._data_parallel = DataParallel(self._units)
+        self._pipelines = Pipelines()
+        self._tensor_parallel = TensorParallel()
         self._systems: tuple[Observed, ...] = (
             self._data_parallel,
             FullyShard(self._units),
             FullyShardedModules(self._units),
             RedundancyOptimizer(self._units),
             DeepSpeed(),
+            self._tensor_parallel,
+            self._pipelines,
         )
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = Rules([*rules, *GENERAL])
@@ -86,12 +93,15 @@ class Guide:
     def install(self) -> None:
         """Begin to look."""
         self._phases.install()
+        self._pipelines.install()
         self._recorder.explain_with(self)
 
     def remove(self) -> None:
         """Stop looking; nothing of the program was changed."""
         self._look_at_new_buckets()
         self._recorder.explain_with(None)
+        self._tensor_parallel.remove()
+        self._pipelines.remove()
         self._phases.remove()
 
     # what the program does
@@ -135,6 +145,7 @@ class Guide:
     def backward_ends(self) -> None:
         """Autograd is done."""
         self._units.backward_ends()
+        self._look()
 
     @careful
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
@@ -155,6 +166,14 @@ class Guide:
     def _explain(self, call: Call, current: Labels) -> Labels:
         if call.op is Op.BARRIER:
             return replace(current, purpose=Purpose.SYNCHRONIZE)
+        if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
+            position = self._phases.place_of_message(message.phase, message.micro_batch)
+            return replace(
+                current,
+                position=position,
+                purpose=message.purpose,
+                unit=current.unit or message.unit,
+            )
         found = self._rules.find()
         if found is not None:
             return self._explained(call, current, found)
@@ -177,6 +196,9 @@ class Guide:
         if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
             self._rebuilt = labels.position()
             self._data_parallel.buckets_are_made_anew()
+        if found.purpose is Purpose.ACTIVATIONS:
+            phase = None if current.position is None else current.position.phase
+            found = replace(found, purpose=purpose_in(phase))
         unit = current.unit or found.unit or self._units.current
         names: tuple[str, ...] = ()
         if found.purpose in _OF_PARAMETERS:

@@ -17,7 +17,6 @@ Imports torch, zerosim's L0 and trace.labels.
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from typing import Any, Protocol
 
@@ -33,6 +32,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zerosim.events import Phase
 from zerosim.trace import labels, modules
+from zerosim.trace.program import pipeline
 from zerosim.trace.program.careful import careful
 from zerosim.trace.program.rules import find_frame
 from zerosim.trace.sink import Position
@@ -93,7 +93,7 @@ class Phases:
         self._thread = 0
         self._backward_depth = 0
         self._step_depth = 0
-        self._before_evaluation: Position | None = None
+        self._before_aside: Position | None = None
 
     def install(self) -> None:
         """Begin to look."""
@@ -164,7 +164,7 @@ class Phases:
             self._running.append(module)
             if len(self._running) == 1:
                 self._forward_begins(module)
-            if self._before_evaluation is None:
+            if self._before_aside is None:
                 self._observer.module_begins(module)
 
     @careful
@@ -174,30 +174,26 @@ class Phases:
         if not running or running[-1] is not module or threading.get_ident() != self._thread:
             return
         running.pop()
-        if self._before_evaluation is None:
+        if self._before_aside is None:
             self._observer.module_ends(module, output, error)
         elif not running:
-            before, self._before_evaluation = self._before_evaluation, None
-            labels.enter(before.iteration, before.phase, before.micro_step)
+            self._come_back()
 
     def _forward_begins(self, root: nn.Module) -> None:
-        micro_batch = _micro_batch("forward_one_chunk", "fwd_chunk_id")
+        if pipeline.is_preparing():
+            self._step_aside(Phase.SETUP)
+            return
+        micro_batch = pipeline.micro_batch_forward()
         if micro_batch is None and next(root.parameters(), None) is None:
             return
         # what is checkpointed computes without gradients, and once more in backward
-        if not torch.is_grad_enabled() and find_frame("forward", "/utils/checkpoint.py") is None:
-            self._before_evaluation = before = labels.position()
-            labels.enter(before.iteration, Phase.OUTSIDE)
+        is_recomputed = find_frame("forward", "/utils/checkpoint.py") is not None
+        if (not torch.is_grad_enabled() and not is_recomputed) or pipeline.is_evaluating():
+            self._step_aside(Phase.OUTSIDE)
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
             self._step_depth = 0  # a step that raised was never said to be over
-        if self._has_stepped:
-            self._iteration += 1
-            self._micro_step = 0
-        elif self._has_gone_back:
-            self._micro_step += 1
-        self._has_stepped = self._has_gone_back = False
-        self._has_computed = True
+        self._begin_micro_step()
         self._enter(Phase.FORWARD, micro_batch)
         self._observer.forward_begins(root)
 
@@ -207,8 +203,11 @@ class Phases:
     def _backward_begins(self, roots: Any, *, adds: bool) -> None:
         self._backward_depth += 1
         if self._backward_depth == 1 and not self._running and not speaks_for_itself():
+            if pipeline.is_preparing():
+                self._step_aside(Phase.SETUP)
+                return
             self._has_gone_back |= adds
-            self._enter(Phase.BACKWARD, _micro_batch("backward_one_chunk", "bwd_chunk_id"))
+            self._enter(Phase.BACKWARD, pipeline.micro_batch_backward())
             tensors = roots if isinstance(roots, list | tuple) else (roots,)
             self._observer.backward_begins(
                 tuple(one for one in tensors if isinstance(one, torch.Tensor))
@@ -218,6 +217,9 @@ class Phases:
     def _backward_ends(self) -> None:
         self._backward_depth -= 1
         if self._backward_depth or self._running or speaks_for_itself():
+            return
+        if self._before_aside is not None:
+            self._come_back()
             return
         self._observer.backward_ends()
         if self._has_stepped_within:
@@ -256,6 +258,36 @@ class Phases:
             if not self.in_backward:
                 labels.enter(self._iteration, Phase.OUTSIDE)
 
+    # places
+
+    def place_of_message(self, phase: Phase, micro_batch: int) -> Position:
+        """Where a message of a pipeline belongs; the first of an iteration begins it."""
+        if phase not in (Phase.FORWARD, Phase.BACKWARD):
+            return Position(labels.position().iteration, micro_batch, phase)
+        if self._has_stepped or labels.position().iteration < self._iteration:
+            self._begin_micro_step()
+            self._enter(phase, micro_batch)
+        return Position(self._iteration, micro_batch, phase)
+
+    def _begin_micro_step(self) -> None:
+        if self._has_stepped:
+            self._iteration += 1
+            self._micro_step = 0
+        elif self._has_gone_back:
+            self._micro_step += 1
+        self._has_stepped = self._has_gone_back = False
+        self._has_computed = True
+
+    def _step_aside(self, phase: Phase) -> None:
+        """What computes now belongs to no iteration."""
+        self._before_aside = before = labels.position()
+        labels.enter(before.iteration, phase)
+
+    def _come_back(self) -> None:
+        if self._before_aside is not None:
+            before, self._before_aside = self._before_aside, None
+            labels.enter(before.iteration, before.phase, before.micro_step)
+
     def _enter(self, phase: Phase, micro_step: int | None = None) -> None:
         if micro_step is not None:
             self._micro_step = micro_step
@@ -278,12 +310,3 @@ def _run_backward_with(function: Any) -> None:
     """Two modules hold the function by name."""
     for home in (torch.autograd, torch.autograd.graph):
         home._engine_run_backward = function  # type: ignore[attr-defined]
-
-
-def _micro_batch(function: str, argument: str) -> int | None:
-    """Which micro-batch a stage of a pipeline works on; None outside of one."""
-    if "torch.distributed.pipelining.stage" not in sys.modules:
-        return None
-    frame = find_frame(function, "/distributed/pipelining/")
-    number = None if frame is None else frame.f_locals.get(argument)
-    return number if isinstance(number, int) else None

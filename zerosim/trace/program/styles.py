@@ -1,0 +1,163 @@
+"""The layouts that `parallelize_module` gave to a module's inputs and outputs.
+
+A style leaves hooks on the module, and in them what it was given: it is read from there, and
+nothing is called. Imports torch; DTensor is asked only if the program has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CellType
+from typing import Any
+
+import torch
+from torch import nn
+
+TENSOR_MODULE = "torch.distributed.tensor"
+_MADE = {"column": "shard last", "row": "partial"}
+_STYLES = {
+    "ColwiseParallel": "column",
+    "RowwiseParallel": "row",
+    "SequenceParallel": "sequence",
+    "PrepareModuleInput": "prepare input",
+    "PrepareModuleOutput": "prepare output",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """How a style makes a tensor fit that comes in or goes out.
+
+    Attributes:
+        position: which of the module's inputs or outputs it is.
+        given: as it is before; None if the style does not say.
+        wanted: as it is after.
+        is_tensor: whether a plain tensor is made of it in the end.
+    """
+
+    position: int
+    given: Any
+    wanted: Any
+    is_tensor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What `parallelize_module` makes of one module.
+
+    Attributes:
+        name: the module's, with which input or output it is if that is not the first.
+        kind: "column", "row", "sequence", "prepare input", "prepare output", or "other".
+        mesh: the device mesh among whose ranks it is divided.
+        input, output: what is made to fit before and after it computes.
+    """
+
+    name: str
+    kind: str
+    mesh: Any
+    input: Layouts | None
+    output: Layouts | None
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Global ranks among which it is divided."""
+        return tuple(self.mesh.mesh.flatten().tolist())
+
+    def made(self, num_dims: int) -> str:
+        """The layout in which it makes its output."""
+        made = _MADE.get(self.kind, "")
+        if made or self.output is None:
+            return made.replace("last", str(num_dims - 1))
+        return words(self.output.given, num_dims)
+
+
+def whole(tensor: torch.Tensor, placements: Any, mesh: Any) -> tuple[list[int], Any]:
+    """A tensor's shape, as if nothing were divided, and how it is divided."""
+    shape = list(tensor.shape)
+    if is_divided(tensor):
+        return shape, tensor.placements  # type: ignore[attr-defined]
+    for placement in placements or ():
+        if placement.is_shard():
+            shape[placement.dim] *= mesh.size()
+    return shape, placements
+
+
+def read_styles(name: str, module: nn.Module) -> Iterator[Style]:
+    """What the hooks of a module say of the styles that it was given."""
+    before = [_closure(hook) for hook in module._forward_pre_hooks.values()]
+    after = [_closure(hook) for hook in module._forward_hooks.values()]
+    for closure in before:
+        function, mesh = closure.get("input_fn"), closure.get("device_mesh")
+        if function is not None and mesh is not None:
+            made = next((one["output_fn"] for one in after if "output_fn" in one), None)
+            yield _of_style(name, mesh, function, made)
+    for closure in (*before, *after):
+        owner: Any = closure.get("self")
+        mesh = closure.get("device_mesh")
+        style = _STYLES.get(type(owner).__name__, "")
+        if mesh is None or not style.startswith("prepare"):
+            continue
+        side = style.removeprefix("prepare ")
+        given, wanted = getattr(owner, f"{side}_layouts"), getattr(owner, f"desired_{side}_layouts")
+        for position, pair in enumerate(zip(given or (), wanted or (), strict=True)):
+            if None not in pair:
+                layouts = Layouts(position, pair[:1], pair[1:], owner.use_local_output)
+                yield Style(
+                    name if position == 0 else f"{name} {side} {position}",
+                    style,
+                    mesh,
+                    input=layouts if side == "input" else None,
+                    output=layouts if side == "output" else None,
+                )
+
+
+def _of_style(name: str, mesh: Any, prepares: Any, returns: Any) -> Style:
+    """A module with the two functions that a style gave to `distribute_module`."""
+    first: tuple[Any, ...] = getattr(prepares, "args", ())
+    last: tuple[Any, ...] = getattr(returns, "args", ())
+    function = getattr(prepares, "func", prepares)
+    style = _STYLES.get(getattr(function, "__qualname__", "").partition(".")[0], "other")
+    given, wanted = (first[0], first[-1]) if first else (None, None)
+    handed = last[0] if len(last) > 1 else wanted if style == "sequence" else None
+    return Style(
+        name,
+        style,
+        mesh,
+        input=Layouts(0, given, wanted, is_tensor=False),
+        output=Layouts(
+            0, handed if style == "sequence" else None, handed, is_tensor=bool(last and last[-1])
+        ),
+    )
+
+
+def _closure(hook: Any) -> dict[str, Any]:
+    """The variables that a hook keeps from where it was made."""
+    code, cells = getattr(hook, "__code__", None), getattr(hook, "__closure__", None)
+    names = () if code is None else code.co_freevars
+    pairs = zip(names, cells or (), strict=True)
+    return {name: cell.cell_contents for name, cell in pairs if not _is_empty(cell)}
+
+
+def _is_empty(cell: CellType) -> bool:
+    return cell == CellType()
+
+
+def is_divided(value: Any) -> bool:
+    """Whether something is a DTensor."""
+    kind = getattr(sys.modules.get(TENSOR_MODULE), "DTensor", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def words(placements: Any, num_dims: int) -> str:
+    """Layouts as a trace writes them: "replicate", "shard 1", "partial"."""
+    words = [
+        f"shard {one.dim % num_dims}"
+        if one.is_shard()
+        else "partial"
+        if one.is_partial()
+        else "replicate"
+        for one in placements or ()
+    ]
+    return ", ".join(words)

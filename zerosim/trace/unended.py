@@ -1,0 +1,66 @@
+"""Works whose end is seen only by who waits for them: Gloo's messages and reduce-scatters.
+
+They have no future. A work is not kept alive for it: who drops one without having waited for it
+leaves an event that is over at a time that cannot be known. Imports the standard library.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+
+class _ThreadState(threading.local):
+    latest: Any = None
+    """The work that began last: until who asked for it has it, nobody else refers to it."""
+
+
+class Unended:
+    """Works with their events, from when they began until they were waited for or dropped."""
+
+    def __init__(self) -> None:
+        self._works: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._keys: dict[int, int] = {}
+        self._dropped: deque[int] = deque()
+        self._thread = _ThreadState()
+
+    def keep(self, work: Any, event: int) -> None:
+        """A work began."""
+        self._thread.latest = work
+        # called wherever a reference is dropped, so it must not take a lock
+        dropped = self._dropped
+        reference = weakref.ref(work, lambda _: dropped.append(event))
+        self._works[id(work)] = (reference, event)
+        self._keys[event] = id(work)
+
+    def event_of(self, work: Any) -> int | None:
+        """The event of a work that somebody is about to wait for; None if it is none of these."""
+        reference, event = self._works.get(id(work), (None, -1))
+        return event if reference is not None and reference() is work else None
+
+    def forget(self, event: int) -> bool:
+        """Keep it no longer; returns whether it was kept."""
+        key = self._keys.pop(event, None)
+        if key is None:
+            return False
+        if self._works.get(key, (None, -1))[1] == event:
+            del self._works[key]
+        self._thread.latest = None
+        return True
+
+    def take_dropped(self) -> Iterator[int]:
+        """Events of works that are gone, and that nobody waited for."""
+        while self._dropped:
+            event = self._dropped.popleft()
+            if event in self._keys:
+                self.forget(event)
+                yield event
+
+    def take_all(self) -> Iterator[int]:
+        """All events that are left."""
+        for event in list(self._keys):
+            self.forget(event)
+            yield event
