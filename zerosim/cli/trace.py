@@ -128,8 +128,8 @@ def _report(folder: Path) -> list[str]:
     notes = _notes(folder)
     if not seen:
         nothing = (
-            "zerosim: nothing was recorded: no process joined torch.distributed, or none that "
-            "imports what PYTHONPATH names (python -I, -E and -S do not)"
+            "zerosim: nothing was recorded: no process that could be seen joined "
+            "torch.distributed (python -I, -E, -S, or with another PYTHONPATH is not seen)"
         )
         return notes or [nothing]
     num_ranks = max(recorded.num_ranks for recorded in seen)

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from zerosim.errors import EnvironmentFault
@@ -33,6 +33,7 @@ _PASSED_ON = frozenset(
         signal.SIGUSR2,
     }
 )
+_FROM_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
 _IMPATIENT_S = 3.0
 """Who presses Ctrl-C twice within this time has had enough."""
 
@@ -84,44 +85,66 @@ def run_traced(command: Sequence[str], folder: Path, *, memory: bool) -> int:
         VARIABLE: json.dumps(settings),
         "PYTHONPATH": os.pathsep.join(paths),
     }
-    # blocked before it starts, so that none is lost; the command begins with the mask we were given
-    waited_for = _PASSED_ON | {signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
-    try:
-        process = subprocess.Popen(  # noqa: S603 - a person asked for it
-            list(command),
-            env=environment,
-            close_fds=False,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
-        )
-        code = _wait(process, waited_for, mark)
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot start {command[0]}: {error.strerror}; name what runs it, as in -- bash "
-            f"{command[0]}"
-        ) from None
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with _signals() as arriving:
+        try:
+            process = subprocess.Popen(list(command), env=environment, close_fds=False)  # noqa: S603
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot start {command[0]}: {error.strerror}; name what runs it, as in -- bash "
+                f"{command[0]}"
+            ) from None
+        code = _wait(process, arriving, mark)
     return code if code >= 0 else 128 - code
 
 
-def _wait(process: subprocess.Popen[bytes], waited_for: frozenset[int], mark: str) -> int:
+@contextlib.contextmanager
+def _signals() -> Iterator[int]:
+    """Have signals written to a pipe, whichever thread gets them; yields where to read them."""
+    # one that is ignored (nohup) stays ignored, for the command too
+    numbers = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = {n: signal.signal(n, lambda *_: None) for n in (*numbers, signal.SIGCHLD)}
+    waking = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(waking)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
+
+
+def _wait(process: subprocess.Popen[bytes], arriving: int, mark: str) -> int:
     """Wait for a process; hand on what signals it has not got itself."""
     interrupted_s = float("-inf")
     while (code := process.poll()) is None:
-        info = signal.sigwaitinfo(waited_for)
-        if info.si_signo == signal.SIGCHLD:
-            continue
-        if info.si_signo == signal.SIGINT:
-            now_s = time.monotonic()
-            if now_s - interrupted_s < _IMPATIENT_S:
-                _kill(mark)
-            interrupted_s = now_s
-        # what the kernel sends, a terminal's Ctrl-C, goes to all processes there
-        is_from_a_process = info.si_code <= 0
-        if is_from_a_process:
-            process.send_signal(info.si_signo)
+        for number in os.read(arriving, 64):
+            if number not in _PASSED_ON:
+                continue
+            if number == signal.SIGINT:
+                now_s = time.monotonic()
+                if now_s - interrupted_s < _IMPATIENT_S:
+                    _kill(mark)
+                interrupted_s = now_s
+            if number not in _FROM_TERMINAL or not _is_in_foreground():
+                process.send_signal(number)
     return code
+
+
+def _is_in_foreground() -> bool:
+    """Whether a terminal's Ctrl-C comes to this process: then it came to the command as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _kill(mark: str) -> None:

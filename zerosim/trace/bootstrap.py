@@ -106,8 +106,9 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         return
     guard.arm(lambda error: _stop(this, error))
     this.session.gives_way = lambda other: _give_way(this, other)
-    this.shutdown = dist.ProcessGroup.shutdown
-    counting: Any = _counting(this.session, this.shutdown)
+    # as the class holds it: what `getattr` gives knows of no instance
+    this.shutdown = vars(dist.ProcessGroup)["shutdown"]
+    counting: Any = _counting(this.session, dist.ProcessGroup.shutdown)
     dist.ProcessGroup.shutdown = counting  # type: ignore[method-assign]
     sys.excepthook = _noting(this, sys.excepthook)
     os.register_at_fork(after_in_child=lambda: _forget(this))

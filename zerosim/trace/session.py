@@ -175,7 +175,7 @@ class Session:
         Raises:
             EnvironmentFault: it cannot be written.
         """
-        self.recorder.failure(_describe(error), peer_lost=isinstance(error, CollectiveError))
+        self.recorder.failure(_describe(error), peer_lost=_is_lost_peer(error))
 
     def rejoined(self) -> None:
         """The process left its groups and joined again: there are new groups and connections."""
@@ -278,6 +278,13 @@ def _store_ports() -> frozenset[int]:
         if isinstance(store, TCPStore):
             found.add(store.port)
     return frozenset(found)
+
+
+def _is_lost_peer(error: BaseException) -> bool:
+    """Whether another rank is why this one cannot go on, as far as its backend says so."""
+    # Gloo raises a plain RuntimeError that begins with the place in its own code
+    is_from_gloo = isinstance(error, RuntimeError) and "/gloo/transport/" in _describe(error)
+    return isinstance(error, CollectiveError | dist.DistError) or is_from_gloo
 
 
 def _describe(error: BaseException) -> str:
