@@ -52,11 +52,11 @@ def test_sequence_parallel_sends_the_same_bytes_by_other_operations():
     quiet = {"input_is_tensor": False}
     blocks = [
         divided("norm", "sequence", H, H),
-        divided("attention", "prepare input", H, H, input_layout="shard 1", output_layout=""),
+        divided("attention", "prepare input", H, H, input_layout="shard 1", made_layout=""),
         *(divided(name, "column", H, H, **quiet) for name in "qkv"),
-        divided("o", "row", H, H, output_wanted="shard 1"),
+        divided("o", "row", H, H, output_layout="shard 1"),
         divided("up", "column", H, WIDE, **halves),
-        divided("down", "row", WIDE, H, output_wanted="shard 1"),
+        divided("down", "row", WIDE, H, output_layout="shard 1"),
     ]
     plan = plan_of(4, tensor_parallel(4, *blocks))
     assert causes(plan) == {}
@@ -85,7 +85,7 @@ def test_micro_steps_and_several_forwards():
 def test_a_head_and_an_embedding_are_beside_the_layers():
     embedding = divided("embedding", "row", (2, 16), H, input_has_gradient=False)
     embedding = replace(embedding, options=embedding.options | {"input_layout": "replicate"})
-    head = divided("head", "column", H, (2, 16, 100), output_wanted="replicate")
+    head = divided("head", "column", H, (2, 16, 100), output_layout="replicate")
     plan = plan_of(2, tensor_parallel(2, embedding, *layer(H, WIDE), head))
     assert plan.law.payloads == 4
     logits = 2 * 16 * 100 * 4
@@ -104,7 +104,7 @@ def test_an_input_that_needs_no_gradient_is_not_summed():
 
 def test_layouts_that_do_not_divide_are_padded():
     odd = (2, 5, 8)
-    plan = plan_of(4, tensor_parallel(4, divided("n", "row", odd, odd, output_wanted="shard 1")))
+    plan = plan_of(4, tensor_parallel(4, divided("n", "row", odd, odd, output_layout="shard 1")))
     assert {call.elements for call in plan.calls} == {2 * 8 * 8}
 
 
@@ -219,7 +219,7 @@ def test_causes_of_tensor_parallel_are_exactly_the_difference(
             (ranks, 2 * ranks, 4 * ranks),
             input_has_gradient=flag,
             recomputed=recomputed,
-            **({"input_layout": layout} if style != "row" else {"output_wanted": layout}),
+            **({"input_layout": layout} if style != "row" else {"output_layout": layout}),
         )
         for place, style in enumerate(styles)
     ]

@@ -16,7 +16,6 @@ from zerosim.theory.programs.plan import (
     Plan,
     PlannedCall,
     Scale,
-    because,
     deviations,
     element_bytes_of,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "Plan",
     "PlannedCall",
     "Scale",
-    "because",
     "deviations",
     "element_bytes_of",
     "in_force",

@@ -27,7 +27,6 @@ from zerosim.theory.programs.plan import (
     Plan,
     PlannedCall,
     Scale,
-    because,
     bytes_of,
     element_bytes_of,
 )
@@ -66,15 +65,15 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
         calls += _buffers(held, is_synced=number == 0 or flag(micro_steps[number - 1], "reduces"))
         if flag(held, "reduces"):
             num_reduced += 1
-            reduced, because = _reduce(held, scale, is_first=num_reduced == 1, left_to=left_to)
+            reduced, why = _reduce(held, scale, is_first=num_reduced == 1, left_to=left_to)
             calls += reduced
-            causes += because
+            causes += why
     if not num_reduced:
         causes.append(
             Deviation(
                 Cause.NOT_REDUCED,
                 -law.sent_bytes,
-                f"no micro-step reduces its gradients: {scale.in_units(-law.sent_bytes)}",
+                "no micro-step reduces its gradients",
             )
         )
     buffers = sum((c.fair_bytes() for c in calls if c.op is Op.BROADCAST), Fraction(0))
@@ -82,8 +81,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
         Deviation(
             Cause.BUFFERS,
             buffers,
-            f"buffers of rank {strategy.ranks[0]} are broadcast before forward: "
-            f"{scale.in_units(buffers)}",
+            f"buffers of rank {strategy.ranks[0]} are broadcast before forward",
         )
     )
     return Plan(
@@ -133,7 +131,7 @@ def _reduce(
     if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
         left_to[Purpose.REDUCE_GRADIENTS] = f"DDP's communication hook {hook}"
         words = f"DDP's communication hook {hook} takes the place of the all-reduce"
-        return [], [because(Cause.HOOK, -2 * scale.a_pass, scale, words)] if is_first else []
+        return [], [Deviation(Cause.HOOK, -2 * scale.a_pass, words)] if is_first else []
     calls = []
     own_bytes = sent_bytes = 0
     for place, (elements, own) in enumerate(buckets):
@@ -157,31 +155,27 @@ def _reduce(
     odd = own_bytes - trainable_bytes
     num_frozen = sum(one.elements for one in parameters if not one.trainable)
     causes = [
-        because(
+        Deviation(
             Cause.FROZEN_PARAMETERS,
             both * frozen,
-            scale,
             f"{format_exact(num_frozen)} frozen parameters have no gradient",
         ),
-        because(
+        Deviation(
             Cause.BUCKETS,
             both * odd,
-            scale,
             "buckets do not hold the gradients of all parameters once",
         ),
-        because(
+        Deviation(
             Cause.REDUCTION_DTYPE,
             both * (sent_bytes - own_bytes),
-            scale,
             f"{hook} sends gradients in {narrow} B each",
         ),
     ]
     if not is_first:
         causes.append(
-            because(
+            Deviation(
                 Cause.REDUCED_AGAIN,
                 2 * scale.a_pass,
-                scale,
                 "gradients are reduced in each micro-step (no_sync() leaves that to the last)",
             )
         )

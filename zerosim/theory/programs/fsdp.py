@@ -10,7 +10,6 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -68,14 +67,11 @@ class _Step:
     """What is planned so far."""
 
     calls: list[PlannedCall] = field(default_factory=list)
-    parts: dict[Cause, dict[str, Fraction]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(Fraction))
-    )
+    causes: list[Deviation] = field(default_factory=list)
 
     def because(self, cause: Cause, words: str, size: Fraction) -> None:
-        """Note a part of a cause; parts with the same words are one."""
-        if size:
-            self.parts[cause][words] += size
+        """Note a part of a cause."""
+        self.causes.append(Deviation(cause, size, words))
 
 
 def plan_fsdp(micro_steps: Sequence[Strategy]) -> Plan:
@@ -118,11 +114,7 @@ def plan_fsdp(micro_steps: Sequence[Strategy]) -> Plan:
         formula=_formula(num_shards, num_replicas, count),
         scale=scale,
         calls=tuple(step.calls),
-        causes=tuple(
-            Deviation(cause, size, f"{words}: {scale.in_units(size)}")
-            for cause, parts in step.parts.items()
-            for words, size in parts.items()
-        ),
+        causes=tuple(step.causes),
         num_parameters=sum(module.elements for module in modules),
     )
 

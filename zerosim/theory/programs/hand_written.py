@@ -14,9 +14,9 @@ from fractions import Fraction
 from zerosim.events import Op, Phase
 from zerosim.quantities import PSI
 from zerosim.strategies import Strategy
-from zerosim.theory.laws import Cause, Law
+from zerosim.theory.laws import Cause, Deviation, Law
 from zerosim.theory.programs.options import parameters_of
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, because, bytes_of
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, bytes_of
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
 
@@ -92,7 +92,7 @@ def plan_hand_written(strategy: Strategy, seen: Sequence[PlannedCall]) -> Plan:
         formula=f"{known.payloads}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
-        causes=(because(Cause.UNLIKE, rest, scale, f"beside what {known.words} sends"),),
+        causes=(Deviation(Cause.UNLIKE, rest, f"beside what {known.words} sends"),),
         is_likeness=True,
         num_parameters=strategy.num_parameters,
     )

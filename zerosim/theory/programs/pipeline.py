@@ -16,14 +16,13 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import format_exact
 from zerosim.strategies import Bundle, Strategy
-from zerosim.theory.laws import Cause, Law
+from zerosim.theory.laws import Cause, Deviation, Law
 from zerosim.theory.programs.options import number, numbers, shapes, text, texts
 from zerosim.theory.programs.plan import (
     Bubble,
     Plan,
     PlannedCall,
     Scale,
-    because,
     element_bytes_of,
 )
 from zerosim.theory.programs.tensor_parallel import BSH
@@ -83,8 +82,8 @@ def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int)
         scale=scale,
         calls=tuple(calls),
         causes=(
-            because(
-                Cause.ONE_RANK, unsent, scale, f"neighbouring stages on rank {rank} need no message"
+            Deviation(
+                Cause.ONE_RANK, unsent, f"neighbouring stages on rank {rank} need no message"
             ),
         ),
         bubble=_bubble(strategy, rank_of, num_microbatches),

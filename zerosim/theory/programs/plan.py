@@ -197,8 +197,8 @@ class Plan:
         formula: the law in symbols: "3Ψ(N-1)/N".
         scale: in what its law counts.
         calls: all of them; empty for one rank.
-        causes: why the calls' fair shares are not what the law says. Together they are exactly
-            the difference.
+        causes: why the calls' fair shares are not what the law says, in words without numbers.
+            Together they are exactly the difference.
         bubble: of a pipeline whose schedule has a known one.
         left_to: who decides what cannot be planned, by purpose: a communication hook.
         is_likeness: the law is the nearest one to what was called, and was not planned.
@@ -221,11 +221,6 @@ class Plan:
     num_parameters: int = 0
 
 
-def because(cause: Cause, size: Fraction, scale: Scale, words: str) -> Deviation:
-    """A cause with its size in the law's unit after its words."""
-    return Deviation(cause, size, f"{words}: {scale.in_units(size)}")
-
-
 def deviations(plan: Plan, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
     """Why what `rank` sends is not what the law says, cause by cause.
 
@@ -236,13 +231,24 @@ def deviations(plan: Plan, rank: int, algorithm: Algorithm) -> tuple[Deviation, 
     Raises:
         ConfigError: the algorithm's exact cost is not known.
     """
-    found = [*plan.causes, *_of_algorithm(plan, rank, algorithm)]
+    found = [*_merged(plan), *_of_algorithm(plan, rank, algorithm)]
     by_cause: dict[Cause, list[Deviation]] = defaultdict(list)
     for deviation in found:
         by_cause[deviation.cause].append(deviation)
     return tuple(
         joined for cause in Cause if (joined := _join(cause, by_cause.get(cause, []))).bytes
     )
+
+
+def _merged(plan: Plan) -> list[Deviation]:
+    """A plan's causes, those of the same words as one, each with its size after them."""
+    sizes: dict[tuple[Cause, str], Fraction] = defaultdict(Fraction)
+    for one in plan.causes:
+        sizes[one.cause, one.words] += one.bytes
+    return [
+        Deviation(cause, size, f"{words}: {plan.scale.in_units(size)}")
+        for (cause, words), size in sizes.items()
+    ]
 
 
 def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:

@@ -18,7 +18,7 @@ from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.laws import Cause, Deviation, Law
 from zerosim.theory.programs.options import flag, number, shapes, text
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, because, element_bytes_of
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
 
 BSH = "b·s·h"
 """The activations of a batch: batch x sequence x hidden size."""
@@ -83,16 +83,16 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
             calls += again
             more = sum((call.fair_bytes() for call in again), Fraction(0))
             words = "forward is computed again in backward"
-            causes.append(because(Cause.RECOMPUTATION, more, scale, words))
+            causes.append(Deviation(Cause.RECOMPUTATION, more, words))
             if pair.row is None or not pair.inputs:
                 names = ", ".join(bundle.name for bundle in pair.bundles)
                 words = f"{names}, no pair of column and row"
-                causes.append(because(Cause.BESIDE_THE_LAYERS, sent, scale, words))
+                causes.append(Deviation(Cause.BESIDE_THE_LAYERS, sent, words))
                 continue
             law = 2 * 2 * _bytes(pair.row) * number(pair.row, "forwards", 1) * share
             law_bytes += law
             num_sums += 2 * number(pair.row, "forwards", 1)
-            causes += _unlike(pair, sent - law, scale)
+            causes += _unlike(pair, sent - law)
     return Plan(
         system=strategy.system,
         name=strategy.name,
@@ -138,19 +138,19 @@ def _pairs(bundles: Sequence[Bundle]) -> Iterator[_Pair]:
         yield _Pair(tuple(found), None)
 
 
-def _unlike(pair: _Pair, rest: Fraction, scale: Scale) -> list[Deviation]:
+def _unlike(pair: _Pair, rest: Fraction) -> list[Deviation]:
     """Why a pair does not send exactly two sums of its output's size."""
     if not rest:
         return []
-    names = [bundle.name for bundle in pair.inputs]
+    names = [bundle.name.rpartition(".")[2] for bundle in pair.inputs]
     if rest > 0 and len(names) > 1:
         words = f"{', '.join(names)} each sum the gradient of their own input"
-        return [because(Cause.SEPARATE_INPUTS, rest, scale, words)]
+        return [Deviation(Cause.SEPARATE_INPUTS, rest, words)]
     if rest < 0:
         words = f"the input of {', '.join(names)} needs no gradient, or is smaller than its output"
-        return [because(Cause.NOT_REDUCED, rest, scale, words)]
+        return [Deviation(Cause.NOT_REDUCED, rest, words)]
     words = f"the input of {', '.join(names)} is larger than its output, or handed on otherwise"
-    return [because(Cause.BESIDE_THE_LAYERS, rest, scale, words)]
+    return [Deviation(Cause.BESIDE_THE_LAYERS, rest, words)]
 
 
 def _shape(bundle: Bundle, key: str) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ def _shape(bundle: Bundle, key: str) -> tuple[int, ...]:
 
 def _bytes(bundle: Bundle) -> int:
     """What a module hands on in one forward, whole."""
-    size = element_bytes_of(text(bundle, "output_dtype") or "float32")
+    size = element_bytes_of(text(bundle, "dtype") or "float32")
     return _elements(_shape(bundle, "output_shape")) * size
 
 
@@ -191,7 +191,7 @@ def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
 
 
 def _again(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
-    """What is asked for again, because autograd computes the module's forward once more."""
+    """What is asked for again autograd computes the module's forward once more."""
     recomputed = number(bundle, "recomputed")
     for call in _calls(strategy, bundle):
         if recomputed and call.phase is Phase.FORWARD:
@@ -199,19 +199,31 @@ def _again(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
 
 
 def _changes(bundle: Bundle) -> Iterator[_Change]:
-    style = text(bundle, "style")
-    for side in ("input", "output"):
-        shape, before = _shape(bundle, f"{side}_shape"), text(bundle, f"{side}_layout")
-        if shape and before:
-            yield _Change(
-                before=before,
-                after=text(bundle, f"{side}_wanted") or before,
-                shape=shape,
-                element_bytes=element_bytes_of(text(bundle, f"{side}_dtype") or "float32"),
-                sums=side == "input" and style in _SUMS_INPUTS,
-                is_tensor=side == "input" and flag(bundle, "input_is_tensor"),
-                has_gradient=side == "output" or flag(bundle, "input_has_gradient"),
-            )
+    """What a style makes of a module's input, and of its output; "" where it leaves them alone."""
+    inside, given = _shape(bundle, "input_shape"), text(bundle, "input_layout")
+    if inside and given:
+        yield _Change(
+            before=given,
+            after=text(bundle, "wanted_layout") or given,
+            shape=inside,
+            element_bytes=element_bytes_of(text(bundle, "input_dtype") or "float32"),
+            # what is handed on as a plain tensor gets whole gradients
+            sums=text(bundle, "style") in _SUMS_INPUTS
+            and not flag(bundle, "wanted_is_tensor", default=False),
+            is_tensor=flag(bundle, "input_is_tensor"),
+            has_gradient=flag(bundle, "input_has_gradient"),
+        )
+    outside, made = _shape(bundle, "output_shape"), text(bundle, "made_layout")
+    if outside and made:
+        yield _Change(
+            before=made,
+            after=text(bundle, "output_layout") or made,
+            shape=outside,
+            element_bytes=element_bytes_of(text(bundle, "dtype") or "float32"),
+            sums=False,
+            is_tensor=False,
+            has_gradient=True,
+        )
 
 
 def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:

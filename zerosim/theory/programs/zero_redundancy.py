@@ -13,13 +13,12 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.theory.laws import Cause, Law
+from zerosim.theory.laws import Cause, Deviation, Law
 from zerosim.theory.programs.options import flag, number, parameters_of
 from zerosim.theory.programs.plan import (
     Plan,
     PlannedCall,
     Scale,
-    because,
     bytes_of,
     element_bytes_of,
 )
@@ -60,7 +59,7 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
             formula=f"{PSI}(N-1)/N",
             scale=scale,
             calls=calls,
-            causes=(because(Cause.FROZEN_PARAMETERS, rest, scale, "not all are broadcast"),),
+            causes=(Deviation(Cause.FROZEN_PARAMETERS, rest, "not all are broadcast"),),
             num_parameters=strategy.num_parameters,
         )
     law = replace(
@@ -81,7 +80,7 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
         calls=(*data_parallel.calls, *calls),
         causes=(
             *data_parallel.causes,
-            because(Cause.ALL_REDUCED, sent, data_parallel.scale, words),
+            Deviation(Cause.ALL_REDUCED, sent, words),
         ),
     )
 
