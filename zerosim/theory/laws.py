@@ -63,6 +63,9 @@ class Cause(StrEnum):
     """Buckets hold more or less than the gradients of all parameters."""
     SEPARATE_INPUTS = "separate inputs"
     """Tensor parallel: modules that share an input communicate for it one by one."""
+    PARTIAL_GRADIENTS = "partial gradients"
+    """Tensor parallel: an optimizer completes sums that gradients were left as, as often as it
+    reads them."""
     BESIDE_THE_LAYERS = "beside the layers"
     """Tensor parallel: what is divided and belongs to no pair of column and row."""
     ONE_RANK = "stages on one rank"

@@ -17,7 +17,7 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.options import flag, number, shapes, text
+from zerosim.theory.programs.options import flag, number, shapes, text, texts
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
 
 BSH = "b·s·h"
@@ -25,6 +25,8 @@ BSH = "b·s·h"
 SOURCE = (
     "Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2"
 )
+_READS = {"Adam": 3, "AdamW": 3, "RMSprop": 3, "Adagrad": 3}
+"""Operations of an optimizer's step that read a gradient; others, and fused ones, have one."""
 REPLICATE, PARTIAL = "replicate", "partial"
 _SUMS_INPUTS = ("column", "prepare input")
 """Gradients of these modules' inputs are sums over the ranks that are still to be made."""
@@ -93,6 +95,17 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
             law_bytes += law
             num_sums += 2 * number(pair.row, "forwards", 1)
             causes += _unlike(pair, sent - law)
+    completions = list(_completions(strategy))
+    calls += completions
+    causes.append(
+        Deviation(
+            Cause.PARTIAL_GRADIENTS,
+            sum((call.fair_bytes() for call in completions), Fraction(0)),
+            f"{text(strategy, 'optimizer')} completes the gradients of "
+            f"{', '.join(texts(strategy, 'partial_gradients'))}, "
+            f"{_times_read(strategy)} x each",
+        )
+    )
     return Plan(
         system=strategy.system,
         name=strategy.name,
@@ -112,6 +125,26 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
         calls=tuple(calls),
         causes=tuple(causes),
     )
+
+
+def _completions(strategy: Strategy) -> Iterator[PlannedCall]:
+    """What an optimizer asks for: DTensor completes a sum for each operation that reads it."""
+    parameters = {one.name: one for bundle in strategy.bundles for one in bundle.parameters}
+    for name in texts(strategy, "partial_gradients"):
+        yield PlannedCall(
+            phase=Phase.UPDATE,
+            purpose=Purpose.REDUCE_GRADIENTS,
+            op=Op.ALL_REDUCE,
+            ranks=strategy.ranks,
+            elements=parameters[name].elements,
+            element_bytes=element_bytes_of(parameters[name].dtype),
+            times=_times_read(strategy),
+        )
+
+
+def _times_read(strategy: Strategy) -> int:
+    """How many operations of the optimizer's step read a gradient."""
+    return _READS.get(text(strategy, "optimizer"), 1)
 
 
 @dataclass(frozen=True, slots=True)

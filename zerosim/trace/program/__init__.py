@@ -23,8 +23,9 @@ Options of a `Strategy`, by system (a bundle's in parentheses):
                          reduce_dtype; reshards_after_forward, reshards_after_backward, reduces;
                          reshard_ranks: those among whom it is divided after forward, if fewer;
                          padded_elements: of FSDP1's flat parameter)
-    tensor parallel      optimizer: its class; partial_gradients: parameters whose gradients are
-                         sums that lack the other ranks' when the optimizer begins.
+    tensor parallel      optimizer: its class, "AdamW fused" if it is; partial_gradients:
+                         parameters whose gradients are sums that lack the other ranks' when it
+                         begins: each operation that reads one completes it.
                          One bundle for each style of a module (style: "column", "row", "sequence",
                          "prepare input", "prepare output" or "other"; of what comes in
                          input_shape, input_dtype, input_layout, wanted_layout: the style makes one

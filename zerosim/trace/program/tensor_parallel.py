@@ -179,7 +179,8 @@ class TensorParallel:
             for model in self._models
             for name, parameter in model.named_parameters()
         }
-        self._optimizer = type(optimizer).__name__
+        is_fused = any(group.get("fused") for group in optimizer.param_groups)
+        self._optimizer = type(optimizer).__name__ + " fused" * is_fused
         self._partial = tuple(
             names.get(id(parameter), "")
             for group in optimizer.param_groups
