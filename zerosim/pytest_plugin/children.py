@@ -1,0 +1,147 @@
+"""Tracing the programs that a test starts, as `zerosim trace` does: through the environment.
+
+Imports zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import zerosim
+from zerosim.errors import EnvironmentFault, RunError
+from zerosim.pytest_plugin.options import Options
+
+_PACKAGE = Path(zerosim.__file__).parent
+_INJECTED = _PACKAGE / "launch" / "injected"
+_END_S = 40.0
+"""How long torchrun may take to end its ranks; after 30 s it kills them."""
+
+
+def environment(
+    folder: Path, program: str, options: Options, before: Mapping[str, str]
+) -> dict[str, str]:
+    """What makes each Python process that joins a process group record itself.
+
+    Args:
+        folder: of the trace.
+        program: what the manifest shall call it.
+        before: the environment that this is added to.
+    """
+    path = before.get("PYTHONPATH")
+    settings = {
+        "folder": str(folder),
+        "program": program,
+        "memory": options.memory,
+        "package": str(_PACKAGE),
+    }
+    return {
+        "PYTHONPATH": str(_INJECTED) if not path else f"{_INJECTED}{os.pathsep}{path}",
+        "ZEROSIM_TRACE": json.dumps(settings),
+    }
+
+
+@contextmanager
+def injected(folder: Path, name: str, options: Options) -> Iterator[None]:
+    """Trace the processes that are started inside."""
+    added = environment(folder, f"pytest {name}", options, os.environ)
+    before = {variable: os.environ.get(variable) for variable in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def run(
+    argv: Sequence[str], folder: Path, options: Options, kwargs: dict[str, Any]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, its processes traced, and print what it printed.
+
+    Args:
+        kwargs: of `subprocess.Popen`; and `timeout`, in seconds.
+
+    Raises:
+        EnvironmentFault: it cannot be started.
+        RunError: it ended with another exit code than 0, or not in time.
+    """
+    given = kwargs.pop("env", None)
+    env = dict(os.environ if given is None else given)
+    env |= environment(folder, shlex.join(argv), options, env)
+    timeout_s = kwargs.pop("timeout", options.timeout_s)
+    kwargs |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    try:
+        process = subprocess.Popen(argv, env=env, start_new_session=True, **kwargs)  # noqa: S603
+    except OSError as error:
+        raise EnvironmentFault(f"cannot start {argv[0]}: {error.strerror}") from None
+    problem = ""
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        problem = f"did not end within {timeout_s:g} s"
+        output = _end(process)
+    finally:
+        _kill(process)
+    if process.returncode != 0 and not problem:
+        problem = f"ended with exit code {process.returncode}"
+    print(output, end="")  # noqa: T201 - pytest captures and shows it
+    if problem:
+        raise RunError(f"{argv[0]} {problem}: its output is below")
+    return subprocess.CompletedProcess(argv, process.returncode, output)
+
+
+def _end(process: subprocess.Popen[str]) -> str:
+    """End a program that is late: torchrun ends its ranks when it is asked to, not when killed."""
+    process.terminate()
+    try:
+        output, _ = process.communicate(timeout=_END_S)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        output, _ = process.communicate()
+    return output
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def notes(folder: Path) -> list[str]:
+    """What the processes had to say of their tracing."""
+    found = []
+    for path in sorted(folder.glob("note-*.txt")):
+        found += path.read_text().splitlines()
+    return found
+
+
+def require_trace(folder: Path) -> None:
+    """See that somebody was traced.
+
+    Raises:
+        EnvironmentFault: nobody was.
+    """
+    if any(folder.glob("rank-*.jsonl")):
+        return
+    said = "".join(f"; {note}" for note in notes(folder))
+    raise EnvironmentFault(
+        f"no process that was started joined a process group, so nothing was traced{said}: "
+        f"expected Python processes "
+        f"that begin anew (torchrun, subprocess, torch.multiprocessing's spawn, not fork) and "
+        f"call torch.distributed.init_process_group"
+    )
+
+
+def _restore(before: Mapping[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

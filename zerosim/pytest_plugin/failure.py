@@ -1,0 +1,118 @@
+"""What a failed assert shows: the calls, the three ledgers, and where the trace is.
+
+Imports zerosim's L0, record and verify.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from zerosim.errors import ZerosimError, first_line
+from zerosim.events import Event, Phase
+from zerosim.pytest_plugin.selection import STEP_PHASES, WHOLE, Selection, purpose_of
+from zerosim.pytest_plugin.wire import sent_bytes
+from zerosim.quantities import format_exact
+from zerosim.record import RankTrace, Trace, match_sockets
+from zerosim.verify import RankBytes, verify
+
+_MOST_CALLS = 12
+"""More kinds of calls than this are counted, not listed."""
+
+
+def place_words(rank: int, iteration: int) -> str:
+    """A rank in an iteration."""
+    return f"rank {rank}" if iteration == WHOLE else f"rank {rank} in iteration {iteration}"
+
+
+def describe_calls(calls: Iterable[Event], indent: str = "  ") -> list[str]:
+    """Calls, a line for those that are alike: how many, what, why, and where in the program."""
+    alike = Counter(
+        (
+            each.phase.value,
+            purpose_of(each).value,
+            str(each.op),
+            each.payload_bytes,
+            each.dtype,
+            each.source,
+        )
+        for each in calls
+    )
+    lines = []
+    for (phase, purpose, op, size, dtype, source), count in list(alike.items())[:_MOST_CALLS]:
+        buffer = f" of {size:,} B {dtype}".rstrip() if size else ""
+        at = f" at {source}" if source else ""
+        lines.append(f"{indent}{count} x {op}{buffer} in {phase}, {purpose}{at}")
+    if len(alike) > _MOST_CALLS:
+        rest = sum(list(alike.values())[_MOST_CALLS:])
+        lines.append(f"{indent}... and {rest} more")
+    return lines
+
+
+def ledgers(selection: Selection, rank: RankTrace, iteration: int) -> list[str]:
+    """What one rank sent, by reason: theory, trace and wire side by side, and why."""
+    trace = selection.trace
+    try:
+        report = verify(trace, None if iteration == WHOLE else iteration)
+    except ZerosimError as error:
+        return [f"  the three ledgers cannot be shown: {first_line(error)}"]
+    has_law = report.law_bytes is not None
+    table = [("phase", "purpose: op", "calls", "theory", "trace", "wire")]
+    cells: list[RankBytes] = []
+    for row in report.rows:
+        cell = next(each for each in row.sent if each.rank == rank.rank)
+        cells.append(cell)
+        theory = f"{cell.theory:,}" if has_law else "no law"
+        wire = "" if cell.wire is None else f"{cell.wire:,}"
+        reason = f"{row.purpose}: {row.op}"
+        calls = str(row.num_collectives)
+        table.append((row.phase, reason, calls, theory, f"{cell.trace:,}", wire))
+    theory = f"{sum(cell.theory for cell in cells):,}" if has_law else "no law"
+    traced = f"{sum(cell.trace for cell in cells):,}"
+    table.append(("total", "", "", theory, traced, _wire(trace, rank, iteration)))
+    place = place_words(rank.rank, iteration)
+    return [
+        f"  bytes sent by {place}, payload only in theory and trace; wire with its framing",
+        *_table(table),
+        "",
+        f"  {report.headline}",
+        *(f"    {_signed(each.bytes)} B {each.cause}: {each.words}" for each in report.causes),
+        *(f"  note: {note}" for note in report.notes),
+    ]
+
+
+def where(trace: Trace) -> list[str]:
+    """The trace's place, and what can be done with it."""
+    return [
+        "",
+        "  every call in the trace:",
+        f"  zerosim show {shlex.quote(str(trace.folder))}",
+    ]
+
+
+def _wire(trace: Trace, rank: RankTrace, iteration: int) -> str:
+    """All that the kernel sent, as calls beside each other have no wire of their own."""
+    phases = tuple(Phase) if iteration == WHOLE else STEP_PHASES
+    try:
+        return f"{sent_bytes(rank, match_sockets(trace), iteration, phases):,}"
+    except ZerosimError:
+        return "not measured"
+
+
+def _signed(value: Fraction) -> str:
+    return f"{'+' if value > 0 else ''}{format_exact(value)}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns, the first two to the left."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            text.ljust(width) if column < 2 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines

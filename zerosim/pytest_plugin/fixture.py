@@ -1,0 +1,156 @@
+"""What a test is given: the asserts, which speak of what was recorded last.
+
+Imports zerosim's L0, record and this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zerosim.errors import ConfigError
+from zerosim.events import Purpose
+from zerosim.pytest_plugin.collectives import check_collectives, parse_counts
+from zerosim.pytest_plugin.failure import where
+from zerosim.pytest_plugin.memory import check_peak, parse_role
+from zerosim.pytest_plugin.quantity import parse_quantity, parse_tolerance
+from zerosim.pytest_plugin.recordings import Recordings, plain
+from zerosim.pytest_plugin.selection import Selection, names_of, num_parameters, select
+from zerosim.pytest_plugin.traffic import (
+    OF_THE_LAW,
+    Expected,
+    Ledger,
+    check_traffic,
+    choose_ledger,
+    require_clear,
+)
+from zerosim.record import Trace, load
+
+
+class ZerosimTrace(Recordings):
+    """The fixture `zerosim_trace`: records as `Recordings` says, and asserts."""
+
+    @plain
+    def assert_traffic(  # noqa: PLR0913 - each says one thing of what is compared
+        self,
+        expected: str | int,
+        *,
+        tolerance: float = 0,
+        rank: int | None = None,
+        iteration: int | None = None,
+        phase: str | Sequence[str] | None = None,
+        purpose: str | Sequence[str] | None = None,
+        ledger: str | None = None,
+        psi: Any = None,
+        element_bytes: int | None = None,
+    ) -> None:
+        """What a rank moves in an iteration is this much.
+
+        Args:
+            expected: "2Psi" is payload, "2Psi (N-1)/N" and bytes are what a rank is asked to send.
+            tolerance: relative: 0.02 allows 2 % more or less.
+            rank: only this one; every one by default.
+            iteration: only this one; every one by default.
+            phase: what of an iteration counts: forward, backward and update by default.
+            purpose: likewise: by default parameters, gradients, and what nobody explained.
+            ledger: "payload", "trace" or "wire", if another than `expected` speaks of.
+            psi: a model or its number of parameters, where the trace does not know it.
+            element_bytes: size of one of Psi, if what moves is of several sizes or quantized.
+
+        Raises:
+            AssertionError: it is not so; with the three ledgers and the path of the trace.
+        """
+        __tracebackhide__ = True
+        quantity = parse_quantity(expected)
+        chosen = choose_ledger(quantity, ledger)
+        purposes = OF_THE_LAW if purpose is None else names_of(Purpose, purpose, "purpose")
+        if chosen is Ledger.WIRE and purpose is not None:
+            raise ConfigError("the kernel knows no purposes: expected ledger='trace', or phase=")
+        if element_bytes is not None and (
+            isinstance(element_bytes, bool)
+            or not isinstance(element_bytes, int)
+            or element_bytes < 1
+        ):
+            raise ConfigError(f"element_bytes is {element_bytes!r}: expected 1 or more")
+        selection = self._select(rank, iteration, phase, purposes)
+        if phase is None and purpose is None:
+            require_clear(selection)
+        spec = Expected(
+            quantity=quantity,
+            ledger=chosen,
+            tolerance=parse_tolerance(tolerance),
+            psi=0 if quantity.is_bytes else num_parameters(selection.trace, psi),
+            element_bytes=element_bytes,
+        )
+        _require(selection.trace, check_traffic(selection, spec))
+
+    @plain
+    def assert_collectives(
+        self,
+        expected: Mapping[Any, int],
+        *,
+        rank: int | None = None,
+        iteration: int | None = None,
+        phase: str | Sequence[str] | None = None,
+        purpose: str | Sequence[str] | None = None,
+    ) -> None:
+        """A rank calls this and nothing else in an iteration.
+
+        Args:
+            expected: how often, by operation, purpose, phase, or several of them.
+            rank: only this one; every one by default.
+            iteration: only this one; every one by default.
+            phase: what of an iteration counts: forward, backward and update by default.
+            purpose: likewise; every one by default.
+
+        Raises:
+            AssertionError: it is not so; with what is too many and where it is called.
+        """
+        __tracebackhide__ = True
+        counts = parse_counts(expected)
+        purposes = None if purpose is None else names_of(Purpose, purpose, "purpose")
+        selection = self._select(rank, iteration, phase, purposes)
+        _require(selection.trace, check_collectives(selection, counts))
+
+    @plain
+    def assert_peak_memory(
+        self,
+        at_most: str | int,
+        *,
+        role: str | None = None,
+        rank: int | None = None,
+        iteration: int | None = None,
+        phase: str | Sequence[str] | None = None,
+        psi: Any = None,
+    ) -> None:
+        """A rank never keeps more than this.
+
+        Args:
+            at_most: bytes, "12 MB", or bytes for each parameter: "16Psi", "4Psi + 12Psi/N".
+            role: "parameters", "gradients", "activations" and so on, or "model states"; all
+                together by default.
+            rank: only this one; every one by default.
+            iteration: only this one; every one by default.
+            phase: what of an iteration counts: forward, backward and update by default.
+            psi: a model or its number of parameters, where the trace does not know it.
+
+        Raises:
+            AssertionError: it does; with what it kept at its peak.
+        """
+        __tracebackhide__ = True
+        limit, roles = parse_quantity(at_most), parse_role(role)
+        selection = self._select(rank, iteration, phase, None)
+        size = 0 if limit.is_bytes else num_parameters(selection.trace, psi)
+        _require(selection.trace, check_peak(selection, limit, roles, size))
+
+    def _select(
+        self, rank: object, iteration: object, phase: object, purposes: tuple[Purpose, ...] | None
+    ) -> Selection:
+        trace = load(self.folder)
+        return select(trace, rank=rank, iteration=iteration, phase=phase, purposes=purposes)
+
+
+def _require(trace: Trace, problem: str) -> None:
+    __tracebackhide__ = True
+    if problem:
+        raise AssertionError("\n".join([problem, *where(trace)]))

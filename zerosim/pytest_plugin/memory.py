@@ -1,0 +1,113 @@
+"""`assert_peak_memory`: what a rank keeps is at most what the test expects.
+
+Without a role it is all that is alive: by PyTorch's allocator where it was asked (on CUDA, and on
+the CPU with `allocations=True`), else by all roles together. With a role it is that role's bytes.
+Imports zerosim's L0, record, analysis and verify.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from zerosim.analysis.memory import ROLES, Timeline, in_steps
+from zerosim.errors import ConfigError
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.pytest_plugin.failure import place_words
+from zerosim.pytest_plugin.quantity import Quantity
+from zerosim.pytest_plugin.selection import WHOLE, Selection
+from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.verify.memory import timelines
+from zerosim.verify.peaks import when
+
+MODEL_STATES_NAME = "model states"
+
+
+def parse_role(given: object) -> tuple[Role, ...]:
+    """The roles that a test asks about; none for all together.
+
+    Raises:
+        ConfigError: there is no such role.
+    """
+    if given is None:
+        return ()
+    if given == MODEL_STATES_NAME:
+        return MODEL_STATES
+    known = {role.value: role for role in ROLES}
+    if not isinstance(given, str) or given not in known:
+        names = ", ".join(repr(name) for name in (*known, MODEL_STATES_NAME))
+        raise ConfigError(f"role is {given!r}: expected one of {names}")
+    return (known[given],)
+
+
+def check_peak(selection: Selection, limit: Quantity, roles: tuple[Role, ...], psi: int) -> str:
+    """Hold the peak of each rank against a limit.
+
+    Args:
+        roles: whose bytes; all that is alive if none is given.
+        psi: number of parameters; 0 where it is not needed.
+
+    Returns:
+        Why it is more, with what made it; "" if it is not.
+
+    Raises:
+        TraceError: no memory was recorded.
+    """
+    lines = timelines(selection.trace)
+    num_ranks = selection.trace.manifest.num_ranks
+    bound = Fraction(limit.num_bytes or 0) if limit.is_bytes else limit.in_psi(num_ranks) * psi
+    peaks = [_peak(lines[rank.rank], selection, roles) for rank in selection.ranks]
+    wrong = [peak for peak in peaks if peak[0] > bound]
+    if not wrong:
+        return ""
+    size, line, position = max(wrong, key=lambda found: found[0])
+    name = " and ".join(roles) if len(roles) == 1 else MODEL_STATES_NAME if roles else "everything"
+    sample = line.samples[position]
+    told = f"{limit.text} = {format_exact_bytes(bound)}" if not limit.is_bytes else limit.text
+    more = f" ({len(wrong)} of {len(peaks)} ranks keep too much)" if len(peaks) > 1 else ""
+    place = place_words(line.rank, sample.iteration)
+    found = [
+        f"peak memory is {format_exact_bytes(size)}, expected at most {told}: {place}{more}",
+        f"  compared  {name}, {_source(line, roles)}",
+        f"  when      {when(line, position).removeprefix('when ')}",
+    ]
+    if not limit.is_bytes:
+        found.append(f"  {PSI} is     {format_exact(psi)} parameters, N is {num_ranks}")
+    found.append("  by role at that moment:")
+    parts = {role: held for role, held in line.roles_at(position).items() if held}
+    for role, held in sorted(parts.items(), key=lambda part: -part[1]):
+        mark = " <" if role in roles else ""
+        found.append(f"    {role:<24}{format_exact_bytes(held):>20}{mark}")
+    other = line.other(position)
+    if other:
+        found.append(f"    {Role.OTHER:<24}{format_exact_bytes(other):>20}")
+    return "\n".join(found)
+
+
+def _peak(
+    line: Timeline, selection: Selection, roles: tuple[Role, ...]
+) -> tuple[int, Timeline, int]:
+    """The most bytes in what is selected, and the sample where they were."""
+    if selection.iterations == (WHOLE,):
+        positions = np.arange(len(line.samples), dtype=np.int64)
+    else:
+        positions = in_steps(line, selection.iterations)
+    phases = {number for number in positions if line.samples[number].phase in selection.phases}
+    chosen = np.array(sorted(phases), dtype=np.int64)
+    if not len(chosen):
+        return 0, line, 0
+    if roles:
+        held = line.by_role[[ROLES.index(role) for role in roles]].sum(axis=0)
+    else:
+        held = line.alive()
+    best = int(held[chosen].argmax())
+    return int(held[chosen][best]), line, int(chosen[best])
+
+
+def _source(line: Timeline, roles: tuple[Role, ...]) -> str:
+    if roles:
+        return "by the storages that are alive"
+    if line.is_measured:
+        return "by PyTorch's allocator"
+    return "all roles together (the allocator was not asked)"

@@ -1,0 +1,141 @@
+"""The trace of the test's own process, from the fixture's beginning to its end.
+
+An assert looks at it while it is still being written: what is there is copied and closed, so an
+assert speaks of all that happened since the test began. Imports torch, zerosim's L0 and trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import torch.distributed as dist
+
+from zerosim.errors import ConfigError
+from zerosim.events import End
+from zerosim.pytest_plugin.meeting import Meeting
+from zerosim.pytest_plugin.options import Options
+from zerosim.rows import MANIFEST_NAME, encode_row
+from zerosim.trace import guard, labels
+from zerosim.trace.session import Session
+
+_CRC_TAIL = len('00000000"}\n')
+
+
+class OwnTrace:
+    """Records this process until it is closed."""
+
+    def __init__(self, home: Path, name: str, options: Options) -> None:
+        """Begin to record, unless somebody else does already.
+
+        Args:
+            home: a folder of this test alone.
+            name: of the test, the same on all ranks.
+        """
+        self._home = home
+        self._folder = home / "this-process"
+        self._num_looks = 0
+        self._session: Session | None = None
+        self._taken_by: Path | None = None
+        self.rank, self.num_ranks = 0, 1
+        if labels.attached() is None:
+            self._session = Session(
+                self._folder,
+                program=f"pytest {name}",
+                memory=options.memory,
+                wire=options.wire,
+                allocations=options.allocations,
+            )
+            self._session.gives_way = self._give_way
+            _Open.session = self._session
+            self._file = next(self._folder.glob("rank-*.jsonl"))
+            with self._file.open() as rows:
+                header = json.loads(rows.readline())
+            self.rank, self.num_ranks = header["rank"], header["num_ranks"]
+        self._meeting = Meeting(name, self.rank, self.num_ranks, options.timeout_s)
+
+    def look(self) -> Path:
+        """All that was recorded so far, of all ranks, as a trace of its own.
+
+        Raises:
+            ConfigError: this process is not recorded, or took another rank since.
+            RunError: a rank did not come to this assert.
+        """
+        if self._taken_by is not None:
+            raise ConfigError(
+                f"the test began a trace of its own in {self._taken_by}, so zerosim_trace recorded "
+                f"no more: read that one, or leave zerosim.trace out"
+            )
+        if self._session is None:
+            raise ConfigError(
+                "this process was traced already when the test began: read that trace, or run "
+                "pytest without zerosim trace"
+            )
+        self._require_same_rank()
+        self._session.recorder.entered(labels.position())
+        self._num_looks += 1
+        own = self._home / f"until-assert-{self._num_looks}"
+        own.mkdir()
+        folder = self._meeting.share(own)
+        if self.rank == 0:
+            shutil.copyfile(self._folder / MANIFEST_NAME, folder / MANIFEST_NAME)
+        (folder / self._file.name).write_bytes(close_rows(self._file.read_bytes()))
+        self._meeting.wait_for_all("wrote")
+        return folder
+
+    def close(self) -> None:
+        """Record no more, and tell the other ranks."""
+        if self._session is not None:
+            _Open.session = None
+            self._session.end()
+        self._meeting.leave()
+
+    def _give_way(self, folder: Path) -> None:
+        """The test itself begins a trace, and there can be one at a time."""
+        assert self._session is not None, "only a trace that was begun gives way"
+        self._taken_by = folder
+        _Open.session = None
+        self._session.end()
+
+    def _require_same_rank(self) -> None:
+        if not dist.is_initialized() or dist.get_backend() == "fake":
+            return
+        rank, num_ranks = dist.get_rank(), dist.get_world_size()
+        if (rank, num_ranks) != (self.rank, self.num_ranks):
+            raise ConfigError(
+                f"this process is rank {rank} of {num_ranks}, and was taken for rank {self.rank} "
+                f"of {self.num_ranks} when the test began: start pytest with torchrun, or join "
+                f"the ranks in a fixture before zerosim_trace"
+            )
+
+
+class _Open:
+    """What this process records for a test."""
+
+    session: Session | None = None
+
+
+def _forget() -> None:
+    """In a child that a test forked: the trace is its parent's, and so is the file."""
+    session, _Open.session = _Open.session, None
+    if session is not None:
+        guard.trip()
+        session.end()
+        guard.arm(None)
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def close_rows(rows: bytes) -> bytes:
+    """The whole rows of a file that is still being written, and the row that ends a trace."""
+    whole = rows[: rows.rfind(b"\n") + 1]
+    last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
+    if last.startswith(b'{"row":"end"'):
+        return whole
+    crc = int(last[-_CRC_TAIL:-3], 16)
+    end = End(time_ns=time.monotonic_ns(), num_rows=whole.count(b"\n"))
+    return whole + encode_row("end", end, crc)[0]
