@@ -97,7 +97,7 @@ def is_killed() -> None:
 def hangs_until_sigterm() -> None:
     reduce_once()
     if dist.get_rank() == 1:
-        threading.Timer(0.3, os.kill, (os.getppid(), signal.SIGUSR1)).start()
+        threading.Timer(0.6, os.kill, (os.getppid(), signal.SIGUSR1)).start()
         time.sleep(DEADLINE_S)
     reduce_once()
 
@@ -105,7 +105,7 @@ def hangs_until_sigterm() -> None:
 def hangs_until_sigint() -> None:
     reduce_once()
     if dist.get_rank() == 1:
-        threading.Timer(0.3, os.kill, (os.getppid(), signal.SIGUSR2)).start()
+        threading.Timer(0.6, os.kill, (os.getppid(), signal.SIGUSR2)).start()
     time.sleep(DEADLINE_S)
 
 
