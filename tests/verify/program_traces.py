@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zerosim.record import Trace
     from zerosim.strategies import Strategy
 
+from zerosim.memory import Holding, MemorySample, Moment, Role
 from zerosim.record import load
 
 RANKS = (0, 1)
@@ -43,6 +44,7 @@ class Program:
         self.strategies = by_rank or dict.fromkeys(RANKS, strategies)
         self.calls: dict[tuple[int, int], list[tuple[PlannedCall, dict]]] = {}
         self.extra_wire_bytes = 0
+        self.parameter_bytes = 0
         self.micro_steps = 1
         for iteration in range(STEPS):
             held = {r: in_force(self.strategies[r], iteration, 1) for r in RANKS}
@@ -84,6 +86,20 @@ class Program:
         yield "socket", Socket(index=0, local=ends[rank], remote=ends[1 - rank])
         for strategy in self.strategies[rank]:
             yield "strategy", strategy
+        if self.parameter_bytes:
+            yield (
+                "memory",
+                MemorySample(
+                    number=0,
+                    event=None,
+                    moment=Moment.PHASE,
+                    iteration=0,
+                    micro_step=0,
+                    phase=Phase.FORWARD,
+                    time_ns=0,
+                    changes=(Holding(Role.PARAMETERS, "", self.parameter_bytes),),
+                ),
+            )
         number = sent = received = 0
         sequence = 0
         for iteration in range(STEPS):

@@ -240,3 +240,33 @@ def test_received_bytes_have_their_own_table(tmp_path):
     Program(FSDP2).write(tmp_path)
     out = command("verify", tmp_path, "--received").out
     assert "bytes received by each rank" in out
+
+
+def test_two_micro_steps_of_a_hand_written_program(tmp_path):
+    own = Strategy(
+        system=System.HAND_WRITTEN,
+        name="model",
+        ranks=(0, 1),
+        bundles=(Bundle(name="model", parameters=(W, B)),),
+    )
+    program = Program(own)
+    for micro_step in range(2):
+        call = own_call(elements=128, purpose=Purpose.REDUCE_GRADIENTS)
+        program.add(1, call, micro_step=micro_step)
+    report = report_of(program, tmp_path)
+    assert "4Ψ(N-1)/N a step, like data parallel, in each of 2 micro-steps" in report.headline
+    program.add(1, own_call(elements=500, purpose=Purpose.REDUCE_GRADIENTS))
+    report = report_of(program, tmp_path / "more")
+    assert "like no law that is known; the nearest is" in report.headline
+
+
+def test_a_program_that_says_nothing_is_likened_by_its_memory(tmp_path):
+    program = Program()
+    program.parameter_bytes = 512
+    for iteration in range(2):
+        program.add(iteration, own_call(elements=128))
+    report = report_of(program, tmp_path)
+    assert report.headline == (
+        "This program sends 2Ψ(N-1)/N a step, like data parallel (2Ψ(N-1)/N)."
+    )
+    assert report.num_parameters == 0

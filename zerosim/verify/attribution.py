@@ -154,7 +154,7 @@ def attribute(
     own = next((one[-1] for one in held if one[-1].system is System.HAND_WRITTEN), None)
     if own is not None:
         rest = [c for c, _, slot in taken if slot is None and _may_be_hand_written(c)]
-        plans = (*plans, plan_hand_written(own, rest))
+        plans = (*plans, plan_hand_written(own, rest, max(len(one) for one in held)))
     found: list[Attributed] = []
     framings: list[tuple[int, int] | None] = []
     for call, event, slot in taken:

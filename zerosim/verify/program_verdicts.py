@@ -22,6 +22,8 @@ from zerosim.verify.verdicts import WIRE_TOLERANCE
 
 UNATTRIBUTED = "attributed"
 PLANNED = "planned"
+_ALIKE = Fraction(1, 4)
+"""A program that differs from a law by a larger part of it is not like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,15 @@ def headline(systems: Sequence[SystemLaw], verdicts: Sequence[Verdict]) -> str:
 
 def _sentence(law: SystemLaw) -> str:
     why = "; ".join(cause.words for cause in law.causes if not cause.is_excused)
+    if law.is_likeness and abs(law.sent_bytes - law.law_bytes) > _ALIKE * law.law_bytes:
+        return (
+            f"This program sends {law.amount} a step, like no law that is known; the nearest is "
+            f"that of {law.law_name} ({law.formula})."
+        )
     if law.is_likeness:
         return f"This program sends {law.amount} a step, like {law.law_name} ({law.formula})."
-    if why and law.amount == law.formula:
-        return f"{law.system} sends {law.amount} a step, but not as {law.law_name} would: {why}."
+    if why and law.amount.replace(".00", "") == law.formula:
+        return f"{law.system} sends {law.formula} a step, but not as {law.law_name} would: {why}."
     if why:
         return f"{law.system} sends {law.amount} a step, not {law.formula}: {why}."
     return f"{law.system} sends {law.formula} a step, as {law.law_name} should."

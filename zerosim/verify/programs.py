@@ -7,17 +7,20 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Op, Phase, Purpose, WireSample
+from zerosim.memory import Role
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory import Cause, Cost
 from zerosim.theory.programs import Plan, deviations, in_force, plan_step
 from zerosim.verify.attribution import (
+    STEP_PHASES,
     Attributed,
     RankStep,
     Standing,
@@ -73,23 +76,64 @@ EXCUSED = frozenset(
 """What a law leaves out; with any other cause a program does not do what its law says."""
 
 
-def has_strategies(trace: Trace) -> bool:
-    """Whether the trace says how its program divides its training."""
-    return any(rank.strategies for rank in trace.ranks)
+def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:
+    """How the program divides its training, by rank; empty if the trace does not tell.
+
+    A program that says nothing and calls collectives in its steps is taken as hand-written, with
+    as many bytes of parameters as its memory holds.
+    """
+    if any(rank.strategies for rank in trace.ranks):
+        return {rank.rank: rank.strategies for rank in trace.ranks}
+    found = {rank.rank: _taken_as_hand_written(rank) for rank in trace.ranks}
+    return found if all(found.values()) else {}
 
 
-def verify_program(trace: Trace, complete: Sequence[int], shown: int) -> ProgramReport:
+def _taken_as_hand_written(rank: RankTrace) -> tuple[Strategy, ...]:
+    parts: dict[str, int] = {}
+    largest = 0
+    for sample in rank.memory_samples:
+        for holding in sample.changes:
+            if holding.role is Role.PARAMETERS:
+                parts[holding.unit] = holding.bytes
+        largest = max(largest, sum(parts.values()))
+    groups = Counter[str]()
+    for events in calls_by_iteration(rank).values():
+        for event in events:
+            if event.phase in STEP_PHASES and event.purpose is Purpose.UNLABELLED:
+                groups[event.group] += event.payload_bytes
+    if not largest or not groups or groups.most_common(1)[0][0] not in rank.groups:
+        return ()
+    # in bytes: which dtype they have is not recorded
+    whole = Parameter(name="parameters", shape=(largest,), dtype="uint8")
+    bundle = Bundle(name="model", parameters=(whole,), options={"counts_bytes": True})
+    return (
+        Strategy(
+            system=System.HAND_WRITTEN,
+            name="program",
+            ranks=rank.groups[groups.most_common(1)[0][0]].ranks,
+            bundles=(bundle,),
+        ),
+    )
+
+
+def verify_program(
+    trace: Trace,
+    strategies: Mapping[int, Sequence[Strategy]],
+    complete: Sequence[int],
+    shown: int,
+) -> ProgramReport:
     """Hold the three ledgers of a program against each other.
 
     Args:
+        strategies: by rank: see `strategies_of`.
         complete: the iterations that all ranks finished.
         shown: the one whose ledgers to show.
     """
     algorithm = Algorithm.GLOO if algorithm_of(trace) is Algorithm.GLOO else Algorithm.RING
-    steps = _steps(trace, complete, algorithm)
+    steps = _steps(trace, strategies, complete, algorithm)
     step = next(step for step in steps if step.iteration == shown)
     first = step.ranks[0]
-    systems = tuple(_law_of(plan, first.rank, algorithm) for plan in first.plans)
+    systems = tuple(_law_of(plan, first, algorithm) for plan in first.plans)
     causes = _causes(step, systems)
     verdicts = (
         *law_verdicts(steps, systems),
@@ -132,22 +176,28 @@ def verify_program(trace: Trace, complete: Sequence[int], shown: int) -> Program
     )
 
 
-def _steps(trace: Trace, complete: Sequence[int], algorithm: Algorithm) -> list[ProgramStep]:
+def _steps(
+    trace: Trace,
+    strategies: Mapping[int, Sequence[Strategy]],
+    complete: Sequence[int],
+    algorithm: Algorithm,
+) -> list[ProgramStep]:
     peers = match_sockets(trace)
     calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
     wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
-    return [_step(trace, iteration, calls, wires, algorithm) for iteration in complete]
+    return [_step(trace, strategies, iteration, calls, wires, algorithm) for iteration in complete]
 
 
 def _step(
     trace: Trace,
+    strategies: Mapping[int, Sequence[Strategy]],
     iteration: int,
     calls: Mapping[int, Mapping[int, Sequence[Event]]],
     wires: Mapping[int, Mapping[int, PeerBytes]],
     algorithm: Algorithm,
 ) -> ProgramStep:
     count = _micro_steps(trace, iteration)
-    held = {rank.rank: in_force(rank.strategies, iteration, count) for rank in trace.ranks}
+    held = {rank.rank: in_force(strategies[rank.rank], iteration, count) for rank in trace.ranks}
     ranks, sent, received = [], [], []
     for rank in trace.ranks:
         problems: tuple[str, ...] = ()
@@ -204,7 +254,8 @@ def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
     return dict(found)
 
 
-def _law_of(plan: Plan, rank: int, algorithm: Algorithm) -> SystemLaw:
+def _law_of(plan: Plan, step: RankStep, algorithm: Algorithm) -> SystemLaw:
+    hooked = _hooked(step) if plan.left_to else 0
     causes = tuple(
         CauseBytes(
             cause=deviation.cause.value,
@@ -212,8 +263,15 @@ def _law_of(plan: Plan, rank: int, algorithm: Algorithm) -> SystemLaw:
             words=deviation.words,
             is_excused=deviation.cause in EXCUSED,
         )
-        for deviation in deviations(plan, rank, algorithm)
+        for deviation in deviations(plan, step.rank, algorithm)
     )
+    if hooked:
+        who = next(iter(plan.left_to.values()))
+        words = f"{who} sends: {plan.scale.in_units(hooked)}"
+        hook = CauseBytes(
+            cause=Cause.HOOK.value, bytes=Fraction(hooked), words=words, is_excused=False
+        )
+        causes = (*causes, hook)
     beyond = sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
     sent = plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0))
     return SystemLaw(
@@ -235,6 +293,11 @@ def _law_of(plan: Plan, rank: int, algorithm: Algorithm) -> SystemLaw:
     )
 
 
+def _hooked(step: RankStep) -> int:
+    """What a communication hook sends, which no theory knows: as it was called."""
+    return sum(call.cost.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
+
+
 def _causes(step: ProgramStep, systems: Sequence[SystemLaw]) -> tuple[CauseBytes, ...]:
     """From all laws together to the wire, for the first rank."""
     found = [cause for law in systems for cause in law.causes]
@@ -242,7 +305,7 @@ def _causes(step: ProgramStep, systems: Sequence[SystemLaw]) -> tuple[CauseBytes
     found += _beside(first)
     planned = sum((law.sent_bytes for law in systems), Fraction(0))
     named = sum(c.cost.sent_bytes for c in first.calls if c.standing is Standing.BESIDE)
-    stray = wire.trace - planned - named
+    stray = wire.trace - planned - (named - _hooked(first))
     if stray:
         found.append(
             CauseBytes(
@@ -273,7 +336,7 @@ def _beside(step: RankStep) -> list[CauseBytes]:
     sizes: dict[tuple[Cause, str], int] = defaultdict(int)
     counts: dict[tuple[Cause, str], int] = defaultdict(int)
     for call in step.calls:
-        if call.cause is not None:
+        if call.cause is not None and call.cause is not Cause.HOOK:
             where = f" ({call.source})" if call.cause is Cause.NOT_ATTRIBUTED else ""
             sizes[call.cause, call.words + where] += call.cost.sent_bytes
             counts[call.cause, call.words + where] += 1

@@ -12,7 +12,7 @@ from zerosim.record import Trace, iterations
 from zerosim.theory import law
 from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
 from zerosim.verify.measure import RankLedger, algorithm_of, measure
-from zerosim.verify.programs import has_strategies, verify_program
+from zerosim.verify.programs import strategies_of, verify_program
 from zerosim.verify.report import LedgerRow, Report, Verdict
 from zerosim.verify.verdicts import (
     Checked,
@@ -58,8 +58,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             f"iteration {shown} is not complete in {trace.folder}: expected one of "
             f"{complete[0]} to {complete[-1]}"
         )
-    if not of_engine and shown != WHOLE and has_strategies(trace):
-        return verify_program(trace, complete, shown)
+    if not of_engine and shown != WHOLE and (strategies := strategies_of(trace)):
+        return verify_program(trace, strategies, complete, shown)
     ledgers = measure(trace)
     algorithm = algorithm_of(trace)
     empty = {rank.rank: RankLedger(rank.rank, {}, {}, "") for rank in trace.ranks}

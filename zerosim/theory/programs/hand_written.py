@@ -15,7 +15,7 @@ from zerosim.events import Op, Phase
 from zerosim.quantities import PSI
 from zerosim.strategies import Strategy
 from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.options import parameters_of
+from zerosim.theory.programs.options import flag, parameters_of
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, bytes_of
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
@@ -60,12 +60,15 @@ _KNOWN = (
 )
 
 
-def plan_hand_written(strategy: Strategy, seen: Sequence[PlannedCall]) -> Plan:
+def plan_hand_written(
+    strategy: Strategy, seen: Sequence[PlannedCall], num_micro_steps: int = 1
+) -> Plan:
     """The calls of one step as they were made, beside the law that they are most like.
 
     Args:
         strategy: says how many parameters there are.
         seen: what the rank called in the step and no other strategy planned.
+        num_micro_steps: of the step; gradients may be reduced, and parameters gathered, in each.
     """
     num_ranks = len(strategy.ranks)
     scale = Scale(
@@ -73,8 +76,9 @@ def plan_hand_written(strategy: Strategy, seen: Sequence[PlannedCall]) -> Plan:
         unit_bytes=bytes_of(parameters_of(strategy)),
         share=Fraction(num_ranks - 1, num_ranks),
     )
+    counts_bytes = any(flag(one, "counts_bytes", default=False) for one in strategy.bundles)
     passes = _passes(seen, scale)
-    known = min(_KNOWN, key=lambda one: (_distance(passes, one), one.payloads))
+    known = min(_laws(num_micro_steps), key=lambda one: (_distance(passes, one), one.payloads))
     law = Law(
         Fraction(known.payloads),
         f"like {known.words}: the nearest of the laws that are known, which proves nothing",
@@ -94,7 +98,31 @@ def plan_hand_written(strategy: Strategy, seen: Sequence[PlannedCall]) -> Plan:
         calls=tuple(seen),
         causes=(Deviation(Cause.UNLIKE, rest, f"beside what {known.words} sends"),),
         is_likeness=True,
-        num_parameters=strategy.num_parameters,
+        num_parameters=0 if counts_bytes else strategy.num_parameters,
+    )
+
+
+def _laws(num_micro_steps: int) -> Sequence[_Known]:
+    """The laws, and what they come to if everything in backward and forward is done each time."""
+    if num_micro_steps == 1:
+        return _KNOWN
+    each = f", in each of {num_micro_steps} micro-steps"
+    return (
+        *_KNOWN,
+        *(
+            _Known(
+                f"{known.words}{each}",
+                known.section,
+                {key: num_micro_steps * count for key, count in known.passes.items()},
+            )
+            for known in _KNOWN
+            if known.words in ("data parallel", "ZeRO-3")
+        ),
+        _Known(
+            f"ZeRO-2{each}",
+            "7.2.1",
+            {(_ELSEWHERE, Op.REDUCE_SCATTER): num_micro_steps, (_ELSEWHERE, Op.ALL_GATHER): 1},
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from zerosim.quantities import PSI
 from zerosim.strategies import Strategy, System
 from zerosim.theory.programs.ddp import plan_ddp
 from zerosim.theory.programs.fsdp import plan_fsdp
@@ -78,12 +79,21 @@ def plan_step(held: Mapping[int, Sequence[Held]], rank: int) -> tuple[Plan, ...]
                 optimizers.append(local[-1])
             case System.DEEPSPEED | System.HAND_WRITTEN:
                 pass
+    plans = [_of_what_is_left(plan) if tensor else plan for plan in plans]
     for optimizer in optimizers:
         beside = next((p for p in plans if _is_beside(p, optimizer)), None)
         joined = plan_zero_redundancy(optimizer, beside)
         plans = [plan for plan in plans if plan is not beside]
         plans.append(joined)
     return tuple(plans)
+
+
+def _of_what_is_left(plan: Plan) -> Plan:
+    """Say what Psi is where tensor parallel has divided the parameters before."""
+    if plan.scale.unit != PSI:
+        return plan
+    words = f"{plan.law.words}; {PSI}: what tensor parallel leaves to a rank"
+    return replace(plan, law=replace(plan.law, words=words))
 
 
 def _is_beside(plan: Plan, optimizer: Strategy) -> bool:
