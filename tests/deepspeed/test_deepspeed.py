@@ -26,8 +26,22 @@ pytestmark = [
 ]
 
 SIZES = (2, 4)
-ON_FOUR = tuple(name for name in training.CASES if "bf16" not in name and "overlap" not in name)
-"""What is padded, or divided, in another way on four ranks."""
+ON_FOUR = (
+    "stage 0, bf16",
+    "stage 1, two micro-steps",
+    "stage 1, bf16, summed in fp32",
+    "stage 2",
+    "stage 2, a reduce for each rank and bucket",
+    "stage 3",
+    "stage 3, keeps nothing, two micro-steps",
+    "stage 3, few parameters persist",
+    "stage 3, fetched ahead",
+    "stage 3, few live",
+    "stage 3, no reduce-scatter",
+    "stage 3, sub-groups",
+    "stage 3, offloaded",
+)
+"""One of each kind: what is padded or divided in another way on four ranks."""
 RUNS = [(2, name) for name in training.CASES] + [(4, name) for name in ON_FOUR]
 WITNESSED = {
     "allreduce_": Op.ALL_REDUCE,
@@ -162,6 +176,9 @@ def test_it_says_its_stage_and_its_parameters(trained, num_ranks, name):
             assert row.options["stage"] == config["zero_optimization"]["stage"]
             assert row.num_parameters == expected.PSI
             assert row.ranks == tuple(range(num_ranks))
+            agreed = {call.purpose for call in in_training(rank)}
+            assert row.options["reduces_norm"] == (Purpose.GRADIENT_NORM in agreed)
+            assert row.options["reduces_overflow"] == (Purpose.OVERFLOW_FLAG in agreed)
         # stage 3 records in its first micro-step what it repeats from the second on
         if row.options["stage"] == 3:
             assert [one.options["trace"] for one in rows] == ["record", "complete"]

@@ -51,7 +51,6 @@ _STAGES_1_2 = "/deepspeed/runtime/zero/stage_1_and_2.py"
 _STAGE_3 = "/deepspeed/runtime/zero/stage3.py"
 _COORDINATOR = "/deepspeed/runtime/zero/partitioned_param_coordinator.py"
 _PARAMETERS = "/deepspeed/runtime/zero/partition_parameters.py"
-_BF16 = "/deepspeed/runtime/bf16_optimizer.py"
 
 _PREFETCH = "prefetch"
 _ORDER = "_PartitionedParameterCoordinator__submodule_order"
@@ -129,7 +128,7 @@ class DeepSpeed:
             elif stage == 3:
                 options |= {name: getattr(zero, name, None) for name in _STAGE_3_OPTIONS}
                 options |= {
-                    "num_sub_groups": len(engine.optimizer.fp16_groups),
+                    "num_sub_groups": len(getattr(engine.optimizer, "fp16_groups", ())),
                     "trace": self._schedule(engine).trace,
                     "module_order": list(self._schedule(engine).module_order),
                 }
@@ -253,7 +252,7 @@ def _groups(engine: Any) -> Iterator[Bundle]:
     for number, (group, flat) in enumerate(zip(groups, flats, strict=True)):
         yield Bundle(
             name=f"group {number}",
-            parameters=tuple(_listed((names[id(one)], one) for one in group)),
+            parameters=tuple(_listed((names.get(id(one), ""), one) for one in group)),
             options={"padded_elements": flat.numel()},
         )
 
@@ -289,8 +288,9 @@ def _device(config: Any) -> str:
 
 
 def _reduces_norm(engine: Any, stage: int) -> bool:
-    if stage:
+    if stage and not hasattr(engine.optimizer, "bf16_groups"):
         return bool(getattr(engine.optimizer, "compute_grad_norm", True))
+    # in 16 bits every rank has all gradients, and finds the same norm by itself
     in_fp32 = engine.get_data_types()[0] is torch.float32
     return bool(in_fp32 and engine.gradient_clipping() > 0)
 
