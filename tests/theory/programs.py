@@ -239,3 +239,30 @@ def pipeline(
         )
         for rank in set(rank_of)
     }
+
+
+# ------------------------------------------------------------------------------ DeepSpeed
+
+NO_LIMITS = {"prefetch_bucket_size": 0, "max_live_parameters": 10**9, "max_reuse_distance": 0}
+
+
+def deepspeed(ranks: int, stage: int, *bundles: Bundle, **options) -> Strategy:
+    """DeepSpeed; stage 3 with a root, a first and a second module, and nothing that it keeps."""
+    usual = {
+        "stage": stage,
+        "optimizer": "DeepSpeedZeroOptimizer",
+        "dtype": "float32",
+        "communication_data_type": "float32",
+        "use_multi_rank_bucket_allreduce": True,
+        "reduce_scatter": True,
+    }
+    if stage == 3:
+        order = ["root", "a", "b"]
+        usual |= NO_LIMITS | {"trace": "complete", "module_order": [*order, "root", "b", "a"]}
+    return Strategy(
+        system=System.DEEPSPEED,
+        name="model",
+        ranks=tuple(range(ranks)),
+        bundles=bundles,
+        options=usual | options,
+    )

@@ -146,6 +146,7 @@ def attribute(
     unknown: list[str] = []
     calls = [(_as_call(rank, event, unknown), event) for event in events]
     known = [(call, event) for call, event in calls if call is not None]
+    plans = [_with_cuts(plan, [call for call, _ in known]) for plan in plans]
     open_ = _Open()
     for place, plan in enumerate(plans):
         open_.add(place, plan)
@@ -186,6 +187,26 @@ def attribute(
         framing_sent=sum(sent for sent, _ in sums) if whole else None,
         framing_received=sum(received for _, received in sums) if whole else None,
     )
+
+
+def _with_cuts(plan: Plan, called: Sequence[PlannedCall]) -> Plan:
+    """A plan whose buckets are cut as they were in the trace, if their sum is as planned."""
+    planned: dict[Key, int] = defaultdict(int)
+    for call in plan.calls:
+        if call.is_cut:
+            planned[key_of(replace(call, elements=0))] += call.elements * call.times
+    if not planned:
+        return plan
+    seen: dict[Key, list[PlannedCall]] = defaultdict(list)
+    for call in called:
+        seen[key_of(replace(call, elements=0))].append(call)
+    calls = [call for call in plan.calls if not call.is_cut]
+    for key, elements in planned.items():
+        if sum(call.elements for call in seen[key]) == elements:
+            calls += seen[key]
+        else:
+            calls += [c for c in plan.calls if c.is_cut and key_of(replace(c, elements=0)) == key]
+    return replace(plan, calls=tuple(calls))
 
 
 def _may_be_hand_written(call: PlannedCall) -> bool:

@@ -202,7 +202,7 @@ def _step(
     for rank in trace.ranks:
         problems: tuple[str, ...] = ()
         try:
-            plans = plan_step(held, rank.rank)
+            plans = plan_step(held, rank.rank, iteration, strategies[rank.rank])
         except ConfigError as error:
             plans, problems = (), (f"rank {rank.rank}: {error}",)
         found = attribute(

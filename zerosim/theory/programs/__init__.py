@@ -4,6 +4,7 @@
     options        a strategy's options, read as what they should be
     ddp, zero_redundancy, fsdp, tensor_parallel, pipeline, deepspeed, hand_written
                    a module for each system: its law, its calls, its causes
+    fetches        what DeepSpeed's stage 3 keeps and fetches ahead
     steps          all strategies of a rank together
 
 A plan is made of a trace's rows `Strategy` and of nothing that was intercepted. May import the

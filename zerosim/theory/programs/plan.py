@@ -34,7 +34,15 @@ _ELEMENT_BYTES = {
     "uint8": 1,
     "bool": 1,
 }
-_RING_PASSES = {Op.ALL_REDUCE: 2, Op.ALL_GATHER: 1, Op.REDUCE_SCATTER: 1, Op.BROADCAST: 1}
+_PASSES = {
+    Op.ALL_REDUCE: 2,
+    Op.ALL_GATHER: 1,
+    Op.REDUCE_SCATTER: 1,
+    Op.BROADCAST: 1,
+    Op.REDUCE: 1,
+}
+"""How often a buffer crosses a ring, in the mean of its ranks."""
+_OF_A_RING = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.SEND, Op.RECEIVE)
 _OF_ROOTS = frozenset({Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER})
 
 
@@ -68,6 +76,7 @@ class PlannedCall:
         elements: of the whole buffer, as `Event.elements` counts them.
         root: global rank of the root, where the operation has one; of a message, the other end.
         unit: what communicates: a bucket, a module, a stage.
+        is_cut: the system cuts it into several calls as it fills its buckets; their sum counts.
     """
 
     phase: Phase
@@ -79,6 +88,7 @@ class PlannedCall:
     times: int = 1
     root: int | None = None
     unit: str = ""
+    is_cut: bool = False
 
     @property
     def payload_bytes(self) -> int:
@@ -90,9 +100,9 @@ class PlannedCall:
         num_ranks = len(self.ranks)
         if self.op is Op.SEND:
             return Fraction(self.payload_bytes)
-        if self.op not in _RING_PASSES:
+        if self.op not in _PASSES:
             return Fraction(0)
-        return Fraction(_RING_PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
+        return Fraction(_PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
 
     def cost(self, rank: int, algorithm: Algorithm) -> Cost:
         """What all these calls make `rank` send and receive, carried out by an algorithm.
@@ -102,7 +112,7 @@ class PlannedCall:
         Raises:
             ConfigError: the algorithm's exact cost is not known.
         """
-        if algorithm is Algorithm.RING and self.op not in (*_RING_PASSES, Op.SEND, Op.RECEIVE):
+        if algorithm is Algorithm.RING and self.op not in _OF_A_RING:
             algorithm = Algorithm.GLOO
         is_message = self.op in (Op.SEND, Op.RECEIVE)
         one = cost(

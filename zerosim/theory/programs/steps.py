@@ -11,6 +11,7 @@ from dataclasses import replace
 from zerosim.quantities import PSI
 from zerosim.strategies import Strategy, System
 from zerosim.theory.programs.ddp import plan_ddp
+from zerosim.theory.programs.deepspeed import HeldAt, plan_deepspeed
 from zerosim.theory.programs.fsdp import plan_fsdp
 from zerosim.theory.programs.pipeline import plan_pipeline
 from zerosim.theory.programs.plan import Plan
@@ -47,7 +48,12 @@ def _at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | None
     return before[-1] if before else None
 
 
-def plan_step(held: Mapping[int, Sequence[Held]], rank: int) -> tuple[Plan, ...]:
+def plan_step(
+    held: Mapping[int, Sequence[Held]],
+    rank: int,
+    iteration: int = 0,
+    rows: Sequence[Strategy] = (),
+) -> tuple[Plan, ...]:
     """What the strategies make one rank call in one iteration.
 
     Strategies that span one rank send nothing and have no plan; nor has a hand-written program,
@@ -56,6 +62,8 @@ def plan_step(held: Mapping[int, Sequence[Held]], rank: int) -> tuple[Plan, ...]
     Args:
         held: what holds in the iteration, by rank: see `in_force`.
         rank: whose plan it is.
+        iteration, rows: which iteration it is, and all rows of the rank: what DeepSpeed's stage
+            3 does follows from what it did before.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -77,7 +85,10 @@ def plan_step(held: Mapping[int, Sequence[Held]], rank: int) -> tuple[Plan, ...]
                 plans.append(plan_pipeline(steps[-1], _others(held, steps[-1]), rank))
             case System.ZERO_REDUNDANCY:
                 optimizers.append(local[-1])
-            case System.DEEPSPEED | System.HAND_WRITTEN:
+            case System.DEEPSPEED:
+                own = [row for row in rows if row.system is System.DEEPSPEED] or list(steps)
+                plans.append(plan_deepspeed(_history(own), iteration, len(steps)))
+            case System.HAND_WRITTEN:
                 pass
     plans = [_of_what_is_left(plan) if tensor else plan for plan in plans]
     for optimizer in optimizers:
@@ -86,6 +97,10 @@ def plan_step(held: Mapping[int, Sequence[Held]], rank: int) -> tuple[Plan, ...]
         plans = [plan for plan in plans if plan is not beside]
         plans.append(joined)
     return tuple(plans)
+
+
+def _history(rows: Sequence[Strategy]) -> HeldAt:
+    return lambda iteration, micro_step: _at(rows, (iteration, micro_step)) or rows[0]
 
 
 def _of_what_is_left(plan: Plan) -> Plan:

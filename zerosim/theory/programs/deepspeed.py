@@ -1,0 +1,303 @@
+"""DeepSpeed's stages 0 to 3, with the configuration that they run with.
+
+Laws: those of ZeRO, 2 Psi for stages 0 and 1, g + 1 for stage 2, 3g for stage 3 with g micro-steps.
+Its stages 1 and 2 all-reduce gradients by default, and its stage 3 keeps and fetches ahead; how,
+docs/deepspeed.md says. Source of the laws: Rajbhandari et al. (arXiv 1910.02054), section 7.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from zerosim.errors import ConfigError
+from zerosim.events import Op, Phase, Purpose
+from zerosim.quantities import PSI
+from zerosim.strategies import Parameter, Strategy, System
+from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.programs.fetches import Fetcher, Limits
+from zerosim.theory.programs.options import flag, number, parameters_of, text, texts
+from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
+
+_NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
+_SECTIONS = ("7.1", "7.2.1", "7.2.1", "7.2.2")
+_WORDS = (
+    "all-reduce of the gradients",
+    "reduce-scatter of the gradients, all-gather of the updated parameters",
+    "reduce-scatter of the gradients in each micro-step, all-gather of the updated parameters",
+    "all-gather of the parameters in forward and backward, reduce-scatter, in each micro-step",
+)
+HeldAt = Callable[[int, int], Strategy]
+"""What held at an iteration and micro-step."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """What is planned so far, and in what.
+
+    Attributes:
+        size, gradient_size: bytes of an element of parameters and of gradients that travel.
+    """
+
+    strategy: Strategy
+    size: int
+    gradient_size: int
+    share: Fraction
+    calls: list[PlannedCall] = field(default_factory=list)
+    causes: list[Deviation] = field(default_factory=list)
+
+    def because(self, cause: Cause, words: str, payload_bytes: int) -> None:
+        """Note a part of a cause, given as payload of one pass of a ring."""
+        self.causes.append(Deviation(cause, payload_bytes * self.share, words))
+
+    def reduce(self, op: Op, elements: int, *, is_cut: bool = True) -> None:
+        """Plan a reduction of gradients, which its buckets cut into calls."""
+        self.calls.append(
+            self._call(
+                Phase.BACKWARD,
+                Purpose.REDUCE_GRADIENTS,
+                op,
+                elements,
+                self.gradient_size,
+                is_cut=is_cut,
+            )
+        )
+
+    def gather(self, phase: Phase, elements: int, unit: str, op: Op = Op.ALL_GATHER) -> None:
+        """Plan a gather of parameters."""
+        call = self._call(phase, Purpose.GATHER_PARAMETERS, op, elements, self.size, unit)
+        self.calls.append(call)
+
+    def _call(
+        self,
+        phase: Phase,
+        purpose: Purpose,
+        op: Op,
+        elements: int,
+        size: int,
+        unit: str = "",
+        *,
+        is_cut: bool = False,
+    ) -> PlannedCall:
+        return PlannedCall(
+            phase=phase,
+            purpose=purpose,
+            op=op,
+            ranks=self.strategy.ranks,
+            elements=elements,
+            element_bytes=size,
+            unit=unit,
+            is_cut=is_cut,
+        )
+
+
+def plan_deepspeed(held_at: HeldAt, iteration: int, num_micro_steps: int) -> Plan:
+    """What a rank calls in one step.
+
+    Args:
+        held_at: what held when: stage 3 does now what it recorded and kept earlier.
+        iteration: whose plan it is.
+        num_micro_steps: of the iteration.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    strategy = held_at(iteration, num_micro_steps - 1)
+    num_ranks, stage = len(strategy.ranks), number(strategy, "stage")
+    if stage not in range(4):
+        raise ConfigError(f"DeepSpeed of {strategy.name!r} is of stage {stage}: expected 0 to 3")
+    parameters = parameters_of(strategy)
+    elements = sum(one.elements for one in parameters)
+    dtype = text(strategy, "dtype") or "float32"
+    size = element_bytes_of(dtype)
+    share = Fraction(num_ranks - 1, num_ranks)
+    step = _Step(
+        strategy,
+        size,
+        element_bytes_of(text(strategy, "communication_data_type") or dtype),
+        share,
+    )
+    passes = (2, 2, num_micro_steps + 1, 3 * num_micro_steps)[stage]
+    if stage == 3:
+        _stage_3(step, held_at, iteration, num_micro_steps)
+    else:
+        _reduce(step, stage, parameters, num_micro_steps if stage == 2 else 1)
+        if stage:
+            _gather_groups(step)
+    return Plan(
+        system=System.DEEPSPEED,
+        name=strategy.name,
+        title=f"{System.DEEPSPEED} stage {stage}",
+        ranks=strategy.ranks,
+        law=Law(
+            Fraction(passes),
+            _WORDS[stage],
+            f"Rajbhandari et al., arXiv 1910.02054, section {_SECTIONS[stage]}",
+            passes * elements * size * share,
+        ),
+        law_name=_NAMES[stage],
+        formula=f"{passes}{PSI}(N-1)/N",
+        scale=Scale(unit=PSI, unit_bytes=elements * size, share=share),
+        calls=tuple(step.calls),
+        causes=tuple(step.causes),
+        num_parameters=elements,
+    )
+
+
+def _up(elements: int, multiple: int) -> int:
+    return -(-elements // multiple) * multiple
+
+
+def _reduce(step: _Step, stage: int, parameters: Sequence[Parameter], times: int) -> None:
+    """Gradients of stages 0 to 2."""
+    trainable = sum(one.elements for one in parameters if one.trainable)
+    frozen = sum(one.elements for one in parameters) - trainable
+    passes = 2 if stage == 0 else 1
+    if text(step.strategy, "optimizer") == "BF16_Optimizer":
+        sizes = [number(bundle, "padded_elements") for bundle in step.strategy.bundles]
+        for size in sizes:
+            step.reduce(Op.ALL_REDUCE, size, is_cut=False)
+        sent, op = sum(sizes), Op.ALL_REDUCE
+        padding = sent - trainable
+        step.because(Cause.PADDING, "padding of each pass", 2 * padding * step.gradient_size)
+        words = "each parameter group is all-reduced, where a reduce-scatter would do"
+    else:
+        by_owner = stage > 0 and not flag(step.strategy, "use_multi_rank_bucket_allreduce")
+        op = Op.REDUCE if by_owner else Op.ALL_REDUCE
+        for _ in range(times):
+            step.reduce(op, trainable)
+        words = (
+            "buckets are all-reduced instead of reduce-scattered (use_multi_rank_bucket_allreduce)"
+        )
+    if stage and op is Op.ALL_REDUCE:
+        step.because(Cause.ALL_REDUCED, words, times * trainable * step.gradient_size)
+    step.because(
+        Cause.REDUCTION_DTYPE,
+        f"gradients travel in {step.gradient_size} B each, parameters in {step.size}",
+        passes * times * trainable * (step.gradient_size - step.size),
+    )
+    step.because(
+        Cause.FROZEN_PARAMETERS,
+        "frozen parameters have no gradient",
+        -passes * times * frozen * step.size,
+    )
+
+
+def _gather_groups(step: _Step) -> None:
+    """Stages 1 and 2: each parameter group's flat buffer, after the update."""
+    for bundle in step.strategy.bundles:
+        elements = sum(one.elements for one in bundle.parameters)
+        padded = number(bundle, "padded_elements", elements)
+        step.gather(Phase.UPDATE, padded, bundle.name)
+        step.because(Cause.PADDING, "padding of each pass", (padded - elements) * step.size)
+
+
+def _stage_3(step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int) -> None:
+    num_ranks = len(step.strategy.ranks)
+    parameters = {one.name: one for one in parameters_of(step.strategy)}
+    persistent = frozenset(
+        name for bundle in step.strategy.bundles for name in texts(bundle, "persistent")
+    )
+    padded = {name: _up(one.elements, num_ranks) for name, one in parameters.items()}
+    gathered = dict.fromkeys(parameters, 0)
+    fetcher = _fetcher(step.strategy, held_at, iteration, persistent)
+    fetches = _fetched(fetcher, held_at, iteration, num_micro_steps)
+    by_all_reduce = flag(step.strategy, "use_all_reduce_for_fetch_params", default=False)
+    for phase, names in fetches:
+        op = Op.ALL_REDUCE if by_all_reduce and len(names) > 1 else Op.ALL_GATHER
+        total = sum(padded[name] for name in names)
+        step.gather(phase, total, ", ".join(names[:1]), op)
+        if op is Op.ALL_REDUCE:
+            words = "parameters are fetched by all-reduce (stage3_use_all_reduce_for_fetch_params)"
+            step.because(Cause.ALL_REDUCED, words, total * step.size)
+        for name in names:
+            gathered[name] += 1
+            step.because(
+                Cause.PADDING,
+                "padding of each pass",
+                (padded[name] - parameters[name].elements) * step.size,
+            )
+    for name, one in parameters.items():
+        missing = (gathered[name] - 2 * num_micro_steps) * one.elements * step.size
+        kept = "gathered once after the update and kept (stage3_param_persistence_threshold)"
+        ahead = (
+            "kept from forward to backward (stage3_max_live_parameters, stage3_max_reuse_distance, "
+            "stage3_prefetch_bucket_size)"
+        )
+        words = f"small parameters {kept}" if name in persistent else f"parameters {ahead}"
+        step.because(Cause.KEPT_PARAMETERS, words, missing)
+    _reduce_stage_3(step, list(parameters.values()), num_micro_steps)
+
+
+def _reduce_stage_3(step: _Step, parameters: Sequence[Parameter], times: int) -> None:
+    num_ranks = len(step.strategy.ranks)
+    trainable = [one.elements for one in parameters if one.trainable]
+    frozen = sum(one.elements for one in parameters) - sum(trainable)
+    scatters = flag(step.strategy, "reduce_scatter")
+    total = sum(_up(size, num_ranks) for size in trainable) if scatters else sum(trainable)
+    for _ in range(times):
+        step.reduce(Op.REDUCE_SCATTER if scatters else Op.ALL_REDUCE, total)
+    if not scatters:
+        words = "gradients are all-reduced (reduce_scatter: false)"
+        step.because(Cause.ALL_REDUCED, words, times * total * step.gradient_size)
+    padding = times * (total - sum(trainable))
+    step.because(Cause.PADDING, "padding of each pass", padding * step.gradient_size)
+    step.because(
+        Cause.REDUCTION_DTYPE,
+        f"gradients travel in {step.gradient_size} B each, parameters in {step.size}",
+        times * sum(trainable) * (step.gradient_size - step.size),
+    )
+    words = "frozen parameters have no gradient"
+    step.because(Cause.FROZEN_PARAMETERS, words, -times * frozen * step.size)
+
+
+def _fetcher(
+    strategy: Strategy, held_at: HeldAt, iteration: int, persistent: frozenset[str]
+) -> Fetcher:
+    """Stage 3 with the order that it recorded, or is about to record."""
+    order = texts(strategy, "module_order")
+    for later in range(iteration, iteration + 3):
+        order = order or texts(held_at(later, 0), "module_order")
+        order = order or texts(held_at(later, 1), "module_order")
+    if not order:
+        raise ConfigError(
+            f"DeepSpeed of {strategy.name!r} has not told in which order its modules compute: what "
+            "stage 3 gathers is not known; trace two micro-steps or more"
+        )
+    return Fetcher(
+        order=order,
+        own={one.name: [p.name for p in one.parameters] for one in strategy.bundles},
+        sizes={one.name: one.elements for one in parameters_of(strategy)},
+        persistent=persistent,
+        limits=Limits(
+            prefetch=number(strategy, "prefetch_bucket_size"),
+            live=number(strategy, "max_live_parameters"),
+            reuse=number(strategy, "max_reuse_distance"),
+            one_by_one=flag(strategy, "allgather_sequential", default=False),
+        ),
+    )
+
+
+def _fetched(
+    fetcher: Fetcher, held_at: HeldAt, iteration: int, num_micro_steps: int
+) -> list[tuple[Phase, tuple[str, ...]]]:
+    """The gathers of an iteration, those after its update one by one."""
+    found: list[tuple[Phase, tuple[str, ...]]] = []
+    # after its second iteration that records nothing stage 3 repeats itself
+    recorded = [it for it in range(iteration + 1) if _records(held_at(it, 0))]
+    first = max(0, max(recorded, default=0))
+    last = min(iteration, first + 2)
+    for each in range(first, last + 1):
+        found = []
+        for micro_step in range(num_micro_steps):
+            records = _records(held_at(each, micro_step))
+            fetches = fetcher.micro_step(records=records)
+            found += [(fetch.phase, fetch.names) for fetch in fetches]
+        found += [(Phase.UPDATE, (name,)) for name in fetcher.update()]
+    return found
+
+
+def _records(strategy: Strategy) -> bool:
+    return text(strategy, "trace") == "record"
