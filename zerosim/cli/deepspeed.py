@@ -117,4 +117,4 @@ def note_of(file: DeepSpeedFile) -> str:
     """What a person should know before the run, in one line."""
     ignored = file.settings.ignored()
     words = f"zerosim ignores {', '.join(ignored)}" if ignored else "no key is ignored"
-    return f"note: {file.path}: {words}; --explain says what becomes of each key"
+    return f"note: {file.path}: {words}; --explain says it key by key"

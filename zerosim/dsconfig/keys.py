@@ -125,6 +125,8 @@ def shown(value: Any) -> str:
     """A value as a message shows it: as JSON writes it, one line, not too long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
+        if not text.isprintable():
+            text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):  # no JSON, thousands of digits, endless nesting
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

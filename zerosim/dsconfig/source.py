@@ -38,7 +38,7 @@ def read_document(source: object) -> dict[str, Any]:
     if isinstance(source, Mapping):
         return _plain_section(source)
     if isinstance(source, os.PathLike):
-        return _parse(_file_text(Path(source)), str(source))
+        return _read_file(Path(source))
     if not isinstance(source, str):
         raise ConfigError(
             f"config is {shown(source)}: expected a dictionary, a path or JSON as text"
@@ -46,24 +46,26 @@ def read_document(source: object) -> dict[str, Any]:
     if source.lstrip().startswith("{"):
         return _parse(source, "config")
     if os.path.exists(source):  # noqa: PTH110 - a Path of a wild text would raise
-        return _parse(_file_text(Path(source)), source)
+        return _read_file(Path(source))
     return _parse(_from_base64(source), "config (base64)")
 
 
-def _file_text(path: Path) -> str:
+def _read_file(path: Path) -> dict[str, Any]:
+    name = str(path) if str(path).isprintable() else shown(str(path))
     try:
         if not path.is_file():
-            raise ConfigError(f"{path} is no file: expected a configuration in JSON")
-        if path.stat().st_size > _LARGEST_BYTES:
+            why = "is no file" if path.exists() else "is not there"
+            raise ConfigError(f"{name} {why}: expected a configuration in JSON")
+        if (size := path.stat().st_size) > _LARGEST_BYTES:
             raise ConfigError(
-                f"{path} has {path.stat().st_size} bytes: expected a configuration, at most "
-                f"{_LARGEST_BYTES}"
+                f"{name} has {size} bytes: expected a configuration, at most {_LARGEST_BYTES}"
             )
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no text: expected a configuration in JSON") from None
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"cannot read {name}: {first_line(error)}") from None
+    return _parse(text, name)
 
 
 def _from_base64(text: str) -> str:
