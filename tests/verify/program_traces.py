@@ -36,7 +36,11 @@ SOURCE = "train.py:7 in step"
 
 
 class Program:
-    """What two ranks do: first as planned, then as a test changes it."""
+    """What two ranks do: first as planned, then as a test changes it.
+
+    Attributes:
+        computations: of the last iteration, as (rank, start, end).
+    """
 
     def __init__(
         self, *strategies: Strategy, by_rank: dict[int, tuple[Strategy, ...]] | None = None
@@ -45,11 +49,12 @@ class Program:
         self.calls: dict[tuple[int, int], list[tuple[PlannedCall, dict]]] = {}
         self.extra_wire_bytes = 0
         self.parameter_bytes = 0
+        self.computations: list[tuple[int, int, int]] = []
         self.micro_steps = 1
         for iteration in range(STEPS):
             held = {r: in_force(self.strategies[r], iteration, 1) for r in RANKS}
             for rank in RANKS:
-                plans = plan_step(held, rank)
+                plans = plan_step(held, rank, iteration, self.strategies[rank])
                 self.calls[iteration, rank] = [
                     (replace(call, times=1), {})
                     for plan in plans
@@ -100,6 +105,9 @@ class Program:
                     changes=(Holding(Role.PARAMETERS, "", self.parameter_bytes),),
                 ),
             )
+        for place, (owner, start, end) in enumerate(self.computations):
+            if owner == rank:
+                yield "event", _computation(rank, 1000 + place, start, end)
         number = sent = received = 0
         sequence = 0
         for iteration in range(STEPS):
@@ -118,6 +126,20 @@ class Program:
             sent += self.extra_wire_bytes
             received += self.extra_wire_bytes
             yield _sample(iteration, Phase.OUTSIDE, number, sent, received)
+
+
+def _computation(rank: int, number: int, start: int, end: int) -> Event:
+    return Event(
+        id=number,
+        rank=rank,
+        kind=Kind.COMPUTE,
+        iteration=STEPS - 1,
+        phase=Phase.FORWARD,
+        unit="stage",
+        issue_ns=start,
+        start_ns=start,
+        end_ns=end,
+    )
 
 
 def _sample(iteration: int, phase: Phase, time: int, sent: int, received: int) -> Row:

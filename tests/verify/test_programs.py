@@ -9,7 +9,17 @@ from fractions import Fraction
 import pytest
 
 from tests.cli.command import command
-from tests.theory.programs import ddp, fsdp, module, parameter, zero
+from tests.theory.programs import (
+    ddp,
+    deepspeed,
+    fsdp,
+    layer,
+    module,
+    parameter,
+    pipeline,
+    tensor_parallel,
+    zero,
+)
 from tests.verify.program_traces import SOURCE, Program, own_call
 from zerosim.events import Op, Phase, Purpose
 from zerosim.record import load
@@ -270,3 +280,56 @@ def test_a_program_that_says_nothing_is_likened_by_its_memory(tmp_path):
         "This program sends 2Ψ(N-1)/N a step, like data parallel (2Ψ(N-1)/N)."
     )
     assert report.num_parameters == 0
+
+
+def test_a_pipelines_ranks_differ_and_its_bubble_is_shown_with_both_denominators(tmp_path):
+    program = Program(by_rank=pipeline([0, 1], 4, (16, 8)))
+    # of 100 ns each rank computes 40 and 30
+    program.computations = [(0, 1000, 1040), (1, 1050, 1080), (1, 1060, 1070), (0, 1099, 1100)]
+    report = report_of(program, tmp_path)
+    assert report.headline == "pipeline parallel sends 4b·s·h a step, as pipeline parallel should."
+    assert report.holds
+    bubble = next(one for one in report.verdicts if one.id == "bubble")
+    assert bubble.holds is None
+    assert bubble.formula == "(p-1)/m = 1/4 = 25.0 % of the ideal time, 20.0 % of the total"
+    assert "computes nothing for 64.5 % of the total of iteration 1" in bubble.measured
+    sends = next(row for row in report.rows if row.op is Op.SEND and row.phase is Phase.FORWARD)
+    assert [cell.trace for cell in sends.sent] == [4 * 512, 0]
+
+
+def test_a_pipeline_without_computations_says_so(tmp_path):
+    report = report_of(Program(by_rank=pipeline([0, 1], 4, (16, 8))), tmp_path)
+    bubble = next(one for one in report.verdicts if one.id == "bubble")
+    assert bubble.measured == "computations were not recorded"
+
+
+def test_a_message_to_the_wrong_stage_is_found(tmp_path):
+    program = Program(by_rank=pipeline([0, 1], 2, (16, 8)))
+    program.drop(1, 0, ranks=(0,))
+    found = failed(report_of(program, tmp_path))
+    assert "never called, though it is planned: 1 send of 512 B in forward" in found["planned"]
+    assert "matched" in found
+
+
+def test_tensor_parallel_and_its_separate_inputs(tmp_path):
+    report = report_of(Program(tensor_parallel(2, *layer((2, 4, 8), (2, 4, 32)))), tmp_path)
+    assert report.headline == (
+        "tensor parallel sends 6b·s·h 2(N-1)/N a step, not 4b·s·h 2(N-1)/N: q, k, v each sum the "
+        "gradient of their own input: + 2.00 b·s·h."
+    )
+    assert report.holds
+
+
+def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
+    group = Bundle(name="group 0", parameters=(W, B), options={"padded_elements": 128})
+    program = Program(deepspeed(2, 2, group))
+    program.change(1, 0, elements=100)
+    program.add(1, replace(program.calls[1, 0][0][0], elements=28))
+    report = report_of(program, tmp_path / "cut")
+    assert report.holds
+    assert "(use_multi_rank_bucket_allreduce): + 1.00 Ψ" in report.headline
+    reduced = next(row for row in report.rows if row.phase is Phase.BACKWARD)
+    assert reduced.num_collectives == 2
+    program.add(1, replace(program.calls[1, 0][0][0], elements=1))
+    found = failed(report_of(program, tmp_path / "more"))
+    assert "never called, though it is planned: 1 all-reduce of 512 B" in found["planned"]

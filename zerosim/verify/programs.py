@@ -7,36 +7,30 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Op, Phase, Purpose, WireSample
-from zerosim.memory import Role
+from zerosim.events import Algorithm, Event, Phase, WireSample
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
-from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.theory import Cause, Cost
+from zerosim.strategies import Strategy
+from zerosim.theory import Cause
 from zerosim.theory.programs import Plan, deviations, in_force, plan_step
 from zerosim.verify.attribution import (
-    STEP_PHASES,
-    Attributed,
     RankStep,
     Standing,
     attribute,
     calls_by_iteration,
 )
-from zerosim.verify.ledgers import PHASE_ORDER
 from zerosim.verify.measure import algorithm_of
 from zerosim.verify.program_report import (
-    ProgramBytes,
     ProgramReport,
-    ProgramRow,
     RankWire,
-    SourceBytes,
     SystemLaw,
 )
+from zerosim.verify.program_rows import ledger_rows_of, sources_of
 from zerosim.verify.program_verdicts import (
     ProgramStep,
     attributed_verdict,
@@ -74,46 +68,6 @@ EXCUSED = frozenset(
     }
 )
 """What a law leaves out; with any other cause a program does not do what its law says."""
-
-
-def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:
-    """How the program divides its training, by rank; empty if the trace does not tell.
-
-    A program that says nothing and calls collectives in its steps is taken as hand-written, with
-    as many bytes of parameters as its memory holds.
-    """
-    if any(rank.strategies for rank in trace.ranks):
-        return {rank.rank: rank.strategies for rank in trace.ranks}
-    found = {rank.rank: _taken_as_hand_written(rank) for rank in trace.ranks}
-    return found if all(found.values()) else {}
-
-
-def _taken_as_hand_written(rank: RankTrace) -> tuple[Strategy, ...]:
-    parts: dict[str, int] = {}
-    largest = 0
-    for sample in rank.memory_samples:
-        for holding in sample.changes:
-            if holding.role is Role.PARAMETERS:
-                parts[holding.unit] = holding.bytes
-        largest = max(largest, sum(parts.values()))
-    groups = Counter[str]()
-    for events in calls_by_iteration(rank).values():
-        for event in events:
-            if event.phase in STEP_PHASES and event.purpose is Purpose.UNLABELLED:
-                groups[event.group] += event.payload_bytes
-    if not largest or not groups or groups.most_common(1)[0][0] not in rank.groups:
-        return ()
-    # in bytes: which dtype they have is not recorded
-    whole = Parameter(name="parameters", shape=(largest,), dtype="uint8")
-    bundle = Bundle(name="model", parameters=(whole,), options={"counts_bytes": True})
-    return (
-        Strategy(
-            system=System.HAND_WRITTEN,
-            name="program",
-            ranks=rank.groups[groups.most_common(1)[0][0]].ranks,
-            bundles=(bundle,),
-        ),
-    )
 
 
 def verify_program(
@@ -164,13 +118,13 @@ def verify_program(
         iteration=shown,
         iterations=tuple(complete),
         law_bytes=sum((law.law_bytes for law in systems), Fraction(0)) if systems else None,
-        rows=_rows(step, algorithm),
+        rows=ledger_rows_of(step, algorithm),
         causes=causes,
         outside_bytes=tuple(wire.unexplained or 0 for wire in step.wires),
         verdicts=verdicts,
         notes=_notes(trace, step),
         systems=systems,
-        sources=_sources(step),
+        sources=sources_of(step),
         wires=step.wires,
         wires_received=step.wires_received,
     )
@@ -351,115 +305,6 @@ def _beside(step: RankStep) -> list[CauseBytes]:
         for (cause, words), sent in sorted(sizes.items(), key=lambda one: order.index(one[0][0]))
         if sent
     ]
-
-
-@dataclass(slots=True)
-class _Cell:
-    """What one rank has for one reason: what is planned, and what was called."""
-
-    num_calls: int = 0
-    payload_bytes: int = 0
-    theory: list[int] = field(default_factory=lambda: [0, 0])
-    native: list[int] = field(default_factory=lambda: [0, 0])
-    trace: list[int] = field(default_factory=lambda: [0, 0])
-    beside: list[int] = field(default_factory=lambda: [0, 0])
-
-    def of(self, rank: int, way: int) -> ProgramBytes:
-        """Sent bytes (0) or received ones (1)."""
-        return ProgramBytes(
-            rank=rank,
-            theory=self.theory[way],
-            trace=self.trace[way],
-            wire=None,
-            algorithm=self.native[way] - self.theory[way],
-            framing=None,
-            beside=self.beside[way],
-        )
-
-
-Reason = tuple[str, Phase, Purpose, Op]
-
-
-def _cells(step: RankStep, algorithm: Algorithm) -> dict[Reason, _Cell]:
-    cells: dict[Reason, _Cell] = defaultdict(_Cell)
-    for plan in step.plans:
-        for call in plan.calls:
-            cell = cells[plan.title, call.phase, call.purpose, call.op]
-            _add(cell.theory, call.cost(step.rank, Algorithm.RING))
-            _add(cell.native, call.cost(step.rank, algorithm))
-    for found in step.calls:
-        call = found.call
-        title = "" if found.plan is None else step.plans[found.plan].title
-        cell = cells[title, call.phase, call.purpose, call.op]
-        cell.num_calls += 1
-        cell.payload_bytes += call.payload_bytes
-        _add(cell.trace, found.cost)
-        if found.standing is Standing.BESIDE:
-            _add(cell.beside, found.cost)
-    return cells
-
-
-def _add(total: list[int], cost: Cost) -> None:
-    total[0] += cost.sent_bytes
-    total[1] += cost.received_bytes
-
-
-def _rows(step: ProgramStep, algorithm: Algorithm) -> tuple[ProgramRow, ...]:
-    """One row for each reason of each system, in the order of systems and phases."""
-    by_rank = [_cells(rank, algorithm) for rank in step.ranks]
-    titles = list(dict.fromkeys(plan.title for rank in step.ranks for plan in rank.plans))
-
-    def order(reason: Reason) -> tuple[int, int, str, str]:
-        title, phase, purpose, op = reason
-        place = titles.index(title) if title in titles else len(titles)
-        return place, PHASE_ORDER.index(phase), purpose.value, op.value
-
-    rows = []
-    for reason in sorted({reason for cells in by_rank for reason in cells}, key=order):
-        found = [cells.get(reason) or _Cell() for cells in by_rank]
-        shown = next((cell for cell in found if cell.num_calls), found[0])
-        title, phase, purpose, op = reason
-        ranks = [rank.rank for rank in step.ranks]
-        rows.append(
-            ProgramRow(
-                phase=phase,
-                purpose=purpose,
-                op=op,
-                num_collectives=shown.num_calls,
-                payload_bytes=shown.payload_bytes,
-                sent=tuple(cell.of(rank, 0) for rank, cell in zip(ranks, found, strict=True)),
-                received=tuple(cell.of(rank, 1) for rank, cell in zip(ranks, found, strict=True)),
-                system=title,
-            )
-        )
-    return tuple(rows)
-
-
-def _sources(step: ProgramStep) -> tuple[SourceBytes, ...]:
-    """What no law speaks of, by source line; of the first rank that called it."""
-    found: dict[tuple[str, Phase, Purpose, Op, str], list[Attributed]] = {}
-    for rank in step.ranks:
-        mine: dict[tuple[str, Phase, Purpose, Op, str], list[Attributed]] = defaultdict(list)
-        for one in rank.calls:
-            if one.standing is not Standing.PLANNED:
-                why = "unexplained" if one.cause is None else one.cause.value
-                call = one.call
-                mine[one.source, call.phase, call.purpose, call.op, why].append(one)
-        for key, calls in mine.items():
-            found.setdefault(key, calls)
-    return tuple(
-        SourceBytes(
-            source=source,
-            phase=phase,
-            purpose=purpose,
-            op=op,
-            why=why,
-            num_calls=len(calls),
-            payload_bytes=sum(one.call.payload_bytes for one in calls),
-            sent_bytes=sum(one.cost.sent_bytes for one in calls),
-        )
-        for (source, phase, purpose, op, why), calls in found.items()
-    )
 
 
 def _notes(trace: Trace, step: ProgramStep) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from zerosim.record import Trace, iterations
 from zerosim.theory import law
 from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
 from zerosim.verify.measure import RankLedger, algorithm_of, measure
-from zerosim.verify.programs import strategies_of, verify_program
+from zerosim.verify.program_strategies import strategies_of
+from zerosim.verify.programs import verify_program
 from zerosim.verify.report import LedgerRow, Report, Verdict
 from zerosim.verify.verdicts import (
     Checked,
