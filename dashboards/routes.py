@@ -136,4 +136,7 @@ def _add_graph(server: Flask, around: Surroundings) -> None:
     @server.get(graph.PATH)
     def _graph() -> Response:
         modules = playerfiles.modules(graph.MAIN)
-        return around.answer(render_template("graph.html", frame=around.frame(), modules=modules))
+        is_embedded = lessons.EMBED in request.args
+        shown = {"frame": around.frame(), "modules": modules, "is_embedded": is_embedded}
+        policy = page.framed(around.policy) if is_embedded else around.policy
+        return around.answer(render_template("graph.html", **shown), policy=policy)

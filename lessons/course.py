@@ -24,7 +24,7 @@ from zerosim.errors import ConfigError
 
 _CELL = re.compile(r"^# %%(.*)$")
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")
-CALLS = frozenset({"ask", "record", "show", "replay", "reveal", "end"})
+CALLS = frozenset({"ask", "record", "show", "replay", "graph", "reveal", "end"})
 """What of the lab the page shows in a way of its own."""
 
 
@@ -73,7 +73,7 @@ class Vary:
 
     Attributes:
         what: in words.
-        option: of `zerosim run`.
+        option: of the command that records it.
         values: that it may take.
         run: that is recorded again.
         ask: what to look at.
@@ -125,7 +125,10 @@ class Lesson:
     def runs(self) -> tuple[str, ...]:
         """The runs that its calls name."""
         named = [
-            arg for name in ("record", "replay") for call in self.calls(name) for arg in call.args
+            arg
+            for name in ("record", "replay", "graph")
+            for call in self.calls(name)
+            for arg in call.args
         ]
         return tuple(dict.fromkeys(named))
 

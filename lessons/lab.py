@@ -1,4 +1,4 @@
-"""What a lesson's own code calls: ask, record, show, replay, reveal.
+"""What a lesson's own code calls: ask, record, show, replay, graph, reveal.
 
 The same calls make the page: `course` reads them. Run as a script, a lesson says all of it in the
 terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
@@ -137,10 +137,19 @@ class Lab:
     def replay(self, run: str, at: str = "") -> None:
         """Say how to watch a run, step by step."""
         self._say_until("replay", run)
-        folder = self.recordings.folder(run).parent
-        shown = os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else folder
         where = f" at “{at}”" if at else ""
-        self.console.print(f"\nWatch {run}{where}:\n  zerosim serve {shown}", soft_wrap=True)
+        folder = self._shown(self.recordings.folder(run).parent)
+        self.console.print(f"\nWatch {run}{where}:\n  zerosim serve {folder}", soft_wrap=True)
+
+    def graph(self, run: str) -> None:
+        """Say how to look at a run's events, by rank and time."""
+        self._say_until("graph", run)
+        folder = self._shown(self.recordings.folder(run))
+        self.console.print(f"\nEvents of {run}:\n  zerosim graph {folder}", soft_wrap=True)
+
+    def _shown(self, folder: Path) -> str:
+        """A folder as a person here would type it."""
+        return os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder)
 
     def reveal(self, question_id: str) -> None:
         """Print the right answer and why it is right."""

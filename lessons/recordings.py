@@ -1,6 +1,7 @@
 """The runs that lessons look at: recorded once and committed, or recorded anew.
 
-A run is named "SETTING/stage-N": `runs.toml` says what `zerosim run` is told in each setting. The
+A run is named "SETTING/stage-N", or "SETTING/ddp" after who trains where that is not zerosim's
+engine: `runs.toml` says what `zerosim run` or `zerosim profiles` is told in each setting. The
 committed traces stand in for runs where there is no PyTorch, as on a student's tablet.
 Imports the standard library and zerosim's L0 and record; PyTorch only in the process it starts.
 """
@@ -18,20 +19,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from zerosim.config import STAGES, Implementation
 from zerosim.errors import ClaimFailed, ConfigError, RunError
 from zerosim.record import Trace, load
 
 HERE = Path(__file__).parent
 COMMITTED = HERE / "traces"
 DEADLINE_S = 120
+_STAGE = "stage-"
+_IMPLEMENTATIONS = "implementations"
+"""In a setting whose runs are of `zerosim profiles`."""
 
 
 @cache
 def settings() -> Mapping[str, Mapping[str, Any]]:
     """What `runs.toml` says of each setting.
 
-    `options` of `zerosim run`, without stage and folder; `stages` whose traces are committed;
-    `program`, if there is one, which `torchrun` starts in place of `zerosim run`.
+    `options` of the command, without what is to be run and its folder. Of `zerosim run` the
+    `stages` whose traces are committed, and `program`, if there is one, which `torchrun` starts in
+    its place; of `zerosim profiles` the `implementations` whose traces are.
     """
     with (HERE / "runs.toml").open("rb") as file:
         return tomllib.load(file)
@@ -40,7 +46,9 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
 def committed() -> tuple[str, ...]:
     """The runs whose traces are committed, by name."""
     return tuple(
-        f"{name}/stage-{stage}" for name, entry in settings().items() for stage in entry["stages"]
+        f"{name}/{trace}"
+        for name, entry in settings().items()
+        for trace in entry.get(_IMPLEMENTATIONS) or (f"{_STAGE}{each}" for each in entry["stages"])
     )
 
 
@@ -50,11 +58,11 @@ def can_record() -> bool:
 
 
 def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> dict[str, Path]:
-    """Train and trace for real, all stages of a setting with one command.
+    """Train and trace for real, all runs of a setting with one command.
 
     Args:
         runs: by name.
-        folder: where the traces go: `folder/SETTING/stage-N`.
+        folder: where the traces go: `folder/SETTING/stage-N`, or `folder/SETTING/ddp`.
         changes: an option and its value, in place of the setting's own, as ("--ranks", "2").
 
     Returns:
@@ -62,19 +70,21 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
 
     Raises:
         ConfigError: there is no such run.
-        RunError: `zerosim run` failed; with what it said.
+        RunError: the command failed; with what it said.
     """
-    stages: dict[str, list[str]] = defaultdict(list)
+    names: dict[str, list[str]] = defaultdict(list)
     for run in runs:
-        setting, stage = _split(run)
-        stages[setting].append(stage)
-    for setting, chosen in stages.items():
-        # a command for one stage writes into the folder itself
-        out = folder / setting / f"stage-{chosen[0]}" if len(chosen) == 1 else folder / setting
-        options = [*_options(setting, changes), "--stage", ",".join(chosen)]
-        start = [sys.executable, "-m", *_starts(setting, options)]
+        setting, name = _split(run)
+        names[setting].append(name)
+    for setting, chosen in names.items():
+        out = folder / setting
+        if not _is_profiled(setting) and len(chosen) == 1:
+            out /= chosen[0]  # for one stage `zerosim run` writes into the folder itself
+        options = _options(setting, changes)
+        command = [*_command(setting), *options, *_chosen(setting, chosen)]
+        into = ["--out", str(out), "--overwrite"]
         done = subprocess.run(  # noqa: S603 - our own program
-            [*start, "run", *options, "--out", str(out), "--overwrite"],
+            [sys.executable, "-m", *_starts(setting, options), *command, *into],
             capture_output=True,
             check=False,
             text=True,
@@ -83,23 +93,49 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         )
         if done.returncode not in (0, ClaimFailed.exit_code):  # a law refuted is a lesson too
             said = (done.stderr or done.stdout).strip()
-            raise RunError(f"zerosim run {' '.join(options)} failed: {said}")
+            raise RunError(f"zerosim {' '.join(command)} failed: {said}")
     return {run: folder / run for run in runs}
 
 
 def command_of(run: str, changes: Sequence[str] = ()) -> str:
     """The command that records a run, as a person types it."""
-    setting, stage = _split(run)
+    setting, name = _split(run)
     options = _options(setting, changes)
+    command = [*_command(setting), *_chosen(setting, [name]), *options]
     program = settings()[setting].get("program")
     if program is None:
-        return " ".join(["zerosim run --stage", stage, *options])
+        return " ".join(["zerosim", *command])
     shown = ["torchrun --nproc-per-node", _num_ranks(options), f"lessons/{program}"]
-    return " ".join([*shown, "run --stage", stage, *options])
+    return " ".join([*shown, *command])
+
+
+def is_profiled(run: str) -> bool:
+    """True if somebody else than zerosim's engine trains."""
+    return _is_profiled(_split(run)[0])
+
+
+def name_in(run: str) -> str:
+    """What a run is called in its setting: "stage-2", "ddp"."""
+    return _split(run)[1]
+
+
+def _is_profiled(setting: str) -> bool:
+    return _IMPLEMENTATIONS in settings()[setting]
+
+
+def _command(setting: str) -> list[str]:
+    return ["profiles"] if _is_profiled(setting) else ["run"]
+
+
+def _chosen(setting: str, names: Sequence[str]) -> list[str]:
+    """The option that says which runs of a setting."""
+    if _is_profiled(setting):
+        return ["--only", ",".join(names)]
+    return ["--stage", ",".join(name.removeprefix(_STAGE) for name in names)]
 
 
 def _options(setting: str, changes: Sequence[str]) -> list[str]:
-    """What `zerosim run` is told; a change stands where the option stood that it replaces."""
+    """What the command is told; a change stands where the option stood that it replaces."""
     options: list[str] = settings()[setting]["options"].split()
     if changes and changes[0] in options:
         place = options.index(changes[0])
@@ -124,12 +160,16 @@ def _num_ranks(options: Sequence[str]) -> str:
 
 
 def _split(run: str) -> tuple[str, str]:
-    setting, _, stage = run.partition("/stage-")
-    if setting not in settings() or stage not in {"0", "1", "2", "3"}:
+    """A run's setting, and its name in it."""
+    setting, _, name = run.partition("/")
+    if setting not in settings():
         raise ConfigError(
-            f"run is {run!r}: expected SETTING/stage-N with a setting of {', '.join(settings())}"
+            f"run is {run!r}: expected SETTING/NAME with a setting of {', '.join(settings())}"
         )
-    return setting, stage
+    known = list(Implementation) if _is_profiled(setting) else [f"{_STAGE}{n}" for n in STAGES]
+    if name not in known:
+        raise ConfigError(f"run is {run!r}: expected {setting}/NAME with one of {', '.join(known)}")
+    return setting, name
 
 
 class Recordings:

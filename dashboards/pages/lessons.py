@@ -21,7 +21,7 @@ TITLE = "Lessons"
 NOTES = f"{PATH}/notes"
 """For lecturers."""
 EMBED = "embed"
-"""In the query of a replay that stands in a lesson."""
+"""In the query of a replay or graph that stands in a lesson."""
 CLAIMS = "claims"
 """In the id of a lesson that tests what is said of ZeRO."""
 

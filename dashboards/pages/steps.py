@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from dashboards.figures.stacked import Stacked, stacked
 from dashboards.markup import to_html, to_inline_html
-from dashboards.pages import replay
+from dashboards.pages import graph, replay
 from dashboards.pages.lessons import EMBED, words
 from lessons.course import Call, Code, Lesson, Text, course
 from lessons.facts import Facts
@@ -94,6 +94,15 @@ class ReplayBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphBlock(Block):
+    """Where a run's events stand by rank and time."""
+
+    run: str
+    address: str
+    kind: str = field(init=False, default="graph")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FigureBlock(Block):
     """A figure: bars or a table; `problem` says why there is none."""
 
@@ -125,7 +134,15 @@ class EndBlock(Block):
 
 
 AnyBlock = (
-    TextBlock | CodeBlock | AskBlock | RunBlock | ReplayBlock | FigureBlock | RevealBlock | EndBlock
+    TextBlock
+    | CodeBlock
+    | AskBlock
+    | RunBlock
+    | ReplayBlock
+    | GraphBlock
+    | FigureBlock
+    | RevealBlock
+    | EndBlock
 )
 
 
@@ -200,6 +217,9 @@ class Writer:
             case "replay":
                 at = block.args[1] if len(block.args) > 1 else block.options.get("at", "")
                 yield self._replay(name, after, first, at)
+            case "graph":
+                address = self._address(graph.PATH, first)
+                yield GraphBlock(id=name, after=after, run=first, address=address)
             case "reveal" if self._asked_in.get(first, step) != step:
                 yield RevealBlock(
                     id=name, after=after, question=first, step=self._asked_in[first] + 1
@@ -257,15 +277,18 @@ class Writer:
             step = self._place(run, at)
         except (ZerosimError, OSError) as error:
             problem = first_line(error)
-        query = urlencode({"trace": self._trace_of(run), EMBED: 1}, safe="/")
         return ReplayBlock(
             id=name,
             after=after,
             run=run,
             at=at,
-            address=f"{replay.PATH}?{query}#at={step + 1}",
+            address=f"{self._address(replay.PATH, run)}#at={step + 1}",
             problem=problem,
         )
+
+    def _address(self, path: str, run: str) -> str:
+        """A page of a run as it stands in a lesson."""
+        return f"{path}?{urlencode({'trace': self._trace_of(run), EMBED: 1}, safe='/')}"
 
     def _end(self, name: str) -> EndBlock:
         lessons = course()

@@ -13,14 +13,14 @@ from typing import Any
 from lessons.facts.ahead import Ahead
 from lessons.facts.claims import Claims
 from lessons.facts.hops import Hops
-from lessons.facts.memory import Memory
+from lessons.facts.pipeline import Pipeline
 from lessons.facts.scaling import Scaling
 from lessons.facts.time import Time
 from lessons.facts.traffic import Traffic
 from lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Wire, Hops, Memory, Ahead, Time, Scaling, Claims):
+class Facts(Traffic, Wire, Hops, Pipeline, Ahead, Time, Scaling, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:
@@ -30,4 +30,12 @@ class Facts(Traffic, Wire, Hops, Memory, Ahead, Time, Scaling, Claims):
             for name in dir(self)
             if not name.startswith("_") and name != "names"
         }
-        return own | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sum": sum}
+        return own | {
+            "abs": abs,
+            "len": len,
+            "max": max,
+            "min": min,
+            "round": round,
+            "str": str,
+            "sum": sum,
+        }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from lessons.recordings import Recordings
+from lessons.recordings import Recordings, is_profiled, name_in
 from zerosim.analysis import GraphReport, report
 from zerosim.config import STAGE_NAMES
 from zerosim.graph import build_graph
@@ -37,7 +37,9 @@ class Base:
         )
 
     def title(self, run: str) -> str:
-        """Its stage by name, such as "ZeRO-2"."""
+        """Its stage by name, such as "ZeRO-2"; who trains, if that is not zerosim's engine."""
+        if is_profiled(run):
+            return name_in(run)
         stage = self._report(run).stage
         assert stage is not None, run
         return STAGE_NAMES[stage]

@@ -36,7 +36,7 @@ class Hops(Base):
 
     def ranks(self, run: str) -> list[tuple[str, str]]:
         """What can be clicked: each rank."""
-        return [(str(rank), f"rank {rank}") for rank in self._document(run)["ranks"]]
+        return [(str(one.rank), f"rank {one.rank}") for one in self._recordings.trace(run).ranks]
 
     def ops(self, run: str, unit: str = UNIT) -> list[str]:
         """The kinds of collectives that a unit takes part in, in the order of a step."""

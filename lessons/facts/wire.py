@@ -1,10 +1,11 @@
-"""The three ledgers and what lies between them. Imports `facts.base` and zerosim's theory."""
+"""The three ledgers and what lies between them. Imports `facts.base`, theory and verify."""
 
 from __future__ import annotations
 
 from lessons.facts.base import Base
 from zerosim.events import Kind, Phase
 from zerosim.theory import UnitSize, Workload, law
+from zerosim.verify.program_report import ProgramReport
 
 
 class Wire(Base):
@@ -35,7 +36,10 @@ class Wire(Base):
 
     def framing(self, run: str, rank: int = 0) -> int:
         """What the backend's protocol adds on the wire."""
-        return sum(row.sent[rank].framing or 0 for row in self._report(run).rows)
+        found = self._report(run)
+        if isinstance(found, ProgramReport):  # its calls have no wire of their own
+            return found.wires[rank].framing or 0
+        return sum(row.sent[rank].framing or 0 for row in found.rows)
 
     def unexplained(self, run: str) -> int:
         """The largest difference of any rank that no cause names, in the trace or on the wire."""

@@ -14,6 +14,8 @@ from lessons.views.hops import hops, shares
 from lessons.views.ledgers import causes, excess
 from lessons.views.memory import gradients, moments, roles, states
 from lessons.views.model import Bar, Bars, Part, Table, View
+from lessons.views.parallel import meetings, messages, slots, stages
+from lessons.views.programs import divided, handed, laws, peaks, profiles
 from lessons.views.scaling import precisions, scaling
 from lessons.views.time import budget, compute, overlap, path
 from lessons.views.traffic import ledgers, purposes, traffic
@@ -40,6 +42,15 @@ VIEWS: dict[str, Callable[..., View]] = {
     "path": path,
     "precisions": precisions,
     "scaling": scaling,
+    "meetings": meetings,
+    "divided": divided,
+    "messages": messages,
+    "slots": slots,
+    "stages": stages,
+    "profiles": profiles,
+    "laws": laws,
+    "handed": handed,
+    "peaks": peaks,
     "claim": claim,
     "verdicts": verdicts,
 }

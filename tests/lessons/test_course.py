@@ -35,7 +35,7 @@ each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for less
 each_question = pytest.mark.parametrize(("lesson", "question"), QUESTIONS, ids=QUESTION_IDS)
 
 NAME = re.compile(
-    r"""ZeRO-\d | stages?\ \d(?:\ (?:to|and)\ \d)? | (?:bf|fp)\d+ | (?:blocks|layers)\.\d+
+    r"""ZeRO-\d | FSDP\d | stages?\ \d(?:\ (?:to|and)\ \d)? | (?:bf|fp)\d+ | (?:blocks|layers)\.\d+
     | ranks?\ \d | \(N[-\u2212]1\) | `[^`]*` | https?://\S+""",
     re.VERBOSE,
 )

@@ -37,7 +37,7 @@ export function createActions(page) {
     replay: () => {
       const { selected } = page.place;
       const address = selected < 0 ? null : replayAddress(model, selected, page.place);
-      if (address) {
+      if (address && !("embed" in document.documentElement.dataset)) {
         location.assign(address);
       }
     },

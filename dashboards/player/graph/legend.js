@@ -16,12 +16,13 @@ export function createLegend(list, model) {
   return function update(theme) {
     const colours = palette(theme);
     const communication = phases.map((phase) => colours.communication[phase]);
+    const path = `linear-gradient(${colours.strong} 0 0) center / 100% 4px no-repeat`;
     list.replaceChildren(
       ...phases.map((phase) => entry(phase, colours.phases[phase])),
       entry("collective", halves(communication)),
       entry("arrived, others missing", stripes(communication[0] ?? colours.communication.outside)),
       entry("waits", stripes(colours.wait)),
-      entry("critical path", `linear-gradient(${colours.strong} 0 0) center / 100% 4px no-repeat`),
+      ...(model.doc.path ? [entry("critical path", path)] : []),
     );
   };
 }

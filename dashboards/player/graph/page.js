@@ -37,7 +37,7 @@ export async function mountGraph(root, source) {
   const theme = fields.get("theme");
   markPage(theme === "light" || theme === "dark" ? theme : storedTheme(), fields.get("mode") === "present");
   try {
-    const model = readGraph(await source.load());
+    const model = readGraph(asShown(await source.load()));
     status.hidden = true;
     find(root, "#view", HTMLElement).hidden = false;
     new GraphPage(root, model).start();
@@ -53,6 +53,15 @@ export async function mountGraph(root, source) {
       throw error;
     }
   }
+}
+
+/**
+ * In a lesson's frame the events alone are shown, and no critical path.
+ * @param {unknown} loaded
+ */
+function asShown(loaded) {
+  const isPlain = typeof loaded === "object" && loaded !== null;
+  return "embed" in document.documentElement.dataset && isPlain ? { ...loaded, path: null } : loaded;
 }
 
 /** Who waited for whom, and beside it the rest. @param {readonly string[]} clauses */

@@ -101,7 +101,8 @@ export class LessonPage {
       return at instanceof HTMLElement && Number(at.dataset.step) <= this.step;
     });
     const last = buttons.at(-1);
-    this.replay.show(last instanceof HTMLElement ? (last.dataset.replay ?? "") : "");
+    const shown = last instanceof HTMLElement ? last.dataset : {};
+    this.replay.show(shown.replay ?? "", shown.title ?? "");
   }
 
   /** @param {EventTarget | null} target */
@@ -111,7 +112,7 @@ export class LessonPage {
     }
     const place = target.closest("[data-replay]");
     if (place instanceof HTMLElement) {
-      this.replay.show(place.dataset.replay ?? "", true);
+      this.replay.show(place.dataset.replay ?? "", place.dataset.title ?? "", true);
     }
     const form = target.closest(".show-me")?.closest("form");
     if (form) {

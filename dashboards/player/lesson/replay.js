@@ -1,4 +1,5 @@
-// The replay beside a lesson's text: the player itself, in a frame, at the place that a step names.
+// The replay beside a lesson's text: the player itself, in a frame, at the place that a step names;
+// of programs that zerosim's engine does not run, the graph of their events.
 
 import { find } from "#player/dom.js";
 import { withFields } from "#player/lesson/place.js";
@@ -24,10 +25,13 @@ export class Replay {
   /**
    * Show a place; "" shows nothing.
    * @param {string} address
+   * @param {string} title what it is, for those who do not see it
    * @param {boolean} [again] go there although it was shown last
    */
-  show(address, again = false) {
+  show(address, title, again = false) {
     this.card.hidden = address === "";
+    this.card.setAttribute("aria-label", title);
+    this.frame.title = title;
     if (address === "" || (address === this.address && !again)) {
       return;
     }

@@ -1,0 +1,152 @@
+# A lesson of zerosim in percent format: `python lessons/lesson11_profile.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson11_profile")
+
+# %% [markdown]
+# # Read a real profile
+#
+# A profiler often shows something other than the paper. Mostly nothing is broken: an
+# implementation asks for more or less than the law, and a backend does more than it is asked for.
+# You know both by now.
+#
+# So read real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train the
+# same model from the same weights on the same data. None of them was changed for it, and none says
+# a word about what it does; zerosim looks at what PyTorch is asked for. Go the same way each time:
+# predict from the law, measure, and find the cause of each difference.
+
+# %%
+lab.graph("profiles/fsdp2")
+
+# %% [markdown]
+# ## An optimizer, divided
+#
+# DDP all-reduces gradients while backward runs, and every rank updates everything: 2Ψ, if an
+# all-reduce counts twice. ZeroRedundancyOptimizer is PyTorch's ZeRO-1. It takes the place of the
+# optimizer: each rank keeps momentum and variance of some of the parameters, updates these, and
+# broadcasts them to the others.
+#
+# The model below it is still wrapped in DDP, which does not know the optimizer. By the paper,
+# ZeRO-1 hands over 2Ψ. What do these two hand over together?
+
+# %%
+lab.ask("divided")
+
+# %%
+lab.record("profiles/ddp", "profiles/ddp-zero", "profiles/fsdp2", "profiles/fsdp2-kept")
+
+# %%
+lab.show("handed", "profiles/ddp", "profiles/ddp-zero")
+lab.reveal("divided")
+
+# %% [markdown]
+# ## FSDP2 as its tutorial has it
+#
+# `fully_shard` is called on each block and then on the whole model. What is in no block, embedding
+# and head, becomes a unit of its own, the root. All units are ZeRO-3's: gathered in forward,
+# dropped, gathered again in backward, and the gradients reduce-scattered.
+#
+# All but one. The root is the outermost unit: where its forward ends its backward begins. So FSDP2
+# does not drop the root in between, unless it is told to. The second bar of the figure is
+# `reshard_after_forward=False`, which keeps every unit like that.
+
+# %%
+lab.ask("root")
+
+# %%
+lab.show("handed", "profiles/fsdp2", "profiles/fsdp2-kept")
+lab.reveal("root")
+
+# %% [markdown]
+# ## The same payload on the wire
+#
+# DDP, and FSDP2 that keeps what it gathered, hand over the same payload. On a ring both would send
+# the same. But these are the backend's own collectives, and you know from the three ledgers that
+# the name of one of them does not say what it sends.
+#
+# Which of the two sends more, counted by the kernel? In the figure each bar is cut into the bound
+# of what was asked for, what goes beyond it, and the frames of the messages. The mark is the law
+# under whose name the program goes.
+
+# %%
+lab.ask("wire")
+
+# %%
+lab.show("excess", "profiles/ddp", "profiles/ddp-zero", "profiles/fsdp2", "profiles/fsdp2-kept")
+lab.reveal("wire")
+
+# %% [markdown]
+# ## DeepSpeed by default
+#
+# DeepSpeed is where ZeRO comes from. It is not installed together with zerosim; these runs were
+# recorded beforehand, with nothing but a stage in DeepSpeed's configuration.
+#
+# In stage 1 its configuration says `reduce_scatter: true`, unless you change it. It also says
+# `use_multi_rank_bucket_allreduce: true`: what a bucket holds for several ranks goes in one call.
+# And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold` is not
+# worth a gather in each forward and backward, and is kept whole. That number was chosen with
+# billions of parameters in mind. What do you expect of the two stages?
+
+# %%
+lab.ask("first")
+lab.ask("third")
+
+# %%
+lab.show("handed", "deepspeed/deepspeed-1", "deepspeed/deepspeed-3")
+lab.reveal("first")
+lab.reveal("third")
+
+# %% [markdown]
+# ## What each of them holds
+#
+# Traffic is one half of the bargain, memory is the other. All of these are fp32, so a parameter
+# takes as many bytes as its gradient, its momentum or its variance, and needs no master copy.
+#
+# Beside these, a rank holds what is on its way: DDP copies gradients into buckets, FSDP2 gathers
+# into buffers. And it holds activations, which nobody divides here. Think of the fullest moment of
+# a rank, and put three of the programs in order.
+
+# %%
+lab.ask("held")
+
+# %%
+lab.show("peaks", "profiles/ddp", "profiles/ddp-zero", "profiles/fsdp2-kept", "profiles/fsdp2")
+lab.reveal("held")
+
+# %% [markdown]
+# ## All of it in one table
+#
+# This is how a profile is read. In the first table a row is what `zerosim profiles` measured: what
+# was called, what was handed over, what a ring would send for it, what the kernel sent, and the
+# most that a rank held. DeepSpeed's last column is no mistake: it reserves a bucket of the size
+# that its configuration says, half a billion elements, however small the model is.
+#
+# In the second table each law stands above the causes for which its program sends something else,
+# as `zerosim verify` finds them. If anything were left over, the law would be the wrong one, or you
+# would have found a defect.
+
+# %%
+lab.show(
+    "profiles",
+    "profiles/ddp",
+    "profiles/ddp-zero",
+    "profiles/fsdp2",
+    "profiles/fsdp2-kept",
+    "deepspeed/deepspeed-1",
+    "deepspeed/deepspeed-3",
+)
+lab.show(
+    "laws",
+    "profiles/ddp",
+    "profiles/ddp-zero",
+    "profiles/fsdp2",
+    "profiles/fsdp2-kept",
+    "deepspeed/deepspeed-1",
+    "deepspeed/deepspeed-3",
+)
+
+# %%
+lab.end()

@@ -1,0 +1,63 @@
+"""Figures of tensor and pipeline parallel. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.memory import MODEL_STATES, Role
+
+MEGA = 1e6
+
+
+def meetings(facts: Facts, run: str) -> Table:
+    """How often a rank meets the others in each block, and with how much."""
+    rows = []
+    for block in facts.blocks(run):
+        cells = [block]
+        for phase in ("forward", "backward"):
+            cells.append(f"{facts.num_calls(run, 'all-reduce', block, phase)}")
+            cells.append(f"{facts.called_bytes(run, 'all-reduce', block, phase):,}")
+        rows.append(tuple(cells))
+    columns = ("", "forward", "bytes", "backward", "bytes")
+    return Table("All-reduces of rank 0 in one step, traced", columns, tuple(rows))
+
+
+def messages(facts: Facts, run: str) -> Table:
+    """What each stage sends on, and back."""
+    rows = []
+    for rank, label in facts.ranks(run):
+        near = [
+            f"{facts.sent_to(run, int(rank), other):,}" if 0 <= other < facts.num_ranks(run) else ""
+            for other in (int(rank) + 1, int(rank) - 1)
+        ]
+        rows.append((label, *near))
+    columns = ("bytes", "to the next rank", "to the rank before")
+    return Table("What each rank sends in one step, traced", columns, tuple(rows))
+
+
+def slots(facts: Facts, run: str) -> Table:
+    """Which micro-batch each rank computes in which slot: F its forward, B its backward."""
+    numbers = range(facts.num_slots(run))
+    rows = tuple(
+        (f"rank {rank}", *(tasks[slot].label if slot in tasks else "·" for slot in numbers))
+        for rank, tasks in enumerate(facts.slots(run))
+    )
+    title = f"{facts.title(run)}: who computes which micro-batch when, in the order traced"
+    return Table(title, ("", *(str(slot + 1) for slot in numbers)), rows)
+
+
+def stages(facts: Facts, *runs: str) -> Bars:
+    """What each stage holds when it holds most."""
+    bars = []
+    for run in runs:
+        for rank, label in facts.ranks(run):
+            held = [facts.peak(run, int(rank), role) for role in MODEL_STATES]
+            parts = (
+                Part("model states", sum(held) / MEGA),
+                *(
+                    Part(str(role), facts.peak(run, int(rank), role) / MEGA)
+                    for role in (Role.BUFFERS, Role.ACTIVATIONS)
+                ),
+            )
+            bars.append(Bar(f"{facts.title(run)}, {label}", parts))
+    return Bars("What each rank holds at its fullest moment, measured", "MB", tuple(bars))

@@ -1,0 +1,99 @@
+"""Figures of implementations beside each other. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.events import Purpose
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.quantities import PSI
+
+MEGA = 1e6
+LEAST = 5e-4
+"""Of what is shown with three digits."""
+_PURPOSES = (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+_BESIDE = (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
+
+
+def profiles(facts: Facts, *runs: str) -> Table:
+    """A row for each implementation, as `zerosim profiles` has it."""
+    rows = tuple(
+        (
+            facts.title(run),
+            ", ".join(f"{count} {op}" for op, count in facts.collectives(run).items()),
+            f"{facts.asked(run):.3f}",
+            f"{facts.in_model(facts.ring(run), run):.3f}",
+            f"{facts.in_model(facts.counted(run), run):.3f}",
+            f"{facts.most_held(run) / MEGA:.1f}",
+        )
+        for run in runs
+    )
+    columns = ("", "calls", f"payload, {PSI}", f"a ring, {PSI}", f"wire, {PSI}", "peak, MB")
+    return Table("One step: what was called, handed over, sent and held, measured", columns, rows)
+
+
+def laws(facts: Facts, *runs: str) -> Table:
+    """The law of each implementation, and why rank 0 sends something else, as payload in Psi."""
+    rows = []
+    for run in runs:
+        if not facts.has_law(run):
+            rows.append((facts.title(run), "", "no law of it is known"))
+            continue
+        law, num_ranks = facts.law_payloads(run), facts.num_ranks(run)
+        rows.append((facts.title(run), f"{law:.0f}", f"the law of {facts.law_name(run)}"))
+        for _, size, words in facts.why(run):
+            payload = facts.as_payload(facts.in_model(size, run), num_ranks)
+            if abs(payload) >= LEAST:
+                rows.append(("", f"{payload:+.3f}", words))
+    title = "The law of each, and why rank 0 sends something else on the wire"
+    return Table(title, ("", f"payload, {PSI}", ""), tuple(rows))
+
+
+def handed(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 hands over in a step by purpose, an all-reduce twice, and the law."""
+    bars = tuple(
+        Bar(
+            facts.title(run),
+            tuple(
+                Part(str(each), facts.in_model(facts.passed(run, purpose=each), run))
+                for each in _PURPOSES
+            ),
+            facts.law_payloads(run) if facts.has_law(run) else None,
+        )
+        for run in runs
+    )
+    title = "Payload of rank 0 in one step, an all-reduce counted twice, traced"
+    return Bars(title, PSI, bars, "the law")
+
+
+def divided(facts: Facts, *runs: str) -> Bars:
+    """What each rank hands over in a step, by phase; ranks that do the same are one bar."""
+    bars = []
+    for run in runs:
+        ranks = range(facts.num_ranks(run))
+        made = [_by_phase(facts, run, rank) for rank in ranks]
+        if len(set(made)) == 1:
+            bars.append(Bar(f"{facts.title(run)}, every rank", made[0]))
+        else:
+            bars += [Bar(f"{facts.title(run)}, rank {rank}", made[rank]) for rank in ranks]
+    title = "Payload of a rank in one step, an all-reduce counted twice, traced"
+    return Bars(title, PSI, tuple(bars))
+
+
+def peaks(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 holds when it holds most."""
+    bars = []
+    for run in runs:
+        psi = facts.model_psi(run)
+        roles = (*MODEL_STATES, *_BESIDE)
+        parts = tuple(Part(str(role), facts.peak(run, 0, role) / psi) for role in roles)
+        bars.append(Bar(facts.title(run), parts))
+    title = "What rank 0 holds at its fullest moment, measured"
+    return Bars(title, "bytes a parameter", tuple(bars))
+
+
+def _by_phase(facts: Facts, run: str, rank: int) -> tuple[Part, ...]:
+    return tuple(
+        Part(phase, facts.in_model(facts.passed(run, rank, phase), run))
+        for phase in ("forward", "backward", "update")
+    )
