@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch._C import DispatchKey
 
 from zerosim.events import Op
+from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
 
 Payload = Callable[[tuple[Any, ...], int], tuple[list[torch.Tensor], int]]
@@ -195,7 +196,7 @@ class Interception:
                 performed(token, result)
             return result
 
-        return kernel
+        return uncompiled(kernel)
 
 
 def _device(tensors: list[torch.Tensor]) -> torch.device:

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
-from torch._C._dynamo import eval_frame
+
+from zerosim.trace.eager import transparent, uncompiled
 
 _COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
 _COMPILER_NAME = "unpatched_nn_module_call"
@@ -55,21 +56,33 @@ def unwatch(watcher: Watcher) -> None:
         _replace(_call, _State.original)
 
 
+@transparent
 def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     watchers = _State.watchers
     if not watchers or torch.compiler.is_compiling():
         return _State.original(self, *args, **kwargs)
-    for one in watchers:
-        one.module_begins(self)
+    _say_begins(watchers, self)
     try:
         output = _State.original(self, *args, **kwargs)
     except BaseException as error:
-        for one in watchers:
-            one.module_ends(self, None, error)
+        _say_ends(watchers, self, None, error)
         raise
-    for one in watchers:
-        one.module_ends(self, output, None)
+    _say_ends(watchers, self, output, None)
     return output
+
+
+@uncompiled
+def _say_begins(watchers: tuple[Watcher, ...], module: nn.Module) -> None:
+    for one in watchers:
+        one.module_begins(module)
+
+
+@uncompiled
+def _say_ends(
+    watchers: tuple[Watcher, ...], module: nn.Module, output: Any, error: BaseException | None
+) -> None:
+    for one in watchers:
+        one.module_ends(module, output, error)
 
 
 def _replace(old: Any, new: Any) -> None:
@@ -78,10 +91,3 @@ def _replace(old: Any, new: Any) -> None:
         module = sys.modules.get(name)
         if getattr(module, _COMPILER_NAME, None) is old:
             setattr(module, _COMPILER_NAME, new)
-
-
-# a compiler begins with what is called inside
-eval_frame.set_code_exec_strategy(
-    _call.__code__,
-    eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT),
-)

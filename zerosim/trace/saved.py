@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import autograd, nn
 
+from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import Holdings, storage_of
 
@@ -112,6 +113,7 @@ class SavedTensors:
             if ours:
                 self._hooks.__enter__()
 
+    @uncompiled
     def _pack(self, tensor: torch.Tensor) -> Any:
         packed = self._count(tensor)
         return tensor if packed is None else packed
@@ -148,6 +150,7 @@ class SavedTensors:
                 self._bytes[kept.unit] -= kept.bytes
 
 
+@uncompiled
 def _unpack(saved: Any) -> torch.Tensor:
     if not isinstance(saved, _Packed):
         whole: torch.Tensor = saved

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch.distributed as dist
 
 from zerosim.errors import first_line
+from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
 
 
@@ -50,7 +51,7 @@ class Waits:
                     waited(token, error)
 
         self._original = original
-        dist.Work.wait = wait  # type: ignore[method-assign, assignment]
+        dist.Work.wait = uncompiled(wait)  # type: ignore[method-assign, assignment]
 
     def remove(self) -> None:
         """Stop; waits take the way they took before `install`."""

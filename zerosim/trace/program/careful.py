@@ -2,7 +2,8 @@
 
 A label is a guess about someone else's code, made in the middle of it. If making one goes wrong,
 whoever made it says so once and makes no more: what follows is unlabelled, and recorded all the
-same. What zerosim says to its user (a full disk) passes through. Imports zerosim's L0.
+same. What zerosim says to its user (a full disk) passes through.
+Imports zerosim's L0 and trace.eager.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from zerosim.errors import ZerosimError, first_line
+from zerosim.trace.eager import uncompiled
 
 
 class Fallible(Protocol):
@@ -33,6 +35,7 @@ R = TypeVar("R")
 def careful(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | None]:
     """`method`, which returns None once anything of its object has gone wrong."""
 
+    @uncompiled
     @functools.wraps(method)
     def call(self: S, *args: P.args, **kwargs: P.kwargs) -> R | None:
         if self.trouble:

@@ -17,7 +17,7 @@ from torch import nn
 from zerosim.events import Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, ranks_of
+from zerosim.trace.program.system import dtype_name, named_parameters, ranks_of
 from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
@@ -70,10 +70,7 @@ class FullyShard:
     def describe(self) -> Iterator[Strategy]:
         """Each model as it is now."""
         for thing, model, groups in self._ready():
-            names = {
-                id(parameter): clean(name)
-                for name, parameter in thing.named_parameters(remove_duplicate=False)
-            }
+            names = named_parameters(thing)
             ranks = {rank for group in groups for rank in _mesh_ranks(group)}
             yield Strategy(
                 system=System.FSDP2,

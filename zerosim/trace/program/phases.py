@@ -32,6 +32,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zerosim.events import Phase
 from zerosim.trace import labels, modules
+from zerosim.trace.eager import transparent
 from zerosim.trace.program import pipeline
 from zerosim.trace.program.careful import careful
 from zerosim.trace.program.rules import find_frame
@@ -107,6 +108,7 @@ class Phases:
         self._run_backward = run = torch.autograd.graph._engine_run_backward
         self._scaler_step = step = GradScaler.step
 
+        @transparent
         @functools.wraps(run)
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
             self._backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
@@ -115,6 +117,7 @@ class Phases:
             finally:
                 self._backward_ends()
 
+        @transparent
         @functools.wraps(step)
         def scaler_step(*args: Any, **kwargs: Any) -> Any:
             self._step_begins()

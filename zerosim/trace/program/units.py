@@ -9,6 +9,7 @@ Imports torch, zerosim's L0, trace.blocks and trace.labels.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from zerosim.trace import labels
 from zerosim.trace.blocks import default_blocks
+from zerosim.trace.eager import uncompiled
 from zerosim.trace.program.names import Names
 
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
@@ -77,7 +79,7 @@ class Units:
         for tensor in tree_leaves(output):
             made_by = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
             if made_by is not None:
-                made_by.register_prehook(lambda _, name=name: self._goes_back(name))
+                made_by.register_prehook(functools.partial(self._goes_back, name))
 
     def recompute(self, module: nn.Module) -> None:
         """A module computes again, in backward."""
@@ -90,7 +92,8 @@ class Units:
         labels.end(self._going_back[1])
         self._going_back = ("", None)
 
-    def _goes_back(self, name: str) -> None:
+    @uncompiled
+    def _goes_back(self, name: str, *_: Any) -> None:
         """Autograd has come to a unit."""
         if self._going_back[0] != name:
             labels.end(self._going_back[1])

@@ -1,0 +1,43 @@
+"""What a compiler leaves alone.
+
+While a program's compiled code runs, `torch.compile` looks at every Python frame that begins, and
+compiles it if it can: the functions that record a trace, too. That they must never be.
+Imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch._C._dynamo import eval_frame
+
+from zerosim.trace.guard import guarded
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT, _SKIP = eval_frame._FrameAction.DEFAULT, eval_frame._FrameAction.SKIP
+
+
+def uncompiled(function: F) -> F:
+    """`function`, which runs as it is, with all that it calls."""
+    return _run_as_it_is(function, _SKIP)
+
+
+def transparent(function: F) -> F:
+    """`function`, which runs as it is, while what it calls is the program's and may be compiled."""
+    return _run_as_it_is(function, _DEFAULT)
+
+
+def _run_as_it_is(function: F, inside: Any) -> F:
+    strategy = eval_frame._FrameExecStrategy(_SKIP, inside)
+    eval_frame.set_code_exec_strategy(function.__code__, strategy)
+    return function
+
+
+@guarded
+def _guarded() -> None:
+    """All that is guarded runs in one code."""
+
+
+uncompiled(_guarded)
