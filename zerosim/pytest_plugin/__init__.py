@@ -23,6 +23,7 @@ standard library; torch and all the rest come when a test asks for the fixture.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The plugin's marker is known, also with --strict-markers."""
     config.addinivalue_line("markers", _MARKER)
+
+
+def pytest_unconfigure() -> None:
+    """Ranks that met for an assert leave together."""
+    meeting = sys.modules.get("zerosim.pytest_plugin.meeting")
+    if meeting is not None:
+        meeting.part()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ what they record. Imports torch and zerosim's errors.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -20,6 +21,9 @@ from torch.distributed import distributed_c10d
 from zerosim.errors import ConfigError, RunError
 
 _POLL_S = 0.02
+_PART_S = 10.0
+_met: list[tuple[Store, int, int]] = []
+"""Where the ranks meet, once they did; this one's number, and how many there are."""
 _visits: Counter[str] = Counter()
 """How often each test was begun in this process: a test may be run again."""
 
@@ -111,7 +115,23 @@ class Meeting:
     def _store(self) -> Store:
         if self._known is None:
             self._known = _find_store(self._timeout_s)
+            _met[:] = [(self._known, self._rank, self._num_ranks)]
         return self._known
+
+
+def part() -> None:
+    """Wait a little until all ranks have printed: torchrun ends the others when one has failed."""
+    if not _met:
+        return
+    store, rank, num_ranks = _met[-1]
+    sys.stdout.flush()
+    deadline = time.monotonic() + _PART_S
+    # a store that is gone has nobody to wait for
+    with suppress(RuntimeError):
+        store.set(f"zerosim-pytest/over/{rank}", "1")
+        keys = [f"zerosim-pytest/over/{other}" for other in range(num_ranks)]
+        while not store.check(keys) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
 
 def _find_store(timeout_s: float) -> Store:

@@ -1,0 +1,199 @@
+"""Each way to record, as docs/pytest.md shows it; and what a person reads when a test fails."""
+
+import re
+
+import pytest
+
+from tests.plugin.project import PAGE, examples, run_pytest, write
+
+pytestmark = pytest.mark.ranks
+
+FAILING = """
+import pytest
+import torch.distributed as dist
+
+from test_step import make_model
+from test_step import test_my_step as shown_on_the_page
+
+
+def fail():
+    if dist.get_rank() == 1:
+        raise ValueError("of my own")
+    dist.barrier()
+
+
+def test_traffic(zerosim_trace):
+    shown_on_the_page(zerosim_trace)
+    zerosim_trace.assert_traffic("3Psi")
+
+
+def test_rank(zerosim_trace):
+    zerosim_trace.run(fail, ranks=2)
+
+
+def test_local(zerosim_trace):
+    zerosim_trace.run(lambda: None, ranks=2)
+
+
+@pytest.mark.zerosim(wire="no")
+def test_marker(zerosim_trace):
+    pass
+
+
+def test_nothing(zerosim_trace):
+    zerosim_trace.assert_collectives({})
+    zerosim_trace.assert_traffic(0)
+    zerosim_trace.assert_traffic("0Psi", psi=make_model())
+
+
+def test_own_failure(zerosim_trace):
+    assert 1 == 2
+"""
+JOINS = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(100))
+dist.destroy_process_group()
+print("joined")
+"""
+PROGRAMS = """
+import os
+import sys
+
+import pytest
+
+from zerosim.errors import EnvironmentFault, RunError
+
+ONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+
+
+def test_programs(zerosim_trace):
+    ended = zerosim_trace.command([sys.executable, "joins.py"], env=os.environ | ONE)
+    assert "joined" in ended.stdout
+    zerosim_trace.assert_collectives({"all-reduce": 1})
+    assert zerosim_trace.report().num_ranks == 1
+    with zerosim_trace.recording():
+        assert "ZEROSIM_TRACE" in os.environ
+    assert "ZEROSIM_TRACE" not in os.environ
+    with pytest.raises(EnvironmentFault, match="no process that was started joined"):
+        zerosim_trace.assert_collectives({})
+    with pytest.raises(RunError, match="ended with exit code 7: its output is below"):
+        zerosim_trace.command([sys.executable, "-c", "raise SystemExit(7)"])
+    with pytest.raises(RunError, match="did not end within 1 s"):
+        zerosim_trace.command([sys.executable, "-c", "import time; time.sleep(60)"], timeout=1)
+    with pytest.raises(EnvironmentFault, match="no process that was started joined"):
+        zerosim_trace.command([sys.executable, "-c", "pass"])
+    with pytest.raises(EnvironmentFault, match="no process that was started joined"):
+        zerosim_trace.assert_collectives({})
+    with pytest.raises(EnvironmentFault, match="cannot start no-such-program"):
+        zerosim_trace.command(["no-such-program"])
+"""
+UNDER_TORCHRUN = """
+from zerosim.errors import RunError
+
+
+def test_cumulative(group, zerosim_trace):
+    for number in (1, 2):
+        dist.all_reduce(torch.ones(100))
+        zerosim_trace.assert_collectives({"all-reduce": number})
+        zerosim_trace.assert_traffic(number * 400)
+        with pytest.raises(AssertionError, match="traffic is .* expected 3 B"):
+            zerosim_trace.assert_traffic(3)
+
+
+def test_absent(group, zerosim_trace):
+    if dist.get_rank() == 1:
+        raise ValueError("of my own")
+    zerosim_trace.assert_collectives({})
+
+
+@pytest.mark.zerosim(timeout_s=1)
+def test_late(group, zerosim_trace):
+    if dist.get_rank() == 0:
+        with pytest.raises(RunError, match="rank 1 did not come to this assert within 1 s"):
+            zerosim_trace.assert_collectives({})
+    dist.barrier()
+"""
+
+
+SPAWNS = """
+import os
+import subprocess
+
+import torch.multiprocessing
+
+ONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+
+
+def join(rank):
+    os.environ.update(ONE)
+    import joins
+
+
+def test_recording(zerosim_trace):
+    for start in (
+        lambda: torch.multiprocessing.spawn(join, nprocs=1),
+        lambda: subprocess.run([sys.executable, "joins.py"], env=os.environ | ONE, check=True),
+    ):
+        with zerosim_trace.recording() as folder:
+            start()
+        assert zerosim_trace.folder == folder
+        zerosim_trace.assert_collectives({"all-reduce": 1})
+"""
+
+
+def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
+    write(tmp_path, test_step=examples()["test_step.py"], test_failing=FAILING)
+    code, text = run_pytest(
+        tmp_path,
+        *("-p", "xdist", "-n", "1", "--strict-markers", "--zerosim-traces", "kept"),
+        "test_failing.py",
+    )
+    assert code == 1, text
+    assert "4 failed, 1 passed, 1 error" in text
+    shown = text[text.index("= ERRORS") : text.index("short test summary")]
+    assert "zerosim/pytest_plugin" not in shown, "no line of ours is in a traceback"
+    page = re.search(r"<!-- failure -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for line in page[1].splitlines():
+        assert f"E       {line}".rstrip() in shown
+    assert "1 x all-reduce of 2,704 B float32 in backward, reduce gradients at" in shown
+    assert re.search(r"backward +reduce gradients: all-reduce +1 +2,704 +2,704", shown)
+    folder = re.search(r"zerosim show (\S+/kept/test_traffic-1/run-1/trace)", shown)
+    assert folder is not None
+    assert (tmp_path / folder[1] / "rank-1.jsonl").exists()
+    assert "rank 1 of 2 failed in fail:" in shown
+    assert 'raise ValueError("of my own")' in shown
+    assert "ValueError: of my own" in shown
+    assert "rank 0, later: RuntimeError" in shown
+    assert "cannot be handed to ranks, which are processes of their own" in shown
+    assert "the marker zerosim was given wire='no': expected True or False" in shown
+    assert "assert 1 == 2" in shown
+
+
+def test_pytest_under_torchrun(tmp_path):
+    write(tmp_path, test_ranks=examples()["test_ranks.py"] + UNDER_TORCHRUN)
+    code, text = run_pytest(tmp_path, "--tb=short", torchrun=2)
+    assert code == 1, text
+    assert text.count("1 failed, 3 passed") == 2, text
+    assert "rank 1 ended this test without coming to this assert" in text
+    assert "ValueError: of my own" in text
+
+
+def test_programs_that_a_test_starts(tmp_path):
+    write(tmp_path, test_programs=PROGRAMS, joins=JOINS)
+    code, text = run_pytest(tmp_path, "--import-mode=importlib")
+    assert code == 0, text
+
+
+@pytest.mark.slow
+def test_a_program_under_torchrun(tmp_path):
+    shown = examples()
+    program = shown["test_step.py"] + (
+        "\n\nimport torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\ntrain(2)\ndist.destroy_process_group()\nprint('trained')\n"
+    )
+    write(tmp_path, test_program=shown["test_program.py"] + SPAWNS, train=program, joins=JOINS)
+    code, text = run_pytest(tmp_path)
+    assert code == 0, text
