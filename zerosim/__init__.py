@@ -50,6 +50,15 @@ _HOMES = {
 }
 
 
+_DEEPSPEEDS = {
+    "zero": "build the model whole, initialize() divides it; engine.full_parameters() has it whole",
+    "checkpointing": "call torch.utils.checkpoint in the model",
+    "PipelineModule": "give a model that one rank can compute",
+    "init_inference": "zerosim trains only",
+}
+"""What a loop written for DeepSpeed may look for in vain, and what to do instead."""
+
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -57,4 +66,5 @@ def __getattr__(name: str) -> Any:
         return import_module("zerosim.trace")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'zerosim' has no attribute {name!r}")
+    instead = f": {_DEEPSPEEDS[name]}" if name in _DEEPSPEEDS else ""
+    raise AttributeError(f"module 'zerosim' has no attribute {name!r}{instead}")

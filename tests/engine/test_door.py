@@ -468,6 +468,12 @@ def test_what_the_engine_cannot_do_says_what_to_call():
         assert words in refusal(call)
 
 
+def test_what_zerosim_has_not_of_deepspeed_says_what_to_do():
+    with pytest.raises(AttributeError, match="has no attribute 'zero': build the model whole"):
+        _ = zerosim.zero
+    assert not hasattr(zerosim, "init_inference")
+
+
 def test_two_ways_to_call_are_not_mixed():
     model, config = Stack(), EngineConfig(dtype="fp32")
     assert type(zerosim.initialize(model, config)) is zerosim.Engine
