@@ -123,6 +123,12 @@ def test_data_parallel_beside_tensor_parallel_works_on_what_is_left_of_parameter
     data = next(plan for plan in plans if plan.system is System.DDP)
     assert data.num_parameters == local
     assert causes(data) == {}
+    # DDP tells what is left by itself
+    left = [parameter("q.weight", 32, 64), parameter("q.bias", 32)]
+    left += [parameter("o.weight", 64, 32), parameter("o.bias", 64)]
+    own = replace(ddp(2, *left), ranks=(0, 2))
+    data = next(p for p in plans_of(4, tensor, own) if p.system is System.DDP)
+    assert (data.num_parameters, causes(data)) == (local, {})
     second = replace(fsdp(2, module("a", *weights, *rows, shard_ranks=[0, 2])), ranks=(0, 2))
     plans = plans_of(4, tensor, second)
     data = next(plan for plan in plans if plan.system is System.FSDP2)
@@ -228,3 +234,12 @@ def test_causes_of_tensor_parallel_are_exactly_the_difference(
         found = deviations(plan, rank, algorithm)
         total = sum((one.bytes for one in found), Fraction(0))
         assert plan.law.sent_bytes + total == sent(plan, rank, algorithm)
+
+
+def test_gradients_that_are_not_summed_are_completed_as_often_as_they_are_read():
+    norm = divided("norm", "sequence", H, H, parameters=(parameter("norm.weight", 64),))
+    options = {"optimizer": "AdamW", "partial_gradients": ["norm.weight"]}
+    plan = plan_of(2, tensor_parallel(2, norm, options=options))
+    (call,) = plan.calls
+    assert (call.phase, call.elements, call.times) == (Phase.UPDATE, 64, 3)
+    assert causes(plan) == {"partial gradients": 3 * 256}

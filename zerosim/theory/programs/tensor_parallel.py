@@ -101,9 +101,8 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
         Deviation(
             Cause.PARTIAL_GRADIENTS,
             sum((call.fair_bytes() for call in completions), Fraction(0)),
-            f"{text(strategy, 'optimizer')} completes the gradients of "
-            f"{', '.join(texts(strategy, 'partial_gradients'))}, "
-            f"{_times_read(strategy)} x each",
+            f"{text(strategy, 'optimizer')} completes {len(texts(strategy, 'partial_gradients'))} "
+            f"gradients that are not summed yet, {_times_read(strategy)} x each",
         )
     )
     return Plan(
@@ -302,13 +301,15 @@ def local_parameters(
     Args:
         strategies: those of tensor parallel that hold on the rank.
     """
-    divided: dict[str, tuple[Bundle, int]] = {}
+    divided: dict[tuple[str, tuple[int, ...]], tuple[Bundle, int]] = {}
     for strategy in strategies:
         for bundle in strategy.bundles:
             for one in bundle.parameters:
-                divided[one.name] = (bundle, len(strategy.ranks))
+                divided[one.name, one.shape] = (bundle, len(strategy.ranks))
+    # DDP works on what is left of a parameter, and tells that size itself
     return tuple(
-        _local(one, *divided[one.name]) if one.name in divided else one for one in parameters
+        _local(one, *divided[one.name, one.shape]) if (one.name, one.shape) in divided else one
+        for one in parameters
     )
 
 
