@@ -103,28 +103,16 @@ class TensorParallel:
                 self._by_module[module] = found
 
     @careful
-    def module_begins(self, module: nn.Module) -> None:
-        """A module is called; its hooks have not seen the inputs yet."""
+    def module_begins(self, module: nn.Module) -> bool:
+        """A module is called, its hooks have not seen the inputs yet; whether it is divided."""
         found = self._by_module.get(module)
-        if found is None or labels.position().phase is not Phase.FORWARD:
-            return
-        frame = find_frame("_call", "/zerosim/trace/modules.py")
-        inputs = () if frame is None else frame.f_locals["args"]
-        for divided in found:
-            layouts = divided.style.input
-            if layouts is not None and layouts.position < len(inputs):
-                tensor = inputs[layouts.position]
-                if isinstance(tensor, torch.Tensor):
-                    shape, given = whole(tensor, layouts.given, divided.style.mesh)
-                    divided.options |= {
-                        "input_shape": shape,
-                        "input_dtype": dtype_name(tensor.dtype),
-                        "input_layout": words(given, len(shape)),
-                        "wanted_layout": words(layouts.wanted, len(shape)),
-                        "input_is_tensor": not is_divided(tensor),
-                        "wanted_is_tensor": layouts.is_tensor,
-                        "input_has_gradient": tensor.requires_grad,
-                    }
+        if found is None:
+            return False
+        if labels.position().phase is Phase.FORWARD:
+            frame = find_frame("_call", "/zerosim/trace/modules.py")
+            for divided in found:
+                _look_at_input(divided, () if frame is None else frame.f_locals["args"])
+        return True
 
     @careful
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
@@ -143,7 +131,7 @@ class TensorParallel:
                     divided.micro_step = (here.iteration, here.micro_step)
                     divided.forwards = divided.recomputed = 0
                 divided.forwards += 1
-                _look_at(divided, module, tensors)
+                _look_at_output(divided, module, tensors)
 
     def settings(self) -> Hashable:
         """What the latest micro-step showed, its forward whole."""
@@ -206,7 +194,25 @@ def _bundle(divided: _Divided) -> Bundle:
     )
 
 
-def _look_at(divided: _Divided, module: nn.Module, outputs: list[torch.Tensor]) -> None:
+def _look_at_input(divided: _Divided, inputs: tuple[Any, ...]) -> None:
+    """Note what a module was given."""
+    layouts = divided.style.input
+    if layouts is not None and layouts.position < len(inputs):
+        tensor = inputs[layouts.position]
+        if isinstance(tensor, torch.Tensor):
+            shape, given = whole(tensor, layouts.given, divided.style.mesh)
+            divided.options |= {
+                "input_shape": shape,
+                "input_dtype": dtype_name(tensor.dtype),
+                "input_layout": words(given, len(shape)),
+                "wanted_layout": words(layouts.wanted, len(shape)),
+                "input_is_tensor": not is_divided(tensor),
+                "wanted_is_tensor": layouts.is_tensor,
+                "input_has_gradient": tensor.requires_grad,
+            }
+
+
+def _look_at_output(divided: _Divided, module: nn.Module, outputs: list[torch.Tensor]) -> None:
     """Note what a module made."""
     divided.parameters = parameters_of(
         (f"{divided.style.name}.{name}", parameter) for name, parameter in _parameters(module)
