@@ -21,7 +21,9 @@ from torch.utils.data import IterableDataset, TensorDataset
 import zerosim
 from tests.engine.samples import Stack, build, freeze, inputs
 from tests.ranks import run_ranks
+from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
+from zerosim.engine import door as door_module
 from zerosim.engine.scaling import LossScaler
 from zerosim.errors import ConfigError
 
@@ -514,6 +516,18 @@ def test_ranks_are_joined_where_a_launcher_said_so(monkeypatch):
         assert sys.modules["os"].environ["MASTER_PORT"] == "1234"
         door(dist_init_required=False)
         assert join.call_count == 1
+
+
+def test_more_ranks_than_gpus(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    for home, name, value in (
+        (dist, "is_initialized", lambda: True),
+        (dist, "get_backend", lambda: "nccl"),
+        (torch.cuda, "device_count", lambda: 1),
+        (door_module, "world", Group),
+    ):
+        monkeypatch.setattr(home, name, value)
+    assert "local rank 1 has no GPU of its own: this host has 1" in refusal(door)
 
 
 def scaler(**changes):

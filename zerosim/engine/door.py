@@ -220,7 +220,13 @@ def _device() -> torch.device | None:
     """This rank's GPU if the ranks talk over NCCL; else the model stays where it is."""
     if not dist.is_initialized() or dist.get_backend() != "nccl":
         return None
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    local_rank, num_devices = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local_rank >= num_devices:
+        raise ConfigError(
+            f"local rank {local_rank} has no GPU of its own: this host has {num_devices}; start "
+            'fewer ranks, or call init_distributed("gloo") before'
+        )
+    device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     return device
 
