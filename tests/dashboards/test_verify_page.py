@@ -15,6 +15,8 @@ from tests.cli.traces import engine_trace, write
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
+from tests.theory.programs import fsdp, module, parameter
+from tests.verify.program_traces import Program
 from zerosim.record import load
 from zerosim.theory import paper_table_1
 from zerosim.verify import verify
@@ -188,3 +190,18 @@ def test_a_run_beyond_all_laws_is_still_in_the_figure():
     figure = laws(2, 4, Fraction(9))
     assert 0 < figure.bottom <= 100
     assert laws(2, 4, None).bottom is None
+
+
+def test_a_program_of_its_own(tmp_path):
+    """What zerosim's engine did not run has its law, its causes and its wire on the page, too."""
+    sharded = fsdp(2, module("root", parameter("b", 8)), module("a", parameter("w", 12, 10)))
+    report = verify(Program(sharded).write(tmp_path / "program"))
+    answer = make_site(tmp_path).client.get("/verify?trace=program&rank=1")
+    assert answer.status_code == 200
+    seen = text_of(answer.text)
+    assert report.headline in seen
+    for verdict in report.verdicts:
+        assert " ".join(verdict.title.split()) in seen
+    assert f"{report.total('trace', 1):,}" in seen
+    assert f"{report.total('wire', 1):,}" in seen
+    assert "root parameters kept after forward: - 0.06 Ψ" in seen

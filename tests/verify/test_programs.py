@@ -25,6 +25,7 @@ from zerosim.events import Op, Phase, Purpose
 from zerosim.record import load
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.verify import ProgramReport, verify
+from zerosim.verify.comparison import compare
 
 W, B = parameter("w", 12, 10), parameter("b", 8)
 DDP = ddp(2, W, B)
@@ -333,3 +334,15 @@ def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
     program.add(1, replace(program.calls[1, 0][0][0], elements=1))
     found = failed(report_of(program, tmp_path / "more"))
     assert "never called, though it is planned: 1 all-reduce of 512 B" in found["planned"]
+
+
+def test_programs_are_compared_by_their_laws(tmp_path):
+    first, second = Program(FSDP2).write(tmp_path / "a"), Program(DDP).write(tmp_path / "b")
+    sides = compare([first, second])
+    assert [side.traffic_law for side in sides] == ["3Ψ(N-1)/N", "2Ψ(N-1)/N"]
+    assert [side.num_parameters for side in sides] == [128, 128]
+    assert sides[1].total_bytes == 512
+    assert sides[1].wire_bytes == verify(second).total("wire", 0)
+    answer = command("compare", tmp_path / "a", tmp_path / "b")
+    assert answer.code == 0
+    assert "Against a, b sends 0.508 times as much" in answer.out

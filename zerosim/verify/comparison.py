@@ -34,6 +34,9 @@ from zerosim.theory import law
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
 from zerosim.verify.measure import cost_of, measure
 from zerosim.verify.memory import plan_of, timelines
+from zerosim.verify.program_report import ProgramReport
+from zerosim.verify.program_strategies import strategies_of
+from zerosim.verify.programs import verify_program
 from zerosim.verify.side import Held, Side, Times
 
 FEWEST, MOST = 2, 4
@@ -91,28 +94,44 @@ def side_of(trace: Trace, name: str) -> Side:
     wires = [row.wire_sent_bytes for row in moved.values()]
     losses = [metric.value for metric in first.metrics if metric.name == "loss"]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
+    told = _told(trace, complete)
+    wire = None if None in wires or not wires else sum(wire or 0 for wire in wires)
     return Side(
         name=name,
         folder=str(trace.folder),
         stage=stage if isinstance(stage, int) else None,
-        traffic_law=_traffic_law(trace, last),
+        traffic_law=_traffic_law(trace, last, told),
         states_law=plan_of(trace, config_of(trace)).law if is_engine_trace(trace) else "",
         num_ranks=trace.manifest.num_ranks,
-        num_parameters=sum(unit.elements for unit in trace.manifest.units),
-        element_bytes=2 if config.get("dtype") in ("bf16", "fp16") else 4,
+        num_parameters=sum(unit.elements for unit in trace.manifest.units)
+        if told is None
+        else told.num_parameters,
+        element_bytes=(2 if config.get("dtype") in ("bf16", "fp16") else 4)
+        if told is None
+        else told.element_bytes,
         units=tuple(unit.name for unit in trace.manifest.units),
         settings={**trace.manifest.run, **config, "ranks": trace.manifest.num_ranks},
         iteration=last,
         sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
         unit_bytes=_unit_bytes(trace, last) if moved else {},
-        wire_bytes=None if None in wires or not wires else sum(wire or 0 for wire in wires),
+        wire_bytes=wire if told is None else told.total("wire", 0),
         held=held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
         times=_times(trace, complete),
         loss=losses[-1] if losses else None,
     )
 
 
-def _traffic_law(trace: Trace, iteration: int) -> str:
+def _told(trace: Trace, complete: Sequence[int]) -> ProgramReport | None:
+    """What a program that zerosim's engine did not run says of itself; None if it is not one."""
+    strategies = {} if is_engine_trace(trace) else strategies_of(trace)
+    if not strategies or complete[-1] == EVERYTHING:
+        return None
+    return verify_program(trace, strategies, complete[-1:], complete[-1])
+
+
+def _traffic_law(trace: Trace, iteration: int, told: ProgramReport | None) -> str:
+    if told is not None:
+        return " + ".join(law.formula for law in told.systems if not law.is_likeness)
     if not is_engine_trace(trace):
         return ""
     payloads = law(workload_of(trace, iteration)).payloads
