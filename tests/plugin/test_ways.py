@@ -63,10 +63,27 @@ import os
 import sys
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from zerosim.errors import EnvironmentFault, RunError
+from zerosim.errors import ConfigError, EnvironmentFault, RunError
 
 ONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+
+
+def test_fake_group(zerosim_trace):
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=64, store=FakeStore())
+    model = torch.nn.Linear(4, 4)
+    model(torch.ones(1, 4)).sum().backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+    zerosim_trace.assert_traffic("2Psi")
+    zerosim_trace.assert_collectives({"all-reduce": 2})
+    with pytest.raises(ConfigError, match="by algorithm 'other' is not known"):
+        zerosim_trace.assert_traffic("2Psi (N-1)/N")
+    dist.destroy_process_group()
 
 
 def test_programs(zerosim_trace):
