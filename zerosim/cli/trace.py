@@ -149,7 +149,9 @@ def _report(folder: Path) -> list[str]:
             "the same folder"
         )
     lines += notes
-    lines += [f"next: zerosim {name} {folder}" for name in ("verify", "show", "graph", "serve")]
+    # nothing is proved by a part
+    names = ("show", "graph") if cut or missing else ("verify", "show", "graph", "serve")
+    lines += [f"next: zerosim {name} {folder}" for name in names]
     return lines
 
 
@@ -164,12 +166,12 @@ def _notes(folder: Path) -> list[str]:
 
 
 def _name(ranks: list[int]) -> str:
-    """Ranks in words; many as runs of numbers."""
+    """Ranks in words; three and more in a row as from one to another."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:
             runs[-1].append(rank)
         else:
             runs.append([rank])
-    names = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    names = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(names)}"

@@ -88,7 +88,10 @@ def end() -> None:
     dist.ProcessGroup.shutdown = this.shutdown  # type: ignore[method-assign]
     if dist.is_initialized():  # else its connections are closed, and were read before
         guard.guarded(session.recorder.entered)(labels.position())
-    session.end()
+    try:
+        session.end()
+    except Exception as error:  # noqa: BLE001 - the program ends as it would have
+        this.say(f"rank {this.identity[0]}: the trace could not be closed: {_words(error)}")
 
 
 def _begin(this: _Process, settings: dict[str, Any]) -> None:
@@ -99,6 +102,8 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.say(_again(this))
         return
     try:
+        # as the class holds it: what `getattr` gives knows of no instance
+        this.shutdown = vars(dist.ProcessGroup)["shutdown"]
         this.session = Session(folder, program=settings["program"], memory=settings["memory"])
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         this.is_over = True
@@ -106,8 +111,6 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         return
     guard.arm(lambda error: _stop(this, error))
     this.session.gives_way = lambda other: _give_way(this, other)
-    # as the class holds it: what `getattr` gives knows of no instance
-    this.shutdown = vars(dist.ProcessGroup)["shutdown"]
     counting: Any = _counting(this.session, dist.ProcessGroup.shutdown)
     dist.ProcessGroup.shutdown = counting  # type: ignore[method-assign]
     sys.excepthook = _noting(this, sys.excepthook)

@@ -91,7 +91,8 @@ class SavedTensors:
     def remove(self) -> None:
         """Stop; what is saved stays valid."""
         autograd.graph.disable_saved_tensors_hooks = self._disable
-        self._hooks.__exit__()
+        if self._is_innermost():  # else another thread ends what this one began, or out of order
+            self._hooks.__exit__()
 
     def bytes_by_unit(self) -> dict[str, int]:
         """What is saved now."""
@@ -102,8 +103,7 @@ class SavedTensors:
     @contextmanager
     def _step_aside(self, error_message: str) -> Iterator[None]:
         """Take our hooks away where PyTorch suffers none (torch.func.grad): nothing is counted."""
-        top = torch._C._autograd._top_saved_tensors_default_hooks(False)  # noqa: FBT003
-        ours = top is not None and getattr(top[0], "__self__", None) is self
+        ours = self._is_innermost()
         if ours:
             self._hooks.__exit__()
         try:
@@ -114,6 +114,11 @@ class SavedTensors:
                 self._hooks.__enter__()
 
     @uncompiled
+    def _is_innermost(self) -> bool:
+        """Whether no other hooks were put over ours on this thread."""
+        top = torch._C._autograd._top_saved_tensors_default_hooks(False)  # noqa: FBT003
+        return top is not None and getattr(top[0], "__self__", None) is self
+
     def _pack(self, tensor: torch.Tensor) -> Any:
         packed = self._count(tensor)
         return tensor if packed is None else packed
