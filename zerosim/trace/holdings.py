@@ -109,10 +109,10 @@ let_go = holdings.let_go
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """A tensor's storage; None if it has none of its own (sparse, batched, meta)."""
+    """A tensor's storage; None if it has none of its own (sparse, batched, meta, a lazy one)."""
     if tensor.is_meta:
         return None
     try:
         return tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError, ValueError):
         return None

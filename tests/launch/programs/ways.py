@@ -35,6 +35,7 @@ def reduce_once(size: int = 4) -> torch.Tensor:
 
 def returns() -> None:
     print(reduce_once().tolist())
+    print(nn.LazyLinear(2)(torch.ones(1, 3)).shape)  # has parameters without a storage
     dist.destroy_process_group()
 
 
