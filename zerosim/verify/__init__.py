@@ -7,8 +7,8 @@
 
     programs   the same of a program that zerosim's engine did not run, by its strategies
     attribution  each of its calls: planned, named beside the law, or unexplained
-    program_strategies, program_rows, program_verdicts, program_report  its strategies, its ledgers,
-               the claims about it, and the result as data
+    program_strategies, program_steps, program_rows, program_verdicts, program_report  what it says
+               of itself, its iterations, ledgers and claims, and the result as data
 
     memory     what is alive, held against the laws
     states     model states: each role and unit, rank and iteration

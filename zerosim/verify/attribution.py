@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
@@ -302,7 +303,13 @@ def _costs(
     call: PlannedCall, rank: int, algorithm: Algorithm, unknown: list[str]
 ) -> tuple[Cost, Cost]:
     try:
-        return call.cost(rank, algorithm), call.cost(rank, Algorithm.RING)
+        return _cost(call, rank, algorithm), _cost(call, rank, Algorithm.RING)
     except ConfigError as error:
         unknown.append(str(error))
         return Cost(), Cost()
+
+
+@lru_cache(maxsize=4096)
+def _cost(call: PlannedCall, rank: int, algorithm: Algorithm) -> Cost:
+    """A program makes the same calls in each step."""
+    return call.cost(rank, algorithm)

@@ -13,7 +13,7 @@ from zerosim.theory import Cost
 from zerosim.verify.attribution import Attributed, RankStep, Standing
 from zerosim.verify.ledgers import PHASE_ORDER
 from zerosim.verify.program_report import ProgramBytes, ProgramRow, SourceBytes
-from zerosim.verify.program_verdicts import ProgramStep
+from zerosim.verify.program_steps import ProgramStep
 
 
 @dataclass(slots=True)

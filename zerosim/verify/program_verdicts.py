@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.events import Kind, Phase
@@ -16,7 +15,8 @@ from zerosim.record import Trace
 from zerosim.theory import Cause
 from zerosim.theory.programs import Bubble, Plan, PlannedCall
 from zerosim.verify.attribution import Attributed, RankStep, Standing
-from zerosim.verify.program_report import RankWire, SystemLaw
+from zerosim.verify.program_report import SystemLaw
+from zerosim.verify.program_steps import ProgramStep
 from zerosim.verify.report import Verdict
 from zerosim.verify.verdicts import WIRE_TOLERANCE
 
@@ -24,16 +24,6 @@ UNATTRIBUTED = "attributed"
 PLANNED = "planned"
 _ALIKE = Fraction(1, 4)
 """A program that differs from a law by a larger part of it is not like it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramStep:
-    """One iteration of all ranks."""
-
-    iteration: int
-    ranks: tuple[RankStep, ...]
-    wires: tuple[RankWire, ...]
-    wires_received: tuple[RankWire, ...]
 
 
 def headline(systems: Sequence[SystemLaw], verdicts: Sequence[Verdict]) -> str:

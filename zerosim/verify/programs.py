@@ -9,30 +9,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Phase, WireSample
-from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.events import Algorithm
+from zerosim.record import Trace
 from zerosim.strategies import Strategy
 from zerosim.theory import Cause
-from zerosim.theory.programs import Plan, deviations, in_force, plan_step
+from zerosim.theory.programs import Plan, deviations
 from zerosim.verify.attribution import (
     RankStep,
     Standing,
-    attribute,
-    calls_by_iteration,
 )
 from zerosim.verify.measure import algorithm_of
 from zerosim.verify.program_report import (
     ProgramReport,
-    RankWire,
     SystemLaw,
 )
 from zerosim.verify.program_rows import ledger_rows_of, sources_of
+from zerosim.verify.program_steps import ProgramStep, Steps
 from zerosim.verify.program_verdicts import (
-    ProgramStep,
     attributed_verdict,
     bubble_verdicts,
     headline,
@@ -84,7 +79,8 @@ def verify_program(
         shown: the one whose ledgers to show.
     """
     algorithm = Algorithm.GLOO if algorithm_of(trace) is Algorithm.GLOO else Algorithm.RING
-    steps = _steps(trace, strategies, complete, algorithm)
+    maker = Steps(trace, strategies, algorithm)
+    steps = [maker.of(iteration) for iteration in complete]
     step = next(step for step in steps if step.iteration == shown)
     first = step.ranks[0]
     systems = tuple(_law_of(plan, first, algorithm) for plan in first.plans)
@@ -114,7 +110,7 @@ def verify_program(
         num_ranks=trace.manifest.num_ranks,
         num_parameters=num_parameters,
         element_bytes=psi[0].scale.unit_bytes // num_parameters if num_parameters else 0,
-        accumulate=_micro_steps(trace, shown),
+        accumulate=step.num_micro_steps,
         iteration=shown,
         iterations=tuple(complete),
         law_bytes=sum((law.law_bytes for law in systems), Fraction(0)) if systems else None,
@@ -128,84 +124,6 @@ def verify_program(
         wires=step.wires,
         wires_received=step.wires_received,
     )
-
-
-def _steps(
-    trace: Trace,
-    strategies: Mapping[int, Sequence[Strategy]],
-    complete: Sequence[int],
-    algorithm: Algorithm,
-) -> list[ProgramStep]:
-    peers = match_sockets(trace)
-    calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
-    wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
-    return [_step(trace, strategies, iteration, calls, wires, algorithm) for iteration in complete]
-
-
-def _step(
-    trace: Trace,
-    strategies: Mapping[int, Sequence[Strategy]],
-    iteration: int,
-    calls: Mapping[int, Mapping[int, Sequence[Event]]],
-    wires: Mapping[int, Mapping[int, PeerBytes]],
-    algorithm: Algorithm,
-) -> ProgramStep:
-    count = _micro_steps(trace, iteration)
-    held = {rank.rank: in_force(strategies[rank.rank], iteration, count) for rank in trace.ranks}
-    ranks, sent, received = [], [], []
-    for rank in trace.ranks:
-        problems: tuple[str, ...] = ()
-        try:
-            plans = plan_step(held, rank.rank, iteration, strategies[rank.rank])
-        except ConfigError as error:
-            plans, problems = (), (f"rank {rank.rank}: {error}",)
-        found = attribute(
-            rank, calls[rank.rank].get(iteration, ()), plans, held[rank.rank], algorithm
-        )
-        found = replace(found, unknown=(*problems, *found.unknown))
-        ranks.append(found)
-        wire = wires[rank.rank].get(iteration)
-        sent.append(
-            RankWire(
-                rank=rank.rank,
-                trace=sum(call.cost.sent_bytes for call in found.calls),
-                framing=found.framing_sent,
-                wire=None if wire is None else wire.sent_bytes,
-            )
-        )
-        received.append(
-            RankWire(
-                rank=rank.rank,
-                trace=sum(call.cost.received_bytes for call in found.calls),
-                framing=found.framing_received,
-                wire=None if wire is None else wire.received_bytes,
-            )
-        )
-    return ProgramStep(iteration, tuple(ranks), tuple(sent), tuple(received))
-
-
-def _micro_steps(trace: Trace, iteration: int) -> int:
-    """Forwards with a backward in an iteration: what events and counters say."""
-    phases = (Phase.FORWARD, Phase.BACKWARD)
-    numbers = [0]
-    for rank in trace.ranks:
-        moments: tuple[Event | WireSample, ...] = (*rank.events, *rank.wire_samples)
-        numbers += [
-            moment.micro_step
-            for moment in moments
-            if moment.iteration == iteration and moment.phase in phases
-        ]
-    return max(numbers) + 1
-
-
-def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
-    """What the kernel counted between the borders of each iteration; empty if it was not asked."""
-    found: dict[int, PeerBytes] = defaultdict(PeerBytes)
-    if rank.header.device != "cpu":
-        return {}
-    for piece in phase_wire(rank, peers):
-        found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
-    return dict(found)
 
 
 def _law_of(plan: Plan, step: RankStep, algorithm: Algorithm) -> SystemLaw:
