@@ -56,38 +56,9 @@ def train_engine(stage, dtype):
     return weights
 
 
-def train_ddp():
-    model = Net()
-    return _train(nn.parallel.DistributedDataParallel(model), model)
-
-
-def train_fsdp():
-    from torch.distributed.fsdp import fully_shard
-
-    model = Net()
-    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    return _train(model, model)
-
-
-def _train(called, model):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    for iteration in range(STEPS):
-        called(batch(iteration)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    weights = {}
-    for name, parameter in model.named_parameters():
-        full = getattr(parameter, "full_tensor", None)
-        weights[name] = (full() if full else parameter).detach().clone()
-    return weights
-
-
 def runs():
     """By name: what trains and returns its weights."""
-    found = {"ddp": train_ddp, "fsdp2": train_fsdp}
+    found = {}
     for stage in STAGES:
         for dtype in DTYPES:
             found[f"stage {stage}, {dtype}"] = lambda s=stage, d=dtype: train_engine(s, d)

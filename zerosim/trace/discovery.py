@@ -68,10 +68,10 @@ class Discovery:
                 self._meet(parameter.grad, Role.GRADIENTS)
 
     @guarded
-    def module_begins(self, module: nn.Module) -> None:
+    def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
         if labels.description().units:
-            return
+            return True
         sharded = self._sharded.get(module)
         if sharded is None:
             for inner in module.modules():
@@ -80,6 +80,7 @@ class Discovery:
             for parameter in module.parameters(recurse=False):
                 if not _is_sharded(parameter):
                     self._meet_parameter(parameter, Role.GATHERED)
+        return bool(self._sharded[module])
 
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""

@@ -21,7 +21,7 @@ from torch import nn
 
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.trace import labels
+from zerosim.trace import labels, modules
 from zerosim.trace.dispatch import Call
 from zerosim.trace.program.careful import careful
 from zerosim.trace.program.ddp import DataParallel
@@ -111,6 +111,7 @@ class Guide:
         """An outermost module computes."""
         self._look_at_new_buckets()
         if self._units.meet(root):
+            modules.reconsider()
             self._roots.append(weakref.ref(root))
             for system in self._systems:
                 system.meet(root)
@@ -120,9 +121,9 @@ class Guide:
         self._look()
 
     @careful
-    def module_begins(self, module: nn.Module) -> None:
+    def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
-        self._units.begin(module)
+        return self._units.begin(module)
 
     @careful
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:

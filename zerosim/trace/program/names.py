@@ -61,7 +61,7 @@ class Names:
             if storage is None:
                 continue
             names = self._gradients_in(storage, tensor)
-            if not names:
+            if not names and tensor.numel() > 1:  # a lone number is hardly worth the look
                 self._look_again()
                 names = self._gradients_in(storage, tensor)
             found |= dict.fromkeys(names)

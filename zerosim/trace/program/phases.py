@@ -46,8 +46,8 @@ class Observer(Protocol):
         """An outermost module computes with gradients; the position is that of its forward."""
         ...
 
-    def module_begins(self, module: nn.Module) -> None:
-        """A module computes in forward, the outermost too."""
+    def module_begins(self, module: nn.Module) -> bool | None:
+        """A module computes in forward, the outermost too; returns whether it is a unit."""
         ...
 
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
@@ -154,21 +154,22 @@ class Phases:
     # modules
 
     @careful
-    def module_begins(self, module: nn.Module) -> None:
-        """A module is called."""
+    def module_begins(self, module: nn.Module) -> bool:
+        """A module is called; returns whether it matters when it is called in another."""
         if self.in_backward:
             if not self._running:
                 self._observer.module_recomputes(module)
-            return
-        thread = threading.get_ident()
+            return True
         if not self._running:
-            self._thread = thread
-        if thread == self._thread and not speaks_for_itself():
-            self._running.append(module)
-            if len(self._running) == 1:
-                self._forward_begins(module)
-            if self._before_aside is None:
-                self._observer.module_begins(module)
+            self._thread = threading.get_ident()
+        if threading.get_ident() != self._thread or speaks_for_itself():
+            return True
+        self._running.append(module)
+        if len(self._running) == 1:
+            self._forward_begins(module)
+        if self._before_aside is None:
+            return bool(self._observer.module_begins(module))
+        return True
 
     @careful
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
@@ -209,6 +210,7 @@ class Phases:
             if pipeline.is_preparing():
                 self._step_aside(Phase.SETUP)
                 return
+            self._has_computed = True
             self._has_gone_back |= adds
             self._enter(Phase.BACKWARD, pipeline.micro_batch_backward())
             tensors = roots if isinstance(roots, list | tuple) else (roots,)

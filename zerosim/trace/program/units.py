@@ -64,11 +64,13 @@ class Units:
         """What tells the model that a module is in from others; "" for the first."""
         return self._labels.get(module, "")
 
-    def begin(self, module: nn.Module) -> None:
-        """A module computes in forward."""
+    def begin(self, module: nn.Module) -> bool:
+        """A module computes in forward; returns whether it is a unit."""
         name = self._units.get(module)
-        if name is not None:
-            self._computing.append((module, name, labels.begin_compute(name)))
+        if name is None:
+            return False
+        self._computing.append((module, name, labels.begin_compute(name)))
+        return True
 
     def end(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""
