@@ -448,5 +448,9 @@ def test_a_guard_hands_the_first_error_on_and_is_silent_after_it():
         assert fails() is None
         assert fails() is None
         assert [str(error) for error in errors] == ["0"]
+        said = []
+        guard.arm(errors.append, said.append)
+        guard.say("something")
+        assert said == ["something"]
     finally:
         guard.arm(None)

@@ -109,7 +109,7 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.is_over = True
         this.say(f"rank {rank} is not traced: {_words(error)}")
         return
-    guard.arm(lambda error: _stop(this, error))
+    guard.arm(lambda error: _stop(this, error), lambda what: this.say(f"rank {rank}: {what}"))
     this.session.gives_way = lambda other: _give_way(this, other)
     counting: Any = _counting(this.session, dist.ProcessGroup.shutdown)
     dist.ProcessGroup.shutdown = counting  # type: ignore[method-assign]

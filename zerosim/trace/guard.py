@@ -8,6 +8,7 @@ the trace, and the program goes on. Imports the standard library.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -15,17 +16,34 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _to_stderr(what: str) -> None:
+    sys.stderr.write(f"zerosim: {what}\n")
+
+
 class _State:
     """Of this process, which has one trace at a time."""
 
     on_trouble: Callable[[Exception], None] | None = None
     is_tripped = False
+    say: Callable[[str], None] = staticmethod(_to_stderr)
 
 
-def arm(on_trouble: Callable[[Exception], None] | None) -> None:
-    """From now on hand the first error of anything guarded to `on_trouble`; None raises them."""
+def arm(
+    on_trouble: Callable[[Exception], None] | None, say: Callable[[str], None] = _to_stderr
+) -> None:
+    """From now on hand the first error of anything guarded to `on_trouble`; None raises them.
+
+    Args:
+        say: takes what is to be said of the tracing, where standard error is the program's alone.
+    """
     _State.on_trouble = on_trouble
     _State.is_tripped = False
+    _State.say = say
+
+
+def say(what: str) -> None:
+    """Say something of the tracing to whoever traces."""
+    _State.say(what)
 
 
 def trip() -> None:

@@ -3,18 +3,18 @@
 A label is a guess about someone else's code, made in the middle of it. If making one goes wrong,
 whoever made it says so once and makes no more: what follows is unlabelled, and recorded all the
 same. What zerosim says to its user (a full disk) passes through.
-Imports zerosim's L0 and trace.eager.
+Imports zerosim's L0, trace.eager and trace.guard.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from zerosim.errors import ZerosimError, first_line
 from zerosim.trace.eager import uncompiled
+from zerosim.trace.guard import say
 
 
 class Fallible(Protocol):
@@ -46,7 +46,7 @@ def careful(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             self.trouble = f"{type(error).__name__}: {first_line(error)}"
-            sys.stderr.write(f"zerosim: what follows is not labelled ({self.trouble})\n")
+            say(f"what follows is not labelled ({self.trouble})")
             return None
 
     return call  # type: ignore[return-value]
