@@ -129,6 +129,7 @@ lab.reveal("bubble")
 lab.ask("gain")
 
 # %%
+lab.graph("parallel/1f1b")
 lab.show("slots", "parallel/1f1b")
 lab.show("stages", "parallel/gpipe", "parallel/1f1b")
 lab.reveal("gain")

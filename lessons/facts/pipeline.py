@@ -43,7 +43,7 @@ class Pipeline(Programs):
     def __init__(self, recordings: Recordings) -> None:
         super().__init__(recordings)
         self._slots: Callable[[str], Slots] = lru_cache(None)(
-            lambda run: _in_slots(recordings.trace(run), self._report(run).iteration)
+            lambda run: _in_slots(self._pipeline(run), self._report(run).iteration)
         )
 
     def last_stage(self, run: str) -> str:
@@ -88,6 +88,13 @@ class Pipeline(Programs):
             most = max(most, now)
         return most
 
+    def _pipeline(self, run: str) -> Trace:
+        """A trace whose ranks hand on from one to the next."""
+        for rank in range(self.num_ranks(run) - 1):
+            if not self.sent_to(run, rank, rank + 1):
+                raise ConfigError(f"{run}: its ranks are not the stages of a pipeline")
+        return self._recordings.trace(run)
+
     def _bubble(self, run: str) -> Bubble:
         return Bubble(
             num_ranks=self.num_ranks(run),
@@ -99,8 +106,6 @@ class Pipeline(Programs):
 def _in_slots(trace: Trace, iteration: int) -> Slots:
     """Each task in the first slot in which its rank is free and its input is there."""
     todo = [list(_tasks(trace, rank, iteration)) for rank in range(len(trace.ranks))]
-    if not all(todo) or len({len(tasks) for tasks in todo}) != 1:
-        raise ConfigError(f"{trace.folder}: its ranks are not the stages of a pipeline")
     done: dict[tuple[int, Task], int] = {}
     slots: list[dict[int, Task]] = [{} for _ in todo]
     at = [0] * len(todo)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from dashboards.pages.lessons import words
 from lessons.course import course, find_lesson
 from lessons.facts import Facts
 from lessons.questions import Kind, options_of, right_answer
@@ -38,10 +39,18 @@ def visit(watch, school, path: str, **options):
     return one
 
 
+def is_watched(lesson) -> bool:
+    """Something stands beside its text."""
+    return any(True for name in ("replay", "graph") for _ in lesson.calls(name))
+
+
 def replay_is_there(one) -> bool:
-    """The player in the frame shows its first view."""
-    frames = [frame for frame in one.page.frames if "/replay?" in frame.url]
-    return bool(frames) and frames[0].evaluate("() => window.__player !== undefined")
+    """The player in the frame shows its first view, or the graph does."""
+    known = {"/replay?": "__player", "/graph?": "__graph"}
+    frames = [
+        (frame, known[page]) for frame in one.page.frames for page in known if page in frame.url
+    ]
+    return any(frame.evaluate(f"() => window.{name} !== undefined") for frame, name in frames)
 
 
 def wait_for_replay(one) -> None:
@@ -125,7 +134,7 @@ def test_a_lesson_from_start_to_end(watch, school, names, lesson):
     assert answered == set(lesson.questions)
     assert one.page.locator(".takeaway").is_visible()
     assert one.page.locator("#next").is_disabled()
-    if any(True for _ in lesson.calls("replay")):
+    if is_watched(lesson):
         wait_for_replay(one)
     one.page.goto(f"{school}/lessons")
     one.wait("document.querySelector('.lesson-card.done')")
@@ -153,6 +162,31 @@ def test_the_replay_stands_where_the_step_says(watch, school):
     page = one.page.locator("html").get_attribute("data-theme")
     assert frame.evaluate("() => document.documentElement.dataset.theme") == page
     assert frame.evaluate("() => document.documentElement.dataset.mode") == "present"
+
+
+def test_the_events_of_a_program_stand_beside_the_text(watch, school):
+    one = visit(watch, school, "/lessons/model-parallel#step=1")
+    wait_for_replay(one)
+    frame = next(frame for frame in one.page.frames if "/graph?" in frame.url)
+    assert frame.locator("#chart").is_visible()
+    for hidden in (".top", ".side", ".tables", ".controls", "#title"):
+        assert not frame.locator(hidden).first.is_visible(), hidden
+    assert "critical path" not in frame.locator("#legend").inner_text()
+    chart = frame.locator("#chart").bounding_box()
+    card = one.page.locator("#replay-card").bounding_box()
+    assert chart["y"] + chart["height"] <= card["y"] + card["height"]
+    one.page.locator("#theme").click()
+    page = one.page.locator("html").get_attribute("data-theme")
+    for _ in range(100):
+        if frame.evaluate("() => document.documentElement.dataset.theme") == page:
+            break
+        frame.wait_for_timeout(20)
+    assert frame.evaluate("() => document.documentElement.dataset.theme") == page
+    frame.locator("#chart").focus()
+    frame.locator("#chart").press("ArrowRight")
+    frame.locator("#chart").press("Enter")  # to Replay, where the graph is a page of its own
+    assert "/graph?" in frame.url
+    assert one.page.locator("#replay").get_attribute("title") == words()["lesson"]["graph"]
 
 
 def test_two_wrong_answers_and_then_show_me(watch, school, names):
@@ -239,7 +273,8 @@ def test_a_browser_that_keeps_nothing(watch, school, names):
 @pytest.mark.parametrize(
     "path",
     ["/lessons", "/lessons/memory#step=3", "/lessons/memory#step=4", "/lessons/rings#step=3",
-     "/lessons/zero3#step=4", "/lessons/claims#step=3", "/lessons/zero3#step=6"],
+     "/lessons/zero3#step=4", "/lessons/claims#step=3", "/lessons/zero3#step=6",
+     "/lessons/model-parallel#step=6"],
 )  # fmt: skip
 def test_axe_finds_nothing(watch, school, names, path, fragment):
     one = visit(watch, school, f"{path}{'&' if '#' in path else '#'}{fragment}")
@@ -250,7 +285,7 @@ def test_axe_finds_nothing(watch, school, names, path, fragment):
         ):
             question = lesson.questions[name]
             give(one, question, wrong_answer(question, names))
-    if lesson is not None and any(True for _ in lesson.calls("replay")):
+    if lesson is not None and is_watched(lesson):
         wait_for_replay(one)
     assert violations(one.page) == []
 

@@ -218,13 +218,15 @@ def test_there_are_no_other_lessons(client, path):
     assert client.post(f"/api/lessons/{path}/check", json={}).status_code in (404, 405)
 
 
-def test_only_a_replay_in_a_lesson_may_stand_in_a_frame(client):
-    name = "lessons/ring/stage-3"
-    framed = client.get(f"/replay?trace={name}&{lessons.EMBED}=1")
+@pytest.mark.parametrize("page", ["/replay", "/graph"])
+def test_only_a_replay_or_graph_in_a_lesson_may_stand_in_a_frame(client, page):
+    address = f"{page}?trace=lessons/ring/stage-3"
+    framed = client.get(f"{address}&{lessons.EMBED}=1")
     assert framed.headers["X-Frame-Options"] == "SAMEORIGIN"
     assert "frame-ancestors 'self'" in framed.headers["Content-Security-Policy"]
+    assert "data-embed" in framed.text
     assert "dash-scripts" not in framed.text
-    for path in (f"/replay?trace={name}", "/lessons", "/lessons/zero3", "/verify", CHECK):
+    for path in (address, "/lessons", "/lessons/zero3", "/verify", CHECK):
         answer = client.get(path)
         assert answer.headers["X-Frame-Options"] == "DENY"
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]

@@ -13,6 +13,7 @@ from lessons.facts import Facts
 from lessons.questions import wording
 from lessons.recordings import HERE, Recordings, command_of
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
+from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Moment
 
@@ -55,7 +56,7 @@ def recorded(folder):
     """The facts of the traces that a script left."""
     fresh = {
         "/".join(manifest.parent.parts[-2:]): manifest.parent
-        for manifest in folder.glob("zerosim-lesson-*/*/stage-*/manifest.json")
+        for manifest in folder.glob("zerosim-lesson-*/*/*/manifest.json")
     }
     return Facts(Recordings(fresh)), set(fresh)
 
@@ -66,7 +67,7 @@ def check_output(lesson, text, names):
     for question in lesson.questions.values():
         assert " ".join(wording(question, names).split()) in plain, question.id
     for call in lesson.calls("record"):
-        assert "$ zerosim run" in text or "$ torchrun" in text, call
+        assert all(f"$ {command_of(run)[:12]}" in text for run in call.args), call
     assert max(map(len, re.findall(r"^(?![$ ]).*$", text, re.MULTILINE))) <= 100
 
 
@@ -93,6 +94,14 @@ def test_a_change_stands_in_place_of_what_it_replaces():
     assert changed == "zerosim run --stage 1 --ranks 3 --steps 2"
     added = command_of("ring/stage-1", ("--batch", "8"))
     assert added == "zerosim run --stage 1 --ranks 4 --steps 2 --batch 8"
+    other = command_of("parallel/gpipe", ("--ranks", "2"))
+    assert other == "zerosim profiles --only gpipe --ranks 2 --steps 2 --batch 2"
+
+
+@pytest.mark.parametrize("name", ["ring", "ring/ddp", "parallel/stage-0", "lost/ddp", ""])
+def test_a_run_that_there_is_not_is_refused(name):
+    with pytest.raises(ConfigError, match=f"run is '{name}': expected"):
+        command_of(name)
 
 
 # ------------------------------------------------------------------------------- real runs
