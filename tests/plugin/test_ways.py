@@ -183,7 +183,8 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
     assert "rank 1 of 2 failed in fail:" in shown
     assert 'raise ValueError("of my own")' in shown
     assert "ValueError: of my own" in shown
-    assert "rank 0, later: RuntimeError" in shown
+    # on a busy machine the rank that only lost it may be ended before it has said so
+    assert re.search("rank 0, later: RuntimeError|rank 0 was still running, and was ended", shown)
     assert "cannot be handed to ranks, which are processes of their own" in shown
     assert "the marker zerosim was given wire='no': expected True or False" in shown
     assert "assert 1 == 2" in shown

@@ -34,7 +34,7 @@ from zerosim.pytest_plugin.options import Options
 from zerosim.trace.session import trace
 
 _POLL_S = 0.02
-_GRACE_S = 5.0
+_GRACE_S = 10.0
 """How long ranks may go on when one of them has failed."""
 _LOOPBACK = "127.0.0.1"
 
