@@ -23,6 +23,7 @@ from tests.theory.programs import (
     sent,
     tensor_parallel,
 )
+from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.strategies import System
 from zerosim.theory.programs import Bubble, deviations, in_force, plan_step
@@ -243,3 +244,35 @@ def test_gradients_that_are_not_summed_are_completed_as_often_as_they_are_read()
     (call,) = plan.calls
     assert (call.phase, call.elements, call.times) == (Phase.UPDATE, 64, 3)
     assert causes(plan) == {"partial gradients": 3 * 256}
+
+
+def test_a_pipeline_leaves_the_reduction_to_the_end_of_the_step():
+    strategies = pipeline([0, 2], 3, (16, 8))
+    inside = (parameter("w", 8, 8),)
+    sharded = replace(
+        fsdp(2, module("a", *inside, shard_ranks=[0, 1], reduces=False)), ranks=(0, 1)
+    )
+    held = {
+        rank: in_force((*mine, sharded), 0, 3) if rank == 0 else in_force(mine, 0, 3)
+        for rank, mine in strategies.items()
+    }
+    plan = next(p for p in plan_step(held, 0) if p.system is System.FSDP2)
+    # forwards 0 and 1 gather, backward 0 gathers and keeps, so that forward 2 does not
+    kinds = [(call.phase, call.op) for call in plan.calls]
+    gather, reduce = Op.ALL_GATHER, Op.REDUCE_SCATTER
+    assert kinds.count((Phase.FORWARD, gather)) == 2
+    assert kinds.count((Phase.BACKWARD, gather)) == 2
+    assert kinds.count((Phase.BACKWARD, reduce)) == 1
+    assert causes(plan) == {"parameters kept": -2 * 128, "gradients not reduced": -2 * 128}
+    data = replace(ddp(2, *inside, reduces=False), ranks=(0, 1))
+    held[0] = in_force((*strategies[0], data), 0, 3)
+    plan = next(p for p in plan_step(held, 0) if p.system is System.DDP)
+    assert causes(plan) == {}
+
+
+def test_an_order_that_is_not_known_is_said():
+    strategies = pipeline([0, 2, 0, 2], 3, (16, 8), "Interleaved1F1B")
+    sharded = replace(fsdp(2, module("a", parameter("w", 8))), ranks=(0, 1))
+    held = {rank: in_force((*mine, sharded), 0, 3) for rank, mine in strategies.items()}
+    with pytest.raises(ConfigError, match="under schedule 'Interleaved1F1B' is not known"):
+        plan_step(held, 0)

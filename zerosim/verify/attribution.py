@@ -168,7 +168,7 @@ def attribute(
         found.append(
             _judge(
                 call,
-                event.source,
+                event,
                 (cost, bound),
                 slot=slot,
                 plans=plans,
@@ -216,7 +216,7 @@ def _may_be_hand_written(call: PlannedCall) -> bool:
 
 def _judge(
     call: PlannedCall,
-    source: str,
+    event: Event,
     costs: tuple[Cost, Cost],
     *,
     slot: tuple[int, PlannedCall] | None,
@@ -239,6 +239,11 @@ def _judge(
     elif _is_again(call, forward):
         cause = Cause.RECOMPUTATION
         words = f"{call.purpose} again, for a forward that is computed in backward"
+    elif _is_prepared_too_soon(call, event, plans):
+        cause = Cause.REDUCED_AGAIN
+        words = (
+            "the forward that finds a pipeline's shapes prepares DDP, which then reduces at once"
+        )
     elif call.purpose is Purpose.UNLABELLED:
         cause = Cause.NOT_ATTRIBUTED
         words = f"{call.op} that nobody said the purpose of"
@@ -249,7 +254,7 @@ def _judge(
         cost=costs[0],
         bound=costs[1],
         standing=standing,
-        source=source,
+        source=event.source,
         plan=plan,
         cause=cause,
         words=words,
@@ -258,6 +263,14 @@ def _judge(
 
 def _is_again(call: PlannedCall, forward: Counter[Again]) -> bool:
     return call.phase is Phase.BACKWARD and call.purpose in _AGAIN and forward[key_of(call)[1:]] > 0
+
+
+def _is_prepared_too_soon(call: PlannedCall, event: Event, plans: Sequence[Plan]) -> bool:
+    """Whether DDP reduces the first micro-batch of all in a pipeline, as well as the last."""
+    if event.iteration != 0 or call.op is not Op.ALL_REDUCE:
+        return False
+    reduced = {key_of(c) for p in plans if p.system is System.DDP for c in p.calls}
+    return any(p.system is System.PIPELINE for p in plans) and key_of(call) in reduced
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:

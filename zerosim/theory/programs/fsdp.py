@@ -11,7 +11,7 @@ May import the standard library and layer L0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from zerosim.events import Op, Phase, Purpose
@@ -22,6 +22,7 @@ from zerosim.theory.programs.options import flag, number, numbers, text
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
+_ADDED_UP = "gradients are added up where they are until the last micro-step"
 HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
 
 
@@ -74,11 +75,13 @@ class _Step:
         self.causes.append(Deviation(cause, size, words))
 
 
-def plan_fsdp(micro_steps: Sequence[Strategy]) -> Plan:
+def plan_fsdp(micro_steps: Sequence[Strategy], order: Sequence[Phase] = ()) -> Plan:
     """What a rank calls in one step.
 
     Args:
         micro_steps: what held in each micro-step.
+        order: of the forwards and backwards of a pipeline's micro-batches. A pipeline keeps
+            parameters after each backward, and reduces and lets go at the end of the step.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -95,8 +98,11 @@ def plan_fsdp(micro_steps: Sequence[Strategy]) -> Plan:
         scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
     step = _Step()
     gathered: set[str] = set()
-    for held in micro_steps:
-        _micro_step(step, held, gathered)
+    if order:
+        _in_pipeline(step, strategy, order)
+    for held in () if order else micro_steps:
+        _forward(step, held, gathered)
+        _backward(step, held, gathered)
     law = Law(
         count * (3 * (num_shards > 1) + Fraction(2 * (num_replicas > 1), num_shards)),
         _words(num_shards, num_replicas, count),
@@ -188,30 +194,58 @@ def _share(num_ranks: int) -> Fraction:
     return Fraction(num_ranks - 1, num_ranks)
 
 
-def _micro_step(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
-    """One forward and backward; `gathered` holds the modules whose parameters are whole."""
-    modules = {bundle.name: _module(strategy, bundle) for bundle in strategy.bundles}
-    needs_gradient = False
-    goes_back: dict[str, bool] = {}
+def _in_pipeline(step: _Step, strategy: Strategy, order: Sequence[Phase]) -> None:
+    """All micro-batches of a stage, and what is left to the end of the step."""
+    kept = replace(
+        strategy,
+        bundles=tuple(
+            replace(
+                bundle,
+                options=bundle.options | {"reshards_after_backward": False, "reduces": False},
+            )
+            for bundle in strategy.bundles
+        ),
+    )
+    gathered: set[str] = set()
+    for phase in order:
+        (_forward if phase is Phase.FORWARD else _backward)(step, kept, gathered)
     for bundle in strategy.bundles:
-        module = modules[bundle.name]
-        needs_gradient |= module.trainable > 0
-        goes_back[bundle.name] = needs_gradient
-        whole = module.elements * module.size * module.share
+        module = _module(strategy, bundle)
+        factor = module.share + module.replica_share
+        step.because(Cause.NOT_REDUCED, _ADDED_UP, module.elements * module.size * factor)
+        _reduce(step, module, reduces=True)
+
+
+def _forward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
+    """A forward; `gathered` holds the modules whose parameters are whole."""
+    for bundle in strategy.bundles:
+        module = _module(strategy, bundle)
         if bundle.name in gathered:
             words = f"parameters{_of(bundle)} kept after backward"
+            whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         else:
             _gather(step, module, Phase.FORWARD, module.shards)
         gathered.add(bundle.name)
         if flag(bundle, "reshards_after_forward"):
             gathered.discard(bundle.name)
+
+
+def _backward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
+    """A backward; modules before the first that is trained are not gone back through."""
+    needs_gradient = False
+    goes_back: dict[str, bool] = {}
+    for bundle in strategy.bundles:
+        needs_gradient |= any(one.trainable for one in bundle.parameters)
+        goes_back[bundle.name] = needs_gradient
     for bundle in reversed(strategy.bundles):
-        module = modules[bundle.name]
+        module = _module(strategy, bundle)
         whole = module.elements * module.size * module.share
         fewer = tuple(numbers(bundle, "reshard_ranks"))
         if bundle.name in gathered:
             words = f"{_name(bundle)}parameters kept after forward"
+            if flag(bundle, "reshards_after_forward"):
+                words = f"parameters{_of(bundle)} kept after backward"
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         elif not goes_back[bundle.name]:
             words = "parameters before the first trainable one are not needed in backward"
@@ -259,8 +293,7 @@ def _reduce(step: _Step, module: _Module, *, reduces: bool) -> None:
     """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
     factor = module.share + module.replica_share
     if not reduces:
-        words = "gradients are added up where they are until the last micro-step"
-        step.because(Cause.NOT_REDUCED, words, -module.elements * module.size * factor)
+        step.because(Cause.NOT_REDUCED, _ADDED_UP, -module.elements * module.size * factor)
         return
     frozen = module.elements - module.trainable
     step.because(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from zerosim.errors import ConfigError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import format_exact
 from zerosim.strategies import Bundle, Strategy
@@ -88,6 +89,26 @@ def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int)
         ),
         bubble=_bubble(strategy, rank_of, num_microbatches),
     )
+
+
+def order_of_one_stage(strategy: Strategy, rank: int) -> list[Phase]:
+    """In which order a rank with one stage computes its micro-batches, forward and backward.
+
+    Raises:
+        ConfigError: it has several stages, or the order of its schedule is not known.
+    """
+    count = number(strategy, "num_microbatches", 1)
+    rank_of = numbers(strategy, "ranks_by_stage") or list(strategy.ranks)
+    schedule = text(strategy, "schedule")
+    if schedule not in ("GPipe", "1F1B") or rank_of.count(rank) != 1:
+        raise ConfigError(
+            f"in which order rank {rank} computes under schedule {schedule!r} is not known, so "
+            "what FSDP gathers is not: expected GPipe or 1F1B, with one stage a rank"
+        )
+    # 1F1B fills the pipeline, then goes back once for each time that it goes forward
+    ahead = count if schedule == "GPipe" else min(count, len(rank_of) - rank_of.index(rank))
+    pairs = [Phase.BACKWARD, Phase.FORWARD] * (count - ahead)
+    return [Phase.FORWARD] * ahead + pairs + [Phase.BACKWARD] * ahead
 
 
 def _outputs(strategies: Sequence[Strategy]) -> dict[int, list[tuple[int, int]]]:

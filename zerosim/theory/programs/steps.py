@@ -13,7 +13,7 @@ from zerosim.strategies import Strategy, System
 from zerosim.theory.programs.ddp import plan_ddp
 from zerosim.theory.programs.deepspeed import HeldAt, plan_deepspeed
 from zerosim.theory.programs.fsdp import plan_fsdp
-from zerosim.theory.programs.pipeline import plan_pipeline
+from zerosim.theory.programs.pipeline import order_of_one_stage, plan_pipeline
 from zerosim.theory.programs.plan import Plan
 from zerosim.theory.programs.tensor_parallel import local_parameters, plan_tensor_parallel
 from zerosim.theory.programs.zero_redundancy import plan_zero_redundancy
@@ -69,6 +69,7 @@ def plan_step(
         ConfigError: an option or a dtype is not known.
     """
     mine = [steps for steps in held[rank] if len(steps[-1].ranks) > 1]
+    piped = next((s[-1] for s in mine if s[-1].system is System.PIPELINE), None)
     tensor = [steps[-1] for steps in mine if steps[-1].system is System.TENSOR_PARALLEL]
     plans: list[Plan] = []
     optimizers: list[Strategy] = []
@@ -76,9 +77,10 @@ def plan_step(
         local = tuple(_local(one, tensor) for one in steps)
         match steps[-1].system:
             case System.DDP:
-                plans.append(plan_ddp(local))
+                plans.append(plan_ddp(local if piped is None else _reduced_last(local)))
             case System.FSDP2 | System.FSDP1:
-                plans.append(plan_fsdp(local))
+                order = () if piped is None else order_of_one_stage(piped, rank)
+                plans.append(plan_fsdp(local, order))
             case System.TENSOR_PARALLEL:
                 plans.append(plan_tensor_parallel(steps))
             case System.PIPELINE:
@@ -97,6 +99,15 @@ def plan_step(
         plans = [plan for plan in plans if plan is not beside]
         plans.append(joined)
     return tuple(plans)
+
+
+def _reduced_last(micro_steps: Held) -> Held:
+    """A pipeline lets DDP reduce in the last backward of the step."""
+    last = len(micro_steps) - 1
+    return tuple(
+        replace(one, options=one.options | {"reduces": place == last})
+        for place, one in enumerate(micro_steps)
+    )
 
 
 def _history(rows: Sequence[Strategy]) -> HeldAt:
