@@ -25,7 +25,7 @@ class Treatment(StrEnum):
     HONOURED = "honoured"
     """It does what it does in DeepSpeed; the sentence says where it does not to the last bit."""
     IGNORED = "ignored"
-    """Any value is accepted and changes nothing: what is trained is the same without it."""
+    """A value of the right kind changes nothing: what is trained is the same without it."""
     REFUSED = "refused"
     """It would change what is trained, or ends a run that asks for it, and zerosim cannot."""
 

@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, overload
 
@@ -116,8 +117,8 @@ def _open_door(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         if value is not None:
             raise ConfigError(f"{name} is given: refused: all ranks are data parallel in zerosim")
     source = _configuration(args, config, config_params)
-    if dist_init_required is not False and all(name in os.environ for name in _LAUNCHED):
-        init_distributed(distributed_port=distributed_port)
+    if all(name in os.environ for name in _LAUNCHED):
+        init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
     if hasattr(args, "local_rank"):
         args.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     group = world()
@@ -231,31 +232,39 @@ def _device() -> torch.device | None:
     return device
 
 
-def init_distributed(
+def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
     dist_backend: str | None = None,
-    auto_mpi_discovery: bool = True,  # noqa: ARG001, FBT002 - DeepSpeed's
+    auto_mpi_discovery: bool = True,  # noqa: ARG001, FBT002
     distributed_port: int = _PORT,
-    **options: Any,
+    verbose: bool = True,  # noqa: ARG001, FBT002
+    timeout: timedelta | None = None,
+    init_method: str | None = None,
+    dist_init_required: bool | None = None,
+    config: Any = None,  # noqa: ARG001
+    rank: int = -1,
+    world_size: int = -1,
 ) -> None:
     """Join the other ranks, if that has not been done.
 
     Args:
         dist_backend: "gloo" or "nccl"; by default nccl where there is a GPU.
+        auto_mpi_discovery, verbose, config: DeepSpeed's, without a use here.
         distributed_port: where the ranks meet, unless the launcher said.
-        options: DeepSpeed's `timeout` and `init_method`; its others have no use here.
+        timeout, init_method, rank, world_size: for `torch.distributed.init_process_group`.
+        dist_init_required: False to do nothing.
 
     Raises:
-        ConfigError: no launcher said how many ranks there are.
+        ConfigError: nobody said how many ranks there are.
     """
-    if dist.is_initialized():
+    if dist.is_initialized() or dist_init_required is False:
         return
-    if not all(name in os.environ for name in _LAUNCHED):
+    is_said = rank >= 0 and world_size >= 1
+    if not is_said and not all(name in os.environ for name in _LAUNCHED):
         raise ConfigError("no launcher said how many ranks there are: start this with torchrun")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(distributed_port))
     backend = dist_backend or ("nccl" if torch.cuda.is_available() else "gloo")
-    known = {name: options[name] for name in ("timeout", "init_method") if options.get(name)}
-    dist.init_process_group(backend, **known)
+    dist.init_process_group(backend, init_method, timeout, rank=rank, world_size=world_size)
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
