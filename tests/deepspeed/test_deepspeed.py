@@ -14,6 +14,8 @@ from tests.ranks import free_port, run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.record import load, match_collectives
 from zerosim.strategies import System
+from zerosim.theory.laws import Cause
+from zerosim.verify import verify
 
 pytestmark = [
     pytest.mark.deepspeed,
@@ -187,6 +189,32 @@ def test_it_says_its_stage_and_its_parameters(trained, num_ranks, name):
             assert len(order) == 2 * len(expected.MODULES)
         else:
             assert len(rows) == 1
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), RUNS)
+def test_law_trace_and_wire_agree_with_every_cause_named(trained, num_ranks, name):
+    report = verify(load(trained[num_ranks][0] / name, strict=True))
+    assert [verdict for verdict in report.verdicts if verdict.holds is False] == []
+    assert report.holds is True
+    (law,) = report.systems
+    assert law.system == f"DeepSpeed stage {training.CASES[name]['zero_optimization']['stage']}"
+    assert report.unexplained_wire == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "is_silent_about"),
+    [
+        ("stage 2", Cause.ALL_REDUCED, Cause.KEPT_PARAMETERS),
+        ("stage 2, a reduce for each rank", Cause.PADDING, Cause.ALL_REDUCED),
+        ("stage 3", Cause.KEPT_PARAMETERS, Cause.ALL_REDUCED),
+        ("stage 3, keeps nothing", Cause.PADDING, Cause.KEPT_PARAMETERS),
+        ("stage 3, no reduce-scatter", Cause.ALL_REDUCED, Cause.OVERFLOW_FLAG),
+    ],
+)
+def test_what_is_not_the_law_has_its_cause(trained, name, says, is_silent_about):
+    causes = {one.cause for one in verify(load(trained[2][0] / name, strict=True)).causes}
+    assert says in causes
+    assert is_silent_about not in causes
 
 
 def test_a_launched_program_is_traced_without_a_line_in_it(tmp_path):
