@@ -39,6 +39,7 @@ class Program:
     """What two ranks do: first as planned, then as a test changes it.
 
     Attributes:
+        backend: of the group; its wire is Gloo's in any case.
         computations: of the last iteration, as (rank, start, end).
     """
 
@@ -47,6 +48,7 @@ class Program:
     ):
         self.strategies = by_rank or dict.fromkeys(RANKS, strategies)
         self.calls: dict[tuple[int, int], list[tuple[PlannedCall, dict]]] = {}
+        self.backend = "gloo"
         self.extra_wire_bytes = 0
         self.parameter_bytes = 0
         self.computations: list[tuple[int, int, int]] = []
@@ -81,12 +83,12 @@ class Program:
     def write(self, folder: Path) -> Trace:
         """The trace, loaded."""
         rows = {rank: list(self._rows(rank)) for rank in RANKS}
-        made = replace(manifest(len(RANKS)), config={}, program="torchrun train.py")
+        made = replace(manifest(len(RANKS)), config={}, program="train.py", backend=self.backend)
         return load(write_files(folder, trace_files(Written(made, rows))))
 
     def _rows(self, rank: int):
         yield "header", header(rank, len(RANKS))
-        yield "group", Group(name="world", backend="gloo", ranks=RANKS)
+        yield "group", Group(name="world", backend=self.backend, ranks=RANKS)
         ends = ("10.0.0.1:1", "10.0.0.2:2")
         yield "socket", Socket(index=0, local=ends[rank], remote=ends[1 - rank])
         for strategy in self.strategies[rank]:

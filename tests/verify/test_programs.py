@@ -346,3 +346,40 @@ def test_programs_are_compared_by_their_laws(tmp_path):
     answer = command("compare", tmp_path / "a", tmp_path / "b")
     assert answer.code == 0
     assert "Against a, b sends 0.508 times as much" in answer.out
+
+
+def test_ranks_of_a_pipeline_whose_laws_differ(tmp_path):
+    report = report_of(Program(by_rank=pipeline([0, 1, 1], 4, (16, 8))), tmp_path)
+    assert report.headline.startswith("pipeline parallel sends 4b·s·h to 12b·s·h a rank and step")
+    assert report.systems[0].formulas == ("4b·s·h", "12b·s·h")
+
+
+def test_a_backend_whose_algorithm_is_not_known_is_held_to_the_bound_of_a_ring(tmp_path):
+    """On NCCL nobody knows the framing, and nothing is measured: the calls are still verified."""
+    program = Program(FSDP2)
+    program.backend = "nccl"
+    report = verify(program.write(tmp_path))
+    assert report.headline == (
+        "FSDP2 sends 2.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: root parameters kept after forward: "
+        "- 0.06 Ψ."
+    )
+    assert report.holds
+    assert report.unexplained_wire is None
+    wire = next(one for one in report.verdicts if one.id == "wire-is-trace")
+    assert wire.holds is None
+    program.drop(1, 0)
+    assert "planned" in failed(verify(program.write(tmp_path / "less")))
+
+
+def test_ddp_in_a_pipeline_reduces_the_first_micro_batch_too(tmp_path):
+    stages = pipeline([0, 1], 2, (16, 8))
+    program = Program(by_rank={rank: (*mine, DDP) for rank, mine in stages.items()})
+    reduce = next(c for c, _ in program.calls[0, 0] if c.op is Op.ALL_REDUCE)
+    program.add(0, reduce)
+    program.write(tmp_path)
+    report = verify(load(tmp_path), 0)
+    assert report.holds
+    (source,) = report.sources
+    assert source.why == "gradients reduced again"
+    program.add(1, reduce)
+    assert verify(program.write(tmp_path / "later")).holds is False

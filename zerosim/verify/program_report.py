@@ -49,6 +49,7 @@ class SystemLaw:
     Attributes:
         ranks: global ranks that the law speaks of.
         law_name, formula, words, source: whose law it is, in symbols, in words, and where from.
+        formulas: of all ranks, from the least: a pipeline's stages differ.
         unit: what the law counts: "Ψ" or "b·s·h".
         unit_bytes: one of them.
         payloads: of the law, in this unit.
@@ -63,6 +64,7 @@ class SystemLaw:
     ranks: tuple[int, ...]
     law_name: str
     formula: str
+    formulas: tuple[str, ...]
     words: str
     source: str
     unit: str

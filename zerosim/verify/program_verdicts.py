@@ -51,6 +51,9 @@ def _sentence(law: SystemLaw) -> str:
         return f"{law.system} sends {law.formula} a step, but not as {law.law_name} would: {why}."
     if why:
         return f"{law.system} sends {law.amount} a step, not {law.formula}: {why}."
+    if len(law.formulas) > 1:
+        least, most = law.formulas[0], law.formulas[-1]
+        return f"{law.system} sends {least} to {most} a rank and step, as {law.law_name} should."
     return f"{law.system} sends {law.formula} a step, as {law.law_name} should."
 
 

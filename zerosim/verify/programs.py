@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from zerosim.events import Algorithm
@@ -83,7 +84,10 @@ def verify_program(
     steps = [maker.of(iteration) for iteration in complete]
     step = next(step for step in steps if step.iteration == shown)
     first = step.ranks[0]
-    systems = tuple(_law_of(plan, first, algorithm) for plan in first.plans)
+    systems = tuple(
+        replace(_law_of(plan, first, algorithm), formulas=_formulas(plan, step))
+        for plan in first.plans
+    )
     causes = _causes(step, systems)
     verdicts = (
         *law_verdicts(steps, systems),
@@ -152,6 +156,7 @@ def _law_of(plan: Plan, step: RankStep, algorithm: Algorithm) -> SystemLaw:
         ranks=plan.ranks,
         law_name=plan.law_name,
         formula=plan.formula,
+        formulas=(plan.formula,),
         words=plan.law.words,
         source=plan.law.source,
         unit=plan.scale.unit,
@@ -163,6 +168,18 @@ def _law_of(plan: Plan, step: RankStep, algorithm: Algorithm) -> SystemLaw:
         causes=causes,
         is_likeness=plan.is_likeness,
     )
+
+
+def _formulas(plan: Plan, step: ProgramStep) -> tuple[str, ...]:
+    """The law of the same strategy on every rank."""
+    alike = [
+        other
+        for rank in step.ranks
+        for other in rank.plans
+        if (other.title, other.name) == (plan.title, plan.name)
+    ]
+    alike.sort(key=lambda other: other.law.sent_bytes)
+    return tuple(dict.fromkeys(other.formula for other in alike))
 
 
 def _hooked(step: RankStep) -> int:
