@@ -129,8 +129,7 @@ def _again(this: _Process) -> str:
 
 
 def _give_way(this: _Process, folder: Path) -> None:
-    rank, _ = this.identity
-    this.say(f"rank {rank} began a trace of its own in {folder}: this one ends there")
+    this.say(f"the program began a trace of its own in {folder}: this one ends there")
     end()
     guard.arm(None)
 

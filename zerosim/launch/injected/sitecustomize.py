@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _VARIABLE = "ZEROSIM_TRACE"
 _MODULE = "torch.distributed.distributed_c10d"
 _NAME = "sitecustomize"
+_OLDEST = (3, 11)
 
 
 class _Finder:
@@ -72,9 +73,19 @@ def _listen(c10d: "Any") -> None:
     def joined(group: "Any") -> None:
         update(group)
         if group is not None:
-            _call(lambda: _bootstrap().joined(_settings(), _say))
+            _call(_begin)
 
     c10d._update_default_pg = joined  # noqa: SLF001
+
+
+def _begin() -> None:
+    if sys.version_info < _OLDEST:
+        _say(
+            "the program runs in Python %d.%d: it is traced from %d.%d on"  # noqa: UP031
+            % (sys.version_info[:2] + _OLDEST)
+        )
+        return
+    _bootstrap().joined(_settings(), _say)
 
 
 def _at_exit() -> None:
