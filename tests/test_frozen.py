@@ -203,8 +203,12 @@ NAMES = {
     """,
     "zerosim.trace": "Recorder trace",
     "zerosim.verify": """
-        CauseBytes LedgerRow MemoryReport RankBytes RankPeak Report RolePart RoleRow Verdict verify
-        verify_memory
+        CauseBytes LedgerRow MemoryReport ProgramReport RankBytes RankPeak RankWire Report RolePart
+        RoleRow SourceBytes SystemLaw Verdict verify verify_memory
+    """,
+    "zerosim.theory.programs": """
+        Bubble Held Plan PlannedCall Scale deviations element_bytes_of in_force plan_hand_written
+        plan_step
     """,
 }
 
