@@ -28,7 +28,7 @@ from zerosim.engine import Engine, initialize
 from zerosim.engine.door import open_engine
 from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
-from zerosim.implementations import make_step
+from zerosim.implementations import Step, make_step
 from zerosim.launch.job import Job
 from zerosim.models import Batches, build, context_of
 from zerosim.rows import rank_file_name
@@ -71,6 +71,7 @@ def _train(
         context=context_of(run.model),
     )
     ours = isinstance(who, EngineConfig)
+    step: Step | None = None
     _settle(f"{folder} begins")
     with trace(
         folder,
@@ -86,8 +87,10 @@ def _train(
             _train_engine(engine, run.steps, batches, advance)
             del engine
         else:
-            _train_other(run, who, batches, advance)
+            step = make_step(who, run, batches)
+            _train_other(step, run.steps, who, advance)
         _settle(f"{folder} ends")
+    step = None  # until here a trace may ask a framework what it has come to
     _settle(f"{folder} has ended")
     labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
@@ -119,10 +122,9 @@ def _train_engine(
 
 
 def _train_other(
-    run: RunConfig, who: Implementation, batches: Batches, advance: Callable[[str], None]
+    step: Step, steps: int, who: Implementation, advance: Callable[[str], None]
 ) -> None:
-    step = make_step(who, run, batches)
-    for iteration in range(run.steps):
+    for iteration in range(steps):
         loss = step(iteration)
         if loss is not None:
             labels.metric("loss", loss)
