@@ -142,12 +142,7 @@ def keeps_after_backward(model, is_last):
 
 def fsdp1(*, micro_steps=1, no_sync=False, clip=False, **options):
     """FSDP1: each block, and the rest with the root."""
-    model = FullyShardedDataParallel(
-        Net(),
-        auto_wrap_policy=ModuleWrapPolicy({Block}),
-        device_id=torch.device("cpu"),
-        **options,
-    )
+    model = flat_blocks(Net(), **options)
     optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step in range(STEPS):
         for micro_step in range(micro_steps):
@@ -242,6 +237,72 @@ def hand_written_zero():
     return whole_weights(model)
 
 
+def built_in_hook():
+    """DDP with a communication hook in C++."""
+    model = DistributedDataParallel(Net())
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    return whole_weights(train(model).module)
+
+
+def evaluates(wrap, net=Net):
+    """An evaluation between the steps."""
+    model = net()
+    called = wrap(model)
+    optimizer = SGD(called.parameters(), lr=0.1)
+    for step in range(STEPS):
+        x, y = inputs(step)
+        F.cross_entropy(called(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            called(x)
+    return whole_weights(model)
+
+
+def adversaries(wrap):
+    """Two models, two optimizers: one learns from what the other makes, then the other."""
+    maker, judge = Net(), Net()
+    adapter = torch.ones(3, 5)
+    called_maker, called_judge = wrap(maker), wrap(judge)
+    optimizers = [SGD(called.parameters(), lr=0.1) for called in (called_maker, called_judge)]
+    for step in range(STEPS):
+        x, y = inputs(step)
+        with torch.no_grad():
+            made = called_maker(x) @ adapter
+        both = called_judge(torch.cat([x, made]))
+        F.cross_entropy(both, torch.cat([y, y])).backward()
+        optimizers[1].step()
+        optimizers[1].zero_grad()
+        judged = called_judge(called_maker(x) @ adapter)
+        F.cross_entropy(judged, y).backward()
+        optimizers[0].step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+    return {
+        f"{k} {name}": v
+        for k, net in enumerate((maker, judge))
+        for name, v in whole_weights(net).items()
+    }
+
+
+def blocks_sharded(model):
+    """FSDP2: each block, and the rest with the root."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def flat_blocks(model, **options):
+    """FSDP1: each block, and the rest with the root."""
+    return FullyShardedDataParallel(
+        model,
+        auto_wrap_policy=ModuleWrapPolicy({Block}),
+        device_id=torch.device("cpu"),
+        **options,
+    )
+
+
 def language_model(wrap, *, checkpointed=False):
     """A model of nested names, keyword inputs and dict outputs, with tied weights."""
     model = LMHeadModel(Config())
@@ -316,6 +377,17 @@ def programs(num_ranks):
         "hand-written, asynchronous": lambda: hand_written(asynchronous),
         "hand-written, overlaps": lambda: hand_written(None, async_backward=True),
         "hand-written, flat ZeRO": hand_written_zero,
+        "ddp, built-in hook": built_in_hook,
+        "ddp, buffers, no_sync": lambda: ddp(
+            NormNet, micro_steps=2, no_sync=True, find_unused_parameters=True
+        ),
+        "ddp, buffers, evaluates": lambda: evaluates(
+            lambda model: DistributedDataParallel(model, find_unused_parameters=True), NormNet
+        ),
+        "evaluates, fsdp2": lambda: evaluates(blocks_sharded),
+        "evaluates, fsdp1": lambda: evaluates(flat_blocks),
+        "adversaries, ddp": lambda: adversaries(DistributedDataParallel),
+        "adversaries, fsdp2": lambda: adversaries(blocks_sharded),
         "language model, ddp": lambda: language_model(DistributedDataParallel),
         "language model, fsdp2": lambda: language_model(layers_sharded),
         "language model, checkpoints": lambda: language_model(layers_sharded, checkpointed=True),

@@ -96,6 +96,12 @@ def expected(name, num_ranks):
         "ddp, accumulates": {REDUCE: (2, 2 * PSI)},
         "ddp, fp16 hook": {REDUCE: (1, PSI)},
         "ddp, own hook": {REDUCE: (1, PSI)},
+        "ddp, built-in hook": {REDUCE: (1, PSI)},
+        # the evaluation broadcasts the buffers, and the forward after it does not
+        "ddp, buffers, evaluates": {
+            REDUCE: (1, 111),
+            (Phase.BACKWARD, Purpose.METADATA, Op.ALL_REDUCE): (1, 8),
+        },
         "ddp, half the ranks": {REDUCE: (1, PSI)},
         "ddp, compile": {REDUCE: (1, PSI)},
         "zero redundancy": {REDUCE: (1, PSI), update: (NUM_PARAMETERS, PSI)},
@@ -130,6 +136,9 @@ def expected(name, num_ranks):
             SCATTER: old[SCATTER],
         },
         "fsdp1, shards gradients, no_sync": kept,
+        # the root is whole since the evaluation
+        "evaluates, fsdp2": {**fsdp2, GATHER[Phase.FORWARD]: (2, 2 * block)},
+        "evaluates, fsdp1": {**old, GATHER[Phase.FORWARD]: (2, 2 * old_block)},
         "hand-written": by_hand,
         "hand-written, coalesced": {REDUCE: (1, PSI), **LOSS},
         "hand-written, flattened": {
@@ -214,7 +223,8 @@ def test_verify_explains_every_byte(ran, num_ranks, name):
     report = verify(load(ran(num_ranks)[0] / name))
     assert report.holds, [verdict for verdict in report.verdicts if verdict.holds is False]
     assert [verdict for verdict in report.verdicts if verdict.holds]
-    assert report.iterations == tuple(range(programs.STEPS))
+    num_steps = programs.STEPS * (2 if "adversaries" in name else 1)
+    assert report.iterations == tuple(range(num_steps))
 
 
 @each_program
@@ -226,15 +236,16 @@ def test_computations_are_in_their_phases(ran, num_ranks, name):
         assert len(blocks) == (0 if "buffers" in name else 2)
         for unit in blocks:
             phases = Counter(span.phase for span in spans if span.unit == unit)
-            micro_steps = 2 if "accumulates" in name or expected_micro_steps(name) == 2 else 1
-            assert phases[Phase.FORWARD] == programs.STEPS * micro_steps
-            assert phases[Phase.BACKWARD] == programs.STEPS * micro_steps
+            times = programs.STEPS * forwards_a_step(name)
+            assert phases[Phase.FORWARD] == times
+            assert phases[Phase.BACKWARD] == times
         assert all(span.error == "" for span in spans)
 
 
-def expected_micro_steps(name):
-    several = ("no_sync", "accumulates", "reduces last", "keeps after backward", "not the last")
-    return 2 if any(part in name for part in several) else 1
+def forwards_a_step(name):
+    """Of its blocks; of two adversaries the one that learns in both of its iterations."""
+    twice = ("no_sync", "accumulates", "reduces last", "after backward", "not the last", "advers")
+    return 2 if any(part in name for part in twice) else 1
 
 
 def test_tensors_are_named(ran):

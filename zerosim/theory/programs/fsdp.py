@@ -224,6 +224,10 @@ def _forward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
             words = f"parameters{_of(bundle)} kept after backward"
             whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        elif flag(bundle, "starts_whole", default=False):
+            words = f"parameters{_of(bundle)} kept from an evaluation before"
+            whole = module.elements * module.size * module.share
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
         else:
             _gather(step, module, Phase.FORWARD, module.shards)
         gathered.add(bundle.name)

@@ -2,19 +2,26 @@
 
     guide        installs and removes all of it; steps aside where an engine speaks for itself
     phases       forward, backward, update: from modules, autograd and optimizers
-    units        which modules compute, and what parameters are called
+    units        which modules compute, and in which model
+    names        what parameters, gradients and the loss are called
     rules        the purpose of a collective, from the functions of frameworks that asked for it
+    careful      keeps a mistake in all this from the program
     systems      what DDP, FSDP2 and the others say of themselves, as rows `Strategy`
 
 Everything here is a label: the operators are intercepted in `zerosim.trace.dispatch`, and what
 cannot be attributed stays unlabelled. Nothing of the program is changed: hooks of PyTorch that
 return nothing, and functions that pass everything on.
 
+Units and bundles of a program's first model have their names in it; those of others the model's
+name before them, which is also the strategy's option `label`. A model that a micro-step does
+without spans this rank alone, and so communicates nothing.
+
 Options of a `Strategy`, by system (a bundle's in parentheses):
 
-    DDP                  buckets: elements of each bucket as DDP reports them; reduces: False inside
-                         no_sync(); buffer_elements: by dtype, of buffers that are broadcast in
-                         each forward; comm_hook: its name, "" if none.
+    DDP                  buckets: elements of each bucket as DDP reports them, with bucket_dtypes
+                         and bucket_parameters; reduces: False inside no_sync(); buffer_elements:
+                         by dtype, of buffers that are broadcast in the forward, none after one
+                         that prepared no reduction; finds_unused; comm_hook: its name, "" if none.
                          One bundle, "model".
     ZeroRedundancyOptimizer  bucket_view: parameters_as_bucket_view; one bundle for each rank,
                          "rank 0", with the parameters that it updates (owner: global rank)
@@ -22,6 +29,7 @@ Options of a `Strategy`, by system (a bundle's in parentheses):
                          "root" (shard_ranks; replicate_ranks: [] if not hybrid; parameter_dtype,
                          reduce_dtype; reshards_after_forward, reshards_after_backward, reduces;
                          reshard_ranks: those among whom it is divided after forward, if fewer;
+                         starts_whole: whole already when the forward begins;
                          padded_elements: of FSDP1's flat parameter)
     tensor parallel      optimizer: its class, "AdamW fused" if it is; partial_gradients:
                          parameters whose gradients are sums that lack the other ranks' when it

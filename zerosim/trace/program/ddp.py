@@ -26,7 +26,13 @@ from zerosim.events import Op, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace.dispatch import Call
 from zerosim.trace.program.rules import Rule, code_of, in_autograd
-from zerosim.trace.program.system import dtype_name, named_parameters, parameters_of, ranks_of
+from zerosim.trace.program.system import (
+    dtype_name,
+    named_parameters,
+    parameters_of,
+    ranks_in_use,
+    ranks_of,
+)
 from zerosim.trace.program.units import Units, qualified, unique, unwrapped
 
 _FILE = "/nn/parallel/distributed.py"
@@ -55,6 +61,7 @@ class _Known:
         buckets: None if that is not known now.
         version: how often the buckets were asked for.
         reduces: whether its last forward prepared a reduction.
+        syncs_buffers: whether its last forward began with a broadcast of its buffers.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
     """
@@ -64,6 +71,7 @@ class _Known:
     buckets: list[Bucket] | None
     version: int = 0
     reduces: bool = True
+    syncs_buffers: bool = False
     next_bucket: int = 0
     roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
 
@@ -113,13 +121,16 @@ class DataParallel:
 
     def settings(self) -> Hashable:
         """Whether it reduces, and its buckets."""
-        return tuple((known.reduces, known.version) for known in self._known.values())
+        return tuple(
+            (known.reduces, known.syncs_buffers, known.version, self._units.took_part(module))
+            for module, known in self._known.items()
+        )
 
     def describe(self) -> Iterator[Strategy]:
         """Each as it is now."""
         for module, known in list(self._known.items()):
             buffers: Counter[str] = Counter()
-            if module.will_sync_module_buffers():
+            if known.syncs_buffers:
                 for buffer in module.modules_buffers:
                     buffers[dtype_name(buffer.dtype)] += buffer.numel()
             parameters = parameters_of(module.module.named_parameters())
@@ -127,7 +138,9 @@ class DataParallel:
             yield Strategy(
                 system=System.DDP,
                 name=known.name,
-                ranks=ranks_of(module.process_group),
+                ranks=ranks_in_use(
+                    ranks_of(module.process_group), takes_part=self._units.took_part(module)
+                ),
                 bundles=(Bundle(name="model", parameters=parameters),),
                 options={
                     "label": known.label,
@@ -146,6 +159,8 @@ class DataParallel:
         for module, known in list(self._known.items()):
             if root in known.roots:
                 known.reduces = bool(module.require_backward_grad_sync)
+                # not after a forward that prepared no reduction: without gradients, in no_sync()
+                known.syncs_buffers = bool(module.will_sync_module_buffers())
 
     def backward_begins(self) -> None:
         """Buckets are counted from the first again."""
@@ -251,5 +266,9 @@ def _hook_of(module: Any) -> Any:
 
 
 def _name_of_hook(module: Any) -> str:
+    """The function's name; of a hook in C++ "fp16_compress", and "" of one that changes nothing."""
     hook = _hook_of(module)
-    return "" if hook is None else str(getattr(hook, "__qualname__", type(hook).__name__))
+    if hook is not None:
+        return str(getattr(hook, "__qualname__", type(hook).__name__))
+    built_in = str(module._get_ddp_logging_data().get("comm_hook") or "")
+    return "fp16_compress" if "FP16_COMPRESS" in built_in else ""

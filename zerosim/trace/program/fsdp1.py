@@ -20,7 +20,7 @@ from torch import nn
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, ranks_of
+from zerosim.trace.program.system import dtype_name, ranks_in_use, ranks_of
 from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
 
 _MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
@@ -48,6 +48,7 @@ class FullyShardedModules:
         self._taken: dict[str, int] = {}
         self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._whole: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
         gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
         state = Purpose.BROADCAST_STATE
         self.rules = (
@@ -86,16 +87,25 @@ class FullyShardedModules:
             name = unique(self._taken, type(unwrapped(thing)).__name__)
             self._models[thing] = _Model(name, label, found)
 
+    def forward_begins(self, root: nn.Module) -> None:
+        """A model computes with gradients: see what it has kept whole until now."""
+        model = self._models.get(root)
+        for _, reference in () if model is None else model.modules:
+            module = reference()
+            if module is not None and module._is_root is not None:
+                is_sharded = module._handle.uses_sharded_strategy
+                self._whole[module] = is_sharded and not module._handle.needs_unshard()
+
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""
         return tuple(
-            (model.name, tuple(_settings(module) for _, module in modules))
-            for model, modules in self._ready()
+            (self._units.took_part(thing), tuple(self._settings(module) for _, module in modules))
+            for thing, _, modules in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
         """Each model as it is now."""
-        for model, modules in self._ready():
+        for thing, model, modules in self._ready():
             bundles = tuple(self._bundle(name, module) for name, module in modules)
             ranks = {
                 rank
@@ -106,21 +116,21 @@ class FullyShardedModules:
             yield Strategy(
                 system=System.FSDP1,
                 name=model.name,
-                ranks=tuple(sorted(ranks)),
+                ranks=ranks_in_use(ranks, takes_part=self._units.took_part(thing)),
                 bundles=bundles,
                 options={"label": model.label},
             )
 
-    def _ready(self) -> Iterator[tuple[_Model, list[tuple[str, Any]]]]:
+    def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[tuple[str, Any]]]]:
         """Those that know their root: what it keeps after forward is settled in its first."""
-        for model in list(self._models.values()):
+        for thing, model in list(self._models.items()):
             modules = [
                 (name, module)
                 for name, reference in model.modules
                 if (module := reference()) is not None
             ]
             if modules and all(module._is_root is not None for _, module in modules):
-                yield model, modules
+                yield thing, model, modules
 
     def _bundle(self, prefix: str, module: Any) -> Bundle:
         handle = module._handle
@@ -143,19 +153,20 @@ class FullyShardedModules:
                 "reduce_dtype": dtype_name(handle._reduce_dtype),
                 "padded_elements": _padded(handle, len(shards)),
                 "comm_hook": getattr(module._comm_hook, "__qualname__", ""),
+                "starts_whole": self._whole.get(module, False),
                 **_switches(module),
             },
         )
+
+    def _settings(self, module: Any) -> Hashable:
+        trainable = module._handle.flat_param.requires_grad
+        return (*_switches(module).values(), self._whole.get(module, False), trainable)
 
     def _unit_of_self(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("self"), "")
 
     def _unit(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("handle"), "")
-
-
-def _settings(module: Any) -> Hashable:
-    return (*_switches(module).values(), module._handle.flat_param.requires_grad)
 
 
 def _switches(module: Any) -> dict[str, object]:

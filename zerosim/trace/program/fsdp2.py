@@ -17,7 +17,7 @@ from torch import nn
 from zerosim.events import Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, named_parameters, ranks_of
+from zerosim.trace.program.system import dtype_name, named_parameters, ranks_in_use, ranks_of
 from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
@@ -32,6 +32,7 @@ class FullyShard:
         self._taken: dict[str, int] = {}
         self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.rules = (
             Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
             Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, self._unit),
@@ -60,11 +61,19 @@ class FullyShard:
         for group, unit in groups.items():
             self._names[group] = qualified(label, unit)
 
+    def forward_begins(self, root: nn.Module) -> None:
+        """A model computes with gradients: see what it has kept whole until now."""
+        model = self._models.get(root)
+        for reference in () if model is None else model.groups:
+            group = reference()
+            if group is not None:
+                self._whole[group] = bool(group.is_unsharded)
+
     def settings(self) -> Hashable:
         """What a program may switch for each group."""
         return tuple(
-            (model.name, tuple(_settings(group) for group in groups))
-            for _, model, groups in self._ready()
+            (self._units.took_part(thing), tuple(self._settings(group) for group in groups))
+            for thing, _, groups in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
@@ -75,8 +84,11 @@ class FullyShard:
             yield Strategy(
                 system=System.FSDP2,
                 name=model.name,
-                ranks=tuple(sorted(ranks)),
-                bundles=tuple(_bundle(group, self._name(group), names) for group in groups),
+                ranks=ranks_in_use(ranks, takes_part=self._units.took_part(thing)),
+                bundles=tuple(
+                    _bundle(group, self._name(group), names, is_whole=self._whole.get(group, False))
+                    for group in groups
+                ),
                 options={"label": model.label},
             )
 
@@ -86,6 +98,10 @@ class FullyShard:
             groups = [group for reference in model.groups if (group := reference()) is not None]
             if groups and all(hasattr(group.comm_ctx, "device_handle") for group in groups):
                 yield thing, model, groups
+
+    def _settings(self, group: Any) -> Hashable:
+        trainable = tuple(one.sharded_param.requires_grad for one in group.fsdp_params)
+        return (*_switches(group).values(), self._whole.get(group, False), trainable)
 
     def _unit(self, frame: FrameType) -> str:
         """The wrapped module of the parameter group whose method this frame is."""
@@ -122,12 +138,7 @@ def _switches(group: Any) -> dict[str, object]:
     }
 
 
-def _settings(group: Any) -> Hashable:
-    trainable = tuple(one.sharded_param.requires_grad for one in group.fsdp_params)
-    return (*_switches(group).values(), trainable)
-
-
-def _bundle(group: Any, name: str, names: dict[int, str]) -> Bundle:
+def _bundle(group: Any, name: str, names: dict[int, str], *, is_whole: bool) -> Bundle:
     policy = group.mp_policy
     first = group.fsdp_params[0]
     orig = first.sharded_param.dtype
@@ -139,6 +150,7 @@ def _bundle(group: Any, name: str, names: dict[int, str]) -> Bundle:
         "parameter_dtype": dtype_name(parameter_dtype),
         "reduce_dtype": dtype_name(policy.reduce_dtype or parameter_dtype),
         "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
+        "starts_whole": is_whole,
         **_switches(group),
     }
     if after is not None and after is not mesh:

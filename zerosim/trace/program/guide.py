@@ -70,12 +70,12 @@ class Guide:
         self._units = Units()
         self._phases = Phases(self)
         self._data_parallel = DataParallel(self._units)
+        self._fully_sharded = (FullyShard(self._units), FullyShardedModules(self._units))
         self._pipelines = Pipelines()
         self._tensor_parallel = TensorParallel()
         self._systems: tuple[Observed, ...] = (
             self._data_parallel,
-            FullyShard(self._units),
-            FullyShardedModules(self._units),
+            *self._fully_sharded,
             RedundancyOptimizer(self._units),
             DeepSpeed(),
             self._tensor_parallel,
@@ -87,8 +87,10 @@ class Guide:
         self._written: dict[tuple[System, str], Strategy] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self._rebuilt: Position | None = None
+        self._last_forward: Position | None = None
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._roots: list[weakref.ref[nn.Module]] = []
+        self._by_hand: set[tuple[weakref.ref[nn.Module], str]] = set()
 
     def install(self) -> None:
         """Begin to look."""
@@ -115,7 +117,12 @@ class Guide:
             self._roots.append(weakref.ref(root))
             for system in self._systems:
                 system.meet(root)
-        self._data_parallel.forward_begins(root)
+        here = labels.position()
+        is_new_step = here != self._last_forward
+        self._last_forward = here
+        self._units.takes_part(root, is_new_step=is_new_step)
+        for system in (self._data_parallel, *self._fully_sharded):
+            system.forward_begins(root)
         for code, rule in self._data_parallel.hooks():
             self._rules.know(code, rule)
         self._look()
@@ -138,6 +145,7 @@ class Guide:
     @careful
     def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
+        self._units.settle()
         self._data_parallel.backward_begins()
         self._units.names.backward_begins(roots)
         self._look()
@@ -234,6 +242,8 @@ class Guide:
             label = "" if root is None else self._units.label(root)
             if root is None or not name.startswith(qualified(label, "")):
                 continue
+            if (reference, call.group.group_name) in self._by_hand:
+                return
             model = unwrapped(root)
             parameters = parameters_of(model.named_parameters())
             if name not in [qualified(label, one.name) for one in parameters]:
@@ -246,6 +256,7 @@ class Guide:
                     bundles=(Bundle(name="model", parameters=parameters),),
                 )
             )
+            self._by_hand.add((reference, call.group.group_name))
             return
 
     # what divides it

@@ -61,6 +61,11 @@ def ranks_of(group: dist.ProcessGroup | None) -> tuple[int, ...]:
     return tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
 
 
+def ranks_in_use(ranks: Iterable[int], *, takes_part: bool) -> tuple[int, ...]:
+    """The ranks that a strategy spans; this one alone in a micro-step that its model sits out."""
+    return tuple(sorted(ranks)) if takes_part else (dist.get_rank(),)
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """A dtype as events name it."""
     return str(dtype).removeprefix("torch.")

@@ -10,6 +10,7 @@ Imports torch, zerosim's L0, trace.blocks and trace.labels.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from typing import Any
 
@@ -37,6 +38,10 @@ class Units:
         self.names = Names()
         self._units: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._labels: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._inside: weakref.WeakKeyDictionary[nn.Module, weakref.WeakSet[nn.Module]]
+        self._inside = weakref.WeakKeyDictionary()
+        self._taking_part: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._took_part: weakref.WeakSet[nn.Module] | None = None
         self._taken: dict[str, int] = {}
         self._computing: list[tuple[nn.Module, str, int | None]] = []
         self._going_back: tuple[str, int | None] = ("", None)
@@ -52,6 +57,7 @@ class Units:
             return False
         inner = unwrapped(root)
         label = self._label(root, inner)
+        self._inside[root] = weakref.WeakSet(root.modules())
         for module in root.modules():
             self._labels.setdefault(module, label)
         for name, module in default_blocks(inner) or [(type(inner).__name__, inner)]:
@@ -63,6 +69,22 @@ class Units:
     def label(self, module: nn.Module) -> str:
         """What tells the model that a module is in from others; "" for the first."""
         return self._labels.get(module, "")
+
+    def takes_part(self, root: nn.Module, *, is_new_step: bool) -> None:
+        """A model computes; with a new micro-step those that did in the last are forgotten."""
+        if is_new_step:
+            self._taking_part = weakref.WeakSet()
+        self._taking_part.add(root)
+
+    def settle(self) -> None:
+        """A backward begins: which models take part in this micro-step is known."""
+        self._took_part = weakref.WeakSet(self._taking_part)
+
+    def took_part(self, module: nn.Module) -> bool:
+        """Whether a module was in a model that computed, when that was last settled."""
+        if not self._took_part or "torch.distributed.pipelining.stage" in sys.modules:
+            return True
+        return any(module in self._inside.get(root, ()) for root in self._took_part)
 
     def begin(self, module: nn.Module) -> bool:
         """A module computes in forward; returns whether it is a unit."""
