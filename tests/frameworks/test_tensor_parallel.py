@@ -112,6 +112,17 @@ def test_every_call_has_a_purpose(runs):
             assert not nameless, name
 
 
+def test_who_waits_for_activations_is_seen_to_wait(runs):
+    """DTensor waits for a tensor, not for a work, in C++."""
+    _, traces = runs
+    for name, trace in traces.items():
+        for rank in trace.ranks:
+            waited = Counter(event.parent for event in rank.events if event.kind is Kind.WAIT)
+            for event in calls_of(rank):
+                if event.purpose is Purpose.ACTIVATIONS:
+                    assert (event.end_ns is not None, waited[event.id]) == (True, 1), name
+
+
 def test_activations_of_a_step(runs):
     _, traces = runs
     for name, trace in traces.items():

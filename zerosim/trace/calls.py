@@ -6,6 +6,7 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -17,9 +18,13 @@ from zerosim.trace import labels
 from zerosim.trace.book import Book
 from zerosim.trace.dispatch import Call
 from zerosim.trace.guard import guarded
+from zerosim.trace.holdings import storage_of
 from zerosim.trace.messages import Messages
 from zerosim.trace.sink import Labels
 from zerosim.trace.unended import Unended
+
+_MOST_REMEMBERED = 256
+"""Tensors by which collectives that are under way are known."""
 
 
 class _ThreadState(threading.local):
@@ -48,6 +53,7 @@ class Calls:
         self._book = book
         self._thread = _ThreadState()
         self._works: dict[int, tuple[Any, int]] = {}
+        self._by_storage: OrderedDict[int, tuple[int, tuple[int, ...]]] = OrderedDict()
         self._unended = Unended()
 
     def issued(self, call: Call) -> int | None:
@@ -78,6 +84,7 @@ class Calls:
         self._end_dropped()
         if is_message:
             return self._begin_message(event)
+        self._remember(call, event.id)
         labels.began(event.id)
         return self._book.begin(event, reads_wire=self._thread.exclusive is not None)
 
@@ -110,6 +117,14 @@ class Calls:
             known, event = self._works.get(id(work), (None, -1))
             if known is not work:
                 return None
+        self._thread.since_ns = self._book.now_ns()
+        return event
+
+    def waits_for_tensor(self, tensor: torch.Tensor) -> int | None:
+        """A thread is about to wait for what a tensor is the result of; likewise."""
+        event, others = self._by_storage.get(_address(tensor), (None, ()))
+        for address in others:
+            self._by_storage.pop(address, None)
         self._thread.since_ns = self._book.now_ns()
         return event
 
@@ -149,6 +164,14 @@ class Calls:
         self._book.end(token, _error_of(done))
         self._works.pop(work, None)
 
+    def _remember(self, call: Call, event: int) -> None:
+        """Functional collectives are waited for by their tensors, and soon."""
+        addresses = tuple(filter(None, map(_address, call.results)))
+        for address in addresses:
+            self._by_storage[address] = (event, addresses)
+        while len(self._by_storage) > _MOST_REMEMBERED:
+            self._by_storage.popitem(last=False)
+
     def _end_dropped(self) -> None:
         """What nobody waited for is over at a time that cannot be known."""
         for event in self._unended.take_dropped():
@@ -178,6 +201,11 @@ def _error_of(done: torch.futures.Future[Any]) -> str:
     except Exception as error:  # noqa: BLE001 - whatever it was is written down
         return first_line(error)
     return ""
+
+
+def _address(tensor: torch.Tensor) -> int:
+    storage = storage_of(tensor)
+    return 0 if storage is None else storage._cdata
 
 
 def _dtype(tensors: list[torch.Tensor]) -> str:

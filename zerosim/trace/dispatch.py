@@ -39,6 +39,7 @@ class Call:
         times: how often their size counts: a gather's payload is N times the input.
         peer: rank within the group of a send's target or a receive's source, or of the root of a
             call that has one, else None.
+        results: the tensors that it fills, or works in.
     """
 
     op: Op
@@ -47,6 +48,7 @@ class Call:
     times: int
     peer: int | None
     device: torch.device
+    results: list[torch.Tensor]
 
     @property
     def elements(self) -> int:
@@ -173,8 +175,9 @@ class Interception:
             group = dist.ProcessGroup.unbox(args[operator.group_index])
             tensors, times = operator.payload(args, group.size())
             peer = None if operator.peer_index is None else args[operator.peer_index]
-            device = _device(tensors or _flat(args[0]))
-            return observer.issued(Call(operator.op, group, tensors, times, peer, device))
+            results = _flat(args[0])
+            device = _device(tensors or results)
+            return observer.issued(Call(operator.op, group, tensors, times, peer, device, results))
 
         @guarded
         def performed(token: int, result: Any) -> None:
