@@ -19,7 +19,7 @@ def profiles(facts: Facts, *runs: str) -> Table:
     """A row for each implementation, as `zerosim profiles` has it."""
     rows = tuple(
         (
-            facts.title(run),
+            f"{facts.title(run)}, N={facts.num_ranks(run)}",
             ", ".join(f"{count} {op}" for op, count in facts.collectives(run).items()),
             f"{facts.asked(run):.3f}",
             f"{facts.in_model(facts.ring(run), run):.3f}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lessons.recordings import Recordings
+from lessons.recordings import Recordings, committed, is_profiled
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase
@@ -43,6 +43,12 @@ def test_gloo_sends_a_reduce_scatter_twice_and_an_all_reduce_once():
     assert facts().in_model(more, kept) == pytest.approx(share, rel=0.02)  # frames apart
 
 
+@pytest.mark.parametrize("run", [run for run in committed() if is_profiled(run)])
+def test_each_program_keeps_its_law_with_every_cause_named(run):
+    assert facts().keeps_law(run)
+    assert facts().unexplained(run) == 0
+
+
 def test_all_runs_of_a_setting_have_one_model():
     for setting, names in {
         "parallel": ("ddp", "tensor-parallel", "gpipe", "1f1b"),
@@ -63,6 +69,7 @@ def test_tensor_parallel_sends_four_bsh_in_each_layer():
     for block in blocks:
         assert facts().called_bytes(run, "all-reduce", block) == 4 * b * s * h * 4
     assert facts().passed(run) == 2 * len(blocks) * 4 * b * s * h * 4
+    assert facts().law_payloads(run) == facts().num_calls(run, "all-reduce") == 4 * len(blocks)
     assert [facts().cut(run, f"blocks.1.{each}") for each in ("mlp.0", "mlp.2")] == [
         "column",
         "row",
@@ -77,6 +84,7 @@ def test_each_boundary_is_crossed_by_bsh_both_ways(run):
         assert facts().sent_to(run, rank, rank + 1) == b * s * h * 4
         assert facts().sent_to(run, rank + 1, rank) == b * s * h * 4
     assert facts().last_stage(run) == str(last)
+    assert facts().law_payloads(run) == facts().micro_batches(run)  # of the first rank
 
 
 @pytest.mark.parametrize("run", PIPELINES)
