@@ -12,8 +12,10 @@ from zerosim.launch.nursery import lent
 from zerosim.record import explain_failure
 from zerosim.rows import MANIFEST_NAME
 
-_RANK_FILES = "rank-*.jsonl"
-_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt")
+RANK_FILES = "rank-*.jsonl"
+NOTES = "note-*.txt"
+"""What ranks had to say while they were traced, until it has been printed."""
+_TRACE_FILES = (MANIFEST_NAME, RANK_FILES, "rank-*.error.txt", NOTES)
 
 
 class InterruptedRun(RunError):
@@ -45,7 +47,7 @@ def launch_job(job: Job, port: int = 0) -> None:
 def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
     from zerosim.launch.worker import last_errors
 
-    begun = [folder for _, folder in job.engines if any(folder.glob(_RANK_FILES))]
+    begun = [folder for _, folder in job.engines if any(folder.glob(RANK_FILES))]
     folder = begun[-1] if begun else job.engines[0][1]
     return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
 
@@ -72,22 +74,31 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
 
 
 def clear(job: Job) -> None:
-    """Make the folders that a job writes to, and remove what they hold of an earlier trace.
+    """Make the folders that a job writes to free.
 
     Raises:
         EnvironmentFault: one of them cannot be written.
     """
     for _, folder in job.engines:
-        # another host may be doing the same in a folder that they share
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".zerosim-{os.getpid()}"
-            probe.touch()
-            probe.unlink(missing_ok=True)
-            for path in trace_files(folder):
-                path.unlink(missing_ok=True)
-        except OSError as error:
-            raise _no_folder(folder, error) from None
+        make_free(folder)
+
+
+def make_free(folder: Path) -> None:
+    """Make a folder if there is none, and remove what it holds of an earlier trace.
+
+    Raises:
+        EnvironmentFault: it cannot be written.
+    """
+    # another host may be doing the same in a folder that they share
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".zerosim-{os.getpid()}"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+        for path in trace_files(folder):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _no_folder(folder, error) from None
 
 
 def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:

@@ -13,13 +13,10 @@ from typing import Annotated
 
 import typer
 
+from zerosim.cli.jobs import NOTES, RANK_FILES, make_free, require_free
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.launch.command import require_startable, run_traced
-from zerosim.rows import MANIFEST_NAME
 
-_RANK_FILES = "rank-*.jsonl"
-_NOTES = "note-*.txt"
-_TRACE_FILES = (MANIFEST_NAME, _RANK_FILES, "rank-*.error.txt", _NOTES)
 _MOST_NOTES = 8
 _LONGEST_LAST_ROW = 4096
 _LONGEST_HEADER = 65536
@@ -46,7 +43,8 @@ def trace(
     require_startable(command)
     folder = out or _default_folder(command)
     is_new = not folder.exists()
-    _prepare(folder, overwrite=overwrite)
+    require_free(folder, overwrite=overwrite)
+    make_free(folder)
     try:
         code = run_traced(command, folder, memory=memory)
     except EnvironmentFault:
@@ -64,31 +62,6 @@ def _default_folder(command: list[str]) -> Path:
     name = scripts[0] if scripts else Path(command[0]).name
     now = datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
     return Path("traces") / f"{name}-{now}"
-
-
-def _prepare(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder, and remove what it holds of an earlier trace if that may go.
-
-    Raises:
-        EnvironmentFault: it holds a trace, or cannot be written.
-    """
-    try:
-        old = [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
-        if old and not overwrite:
-            raise EnvironmentFault(
-                f"{folder} already holds a trace: give another --out, or --overwrite"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".zerosim-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-        for path in old:
-            path.unlink()
-    except OSError as error:
-        why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
-        raise EnvironmentFault(
-            f"cannot write to {folder}: {why}; give an --out that can be written"
-        ) from None
 
 
 def _remove_empty(folder: Path, *, is_new: bool) -> None:
@@ -123,7 +96,7 @@ def _look(path: Path) -> _Recorded | None:
 def _report(folder: Path) -> list[str]:
     """What was recorded, what is missing, and where to go on."""
     seen = sorted(
-        filter(None, map(_look, folder.glob(_RANK_FILES))), key=lambda recorded: recorded.rank
+        filter(None, map(_look, folder.glob(RANK_FILES))), key=lambda recorded: recorded.rank
     )
     notes = _notes(folder)
     if not seen:
@@ -157,11 +130,11 @@ def _report(folder: Path) -> list[str]:
 
 def _notes(folder: Path) -> list[str]:
     """What the ranks had to say of their tracing, each thing once."""
-    texts = [path.read_text(errors="replace") for path in sorted(folder.glob(_NOTES))]
+    texts = [path.read_text(errors="replace") for path in sorted(folder.glob(NOTES))]
     notes = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
     lines = [f"zerosim: {note}" for note in notes[:_MOST_NOTES]]
     if len(notes) > _MOST_NOTES:
-        lines.append(f"zerosim: {len(notes) - _MOST_NOTES} more notes in {folder}/{_NOTES}")
+        lines.append(f"zerosim: {len(notes) - _MOST_NOTES} more notes in {folder}/{NOTES}")
     return lines
 
 
