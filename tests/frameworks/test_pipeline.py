@@ -140,6 +140,9 @@ def test_each_rank_says_its_stages(runs):
             [strategy] = [one for one in rank.strategies if one.system is System.PIPELINE]
             assert (strategy.iteration, strategy.micro_step) == (0, 0)
             assert strategy.options["num_stages"] == num_stages
+            assert strategy.num_parameters == sum(
+                one.elements for bundle in strategy.bundles for one in bundle.parameters
+            )
             assert strategy.options["ranks_by_stage"] == [
                 index % num_ranks for index in range(num_stages)
             ]

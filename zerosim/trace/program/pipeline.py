@@ -203,7 +203,11 @@ def _bundle(stage: Any) -> Bundle:
     inputs = () if stage.is_first else meta.inputs or ()
     return Bundle(
         name=_name(stage),
-        parameters=parameters_of(stage.submod.named_parameters()),
+        # stages of one rank may call theirs alike
+        parameters=parameters_of(
+            (f"{_name(stage)}.{name}", parameter)
+            for name, parameter in stage.submod.named_parameters()
+        ),
         options={
             "index": stage.stage_index,
             "output_shapes": [list(one.shape) for one in outputs],
