@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from zerosim.config import RunConfig
-from zerosim.models import Batches, build
+from zerosim.models import build
 
 LEARNING_RATE = 1e-3
 """That of zerosim's engine where nothing else is asked for."""
@@ -28,11 +28,17 @@ def adam(parameters: Iterable[Any]) -> torch.optim.Optimizer:
     return torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
 
 
-def plain_step(module: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches) -> Step:
-    """Forward, backward, update: the loop of most programs, each rank on data of its own."""
+def plain_step(
+    module: nn.Module, optimizer: torch.optim.Optimizer, data: Callable[[int], torch.Tensor]
+) -> Step:
+    """Forward, backward, update: the loop of most programs.
+
+    Args:
+        data: this rank's tokens of an iteration.
+    """
 
     def step(iteration: int) -> float:
-        loss = module(batches.at(iteration))
+        loss = module(data(iteration))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

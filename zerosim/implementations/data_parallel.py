@@ -14,7 +14,7 @@ from zerosim.models import Batches
 def ddp(run: RunConfig, batches: Batches) -> Step:
     """`DistributedDataParallel`: buckets of gradients are all-reduced during backward."""
     module = DistributedDataParallel(model_of(run))
-    return plain_step(module, adam(module.parameters()), batches)
+    return plain_step(module, adam(module.parameters()), batches.at)
 
 
 def ddp_zero(run: RunConfig, batches: Batches) -> Step:
@@ -27,4 +27,4 @@ def ddp_zero(run: RunConfig, batches: Batches) -> Step:
         weight_decay=0.0,
         fused=True,
     )
-    return plain_step(module, optimizer, batches)
+    return plain_step(module, optimizer, batches.at)

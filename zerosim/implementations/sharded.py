@@ -47,7 +47,7 @@ def fsdp1(run: RunConfig, batches: Batches) -> Step:
         device_id=torch.device("cpu"),
         use_orig_params=True,
     )
-    return plain_step(module, adam(module.parameters()), batches)
+    return plain_step(module, adam(module.parameters()), batches.at)
 
 
 def _fully_sharded(run: RunConfig, batches: Batches, **options: Any) -> Step:
@@ -55,7 +55,7 @@ def _fully_sharded(run: RunConfig, batches: Batches, **options: Any) -> Step:
     for block in blocks_of(model):
         fully_shard(block, **options)
     fully_shard(model, **options)
-    return plain_step(model, adam(model.parameters()), batches)
+    return plain_step(model, adam(model.parameters()), batches.at)
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:

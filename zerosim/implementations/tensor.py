@@ -20,7 +20,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from zerosim.config import RunConfig
-from zerosim.implementations.common import Step, adam, model_of
+from zerosim.implementations.common import Step, adam, model_of, plain_step
 from zerosim.models import GPT, Batches
 
 PLAN: dict[str, type[ColwiseParallel | RowwiseParallel]] = {
@@ -48,16 +48,7 @@ def tensor_parallel(run: RunConfig, batches: Batches) -> Step:
     divided = [one for one in model.parameters() if isinstance(one, DTensor)]
     whole = [one for one in model.parameters() if not isinstance(one, DTensor)]
     optimizer = adam([{"params": divided}, {"params": whole}])
-
-    def step(iteration: int) -> float:
-        loss = model(batches.union(iteration))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        value: float = loss.item()
-        return value
-
-    return step
+    return plain_step(model, optimizer, batches.union)
 
 
 class _ByHeads(nn.Module):
