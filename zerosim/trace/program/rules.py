@@ -148,8 +148,8 @@ def in_autograd() -> bool:
     """Whether autograd's engine asks, and no Python function in between."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        if "/zerosim/trace/" not in path and not path.endswith("/torch/_ops.py"):
+        path, is_mode = frame.f_code.co_filename, frame.f_code.co_name == "__torch_dispatch__"
+        if not is_mode and "/zerosim/trace/" not in path and not path.endswith("/torch/_ops.py"):
             return path.endswith("/torch/autograd/graph.py")
         frame = frame.f_back
     return True  # a thread of autograd's own has no Python below it
