@@ -106,6 +106,8 @@ class Pipeline(Programs):
 def _in_slots(trace: Trace, iteration: int) -> Slots:
     """Each task in the first slot in which its rank is free and its input is there."""
     todo = [list(_tasks(trace, rank, iteration)) for rank in range(len(trace.ranks))]
+    if not all(todo):
+        raise ConfigError(f"{trace.folder}: what its ranks compute is not known")
     done: dict[tuple[int, Task], int] = {}
     slots: list[dict[int, Task]] = [{} for _ in todo]
     at = [0] * len(todo)
