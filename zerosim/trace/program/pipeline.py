@@ -103,7 +103,7 @@ class Pipelines:
     def settings(self) -> Hashable:
         """What messages are made of."""
         return tuple(
-            (type(schedule).__name__, schedule._n_microbatches, str(stage._stage_meta))
+            (id(schedule), schedule._n_microbatches, *_identity(stage._stage_meta))
             for schedule in self._schedules
             for stage in _stages(schedule)
         )
@@ -218,6 +218,11 @@ def _bundle(stage: Any) -> Bundle:
             "input_gradients": _present(meta.input_grads, len(inputs)),
         },
     )
+
+
+def _identity(meta: Any) -> tuple[int, ...]:
+    """What is another whenever stages have agreed anew."""
+    return (id(meta.inputs), id(meta.outputs), id(meta.input_grads), id(meta.output_grads))
 
 
 def _present(gradients: Any, number: int) -> list[bool]:

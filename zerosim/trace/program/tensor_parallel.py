@@ -43,6 +43,7 @@ class _Divided:
 
     Attributes:
         options: what its forward showed; empty before its first.
+        looks: what came in and went out when that was noted; it seldom changes.
         micro_step: iteration and micro-step in which it computed last.
         forwards: how often it did in that micro-step.
         recomputed: how often autograd has computed it again since.
@@ -50,6 +51,7 @@ class _Divided:
 
     style: Style
     options: dict[str, object] = field(default_factory=dict)
+    looks: dict[str, Hashable] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
     micro_step: tuple[int, int] = (-1, -1)
     forwards: int = 0
@@ -137,7 +139,7 @@ class TensorParallel:
         """What the latest micro-step showed, its forward whole."""
         if labels.position().phase is not Phase.FORWARD:
             self._seen = tuple(
-                (one.forwards, one.recomputed, str(one.options))
+                (one.forwards, one.recomputed, *one.looks.values())
                 for found in self._by_module.values()
                 for one in found
             )
@@ -199,7 +201,7 @@ def _look_at_input(divided: _Divided, inputs: tuple[Any, ...]) -> None:
     layouts = divided.style.input
     if layouts is not None and layouts.position < len(inputs):
         tensor = inputs[layouts.position]
-        if isinstance(tensor, torch.Tensor):
+        if isinstance(tensor, torch.Tensor) and _looks_new(divided, "input", tensor):
             shape, given = whole(tensor, layouts.given, divided.style.mesh)
             divided.options |= {
                 "input_shape": shape,
@@ -214,12 +216,12 @@ def _look_at_input(divided: _Divided, inputs: tuple[Any, ...]) -> None:
 
 def _look_at_output(divided: _Divided, module: nn.Module, outputs: list[torch.Tensor]) -> None:
     """Note what a module made."""
-    divided.parameters = parameters_of(
-        (f"{divided.style.name}.{name}", parameter) for name, parameter in _parameters(module)
-    )
     layouts = divided.style.output
     if layouts is not None and layouts.position < len(outputs):
         tensor = outputs[layouts.position]
+        if not _looks_new(divided, "output", tensor):
+            return
+        divided.parameters = _named_parameters(divided, module)
         shape, handed = whole(tensor, layouts.wanted, divided.style.mesh)
         divided.options |= {
             "output_shape": shape,
@@ -228,6 +230,22 @@ def _look_at_output(divided: _Divided, module: nn.Module, outputs: list[torch.Te
             "output_layout": words(handed, len(shape)),
             "output_is_tensor": layouts.is_tensor,
         }
+
+
+def _looks_new(divided: _Divided, side: str, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is not like the one before it in its place."""
+    layout = getattr(tensor, "placements", None)
+    look = (tensor.shape, tensor.dtype, tensor.requires_grad, layout)
+    if divided.looks.get(side) == look:
+        return False
+    divided.looks[side] = look
+    return True
+
+
+def _named_parameters(divided: _Divided, module: nn.Module) -> tuple[Parameter, ...]:
+    return parameters_of(
+        (f"{divided.style.name}.{name}", parameter) for name, parameter in _parameters(module)
+    )
 
 
 def _parameters(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
