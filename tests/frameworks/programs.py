@@ -19,6 +19,7 @@ from torch.distributed.fsdp import (
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.frameworks.models import (
     Block,
@@ -237,6 +238,20 @@ def hand_written_zero():
     return whole_weights(model)
 
 
+class Watching(TorchDispatchMode):
+    """Sees every operator, as CommDebugMode does, which a program may use while it is traced."""
+
+    @torch._disable_dynamo
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def watched():
+    """DDP, with a mode between autograd and the operators."""
+    with Watching():
+        return ddp()
+
+
 def built_in_hook():
     """DDP with a communication hook in C++."""
     model = DistributedDataParallel(Net())
@@ -377,6 +392,7 @@ def programs(num_ranks):
         "hand-written, asynchronous": lambda: hand_written(asynchronous),
         "hand-written, overlaps": lambda: hand_written(None, async_backward=True),
         "hand-written, flat ZeRO": hand_written_zero,
+        "ddp, watched": watched,
         "ddp, built-in hook": built_in_hook,
         "ddp, buffers, no_sync": lambda: ddp(
             NormNet, micro_steps=2, no_sync=True, find_unused_parameters=True

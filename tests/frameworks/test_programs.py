@@ -115,6 +115,7 @@ def expected(name, num_ranks):
         "ddp, accumulates": {REDUCE: (2, 2 * PSI)},
         "ddp, fp16 hook": {REDUCE: (1, PSI)},
         "ddp, own hook": {REDUCE: (1, PSI)},
+        "ddp, watched": {REDUCE: (1, PSI)},
         "ddp, built-in hook": {REDUCE: (1, PSI)},
         # the evaluation broadcasts the buffers, and the forward after it does not
         "ddp, buffers, evaluates": {

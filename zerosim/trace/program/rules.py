@@ -51,6 +51,9 @@ class Found:
     phase: Phase | None
 
 
+_IN_BETWEEN = ("/torch/_ops.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
+"""Files of functions that pass a call on."""
+
 _C10D = "/torch/distributed/distributed_c10d.py"
 _UTILS = "/torch/distributed/utils.py"
 
@@ -149,7 +152,7 @@ def in_autograd() -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path, is_mode = frame.f_code.co_filename, frame.f_code.co_name == "__torch_dispatch__"
-        if not is_mode and "/zerosim/trace/" not in path and not path.endswith("/torch/_ops.py"):
+        if not is_mode and "/zerosim/trace/" not in path and not path.endswith(_IN_BETWEEN):
             return path.endswith("/torch/autograd/graph.py")
         frame = frame.f_back
     return True  # a thread of autograd's own has no Python below it
