@@ -71,7 +71,7 @@ def check_output(lesson, text, names):
     assert max(map(len, re.findall(r"^(?![$ ]).*$", text, re.MULTILINE))) <= 100
 
 
-@pytest.mark.parametrize("lesson", LESSONS[::3], ids=[lesson.id for lesson in LESSONS[::3]])
+@pytest.mark.parametrize("lesson", LESSONS[2::3], ids=[lesson.id for lesson in LESSONS[2::3]])
 def test_without_torch_it_runs_from_the_committed_traces(lesson, tmp_path):
     code, output, errors = run(["-c", WITHOUT_TORCH.format(str(lesson.path))], tmp_path)
     assert (code, errors) == (0, "")
