@@ -15,7 +15,7 @@ from zerosim.models import build
 from zerosim.record import load
 
 PSI = sum(parameter.numel() for parameter in build(ModelName.MLP, 0).parameters())
-OPTIONS = ("--ranks", 2, "--steps", 2, "--model", "mlp", "--timeout", 100)
+OPTIONS = ("--ranks", 2, "--steps", 3, "--model", "mlp", "--timeout", 100)
 NAMES = ("zerosim-0", "zerosim-3", "ddp", "ddp-zero", "fsdp2", "fsdp2-kept")
 
 

@@ -95,6 +95,10 @@ def test_phases_are_found_around_compiled_code(tmp_path, fresh, alone):
     assert {(span.iteration, span.unit, span.phase) for span in spans} == {
         (iteration, unit, phase)
         for iteration in range(2)
-        for unit in ("0", "1")
-        for phase in (Phase.FORWARD, Phase.BACKWARD)
+        for unit, *phases in (
+            ("0", Phase.FORWARD, Phase.BACKWARD),
+            ("1", Phase.FORWARD, Phase.BACKWARD),
+            ("optimizer", Phase.UPDATE),
+        )
+        for phase in phases
     }

@@ -85,8 +85,9 @@ def test_a_plain_loop(places):
     assert {(c.unit, c.phase, c.error) for c in places.computed} == {
         ("inner", F, ""),
         ("inner", B, ""),
+        ("optimizer", U, ""),
     }
-    assert len(places.computed) == 4
+    assert len(places.computed) == 6
 
 
 def test_accumulation_and_a_metric_between(places):
@@ -146,7 +147,7 @@ def test_an_adversarial_pair(places):
     for iteration in range(4):
         phases = [phase for _, number, _, phase in found if number == iteration]
         assert phases == sorted(phases, key=[F, B, U].index)
-    assert {c.unit for c in places.computed} == {"inner", "Marked 2: inner"}
+    assert {c.unit for c in places.computed} == {"inner", "Marked 2: inner", "optimizer"}
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -355,6 +356,7 @@ def test_what_is_computed_again_belongs_to_backward(places, reentrant):
         ("blocks.1", F),
         ("blocks.1", B),
         ("blocks.0", B),
+        ("optimizer", U),
     ]
 
 

@@ -81,6 +81,7 @@ class Book:
         self._groups: dict[tuple[str, str], tuple[Algorithm, tuple[int, ...]]] = {}
         self._named: dict[str, tuple[int, ...]] = {}
         self._begun: dict[int, Begun] = {}
+        self._last_end_ns = 0
 
     def now_ns(self) -> int:
         """The time on this rank's clock."""
@@ -159,8 +160,11 @@ class Book:
             begun = self._begun.pop(event, None)
         if begun is None:
             return
-        if error and begun.event.kind is Kind.COLLECTIVE:
-            self.failed = self.failed or begun.event
+        end_ns = self.now_ns() if is_seen else None
+        if begun.event.kind is Kind.COLLECTIVE:
+            self._last_end_ns = end_ns or self._last_end_ns
+            if error:
+                self.failed = self.failed or begun.event
         self.rows.write(
             "close",
             Close(
@@ -169,15 +173,22 @@ class Book:
                 received_bytes=begun.received_bytes,
                 wire=difference(begun.totals, self._totals()) if reads_wire else (),
                 start_ns=begun.event.start_ns,
-                end_ns=self.now_ns() if is_seen else None,
+                end_ns=end_ns,
                 error=error,
             ),
         )
         self._look(Moment.END, begun.event)
 
-    def write_wait(self, labels_: Labels, collective: int, since_ns: int) -> None:
-        """Write down that a thread stood still until now for a collective."""
+    def quiet_since_ns(self, event: int) -> int:
+        """When the collective that ended last was over; now, if this one is not over."""
+        return self.now_ns() if event in self._begun else self._last_end_ns
+
+    def write_wait(
+        self, labels_: Labels, collective: int, since_ns: int, until_ns: int | None = None
+    ) -> None:
+        """Write down that a thread stood still for a collective; until now, if not said."""
         event = self.make_event(labels_, Kind.WAIT)
+        end_ns = event.start_ns if until_ns is None else until_ns
         self.rows.write(
             "event",
             replace(
@@ -185,7 +196,7 @@ class Book:
                 parent=collective,
                 issue_ns=since_ns,
                 start_ns=since_ns,
-                end_ns=event.start_ns,
+                end_ns=end_ns,
             ),
         )
 

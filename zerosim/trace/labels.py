@@ -272,6 +272,12 @@ def began(event: int) -> None:
         _thread.last_collective = (_state.sink, event)
 
 
+def last_collective() -> int | None:
+    """The native collective that this thread began last, if it is this sink's."""
+    last = _thread.last_collective
+    return last[1] if last is not None and last[0] is _state.sink else None
+
+
 def open_hop() -> Hop | None:
     """The hop that this thread is posting, if any."""
     return _thread.hop

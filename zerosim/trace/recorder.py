@@ -129,6 +129,13 @@ class Recorder:
         """Ask this guide about each collective that nobody has labelled."""
         self.calls.guide = guide
 
+    def stood_still(self, since_ns: int) -> None:
+        """This thread did nothing since then but wait for the last call that it began."""
+        event = labels.last_collective()
+        if event is not None:
+            until_ns = max(since_ns, self._book.quiet_since_ns(event))
+            self._book.write_wait(labels.current(), event, since_ns, until_ns)
+
     def strategy(self, strategy: Strategy) -> None:
         """The program divides its training in this way from now on."""
         self._book.rows.write("strategy", strategy)

@@ -4,6 +4,8 @@
     phases       forward, backward, update: from modules, autograd and optimizers
     units        which modules compute, and in which model
     names        what parameters, gradients and the loss are called
+    entries      what of PyTorch every training calls
+    by_hand      what a program calls on its parameters and gradients itself
     rules        the purpose of a collective, from the functions of frameworks that asked for it
     careful      keeps a mistake in all this from the program
     systems      what DDP, FSDP2 and the others say of themselves, as rows `Strategy`

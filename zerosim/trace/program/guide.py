@@ -20,9 +20,10 @@ import torch
 from torch import nn
 
 from zerosim.events import Op, Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.strategies import Strategy, System
 from zerosim.trace import labels, modules
 from zerosim.trace.dispatch import Call
+from zerosim.trace.program.by_hand import ByHand
 from zerosim.trace.program.careful import careful
 from zerosim.trace.program.ddp import DataParallel
 from zerosim.trace.program.deepspeed import DeepSpeed
@@ -31,15 +32,14 @@ from zerosim.trace.program.fsdp2 import FullyShard
 from zerosim.trace.program.phases import Phases
 from zerosim.trace.program.pipeline import Pipelines
 from zerosim.trace.program.rules import GENERAL, Found, Rules
-from zerosim.trace.program.system import Observed, parameters_of, ranks_of
+from zerosim.trace.program.system import Observed
 from zerosim.trace.program.tensor_parallel import TensorParallel, purpose_in
-from zerosim.trace.program.units import Units, qualified, unwrapped
+from zerosim.trace.program.units import Units
 from zerosim.trace.program.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.sink import Labels, Position
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _MESSAGES = (Op.SEND, Op.RECEIVE)
-_REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 class Recorder(Protocol):
@@ -51,6 +51,10 @@ class Recorder(Protocol):
 
     def strategy(self, strategy: Strategy) -> None:
         """The program divides its training in this way from now on."""
+        ...
+
+    def stood_still(self, since_ns: int) -> None:
+        """This thread did nothing since then but wait for the last call that it began."""
         ...
 
 
@@ -86,11 +90,12 @@ class Guide:
         self._settings: dict[int, Hashable] = {}
         self._written: dict[tuple[System, str], Strategy] = {}
         self._members: dict[str, tuple[str, ...]] = {}
+        self._update: int | None = None
+        self._reduced_ns: int | None = None
         self._rebuilt: Position | None = None
         self._last_forward: Position | None = None
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self._roots: list[weakref.ref[nn.Module]] = []
-        self._by_hand: set[tuple[weakref.ref[nn.Module], str]] = set()
+        self._by_hand = ByHand(self._units, self._write)
 
     def install(self) -> None:
         """Begin to look."""
@@ -114,7 +119,7 @@ class Guide:
         self._look_at_new_buckets()
         if self._units.meet(root):
             modules.reconsider()
-            self._roots.append(weakref.ref(root))
+            self._by_hand.meet(root)
             for system in self._systems:
                 system.meet(root)
         here = labels.position()
@@ -154,16 +159,31 @@ class Guide:
     def backward_ends(self) -> None:
         """Autograd is done."""
         self._units.backward_ends()
+        if self._reduced_ns is not None:
+            self._recorder.stood_still(self._reduced_ns)
+            self._reduced_ns = None
         self._look()
 
     @careful
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
+        self._look_at_new_buckets()  # what a forward saved is gone, so there is room for it
         if optimizer not in self._optimizers:
             self._optimizers.add(optimizer)
             for system in self._systems:
                 system.meet(optimizer)
             self._look()
+
+    @careful
+    def update_begins(self) -> None:
+        """The outermost step of an optimizer begins."""
+        self._update = labels.begin_compute("optimizer")
+
+    @careful
+    def update_ends(self) -> None:
+        """It is over."""
+        update, self._update = self._update, None
+        labels.end(update)
 
     # what it asks for
 
@@ -173,6 +193,7 @@ class Guide:
 
     @careful
     def _explain(self, call: Call, current: Labels) -> Labels:
+        self._reduced_ns = None
         if call.op is Op.BARRIER:
             return replace(current, purpose=Purpose.SYNCHRONIZE)
         if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
@@ -188,13 +209,15 @@ class Guide:
             return self._explained(call, current, found)
         reduction = self._data_parallel.reduction(call)
         if reduction is not None:
+            # after its last call a reducer in C++ waits for all of them
+            self._reduced_ns = current.issue_ns
             return replace(
                 current,
                 purpose=reduction.purpose,
                 unit=current.unit or reduction.unit,
                 tensors=reduction.tensors,
             )
-        return self._by_tensors(call, current)
+        return self._by_hand.explain(call, current)
 
     def _explained(self, call: Call, current: Labels, found: Found) -> Labels:
         if found.phase is Phase.UPDATE:
@@ -215,49 +238,6 @@ class Guide:
                 self._look()  # some know themselves only once they have begun to communicate
             names = self._members.get(unit, ()) or self._units.names.of_parameters(call.tensors)
         return replace(current, purpose=found.purpose, unit=unit, tensors=names)
-
-    def _by_tensors(self, call: Call, current: Labels) -> Labels:
-        """What a program calls by itself on its parameters, its gradients and its loss."""
-        names, purpose = self._units.names, Purpose.UNLABELLED
-        found = names.of_gradients(call.tensors)
-        if found:
-            if call.op in _REDUCTIONS:
-                purpose = Purpose.REDUCE_GRADIENTS
-                self._say_hand_written(call, found[0])
-        elif found := names.of_parameters(call.tensors):
-            if call.op is Op.BROADCAST and labels.position().iteration < 0:
-                purpose = Purpose.BROADCAST_STATE
-            elif call.op in (Op.BROADCAST, Op.ALL_GATHER):
-                purpose = Purpose.GATHER_PARAMETERS
-                self._say_hand_written(call, found[0])
-        elif call.op in _REDUCTIONS and names.is_loss(call.tensors):
-            purpose = Purpose.AVERAGE_LOSS
-        unit = current.unit or self._units.current
-        return replace(current, purpose=purpose, unit=unit, tensors=found)
-
-    def _say_hand_written(self, call: Call, name: str) -> None:
-        """The model that has a parameter of this name is divided by the program itself."""
-        for reference in self._roots:
-            root = reference()
-            label = "" if root is None else self._units.label(root)
-            if root is None or not name.startswith(qualified(label, "")):
-                continue
-            if (reference, call.group.group_name) in self._by_hand:
-                return
-            model = unwrapped(root)
-            parameters = parameters_of(model.named_parameters())
-            if name not in [qualified(label, one.name) for one in parameters]:
-                continue
-            self._write(
-                Strategy(
-                    system=System.HAND_WRITTEN,
-                    name=label or type(model).__name__,
-                    ranks=ranks_of(call.group),
-                    bundles=(Bundle(name="model", parameters=parameters),),
-                )
-            )
-            self._by_hand.add((reference, call.group.group_name))
-            return
 
     # what divides it
 

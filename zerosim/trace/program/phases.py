@@ -16,25 +16,17 @@ Imports torch, zerosim's L0 and trace.labels.
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import Any, Protocol
 
 import torch
-import torch.autograd.graph
 from torch import nn
-from torch.amp.grad_scaler import GradScaler
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
-from torch.utils.hooks import RemovableHandle
 
 from zerosim.events import Phase
 from zerosim.trace import labels, modules
-from zerosim.trace.eager import transparent
 from zerosim.trace.program import pipeline
 from zerosim.trace.program.careful import careful
+from zerosim.trace.program.entries import Entries
 from zerosim.trace.program.rules import find_frame
 from zerosim.trace.sink import Position
 
@@ -70,6 +62,14 @@ class Observer(Protocol):
         """An optimizer begins its step."""
         ...
 
+    def update_begins(self) -> None:
+        """The outermost step begins."""
+        ...
+
+    def update_ends(self) -> None:
+        """It is over."""
+        ...
+
 
 class Phases:
     """Enters phases as the program goes, from `install` to `remove`.
@@ -81,9 +81,7 @@ class Phases:
     def __init__(self, observer: Observer) -> None:
         self.trouble = ""
         self._observer = observer
-        self._hooks: list[RemovableHandle] = []
-        self._run_backward: Any = None
-        self._scaler_step: Any = None
+        self._entries = Entries(self)
         self._iteration = 0
         self._micro_step = 0
         self._has_stepped = False
@@ -101,45 +99,13 @@ class Phases:
         if labels.position() is _Left.position:
             labels.enter(-1, Phase.OUTSIDE)
         modules.watch(self)
-        self._hooks = [
-            register_optimizer_step_pre_hook(self._optimizer_begins),
-            register_optimizer_step_post_hook(self._step_ends),
-        ]
-        self._run_backward = run = torch.autograd.graph._engine_run_backward
-        self._scaler_step = step = GradScaler.step
-
-        @transparent
-        @functools.wraps(run)
-        def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
-            self._backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
-            try:
-                return run(roots, *args, **kwargs)
-            finally:
-                self._backward_ends()
-
-        @transparent
-        @functools.wraps(step)
-        def scaler_step(*args: Any, **kwargs: Any) -> Any:
-            self._step_begins()
-            try:
-                return step(*args, **kwargs)
-            finally:
-                self._step_ends()
-
-        _run_backward_with(run_backward)
-        GradScaler.step = scaler_step  # type: ignore[method-assign]
+        self._entries.install()
 
     def remove(self) -> None:
         """Stop looking."""
         modules.unwatch(self)
         _Left.position = labels.position()
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        if self._run_backward is not None:
-            _run_backward_with(self._run_backward)
-            GradScaler.step = self._scaler_step  # type: ignore[method-assign]
-            self._run_backward = None
+        self._entries.remove()
 
     def update_begins(self) -> None:
         """Something that belongs to the update was seen before its optimizer's step."""
@@ -204,7 +170,8 @@ class Phases:
     # autograd
 
     @careful
-    def _backward_begins(self, roots: Any, *, adds: bool) -> None:
+    def backward_begins(self, roots: Any, *, adds: bool) -> None:
+        """Autograd begins; `adds` if it adds to gradients."""
         self._backward_depth += 1
         if self._backward_depth == 1 and not self._running and not speaks_for_itself():
             if pipeline.is_preparing():
@@ -219,7 +186,8 @@ class Phases:
             )
 
     @careful
-    def _backward_ends(self) -> None:
+    def backward_ends(self) -> None:
+        """Autograd is done."""
         self._backward_depth -= 1
         if self._backward_depth or self._running or speaks_for_itself():
             return
@@ -236,25 +204,30 @@ class Phases:
     # optimizers
 
     @careful
-    def _optimizer_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer begins its step."""
         if torch.compiler.is_compiling() or speaks_for_itself():
             return
-        self._step_begins()
+        self.step_begins()
         self._observer.optimizer_begins(optimizer)
 
     @careful
-    def _step_begins(self) -> None:
+    def step_begins(self) -> None:
+        """An optimizer's step begins, or what steps one."""
         self._step_depth += 1
         if self._step_depth == 1 and not self.in_backward and not speaks_for_itself():
             self._enter(Phase.UPDATE)
+            self._observer.update_begins()
 
     @careful
-    def _step_ends(self, *_: Any) -> None:
+    def step_ends(self) -> None:
+        """An optimizer's step, or what steps one, is over."""
         if torch.compiler.is_compiling() or speaks_for_itself():
             return
         self._step_depth = max(0, self._step_depth - 1)
         if self._step_depth:
             return
+        self._observer.update_ends()
         # before the first forward a step only makes the optimizer's states, as DeepSpeed has it
         self._has_stepped = self._has_computed
         # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
@@ -309,9 +282,3 @@ class _Left:
 def speaks_for_itself() -> bool:
     """Whether an engine says where it is: then nothing need be found out."""
     return bool(labels.description().units)
-
-
-def _run_backward_with(function: Any) -> None:
-    """Two modules hold the function by name."""
-    for home in (torch.autograd, torch.autograd.graph):
-        home._engine_run_backward = function  # type: ignore[attr-defined]

@@ -1,0 +1,101 @@
+"""The functions of PyTorch that every training calls: autograd's engine and an optimizer's step.
+
+Who watches is told before and after each. Imports torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+import torch
+import torch.autograd.graph
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils.hooks import RemovableHandle
+
+from zerosim.trace.eager import transparent
+
+
+class Watcher(Protocol):
+    """Who is told."""
+
+    def backward_begins(self, roots: Any, *, adds: bool) -> None:
+        """Autograd begins at these tensors; `adds` if it adds to gradients."""
+        ...
+
+    def backward_ends(self) -> None:
+        """It is done, or has raised."""
+        ...
+
+    def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer begins its step."""
+        ...
+
+    def step_begins(self) -> None:
+        """What steps an optimizer begins: a gradient scaler."""
+        ...
+
+    def step_ends(self) -> None:
+        """An optimizer's step, or what steps one, is over."""
+        ...
+
+
+class Entries:
+    """Tells a watcher, from `install` to `remove`."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._hooks: list[RemovableHandle] = []
+        self._run_backward: Any = None
+        self._scaler_step: Any = None
+
+    def install(self) -> None:
+        """Begin to tell."""
+        watcher = self._watcher
+        self._hooks = [
+            register_optimizer_step_pre_hook(lambda one, *_: watcher.optimizer_begins(one)),
+            register_optimizer_step_post_hook(lambda *_: watcher.step_ends()),
+        ]
+        self._run_backward = run = torch.autograd.graph._engine_run_backward
+        self._scaler_step = step = GradScaler.step
+
+        @transparent
+        @functools.wraps(run)
+        def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+            watcher.backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
+            try:
+                return run(roots, *args, **kwargs)
+            finally:
+                watcher.backward_ends()
+
+        @transparent
+        @functools.wraps(step)
+        def scaler_step(*args: Any, **kwargs: Any) -> Any:
+            watcher.step_begins()
+            try:
+                return step(*args, **kwargs)
+            finally:
+                watcher.step_ends()
+
+        _run_backward_with(run_backward)
+        GradScaler.step = scaler_step  # type: ignore[method-assign]
+
+    def remove(self) -> None:
+        """Tell no more."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        if self._run_backward is not None:
+            _run_backward_with(self._run_backward)
+            GradScaler.step = self._scaler_step  # type: ignore[method-assign]
+            self._run_backward = None
+
+
+def _run_backward_with(function: Any) -> None:
+    """Two modules hold the function by name."""
+    for home in (torch.autograd, torch.autograd.graph):
+        home._engine_run_backward = function  # type: ignore[attr-defined]
