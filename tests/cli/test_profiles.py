@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from tests.cli.command import assert_one_line, command
+from zerosim.cli import profiles
 from zerosim.config import Implementation, ModelName, RunConfig
 from zerosim.implementations import unavailable
 from zerosim.models import build
@@ -85,6 +88,11 @@ def test_the_table_and_the_page_say_the_same(said):
 def test_wrong_input_gets_one_line(tmp_path, args, words):
     assert_one_line(command("profiles", *args.split(), "--out", tmp_path / "p"), *words)
     assert not (tmp_path / "p").exists()
+
+
+def test_every_implementation_has_its_reason():
+    reasons = tomllib.loads((Path(profiles.__file__).parent / "profiles.toml").read_text())
+    assert set(reasons) == set(Implementation) == set(profiles.TITLES)
 
 
 def test_what_is_not_here_is_said_and_not_run(monkeypatch):

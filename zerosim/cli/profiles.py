@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -82,15 +84,17 @@ def profiles(  # noqa: PLR0913 - an option is an argument
         require_free(each, overwrite=overwrite)
     launch_job(Job(run, tuple((_who(name), folders[name]) for name in present)))
     psi = _num_parameters(run)
-    rows = [profile(load(folders[name], strict=True), _title(name), psi) for name in present]
+    rows = {name: profile(load(folders[name], strict=True), _title(name), psi) for name in present}
     if as_json:
-        print_json({"psi": psi, "rows": [row.to_plain() for row in rows], "absent": absent})
+        print_json(
+            {"psi": psi, "rows": [row.to_plain() for row in rows.values()], "absent": absent}
+        )
     elif markdown:
         _print_markdown(run, psi, rows, absent)
     else:
-        _print(make_console(), run, psi, rows, absent)
+        _print(make_console(), run, psi, list(rows.values()), absent)
         typer.echo(f"\nnext: zerosim verify {folder / present[-1]}")
-    return 1 if any(row.holds is False for row in rows) else 0
+    return 1 if any(row.holds is False for row in rows.values()) else 0
 
 
 def _chosen(only: str | None) -> list[str]:
@@ -198,21 +202,30 @@ def _print(
 
 
 def _print_markdown(
-    run: RunConfig, psi: int, rows: Sequence[Profile], absent: dict[str, str]
+    run: RunConfig, psi: int, rows: Mapping[str, Profile], absent: Mapping[str, str]
 ) -> None:
-    """The same as a page for docs/."""
+    """The same as a page, with what each framework does to make its row."""
+    reasons = tomllib.loads(files("zerosim.cli").joinpath("profiles.toml").read_text())
+    command = f"zerosim profiles --model {run.model} --ranks {run.ranks} --steps {run.steps}"
     lines = [
         "# What each implementation sends",
         "",
-        f"{_what(run, psi)}.",
+        f"{_what(run, psi)}. Payload counts an all-reduce twice, as the laws do; ring is what a",
+        "rank of a ring sends for it, wire what the kernel counted, with the backend's algorithm",
+        "and framing; peak is the most that any rank held. Times are medians on the machine that",
+        "made this page, and belong to it.",
+        "",
+        f"    {command} --batch {run.batch} --markdown",
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "| --- | --- " + "| ---: " * (len(HEADINGS) - 2) + "|",
-        *("| " + " | ".join(_cells(row)) + " |" for row in rows),
+        *("| " + " | ".join(_cells(row)) + " |" for row in rows.values()),
+        "",
+        "## Why",
         "",
     ]
-    for row in rows:
-        lines.append(f"- **{row.name}**: {row.headline}")
-        lines += [f"    - {words}" for words in row.causes]
+    for name, row in rows.items():
+        why = reasons.get(name, "").strip()
+        lines.append(f"- **{row.name}.** {row.headline}{' ' if why else ''}{why}")
     lines += [f"- {_title(name)}: {why}" for name, why in absent.items()]
     typer.echo("\n".join(lines))
