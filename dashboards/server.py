@@ -82,13 +82,28 @@ class Server:
         )
 
     def run(self) -> None:
-        """Answer until Ctrl-C."""
+        """Answer until Ctrl-C.
+
+        This thread only waits for that: one that is in the middle of an answer can lose it.
+        """
+        for task in (self._answer, self._sweep):
+            threading.Thread(target=task, daemon=True).start()
         threading.Thread(target=warm, args=(self,), daemon=True).start()
-        threading.Thread(target=self._sweep, daemon=True).start()
+        try:
+            self._ended.wait()
+        finally:
+            self._ended.set()
+            self._server.task_dispatcher.shutdown()  # answers that are being written are ended
+            self.close()
+
+    def _answer(self) -> None:
         try:
             self._server.run()
+        except (OSError, ValueError):  # its socket was closed under it
+            if not self._ended.is_set():
+                raise
         finally:
-            self.close()
+            self._ended.set()
 
     def _sweep(self) -> None:
         """Rooms are also forgotten in time if nobody asks for anything any more."""
