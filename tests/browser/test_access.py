@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sparing import sparing
+
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 
@@ -15,7 +17,7 @@ def violations(page) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("what", ["", "&mode=present", "&table=1"])
+@pytest.mark.parametrize("what", sparing(["", "&mode=present", "&table=1"], 2))
 def test_the_replay_page(watch, theme, what):
     one = watch(reduced_motion="reduce")
     one.open(f"/replay?trace=stage-3#at=20&theme={theme}{what}")
@@ -23,7 +25,7 @@ def test_the_replay_page(watch, theme, what):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("key", ["Shift+?", "Shift+B", "r"])
+@pytest.mark.parametrize("key", sparing(["Shift+?", "Shift+B", "r"], 2))
 def test_the_dialogs(watch, theme, key):
     one = watch(reduced_motion="reduce")
     one.open(f"/replay?trace=stage-0#at=20&theme={theme}")

@@ -15,6 +15,7 @@ from tests.bench.scale import write_run
 from tests.browser.conftest import Watched, serving
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
+from tests.sparing import sparing
 from tests.strategies import Row, Written, encode_rows, trace_files, write_files
 from zerosim.analysis.frames import find
 from zerosim.events import Failure, Kind, Metric, Phase
@@ -153,7 +154,7 @@ def visible(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sparing(TEXTS, 3))
 def test_texts_are_shown_as_they_are(watch, hostile, name):
     one, refusal = open_or_refuse(watch, hostile[1], address_of(name))
     assert refusal == ""
@@ -180,7 +181,9 @@ def test_texts_are_shown_as_they_are(watch, hostile, name):
     assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
 
 
-@pytest.mark.parametrize("name", ["script", "image", "end-of-json", "quotes", "separators"])
+@pytest.mark.parametrize(
+    "name", sparing(["script", "image", "end-of-json", "quotes", "separators"], 2)
+)
 def test_offline_pages_of_them_likewise(watch, hostile, tmp_path, name):
     file = tmp_path / "replay.html"
     answer = command("export", hostile[0] / name, "--html", file)
@@ -192,7 +195,7 @@ def test_offline_pages_of_them_likewise(watch, hostile, tmp_path, name):
     assert_harmless(one)
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", sparing(FOLDERS, 3))
 def test_folders_may_be_called_anything(watch, hostile, tmp_path, name):
     folder, address = hostile
     one, refusal = open_or_refuse(watch, address, "/replay?trace=long")
@@ -398,7 +401,7 @@ def strange(tmp_path_factory):
         yield folder, address
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", sparing(SHOWN, 3))
 def test_a_strange_run_is_shown(watch, strange, tmp_path, name):
     folder, address = strange
     file = tmp_path / "replay.html"
@@ -421,7 +424,7 @@ def test_a_strange_run_is_shown(watch, strange, tmp_path, name):
             assert not alert.is_visible()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", sparing(REFUSED, 2))
 def test_a_run_that_cannot_be_shown_is_refused_in_one_line(watch, strange, name):
     one, refusal = open_or_refuse(watch, strange[1], address_of(name))
     assert REFUSED[name][1] in refusal

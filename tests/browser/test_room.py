@@ -7,6 +7,7 @@ import pytest
 from dashboards.pages.room import step_of
 from lessons.course import find_lesson
 from tests.browser.test_access import violations
+from tests.sparing import sparing
 
 pytestmark = pytest.mark.browser
 
@@ -153,7 +154,8 @@ def test_markup_is_text(watch, empty):
 
 
 @pytest.mark.parametrize(
-    ("theme", "size"), [("light", (1920, 1080)), ("dark", (1280, 720)), ("light", (600, 900))]
+    ("theme", "size"),
+    sparing([("dark", (1280, 720)), ("light", (1920, 1080)), ("light", (600, 900))], 3),
 )
 def test_a_wall_in_every_state(watch, empty, theme, size):
     one = watch(
@@ -187,7 +189,7 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     look()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", sparing(["dark", "light"], 2))
 def test_a_students_place_for_anyone(watch, empty, theme):
     lecturer, student = watch(address=empty), watch(address=empty)
     code = open_room(lecturer)

@@ -13,6 +13,7 @@ from lessons.facts import Facts
 from lessons.questions import wording
 from lessons.recordings import HERE, Recordings, command_of
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
+from tests.sparing import sparing
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Moment
@@ -108,7 +109,7 @@ def test_a_run_that_there_is_not_is_refused(name):
 
 
 @pytest.mark.ranks
-@each_lesson
+@pytest.mark.parametrize("lesson", sparing(LESSONS, 5), ids=[lesson.id for lesson in LESSONS])
 def test_it_really_runs_and_records_what_is_committed(lesson, tmp_path):
     code, output, errors = run([str(lesson.path)], tmp_path)
     assert (code, errors) == (0, "")
