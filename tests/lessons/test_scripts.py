@@ -14,6 +14,7 @@ from lessons.questions import wording
 from lessons.recordings import HERE, Recordings, command_of
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
 from tests.sparing import sparing
+from zerosim.config import EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Moment
@@ -125,9 +126,14 @@ def what_does_not_depend_on_time(trace):
     """Layout, collectives with their bytes, computations, and model states where phases begin."""
     manifest = trace.manifest
     return {
-        "manifest": (manifest.config, manifest.run, manifest.units, manifest.buckets),
+        "manifest": (configured(manifest), manifest.run, manifest.units, manifest.buckets),
         "ranks": [of_rank(rank) for rank in trace.ranks],
     }
+
+
+def configured(manifest):
+    """What is not said is as it is by default; a program has no engine to be configured."""
+    return EngineConfig.from_plain(manifest.config) if manifest.config else None
 
 
 OF_A_COLLECTIVE = attrgetter(

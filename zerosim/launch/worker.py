@@ -71,7 +71,8 @@ def _train(
         context=context_of(run.model),
     )
     ours = isinstance(who, EngineConfig)
-    step: Step | None = None
+    # until the trace has ended it may look at what was trained, and ask a framework about it
+    trained: Engine | Step | None = None
     _settle(f"{folder} begins")
     with trace(
         folder,
@@ -83,14 +84,15 @@ def _train(
     ):
         _settle(f"{folder} has begun")
         if isinstance(who, EngineConfig):
-            engine = _make_engine(job, who, device)
+            trained = engine = _make_engine(job, who, device)
             _train_engine(engine, run.steps, batches, advance)
             del engine
         else:
-            step = make_step(who, run, batches)
+            trained = step = make_step(who, run, batches)
             _train_other(step, run.steps, who, advance)
+            del step
         _settle(f"{folder} ends")
-    step = None  # until here a trace may ask a framework what it has come to
+    del trained
     _settle(f"{folder} has ended")
     labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
