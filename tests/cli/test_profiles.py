@@ -62,7 +62,8 @@ def _parameters_of_root(folder):
 @pytest.mark.ranks
 def test_the_table_and_the_page_say_the_same(said):
     folder, answer = said
-    assert command("verify", folder / "ddp").code == 0
+    verified = command("verify", folder / "ddp")
+    assert verified.code == 0, verified.out
     refused = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder)
     assert_one_line(refused, "already holds a trace", "--overwrite")
     page = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder / "p", "--markdown")
