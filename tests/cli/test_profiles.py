@@ -67,6 +67,7 @@ def test_the_table_and_the_page_say_the_same(said):
     refused = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder)
     assert_one_line(refused, "already holds a trace", "--overwrite")
     page = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder / "p", "--markdown")
+    assert page.code == 0, page.err
     row = next(line for line in page.out.splitlines() if line.startswith("| DDP |"))
     assert "| 2.000 |" in row
     table = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder / "t")
