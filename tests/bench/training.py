@@ -15,6 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import zerosim
 from tests.bench.pairs import Around, Pairs, Step, time_pairs
+from tests.frameworks.witness import counting
 from zerosim.config import DType, EngineConfig, Implementation, ModelName, RunConfig
 from zerosim.implementations import make_step, unavailable
 from zerosim.models import Batches, build, context_of
@@ -30,7 +31,6 @@ TRACED = (
     Implementation.FSDP2,
     Implementation.TENSOR_PARALLEL,
     Implementation.DEEPSPEED_1,
-    Implementation.DEEPSPEED_3,
 )
 
 
@@ -74,6 +74,7 @@ def measure(model: ModelName, num_pairs: int) -> list[Row]:
 def measure_programs(model: ModelName, num_pairs: int) -> list[Row]:
     """What it costs to trace others' programs, on the ranks of this program."""
     run = RunConfig(model=model, ranks=dist.get_world_size())
+    os.environ["LOCAL_RANK"] = os.environ["RANK"]  # as a launcher has it, and DeepSpeed wants it
     return [
         row
         for implementation in TRACED
@@ -121,7 +122,7 @@ def _overhead(implementation: Implementation, model: ModelName, num_pairs: int) 
         for name, around in (
             ("traced without memory", _tracing(folder, memory=False)),
             ("traced", _tracing(folder)),
-            ("under CommDebugMode", CommDebugMode),
+            ("under CommDebugMode, modules aside", counting),
             ("under torch.profiler", lambda: profile(activities=[ProfilerActivity.CPU])),
         ):
             pairs = time_pairs(step, step, num_pairs, around_a=around)

@@ -36,6 +36,13 @@ class _NoModules:
     def __exit__(self, *_: object) -> None: ...
 
 
+def counting() -> CommDebugMode:
+    """PyTorch's witness, which counts operators and looks at no modules."""
+    mode = CommDebugMode()
+    mode.advanced_module_tracker = _NoModules()
+    return mode
+
+
 def run_three_times(name: str, program: Program, folder: str) -> dict[str, object]:
     """Run a program alone, traced into `folder`/`name`, and under CommDebugMode.
 
@@ -51,9 +58,7 @@ def run_three_times(name: str, program: Program, folder: str) -> dict[str, objec
         trouble = guide.trouble + guide._phases.trouble
     counts = None
     if not any(part in name for part in NO_WITNESS):
-        mode = CommDebugMode()
-        mode.advanced_module_tracker = _NoModules()
-        with mode:
+        with counting() as mode:
             _from_the_same_start(program)
         counts = _by_name(mode.get_comm_counts())
     return {
