@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from zerosim.errors import EnvironmentFault, RunError
@@ -50,6 +51,11 @@ def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
     begun = [folder for _, folder in job.engines if any(folder.glob(RANK_FILES))]
     folder = begun[-1] if begun else job.engines[0][1]
     return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+
+
+def moment() -> str:
+    """Now, as part of a folder's name."""
+    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
 
 
 def trace_files(folder: Path) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.jobs import launch_job, require_free
+from zerosim.cli.jobs import launch_job, moment, require_free
 from zerosim.cli.ledgers import MARKS
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
@@ -78,7 +77,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
         name, why = next(iter(absent.items()))
         raise ConfigError(f"{name} cannot be run here: {why}")
     present = [name for name in names if name not in absent]
-    folder = out or Path("traces") / f"profiles-{_now()}"
+    folder = out or Path("traces") / f"profiles-{moment()}"
     folders = {name: folder / name for name in present}
     for each in folders.values():
         require_free(each, overwrite=overwrite)
@@ -115,11 +114,9 @@ def _who(name: str) -> EngineConfig | Implementation:
 
 
 def _title(name: str) -> str:
-    return name.replace("-", " stage ") if name.startswith("zerosim") else TITLES[_named(name)]
-
-
-def _named(name: str) -> Implementation:
-    return Implementation(name)
+    return (
+        name.replace("-", " stage ") if name.startswith("zerosim") else TITLES[Implementation(name)]
+    )
 
 
 def _unavailable(name: str, run: RunConfig) -> str:
@@ -133,10 +130,6 @@ def _num_parameters(run: RunConfig) -> int:
     from zerosim.models import build
 
     return sum(parameter.numel() for parameter in build(run.model, run.seed).parameters())
-
-
-def _now() -> str:
-    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
 
 
 HEADINGS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
-from zerosim.cli.jobs import clear, launch_job, require_free
+from zerosim.cli.jobs import clear, launch_job, moment, require_free
 from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
@@ -191,7 +190,7 @@ def _default_folder(run_config: RunConfig, stage: str) -> Path:
     """A new folder for each run; under a launcher, one that all ranks know without talking."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")
     if joined_ranks() is None:
-        name = datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
+        name = moment()
     elif name in _NO_RUN_ID:
         name = "joined"
     stage_name = stage.replace(",", "-")

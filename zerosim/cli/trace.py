@@ -7,13 +7,12 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zerosim.cli.jobs import NOTES, RANK_FILES, make_free, require_free
+from zerosim.cli.jobs import NOTES, RANK_FILES, make_free, moment, require_free
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.launch.command import require_startable, run_traced
 
@@ -60,8 +59,7 @@ def trace(
 def _default_folder(command: list[str]) -> Path:
     scripts = [Path(word).stem for word in command if word.endswith(".py")]
     name = scripts[0] if scripts else Path(command[0]).name
-    now = datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
-    return Path("traces") / f"{name}-{now}"
+    return Path("traces") / f"{name}-{moment()}"
 
 
 def _remove_empty(folder: Path, *, is_new: bool) -> None:

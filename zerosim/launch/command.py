@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zerosim.errors import EnvironmentFault
@@ -73,18 +73,8 @@ def run_traced(command: Sequence[str], folder: Path, *, memory: bool) -> int:
         EnvironmentFault: it cannot be started.
     """
     mark = uuid.uuid4().hex
-    settings = {
-        "folder": str(folder.absolute()),
-        "program": shlex.join(command),
-        "memory": memory,
-        "package": str(_PACKAGE),
-        "run": mark,
-    }
-    paths = [str(_INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {
-        VARIABLE: json.dumps(settings),
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
+    added = injection(folder, shlex.join(command), os.environ, memory=memory, mark=mark)
+    environment = os.environ | added
     with _signals() as arriving:
         try:
             process = subprocess.Popen(list(command), env=environment, close_fds=False)  # noqa: S603
@@ -95,6 +85,28 @@ def run_traced(command: Sequence[str], folder: Path, *, memory: bool) -> int:
             ) from None
         code = _wait(process, arriving, mark)
     return code if code >= 0 else 128 - code
+
+
+def injection(
+    folder: Path, program: str, before: Mapping[str, str], *, memory: bool, mark: str = ""
+) -> dict[str, str]:
+    """What makes each Python process that joins a process group record itself.
+
+    Args:
+        folder: of the trace.
+        program: what the manifest shall call it.
+        before: the environment that this is added to.
+        mark: by which the processes can be found again.
+    """
+    settings = {
+        "folder": str(folder.absolute()),
+        "program": program,
+        "memory": memory,
+        "package": str(_PACKAGE),
+        "run": mark,
+    }
+    paths = [str(_INJECTED), *filter(None, [before.get("PYTHONPATH")])]
+    return {VARIABLE: json.dumps(settings), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @contextlib.contextmanager

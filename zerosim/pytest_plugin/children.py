@@ -1,11 +1,10 @@
 """Tracing the programs that a test starts, as `zerosim trace` does: through the environment.
 
-Imports zerosim's L0.
+Imports zerosim's L0 and launch.command.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -15,43 +14,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import zerosim
 from zerosim.errors import EnvironmentFault, RunError
+from zerosim.launch.command import injection
 from zerosim.pytest_plugin.options import Options
 
-_PACKAGE = Path(zerosim.__file__).parent
-_INJECTED = _PACKAGE / "launch" / "injected"
 _END_S = 40.0
 """How long torchrun may take to end its ranks; after 30 s it kills them."""
-
-
-def environment(
-    folder: Path, program: str, options: Options, before: Mapping[str, str]
-) -> dict[str, str]:
-    """What makes each Python process that joins a process group record itself.
-
-    Args:
-        folder: of the trace.
-        program: what the manifest shall call it.
-        before: the environment that this is added to.
-    """
-    path = before.get("PYTHONPATH")
-    settings = {
-        "folder": str(folder),
-        "program": program,
-        "memory": options.memory,
-        "package": str(_PACKAGE),
-    }
-    return {
-        "PYTHONPATH": str(_INJECTED) if not path else f"{_INJECTED}{os.pathsep}{path}",
-        "ZEROSIM_TRACE": json.dumps(settings),
-    }
 
 
 @contextmanager
 def injected(folder: Path, name: str, options: Options) -> Iterator[None]:
     """Trace the processes that are started inside."""
-    added = environment(folder, f"pytest {name}", options, os.environ)
+    added = injection(folder, f"pytest {name}", os.environ, memory=options.memory)
     before = {variable: os.environ.get(variable) for variable in added}
     os.environ.update(added)
     try:
@@ -74,7 +48,7 @@ def run(
     """
     given = kwargs.pop("env", None)
     env = dict(os.environ if given is None else given)
-    env |= environment(folder, shlex.join(argv), options, env)
+    env |= injection(folder, shlex.join(argv), env, memory=options.memory)
     timeout_s = kwargs.pop("timeout", options.timeout_s)
     kwargs |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     try:
