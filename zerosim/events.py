@@ -16,13 +16,15 @@ A rank writes rows, one JSON object a line, in the order in which things happene
 
 Every row carries a checksum chained to the row before it (`zerosim.record`). An `open` row
 without its `close` is what the rank was doing when it stopped.
-Imports nothing but the standard library.
+Imports the standard library and `zerosim.tiers`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from zerosim.tiers import Tier
 
 SCHEMA_VERSION = 1
 
@@ -36,8 +38,10 @@ class Kind(StrEnum):
     """An operation of a whole group, or a point-to-point call outside of any collective."""
     TRANSFER = "transfer"
     """One message of a collective: a hop of a ring."""
+    COPY = "copy"
+    """Bytes of this rank on their way from one of its tiers to another."""
     WAIT = "wait"
-    """The program stands still until a collective is over."""
+    """The program stands still until a collective or a copy is over."""
     MARK = "mark"
     """A moment without a duration."""
 
@@ -72,6 +76,19 @@ class Purpose(StrEnum):
     """Pipeline parallel: back to the stage before."""
     METADATA = "exchange metadata"
     """Shapes, pickled objects, bucket orders: what a framework agrees on."""
+    GATHER_ACTIVATIONS = "gather activations"
+    """Checkpoints that are divided among the ranks of a tensor parallel group."""
+    OFFLOAD_ACTIVATIONS = "offload activations"
+    FETCH_ACTIVATIONS = "fetch activations"
+    OFFLOAD_GRADIENTS = "offload gradients"
+    RETURN_PARAMETERS = "return parameters"
+    """Updated ones, from where the optimizer works to the device."""
+    FETCH_PARAMETERS = "fetch parameters"
+    """A rank's own part, from where it is kept to where it is needed."""
+    STORE_PARAMETERS = "store parameters"
+    """Updated ones, to where they are kept."""
+    FETCH_STATES = "fetch optimizer states"
+    STORE_STATES = "store optimizer states"
     SYNCHRONIZE = "synchronize"
     """A barrier."""
     UNLABELLED = "unlabelled"
@@ -128,23 +145,24 @@ class Event:
 
     Attributes:
         id: unique on its rank, increasing in the order of issue.
-        parent: id of the collective that a transfer belongs to, or that a wait waits for; else
+        parent: id of the collective that a transfer belongs to, or of what a wait waits for; else
             None.
         rank: global rank.
         iteration: optimizer step, counted from 0; -1 before the first.
         micro_step: position within a gradient accumulation, counted from 0.
         unit: what communicates or computes together: a layer, a bucket; "" if unknown.
-        purpose: why, for collectives and transfers; None for the other kinds.
-        op: what the group was asked for; None for computations and marks.
-        algorithm: who carries it out; None for computations and marks.
-        group: name of a `Group` row; "" for computations and marks.
+        purpose: why, for collectives, transfers and copies; None for the other kinds.
+        op: what the group was asked for; None for computations, copies and marks.
+        algorithm: who carries it out; likewise None.
+        group: name of a `Group` row; likewise "".
         sequence: position among the collectives of that group on this rank.
         peers: global ranks that this rank exchanges bytes with directly, where that is known; of
             a native call with a root, the root.
         dtype: element type as PyTorch names it ("bfloat16"); "" if it has none.
         elements: number of elements of the payload.
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
-            reduce-scatter, the message of a transfer.
+            reduce-scatter, the message of a transfer, the bytes of a copy. Of quantized elements
+            with the scales that travel along.
         sent_bytes: bytes that this rank was asked to send, summed over the intercepted messages;
             None for a native collective, whose algorithm the trace does not see.
         received_bytes: likewise, received.
@@ -156,6 +174,9 @@ class Event:
         tensors: names of the parameters or buffers concerned.
         hop: position of a transfer in its ring, counted from 0.
         shard: index of the shard that a transfer carries (its owner's position in the group).
+        origin, target: of a copy, the tiers that it leads from and to; else None.
+        counted_bytes: of a copy from or to a disk, what the kernel counted for the thread that
+            did it (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if it was not measured.
         error: why it failed; "" if it did not.
     """
 
@@ -186,6 +207,9 @@ class Event:
     tensors: tuple[str, ...] = ()
     hop: int | None = None
     shard: int | None = None
+    origin: Tier | None = None
+    target: Tier | None = None
+    counted_bytes: int | None = None
     error: str = ""
 
 
@@ -202,6 +226,7 @@ class Close:
     wire: tuple[WireDelta, ...] = ()
     start_ns: int | None = None
     end_ns: int | None = None
+    counted_bytes: int | None = None
     error: str = ""
 
 
@@ -238,6 +263,7 @@ class Header:
         schema: `SCHEMA_VERSION` of the writer.
         clock_ns: the rank's clock (monotonic) when the trace began.
         wall_ns: nanoseconds since 1970 at the same moment, to align hosts.
+        node: position of its node, as its launcher counts them.
     """
 
     schema: int
@@ -249,6 +275,7 @@ class Header:
     device: str
     clock_ns: int
     wall_ns: int
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

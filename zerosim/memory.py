@@ -5,7 +5,7 @@
 
 A role's bytes are those of storages that are alive, each counted once. They are kept apart by unit,
 and a row says only what changed, so the state at a row is the last word on each (role, unit).
-Imports the standard library and `zerosim.events`.
+Imports the standard library, `zerosim.events` and `zerosim.tiers`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from zerosim.events import Phase
+from zerosim.tiers import Tier
 
 
 class Role(StrEnum):
@@ -32,6 +33,10 @@ class Role(StrEnum):
     """What a collective was given that is nothing else."""
     ACTIVATIONS = "activations"
     """What autograd saved in forward for backward."""
+    CHECKPOINTS = "activation checkpoints"
+    """Inputs of blocks that backward computes again."""
+    SECONDARY = "secondary parameters"
+    """What each node keeps of all parameters, beside the ranks' own parts (ZeRO++)."""
     OTHER = "other"
     """Never recorded: what the allocator counted and no role explains."""
 
@@ -56,12 +61,14 @@ class Holding:
 
     Attributes:
         unit: "" if unknown.
-        bytes: of the storages that are alive; 0 if none is any more.
+        bytes: of the storages that are alive, or of the files; 0 if none is any more.
+        tier: where they lie.
     """
 
     role: Role
     unit: str
     bytes: int
+    tier: Tier = Tier.DEVICE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

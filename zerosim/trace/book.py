@@ -148,13 +148,20 @@ class Book:
             begun.received_bytes = (begun.received_bytes or 0) + received_bytes
 
     def end(
-        self, event: int, error: str, *, reads_wire: bool = False, is_seen: bool = True
+        self,
+        event: int,
+        error: str,
+        *,
+        reads_wire: bool = False,
+        is_seen: bool = True,
+        counted_bytes: int | None = None,
     ) -> None:
         """Write down that an event is over; nothing if it was already.
 
         Args:
             error: why it failed; "" if it did not.
             is_seen: False if it is over at a time that cannot be known.
+            counted_bytes: what the kernel counted for a copy from or to a disk.
         """
         with self._lock:
             begun = self._begun.pop(event, None)
@@ -174,6 +181,7 @@ class Book:
                 wire=difference(begun.totals, self._totals()) if reads_wire else (),
                 start_ns=begun.event.start_ns,
                 end_ns=end_ns,
+                counted_bytes=counted_bytes,
                 error=error,
             ),
         )

@@ -2,6 +2,7 @@
 
     hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
     let_go(tensor)               and whom it served is gone
+    hold_file(name, ...)         a file holds so many bytes of a unit; 0 when it is removed
 
 A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
 are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
@@ -18,6 +19,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.memory import Role
+from zerosim.tiers import Tier
 
 _FIRST_CLEANING = 256
 """With so many entries those of dead storages are dropped for the first time."""
@@ -28,16 +30,20 @@ class Held:
 
     Attributes:
         key: identifies the storage as long as this entry exists.
+        tier: where it lies.
         is_left: its owner is gone; it counts until the trace that is being recorded ends.
     """
 
-    __slots__ = ("_reference", "is_left", "key", "role", "unit")
+    __slots__ = ("_reference", "is_left", "key", "role", "tier", "unit")
 
-    def __init__(self, storage: torch.UntypedStorage, role: Role, unit: str) -> None:
+    def __init__(
+        self, storage: torch.UntypedStorage, role: Role, unit: str, tier: Tier = Tier.DEVICE
+    ) -> None:
         self._reference = StorageWeakRef(storage)
         self.key: int = self._reference.cdata
         self.role = role
         self.unit = unit
+        self.tier = tier
         self.is_left = False
 
     def bytes(self) -> int | None:
@@ -56,21 +62,36 @@ class Holdings:
     def __init__(self) -> None:
         self.version = 0
         self._held: dict[int, Held] = {}
+        self._files: dict[str, tuple[Role, str, int]] = {}
         self._lock = threading.Lock()
         self._clean_at = _FIRST_CLEANING
 
-    def hold(self, tensor: torch.Tensor, role: Role, unit: str) -> None:
+    def hold(self, tensor: torch.Tensor, role: Role, unit: str, tier: Tier = Tier.DEVICE) -> None:
         """Say what a tensor's storage is for; the last word on it counts."""
         storage = storage_of(tensor)
         if storage is None:
             return
-        held = Held(storage, role, unit)
+        held = Held(storage, role, unit, tier)
         with self._lock:
             self._held[held.key] = held
             self.version += 1
             if len(self._held) >= self._clean_at:
                 self._held = {k: one for k, one in self._held.items() if one.bytes() is not None}
                 self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
+
+    def hold_file(self, name: str, role: Role, unit: str, num_bytes: int) -> None:
+        """Say what a file is for and how much of it; 0 bytes if it is gone."""
+        with self._lock:
+            if num_bytes:
+                self._files[name] = (role, unit, num_bytes)
+            else:
+                self._files.pop(name, None)
+            self.version += 1
+
+    def files(self) -> list[tuple[Role, str, int]]:
+        """Role, unit and bytes of every file."""
+        with self._lock:
+            return list(self._files.values())
 
     def get(self, storage: torch.UntypedStorage) -> Held | None:
         """What was said of a living storage."""
@@ -105,6 +126,7 @@ holdings = Holdings()
 """Of this process."""
 
 hold = holdings.hold
+hold_file = holdings.hold_file
 let_go = holdings.let_go
 
 

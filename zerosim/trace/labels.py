@@ -7,9 +7,10 @@ operators that PyTorch performs are intercepted in `dispatch`.
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
     with collective(...)         the messages inside are hops of one collective of our own
+    with copying(...)            the bytes that are copied inside go from one tier to another
     with exclusive()             the native collective inside has the sockets for itself
     begin_compute / end          a unit computes
-    with waiting(...)            this thread stands still until a collective is over
+    with waiting(...)            this thread stands still until a collective or a copy is over
 
 Imports zerosim's L0, `sink` and `source`, and no torch.
 """
@@ -23,7 +24,7 @@ from dataclasses import replace
 
 from zerosim.errors import first_line
 from zerosim.events import Op, Phase, Purpose
-from zerosim.trace.sink import CollectiveRequest, Description, Labels, Position, Sink
+from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position, Sink
 from zerosim.trace.source import caller
 
 
@@ -196,8 +197,35 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
             sink.close(event, error)
 
 
+class Copied:
+    """What the kernel counted while something was copied from or to a disk, once it is known."""
+
+    __slots__ = ("counted_bytes",)
+
+    def __init__(self) -> None:
+        self.counted_bytes: int | None = None
+
+
+@contextmanager
+def copying(request: CopyRequest) -> Iterator[Copied]:
+    """The copy inside goes from one tier of this rank to another."""
+    sink = _state.sink
+    event = sink.open_copy(snapshot(), request) if sink is not None else None
+    if event is not None and sink is not None:
+        _thread.last_collective = (sink, event)
+    copied, error = Copied(), ""
+    try:
+        yield copied
+    except BaseException as raised:
+        error = first_line(raised)
+        raise
+    finally:
+        if event is not None and sink is not None:
+            sink.close(event, error, copied.counted_bytes)
+
+
 class Awaited:
-    """A collective that will be waited for, known once it has begun."""
+    """A collective or a copy that will be waited for, known once it has begun."""
 
     __slots__ = ("begun",)
 
@@ -207,7 +235,7 @@ class Awaited:
 
 @contextmanager
 def awaited(by: Awaited) -> Iterator[None]:
-    """Whoever waits with `by` waits for the collective inside."""
+    """Whoever waits with `by` waits for the collective or the copy inside."""
     _thread.last_collective = None
     try:
         yield
@@ -217,7 +245,7 @@ def awaited(by: Awaited) -> Iterator[None]:
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread stands still inside until a collective is over."""
+    """This thread stands still inside until a collective or a copy is over."""
     sink = _state.sink
     since_ns = 0 if sink is None else sink.now_ns()
     try:

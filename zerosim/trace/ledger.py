@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.events import Phase
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.tiers import Tier
 from zerosim.trace.allocations import AllocationRecord, Counted
 from zerosim.trace.discovery import Discovery
 from zerosim.trace.holdings import Held, holdings, storage_of
@@ -33,7 +34,8 @@ _CHEAP_NS = 300_000
 _RARELY = 50
 """One that does is left out until so many times as long has passed."""
 
-State = dict[tuple[Role, str], int]
+State = dict[tuple[Role, str, Tier], int]
+"""Bytes by role, unit and tier."""
 Write = Callable[[str, object], None]
 
 
@@ -107,9 +109,9 @@ class MemoryLedger:
             state = self._measure(at_border=moment is Moment.PHASE)
             old = self._state
             changes = tuple(
-                Holding(role, unit, state.get((role, unit), 0))
-                for role, unit in old.keys() | state.keys()
-                if old.get((role, unit), 0) != state.get((role, unit), 0)
+                Holding(*place[:2], state.get(place, 0), place[2])
+                for place in old.keys() | state.keys()
+                if old.get(place, 0) != state.get(place, 0)
             )
             if changes or moment is Moment.PHASE:
                 self._state = state
@@ -165,13 +167,16 @@ class MemoryLedger:
             self._fixed_state = {}
             self._unrecorded = 0
             self._fixed = self._add(self._fixed, self._fixed_state)
+            for role, unit, num_bytes in holdings.files():
+                place = (role, unit, Tier.DISK)
+                self._fixed_state[place] = self._fixed_state.get(place, 0) + num_bytes
             self._fixed_unrecorded = self._unrecorded
         state = dict(self._fixed_state)
         self._unrecorded = self._fixed_unrecorded
         self._moving = self._add(self._moving, state)
         for unit, num_bytes in self._saved.bytes_by_unit().items():
             if num_bytes:
-                state[Role.ACTIVATIONS, unit] = num_bytes
+                state[Role.ACTIVATIONS, unit, Tier.DEVICE] = num_bytes
         return state
 
     def _add(self, entries: list[Held], state: State) -> list[Held]:
@@ -185,7 +190,7 @@ class MemoryLedger:
                 continue
             alive.append(held)
             if num_bytes:
-                place = (held.role, held.unit)
+                place = (held.role, held.unit, held.tier)
                 state[place] = state.get(place, 0) + num_bytes
                 if held.key in self._not_recorded:
                     self._unrecorded += num_bytes

@@ -20,7 +20,7 @@ from zerosim.trace.calls import Calls, Guide
 from zerosim.trace.clock import Clock
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
-from zerosim.trace.sink import CollectiveRequest, Description, Labels, Position
+from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
 from zerosim.trace.wire import Wire
 
 
@@ -113,16 +113,31 @@ class Recorder:
         )
         return self._book.begin(event, counts_messages=True, reads_wire=True)
 
-    def close(self, event: int, error: str) -> None:
-        """A computation or a collective of our own is over."""
+    def open_copy(self, labels_: Labels, request: CopyRequest) -> int:
+        """A copy between two tiers of this rank begins."""
+        event = replace(
+            self._book.make_event(labels_, Kind.COPY),
+            purpose=labels_.purpose,
+            dtype=request.dtype,
+            elements=request.elements,
+            payload_bytes=request.payload_bytes,
+            origin=request.origin,
+            target=request.target,
+        )
+        return self._book.begin(event)
+
+    def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
+        """A computation, a copy, or a collective of our own is over."""
         begun = self._book.begun(event)
         if begun is not None:
-            if self._memory is not None and begun.event.kind is Kind.COMPUTE:
+            kind = begun.event.kind
+            if self._memory is not None and kind is Kind.COMPUTE:
                 self._memory.computes("")
-            self._book.end(event, error, reads_wire=begun.event.kind is Kind.COLLECTIVE)
+            reads_wire = kind is Kind.COLLECTIVE
+            self._book.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
-        """A thread stood still until now for a collective."""
+        """A thread stood still until now for a collective or a copy."""
         self._book.write_wait(labels_, collective, since_ns)
 
     def explain_with(self, guide: Guide | None) -> None:

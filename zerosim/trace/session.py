@@ -131,6 +131,8 @@ class Session:
             device="cuda" if _backend() == "nccl" else "cpu",
             clock_ns=clock.now_ns(),
             wall_ns=clock.wall_ns(),
+            # torchrun's name for the position of a node
+            node=int(os.environ.get("GROUP_RANK", "0")),
         )
 
         def write_manifest(description: Description) -> None:

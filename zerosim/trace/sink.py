@@ -10,6 +10,7 @@ from typing import Protocol
 
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.manifest import BucketLayout, UnitLayout
+from zerosim.tiers import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,21 @@ class CollectiveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """What is copied between two tiers of this rank.
+
+    Attributes:
+        payload_bytes: what is copied, without the padding and checksums of a file.
+    """
+
+    origin: Tier
+    target: Tier
+    dtype: str
+    elements: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """What an engine says of itself for the manifest.
 
@@ -92,12 +108,21 @@ class Sink(Protocol):
         """A collective of our own begins; returns the event's id."""
         ...
 
-    def close(self, event: int, error: str) -> None:
-        """The event is over; `error` is "" if it succeeded."""
+    def open_copy(self, labels: Labels, request: CopyRequest) -> int:
+        """A copy between two tiers begins; returns the event's id."""
+        ...
+
+    def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
+        """The event is over.
+
+        Args:
+            error: "" if it succeeded.
+            counted_bytes: of a copy from or to a disk, what the kernel counted for this thread.
+        """
         ...
 
     def waited(self, labels: Labels, collective: int, since_ns: int) -> None:
-        """A thread stood still until now for a collective."""
+        """A thread stood still until now for a collective or a copy."""
         ...
 
     def begin_exclusive(self) -> None:
