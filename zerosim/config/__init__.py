@@ -1,0 +1,37 @@
+"""What can be asked of the engine and of a run, checked in one place.
+
+    choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
+    checks      how a value is refused, and how a configuration goes through JSON
+    engine      what `zerosim.initialize` takes
+    run         what `zerosim run` adds
+
+Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
+"""
+
+from zerosim.config.choices import (
+    STAGE_NAMES,
+    STAGES,
+    CollectivesKind,
+    DeviceKind,
+    DType,
+    Implementation,
+    ModelName,
+    Offload,
+    choice,
+)
+from zerosim.config.engine import EngineConfig
+from zerosim.config.run import RunConfig
+
+__all__ = [
+    "STAGES",
+    "STAGE_NAMES",
+    "CollectivesKind",
+    "DType",
+    "DeviceKind",
+    "EngineConfig",
+    "Implementation",
+    "ModelName",
+    "Offload",
+    "RunConfig",
+    "choice",
+]

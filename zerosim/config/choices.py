@@ -1,0 +1,105 @@
+"""What can be chosen by name.
+
+Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+from zerosim.errors import ConfigError
+from zerosim.tiers import Tier
+
+STAGES = (0, 1, 2, 3)
+STAGE_NAMES = {0: "data parallel", 1: "ZeRO-1", 2: "ZeRO-2", 3: "ZeRO-3"}
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class DType(StrEnum):
+    """Compute dtype: parameters, gradients, activations."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element: 4 for fp32, else 2."""
+        return 4 if self is DType.FP32 else 2
+
+
+class CollectivesKind(StrEnum):
+    """Who carries the engine's collectives out."""
+
+    RING = "ring"
+    NATIVE = "native"
+
+
+class ModelName(StrEnum):
+    """The built-in models."""
+
+    GPT_TINY = "gpt-tiny"
+    GPT_SMALL = "gpt-small"
+    MLP = "mlp"
+
+
+class Implementation(StrEnum):
+    """Who else trains a built-in model, beside zerosim's engine."""
+
+    DDP = "ddp"
+    DDP_ZERO = "ddp-zero"
+    FSDP2 = "fsdp2"
+    FSDP2_KEPT = "fsdp2-kept"
+    FSDP2_BF16 = "fsdp2-bf16"
+    FSDP1 = "fsdp1"
+    HSDP = "hsdp"
+    TENSOR_PARALLEL = "tensor-parallel"
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    DEEPSPEED_0 = "deepspeed-0"
+    DEEPSPEED_1 = "deepspeed-1"
+    DEEPSPEED_2 = "deepspeed-2"
+    DEEPSPEED_3 = "deepspeed-3"
+
+
+class DeviceKind(StrEnum):
+    """Where the ranks compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Offload(StrEnum):
+    """Where something is kept that would else be on the device."""
+
+    NONE = "none"
+    CPU = "cpu"
+    NVME = "nvme"
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that this is."""
+        return _TIERS[self]
+
+
+_TIERS = {Offload.NONE: Tier.DEVICE, Offload.CPU: Tier.HOST, Offload.NVME: Tier.DISK}
+
+
+def choice(kind: type[E], value: str, what: str) -> E:
+    """Return the member of `kind` that `value` names.
+
+    Args:
+        kind: a closed set of names.
+        value: what the user gave.
+        what: the noun for the message, such as "model".
+
+    Raises:
+        ConfigError: no member has that name; the message lists them.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"unknown {what} {value!r}: expected one of {known}") from None
