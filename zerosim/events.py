@@ -8,6 +8,7 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     transfer                     one message of a collective, when it is over
     open ... close               something that takes time: a computation, a collective
     wire                         the kernel's counters at a phase border
+    interface                    its counters of a network interface, of a run over several nodes
     memory, allocations          what is alive, by role; what PyTorch's allocator counted
     strategy                     how the program divides its training (`zerosim.strategies`)
     metric                       a number that the program reported: loss, gradient norm
@@ -116,6 +117,8 @@ class Algorithm(StrEnum):
 
     RING = "ring"
     """zerosim's own ring over send and receive; each hop is an event."""
+    PAIRWISE = "pairwise"
+    """zerosim's own messages between each two ranks; each is an event."""
     GLOO = "gloo"
     """The native call of PyTorch's Gloo backend."""
     NCCL = "nccl"
@@ -310,6 +313,27 @@ class WireSample:
     phase: Phase
     time_ns: int
     counters: tuple[WireDelta, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceSample:
+    """The kernel's counters of one network interface (totals since it exists).
+
+    They count whole packets, of whoever uses it; `zerosim.trace.interfaces` says what of it is
+    the sockets' own.
+
+    Attributes:
+        name: "eth0" and the like.
+        addresses: its own, as they stand in the `local` of a `Socket` before the port.
+    """
+
+    time_ns: int
+    name: str
+    sent_bytes: int
+    received_bytes: int
+    sent_packets: int
+    received_packets: int
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
