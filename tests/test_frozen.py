@@ -46,6 +46,7 @@ EXIT_CODES = {
     "ClaimFailed": 1,
     "RunError": 3,
     "CollectiveError": 3,
+    "DiskError": 3,
 }
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,8 @@ ZerosimError                   carries the exit code that the command line retur
 │   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
 ├── ClaimFailed                exit 1: a claim was held against a measurement and is false
 └── RunError                   exit 3: a rank failed, was killed, or stopped answering
-    └── CollectiveError        raised in a rank whose collective did not complete
+    ├── CollectiveError        raised in a rank whose collective did not complete
+    └── DiskError              a full disk, a file that is gone, short, or damaged
 
 A message is one line: what was given, what was expected, what to try.
 Imports nothing but the standard library.
@@ -56,6 +57,10 @@ class RunError(ZerosimError):
 
 class CollectiveError(RunError):
     """A collective did not complete on this rank: a peer is gone or silent."""
+
+
+class DiskError(RunError):
+    """What is kept on a disk could not be written, or is not what was written."""
 
 
 def first_line(error: BaseException) -> str:
