@@ -73,7 +73,9 @@ def _train(
     ours = isinstance(who, EngineConfig)
     # until the trace has ended it may look at what was trained, and ask a framework about it
     trained: Engine | Step | None = None
-    _settle(f"{folder} begins")
+    # a folder may have another path on another node
+    name = f"run {[each for _, each in job.engines].index(folder)}"
+    _settle(f"{name} begins")
     with trace(
         folder,
         # with which options, `run` and the configuration say
@@ -82,7 +84,7 @@ def _train(
         memory=run.memory,
         allocations=run.memory,
     ):
-        _settle(f"{folder} has begun")
+        _settle(f"{name} has begun")
         if isinstance(who, EngineConfig):
             trained = engine = _make_engine(job, who, device)
             _train_engine(engine, run.steps, batches, advance)
@@ -91,9 +93,9 @@ def _train(
             trained = step = make_step(who, run, batches)
             _train_other(step, run.steps, who, advance)
             del step
-        _settle(f"{folder} ends")
+        _settle(f"{name} ends")
     del trained
-    _settle(f"{folder} has ended")
+    _settle(f"{name} has ended")
     labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither

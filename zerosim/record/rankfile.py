@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Failure,
         Group,
         Header,
+        InterfaceSample,
         Metric,
         Socket,
         Transfer,
@@ -48,6 +49,8 @@ class RankTrace:
         groups: process groups by name; one with several backends has the first it used.
         sockets: TCP connections by index.
         wire_samples: the kernel's counters at phase borders, in the order of writing.
+        interfaces: the kernel's counters of its node's network interfaces, in the order of writing;
+            only of the first rank of a node, of a run over several.
         memory_samples: what was alive by role, by number.
         allocations: what PyTorch's allocator counted at those samples, in the order of writing.
         strategies: how the program divides its training, in the order of writing.
@@ -64,6 +67,7 @@ class RankTrace:
     groups: dict[str, Group]
     sockets: dict[int, Socket]
     wire_samples: tuple[WireSample, ...]
+    interfaces: tuple[InterfaceSample, ...] = ()
     memory_samples: tuple[MemorySample, ...] = ()
     allocations: tuple[Allocations, ...] = ()
     strategies: tuple[Strategy, ...] = ()
@@ -129,6 +133,7 @@ class _Rows:
         self.groups: dict[str, Group] = {}
         self.sockets: dict[int, Socket] = {}
         self.wire_samples: list[WireSample] = []
+        self.interfaces: list[InterfaceSample] = []
         self.memory_samples: list[MemorySample] = []
         self.allocations: list[Allocations] = []
         self.strategies: list[Strategy] = []
@@ -144,6 +149,7 @@ class _Rows:
             "close": self.add_close,
             "transfer": self.add_transfer,
             "wire": self.wire_samples.append,
+            "interface": self.interfaces.append,
             "memory": self.add_memory_sample,
             "allocations": self.add_allocations,
             "strategy": self.strategies.append,
@@ -299,6 +305,7 @@ class _Rows:
             groups=self.groups,
             sockets=self.sockets,
             wire_samples=tuple(self.wire_samples),
+            interfaces=tuple(self.interfaces),
             memory_samples=tuple(self.memory_samples),
             allocations=tuple(self.allocations),
             strategies=tuple(self.strategies),

@@ -18,6 +18,7 @@ from zerosim.trace import labels
 from zerosim.trace.book import Book
 from zerosim.trace.calls import Calls, Guide
 from zerosim.trace.clock import Clock
+from zerosim.trace.interfaces import read_interfaces, spans_nodes
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
@@ -66,6 +67,8 @@ class Recorder:
             if memory
             else None
         )
+        self._counts_interfaces = wire is not None and spans_nodes()
+        self._counted_iteration: int | None = None
         self._book = Book(header.rank, rows, clock, wire, self._memory, is_synchronous=on_cpu)
         self.calls = Calls(self._book)
         self.described = on_description
@@ -88,6 +91,9 @@ class Recorder:
                 counters=counters,
             )
             self._book.rows.write("wire", sample)
+        if position.iteration != self._counted_iteration:
+            self._counted_iteration = position.iteration
+            self._count_interfaces()
         if self._memory is not None:
             self._memory.look(Moment.PHASE, None, position)
 
@@ -187,8 +193,13 @@ class Recorder:
 
     def finish(self) -> None:
         """Write the last row and close the file; later calls write nothing."""
+        self._count_interfaces()
         if self._memory is not None:
             memory, self._memory = self._memory, None
             memory.close()
         self.calls.finish()
         self._book.close()
+
+    def _count_interfaces(self) -> None:
+        for sample in read_interfaces(self.now_ns()) if self._counts_interfaces else ():
+            self._book.rows.write("interface", sample)
