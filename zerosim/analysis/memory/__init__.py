@@ -1,0 +1,54 @@
+"""The memory of one rank over time, tier by tier.
+
+    line        bytes by role at each sample, and what the allocator counted
+    samples     those of an iteration, of an update's beginning; what each one shows
+    peaks       the most that was alive, and how far roles and allocator are apart
+
+Imports numpy, zerosim's L0 and record. No torch.
+"""
+
+from zerosim.analysis.memory.line import (
+    NOT_MEASURED,
+    ROLES,
+    Bytes,
+    Holders,
+    Timeline,
+    tiers_of,
+    timeline,
+)
+from zerosim.analysis.memory.peaks import (
+    Disagreement,
+    Peak,
+    disagreement,
+    peak,
+    peak_between,
+)
+from zerosim.analysis.memory.samples import (
+    STEP_PHASES,
+    in_steps,
+    states,
+    states_of,
+    updates_begin,
+    whole_iteration,
+)
+
+__all__ = [
+    "NOT_MEASURED",
+    "ROLES",
+    "STEP_PHASES",
+    "Bytes",
+    "Disagreement",
+    "Holders",
+    "Peak",
+    "Timeline",
+    "disagreement",
+    "in_steps",
+    "peak",
+    "peak_between",
+    "states",
+    "states_of",
+    "tiers_of",
+    "timeline",
+    "updates_begin",
+    "whole_iteration",
+]

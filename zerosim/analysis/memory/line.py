@@ -1,0 +1,193 @@
+"""The memory of one rank in one tier over time: bytes by role at each sample, as arrays.
+
+A sample says what changed, so the state at a sample is the last word on each (role, unit).
+`timeline` turns a rank's samples into arrays, one column a sample, in linear time. Beside the
+roles of the device stands what PyTorch's allocator counted; what the roles do not explain of it is
+`other`. On a machine without a GPU that count is of the whole process: what is known to lie on the
+host is taken off it, and `other` may be on either.
+Imports numpy, zerosim's L0 and record. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerosim.events import Event, Kind
+from zerosim.memory import MODEL_STATES, MemorySample, Role
+from zerosim.record import RankTrace
+from zerosim.tiers import Tier
+
+Bytes = NDArray[np.int64]
+Holders = dict[tuple[Role, str], int]
+Changes = dict[tuple[Role, str], tuple[Bytes, Bytes]]
+
+ROLES = tuple(role for role in Role if role is not Role.OTHER)
+"""The roles that are recorded, in the order in which they are shown."""
+NOT_MEASURED = -1
+"""In an array, in place of what the allocator did not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What one rank held in one tier, at each of its samples.
+
+    Attributes:
+        samples: by number; of all tiers.
+        events: that samples belong to, by id.
+        by_role: shape (number of `ROLES`, number of samples).
+        known: all roles together at each sample.
+        allocated: what the allocator says is alive, with what existed before it was watched, and
+            without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device.
+        between: likewise the most since the sample before that it was asked at, with `beside`.
+        beside: what roles have on the host that the allocator's record counts as well.
+        holders: for each role and unit the samples that changed it, and the new bytes.
+    """
+
+    rank: int
+    tier: Tier
+    samples: tuple[MemorySample, ...]
+    events: dict[int, Event]
+    by_role: Bytes
+    known: Bytes
+    allocated: Bytes
+    between: Bytes
+    beside: Bytes
+    holders: Changes
+
+    def at(self, position: int) -> Holders:
+        """What is alive at a sample, by role and unit; nothing before the first one.
+
+        Args:
+            position: number of the sample; -1 for before all of them.
+        """
+        state: Holders = {}
+        for place, (numbers, sizes) in self.holders.items():
+            index = int(np.searchsorted(numbers, position, side="right")) - 1
+            if index >= 0 and sizes[index]:
+                state[place] = int(sizes[index])
+        return state
+
+    def roles_at(self, position: int) -> dict[Role, int]:
+        """What each recorded role has at a sample."""
+        return {role: int(self.by_role[row, position]) for row, role in enumerate(ROLES)}
+
+    def event_of(self, position: int) -> Event | None:
+        """The event at whose beginning or end a sample was taken."""
+        number = self.samples[position].event
+        return None if number is None else self.events[number]
+
+    def is_beside(self, position: int) -> bool:
+        """True if the thread of the collectives took this sample, beside the computation.
+
+        Such a sample may show two moments at once: what was freed and what came instead.
+        """
+        event = self.event_of(position)
+        return event is not None and event.kind is not Kind.COMPUTE
+
+    @property
+    def is_measured(self) -> bool:
+        """True if the allocator was asked at some sample."""
+        return bool((self.allocated != NOT_MEASURED).any())
+
+    def other(self, position: int) -> int | None:
+        """What the roles do not explain at a sample; None if it was not measured."""
+        allocated = int(self.allocated[position])
+        return None if allocated == NOT_MEASURED else allocated - int(self.known[position])
+
+    def alive(self) -> Bytes:
+        """All that is alive at each sample: by the allocator if it was asked, else by the roles."""
+        return np.where(self.allocated == NOT_MEASURED, self.known, self.allocated)
+
+    def model_states(self) -> Bytes:
+        """The model states together at each sample."""
+        rows = [ROLES.index(role) for role in MODEL_STATES]
+        return np.asarray(self.by_role[rows].sum(axis=0), dtype=np.int64)
+
+
+def tiers_of(rank: RankTrace) -> tuple[Tier, ...]:
+    """The tiers in which a rank had anything, the device first; it is always there."""
+    found = {holding.tier for sample in rank.memory_samples for holding in sample.changes}
+    return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
+
+
+def timeline(rank: RankTrace, tier: Tier = Tier.DEVICE) -> Timeline:
+    """One rank's memory in one tier over time.
+
+    Args:
+        rank: with at least one memory sample.
+        tier: the device's memory by default.
+    """
+    samples = rank.memory_samples
+    holders = _changes(samples, tier)
+    by_role = _by_role(holders, len(samples))
+    wanted = {sample.event for sample in samples if sample.event is not None}
+    beside = np.zeros(len(samples), dtype=np.int64)
+    allocated, between = _not_measured(samples), _not_measured(samples)
+    if tier is Tier.DEVICE:
+        on_host = _by_role(_changes(samples, Tier.HOST), len(samples)).sum(axis=0)
+        _count(rank, allocated, between, beside, on_host)
+    return Timeline(
+        rank=rank.rank,
+        tier=tier,
+        samples=samples,
+        events={event.id: event for event in rank.events if event.id in wanted},
+        by_role=by_role,
+        known=np.asarray(by_role.sum(axis=0), dtype=np.int64),
+        allocated=allocated,
+        between=between,
+        beside=beside,
+        holders=holders,
+    )
+
+
+def _changes(samples: tuple[MemorySample, ...], tier: Tier) -> Changes:
+    """For each role and unit of a tier the samples that changed it, and the new bytes."""
+    found: dict[tuple[Role, str], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for number, sample in enumerate(samples):
+        for holding in sample.changes:
+            if holding.tier is tier:
+                numbers, sizes = found[holding.role, holding.unit]
+                numbers.append(number)
+                sizes.append(holding.bytes)
+    return {place: (_array(numbers), _array(sizes)) for place, (numbers, sizes) in found.items()}
+
+
+def _by_role(holders: Changes, num_samples: int) -> Bytes:
+    by_role = np.zeros((len(ROLES), num_samples), dtype=np.int64)
+    for (role, _), (places, held) in holders.items():
+        if role in ROLES:
+            np.add.at(by_role[ROLES.index(role)], places, np.diff(held, prepend=0))
+    return np.asarray(by_role.cumsum(axis=1), dtype=np.int64)
+
+
+def _array(numbers: list[int]) -> Bytes:
+    return np.array(numbers, dtype=np.int64)
+
+
+def _not_measured(samples: tuple[MemorySample, ...]) -> Bytes:
+    return np.full(len(samples), NOT_MEASURED, dtype=np.int64)
+
+
+def _count(
+    rank: RankTrace, allocated: Bytes, between: Bytes, beside: Bytes, on_host: Bytes
+) -> None:
+    """Fill in what the allocator counted: the device's own, or PyTorch's record on the CPU.
+
+    Args:
+        allocated, between, beside: see `Timeline`; not measured, and 0, so far.
+        on_host: what roles have on the host, at each sample.
+    """
+    unrecorded = _array([sample.unrecorded_bytes for sample in rank.memory_samples])
+    for number, sample in enumerate(rank.memory_samples):
+        if sample.allocated_bytes is not None:
+            allocated[number] = sample.allocated_bytes + unrecorded[number]
+    for row in rank.allocations:  # of the whole process
+        numbers = _array(list(row.numbers))
+        beside[numbers] = on_host[numbers]
+        counted = _array(list(row.allocated_bytes)) + unrecorded[numbers]
+        allocated[numbers] = counted - beside[numbers]
+        between[numbers] = _array(list(row.peak_bytes)) + unrecorded[numbers]

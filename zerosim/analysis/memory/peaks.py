@@ -1,0 +1,70 @@
+"""The most that was alive, and how far the roles and the allocator are apart.
+
+Imports numpy and the line beside it. No torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.memory.line import NOT_MEASURED, Bytes, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most that was alive.
+
+    Attributes:
+        position: the sample; of a peak between two, the later one.
+        bytes: alive there.
+    """
+
+    position: int
+    bytes: int
+
+
+def peak(line: Timeline, positions: Bytes) -> Peak | None:
+    """The sample among `positions` at which the most was alive, the first of several."""
+    if not len(positions):
+        return None
+    alive = line.alive()[positions]
+    best = int(alive.argmax())
+    return Peak(int(positions[best]), int(alive[best]))
+
+
+def peak_between(line: Timeline, positions: Bytes) -> Peak | None:
+    """The most that the allocator counted between two samples; None if it was not measured."""
+    measured = positions[line.between[positions] != NOT_MEASURED]
+    if not len(measured):
+        return None
+    best = int(line.between[measured].argmax())
+    return Peak(int(measured[best]), int(line.between[measured][best]))
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """How far the roles and the allocator are apart.
+
+    Attributes:
+        num_samples: at which the allocator was asked.
+        position: the sample with the largest difference.
+        bytes: what the roles do not explain there; negative if they have too much.
+        least_bytes: the smallest difference of all samples.
+    """
+
+    num_samples: int
+    position: int
+    bytes: int
+    least_bytes: int
+
+
+def disagreement(line: Timeline) -> Disagreement | None:
+    """Where the roles and the allocator disagree most; None if the allocator was not asked."""
+    measured = np.flatnonzero(line.allocated != NOT_MEASURED)
+    if not len(measured):
+        return None
+    other = line.allocated[measured] - line.known[measured]
+    worst = int(np.abs(other).argmax())
+    return Disagreement(len(measured), int(measured[worst]), int(other[worst]), int(other.min()))

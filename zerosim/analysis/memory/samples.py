@@ -1,0 +1,93 @@
+"""The samples of a line: those of an iteration or of an update's beginning, and what each shows.
+
+Imports numpy, zerosim's L0 and the line beside it. No torch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from zerosim.analysis.memory.line import Bytes, Holders, Timeline
+from zerosim.events import Phase
+from zerosim.memory import Moment, Role
+
+STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+
+
+def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
+    """Every sample with what is alive at it; the state is the same object, changed in between."""
+    state: Holders = {}
+    for number, sample in enumerate(line.samples):
+        for holding in sample.changes:
+            if holding.tier is not line.tier:
+                continue
+            if holding.bytes:
+                state[holding.role, holding.unit] = holding.bytes
+            else:
+                state.pop((holding.role, holding.unit), None)
+        yield number, state
+
+
+def states_of(line: Timeline, role: Role) -> Iterator[tuple[int, dict[str, int], bool]]:
+    """Every sample with what one role has, by unit, and whether that changed; the same object."""
+    state: dict[str, int] = {}
+    for number, sample in enumerate(line.samples):
+        changed = False
+        for holding in sample.changes:
+            if holding.role is role and holding.tier is line.tier:
+                changed = True
+                state[holding.unit] = holding.bytes
+                if not holding.bytes:
+                    del state[holding.unit]
+        yield number, state, changed
+
+
+def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
+    """The samples within iterations, without set-up and what came between.
+
+    Args:
+        iterations: only of these; of all by default.
+    """
+    wanted = None if iterations is None else set(iterations)
+    return np.array(
+        [
+            number
+            for number, sample in enumerate(line.samples)
+            if sample.phase in STEP_PHASES
+            and sample.iteration >= 0
+            and (wanted is None or sample.iteration in wanted)
+        ],
+        dtype=np.int64,
+    )
+
+
+def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
+    """The sample that shows what is alive when an iteration's update begins, by iteration.
+
+    Nothing is written where nothing changed, so it may be the last one of backward, or of an
+    earlier iteration; -1 if nothing was written until then.
+    """
+    steps = in_steps(line)
+    of_samples = [line.samples[number].iteration for number in steps]
+    found = {}
+    for iteration in iterations:
+        first, end = bisect_left(of_samples, iteration), bisect_right(of_samples, iteration)
+        found[iteration] = int(steps[end]) - 1 if end < len(steps) else len(line.samples) - 1
+        for number in steps[first:end]:
+            sample = line.samples[number]
+            if sample.phase is Phase.UPDATE:
+                is_border = sample.moment is Moment.PHASE
+                found[iteration] = int(number) - (0 if is_border else 1)
+                break
+    return found
+
+
+def whole_iteration(line: Timeline, iteration: int) -> Bytes:
+    """The samples of an iteration, and the first one after it."""
+    positions = in_steps(line, [iteration])
+    if len(positions) and positions[-1] + 1 < len(line.samples):
+        positions = np.append(positions, positions[-1] + 1)
+    return positions
