@@ -191,8 +191,10 @@ export interface Traffic {
 }
 
 export interface Memory {
-  /** In the order in which they are stacked. */
+  /** Of each series, in the order in which they are stacked, tier by tier. */
   roles: string[];
+  /** Of each series. */
+  tiers: ("device" | "host" | "disk")[];
   /** By rank; null where a rank recorded none. */
   ranks: (RankMemory | null)[];
   /** Of model states: "16Ψ/N"; "" without a law. */
@@ -202,7 +204,7 @@ export interface Memory {
 
 export interface RankMemory {
   times_ns: number[];
-  /** By role, then by time. */
+  /** By series, then by time. */
   bytes: number[][];
   peak_ns: number;
   peak_bytes: number;

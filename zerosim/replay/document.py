@@ -213,6 +213,7 @@ class _Maker:
             return None
         return {
             "roles": [role.value for role in found.roles],
+            "tiers": [tier.value for tier in found.tiers],
             "ranks": [
                 None
                 if rank is None

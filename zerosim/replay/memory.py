@@ -1,4 +1,9 @@
-"""Memory in a replay: bytes by role over the iteration, for each rank, and its peak in words.
+"""Memory in a replay: bytes by role and tier over the iteration, for each rank, and its peak.
+
+A series is what one role has in one tier: `Memory.roles` and `Memory.tiers` name it at the same
+position, and a rank's `bytes` have a row for each. The series of the device come first, then those
+of the host and of the disk, each tier's from below as they are stacked. A run that keeps all on
+the device has series of that tier only. Peaks and `law` are of the device.
 
 Imports numpy, zerosim's L0, record, analysis, theory, verify.
 """
@@ -11,13 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.analysis.memory import Timeline, peak, timeline, whole_iteration
+from zerosim.analysis.memory import Timeline, peak, tiers_of, timeline, whole_iteration
 from zerosim.config import EngineConfig
 from zerosim.graph import EventGraph
 from zerosim.memory import Role
 from zerosim.quantities import format_bytes
+from zerosim.record import RankTrace
 from zerosim.replay.words import find
 from zerosim.theory import ideal_model_states, law_words
+from zerosim.tiers import Tier
 from zerosim.verify.peaks import when
 
 STACK = (
@@ -25,13 +32,16 @@ STACK = (
     Role.MOMENTUM,
     Role.VARIANCE,
     Role.PARAMETERS,
+    Role.SECONDARY,
     Role.GRADIENTS,
     Role.GATHERED,
     Role.BUFFERS,
+    Role.CHECKPOINTS,
     Role.ACTIVATIONS,
     Role.OTHER,
 )
 """From below: what stays, then what comes and goes."""
+_SERIES = tuple((role, tier) for tier in Tier for role in STACK)
 _NAMED = 3
 """Roles that a peak's sentence names."""
 
@@ -43,8 +53,8 @@ class RankMemory:
     Attributes:
         times_ns: of the samples, since the iteration began; the first is the state that it began
             with.
-        bytes: by role of `Memory.roles`, then by sample.
-        peak_step: the step during which the peak was.
+        bytes: by series of `Memory`, then by sample.
+        peak_bytes: on the device; peak_step: the step during which that was.
         cause: the peak in words.
     """
 
@@ -61,12 +71,14 @@ class Memory:
     """The memory of all ranks.
 
     Attributes:
-        roles: that any rank has, in the order in which they are stacked.
+        roles: of each series, in the order in which they are stacked, tier by tier.
+        tiers: of each series.
         ranks: in the order of the trace; None where a rank recorded none.
         law: of model states, in words; "" without a law. law_bytes: what it gives a rank.
     """
 
     roles: tuple[Role, ...]
+    tiers: tuple[Tier, ...]
     ranks: tuple[RankMemory | None, ...]
     law: str
     law_bytes: float | None
@@ -90,13 +102,15 @@ def memory_of(
     lines = [timeline(rank) if rank.memory_samples else None for rank in trace.ranks]
     if not any(line is not None and len(whole_iteration(line, iteration)) for line in lines):
         return None
-    stacks = [None if line is None else _stack(line, iteration) for line in lines]
-    roles = tuple(
-        role
-        for row, role in enumerate(STACK)
+    stacks = [
+        None if line is None else _stacks(rank, line, iteration)
+        for rank, line in zip(trace.ranks, lines, strict=True)
+    ]
+    rows = [
+        row
+        for row in range(len(_SERIES))
         if any(stack is not None and stack[row].any() for stack in stacks)
-    )
-    rows = [STACK.index(role) for role in roles]
+    ]
     ranks = [
         None
         if line is None or stack is None
@@ -117,7 +131,13 @@ def memory_of(
         law_bytes = float(
             ideal_model_states(config.stage, manifest.num_ranks, num_parameters, config.dtype)
         )
-    return Memory(roles=roles, ranks=tuple(ranks), law=law, law_bytes=law_bytes)
+    return Memory(
+        roles=tuple(_SERIES[row][0] for row in rows),
+        tiers=tuple(_SERIES[row][1] for row in rows),
+        ranks=tuple(ranks),
+        law=law,
+        law_bytes=law_bytes,
+    )
 
 
 def _positions(line: Timeline, iteration: int) -> np.ndarray:
@@ -128,9 +148,23 @@ def _positions(line: Timeline, iteration: int) -> np.ndarray:
     return np.asarray(own, dtype=np.int64)
 
 
-def _stack(line: Timeline, iteration: int) -> np.ndarray:
-    """Bytes by role of `STACK` and sample of the iteration."""
-    positions = _positions(line, iteration)
+def _stacks(rank: RankTrace, device: Timeline, iteration: int) -> np.ndarray:
+    """Bytes by series of `_SERIES` and sample of the iteration."""
+    positions = _positions(device, iteration)
+    present = tiers_of(rank)
+    nothing = np.zeros((len(STACK), len(positions)), dtype=np.int64)
+    return np.concatenate(
+        [
+            nothing
+            if tier not in present
+            else _stack(device if tier is Tier.DEVICE else timeline(rank, tier), positions)
+            for tier in Tier
+        ]
+    )
+
+
+def _stack(line: Timeline, positions: np.ndarray) -> np.ndarray:
+    """Bytes by role of `STACK` at samples."""
     stack = np.zeros((len(STACK), len(positions)), dtype=np.int64)
     for column, position in enumerate(positions.tolist()):
         held = line.roles_at(position)
