@@ -1,9 +1,9 @@
-"""What the model states of ZeRO occupy on a rank: the laws, and the exact bytes.
+"""What the model states of ZeRO occupy on a rank that keeps all on the device: laws and bytes.
 
 Model states are parameters, gradients and optimizer states. K is the number of bytes that the
 optimizer keeps for a parameter: in mixed precision an fp32 master copy (4) and, for Adam, fp32
 momentum (4) and variance (4), K = 12; in fp32 there is no master copy. Activations, buckets and
-gathered units are not model states.
+gathered units are not model states. `placement` says the same of states in any tier.
 
 Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 3.1 (K), section 5.
 May import the standard library and layer L0.
@@ -11,39 +11,26 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from zerosim.config import STAGES, DType
-from zerosim.errors import ConfigError
+from zerosim.config import DType
 from zerosim.memory import Role
-from zerosim.quantities import PSI, format_exact
-from zerosim.theory.laws import Cause, Deviation
-from zerosim.theory.partition import UnitSize, padded_elements, padding_elements
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-FP32_BYTES = 4
-
-
-class Optimizer(StrEnum):
-    """The optimizers whose states have a law."""
-
-    ADAM = "adam"
-    MOMENTUM = "sgd with momentum"
-    SGD = "sgd"
-
-
-_MOMENTS = {
-    Optimizer.ADAM: (Role.MOMENTUM, Role.VARIANCE),
-    Optimizer.MOMENTUM: (Role.MOMENTUM,),
-    Optimizer.SGD: (),
-}
-_PARTITIONED_FROM = {Role.PARAMETERS: 3, Role.GRADIENTS: 2}
-"""The first stage in which a role is partitioned; 1 for the optimizer's states."""
+from zerosim.theory.laws import Deviation
+from zerosim.theory.partition import UnitSize
+from zerosim.theory.placement import (
+    Optimizer,
+    Placement,
+    RoleLaw,
+    kept,
+    placed_deviations,
+    placed_laws,
+    placed_states,
+    placed_words,
+)
+from zerosim.tiers import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +53,8 @@ def bytes_a_parameter(dtype: DType, optimizer: Optimizer) -> tuple[RoleBytes, ..
         dtype: compute dtype: parameters and gradients are kept in it.
         optimizer: which states it keeps.
     """
-    roles = [
-        RoleBytes(Role.PARAMETERS, dtype.element_bytes),
-        RoleBytes(Role.GRADIENTS, dtype.element_bytes),
-    ]
-    if dtype is not DType.FP32:
-        roles.append(RoleBytes(Role.MASTER, FP32_BYTES))
-    roles += [RoleBytes(role, FP32_BYTES) for role in _MOMENTS[optimizer]]
-    return tuple(roles)
+    alone = Placement(stage=0, num_ranks=1, dtype=dtype, optimizer=optimizer)
+    return tuple(RoleBytes(each.role, each.bytes) for each in kept(alone))
 
 
 def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
@@ -81,19 +62,8 @@ def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
     return sum(
         each.bytes
         for each in bytes_a_parameter(dtype, optimizer)
-        if each.role not in _PARTITIONED_FROM
+        if each.role not in (Role.PARAMETERS, Role.GRADIENTS)
     )
-
-
-def _check(stage: int, num_ranks: int) -> None:
-    if stage not in STAGES or num_ranks < 1:
-        raise ConfigError(
-            f"stage {stage} on {num_ranks} ranks: expected stage 0, 1, 2 or 3 and 1 or more ranks"
-        )
-
-
-def _is_partitioned(role: Role, stage: int) -> bool:
-    return stage >= _PARTITIONED_FROM.get(role, 1)
 
 
 def ideal_model_states(
@@ -117,12 +87,8 @@ def ideal_model_states(
     Raises:
         ConfigError: no such stage, or no ranks.
     """
-    _check(stage, num_ranks)
-    total = Fraction(0)
-    for each in bytes_a_parameter(dtype, optimizer):
-        held_by = num_ranks if _is_partitioned(each.role, stage) else 1
-        total += Fraction(each.bytes * num_parameters, held_by)
-    return total
+    laws = role_laws(stage, num_ranks, num_parameters, dtype, optimizer)
+    return sum((law.bytes for law in laws), Fraction())
 
 
 def exact_model_states(
@@ -150,17 +116,11 @@ def exact_model_states(
     Raises:
         ConfigError: no such stage, or no ranks.
     """
-    _check(stage, num_ranks)
-    states = []
-    for each in bytes_a_parameter(dtype, optimizer):
-        num_elements = sum(
-            padded_elements(unit.elements, num_ranks)
-            for unit in units
-            if unit.trainable or each.role is Role.PARAMETERS
-        )
-        held_by = num_ranks if _is_partitioned(each.role, stage) else 1
-        states.append(RoleBytes(each.role, each.bytes * num_elements // held_by))
-    return tuple(states)
+    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
+    found: Counter[Role] = Counter()
+    for (_, role, _), size in placed_states(placement, units, rank=0).items():
+        found[role] += size
+    return tuple(RoleBytes(each.role, found[each.role]) for each in kept(placement))
 
 
 def law_words(stage: int, dtype: DType = DType.BF16, optimizer: Optimizer = Optimizer.ADAM) -> str:
@@ -169,30 +129,8 @@ def law_words(stage: int, dtype: DType = DType.BF16, optimizer: Optimizer = Opti
     Raises:
         ConfigError: no such stage.
     """
-    _check(stage, 1)
-    whole = divided = 0
-    for each in bytes_a_parameter(dtype, optimizer):
-        if _is_partitioned(each.role, stage):
-            divided += each.bytes
-        else:
-            whole += each.bytes
-    return " + ".join(
-        f"{number}{PSI}{rest}" for number, rest in ((whole, ""), (divided, "/N")) if number
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class RoleLaw:
-    """What the law says of one role.
-
-    Attributes:
-        words: "2Ψ", "4Ψ/N".
-        bytes: on each rank.
-    """
-
-    role: Role
-    words: str
-    bytes: Fraction
+    placement = Placement(stage=stage, num_ranks=1, dtype=dtype, optimizer=optimizer)
+    return placed_words(placement, Tier.DEVICE)
 
 
 def role_laws(
@@ -207,14 +145,8 @@ def role_laws(
     Raises:
         ConfigError: no such stage, or no ranks.
     """
-    _check(stage, num_ranks)
-    laws = []
-    for each in bytes_a_parameter(dtype, optimizer):
-        is_divided = _is_partitioned(each.role, stage)
-        words = f"{each.bytes}{PSI}{'/N' if is_divided else ''}"
-        held_by = num_ranks if is_divided else 1
-        laws.append(RoleLaw(each.role, words, Fraction(each.bytes * num_parameters, held_by)))
-    return tuple(laws)
+    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
+    return placed_laws(placement, num_parameters)
 
 
 def state_deviations(
@@ -232,27 +164,5 @@ def state_deviations(
     Raises:
         ConfigError: no such stage, or no ranks.
     """
-    sizes = {flag: sum(u.elements for u in units if u.trainable is flag) for flag in (True, False)}
-    padding = sum(padding_elements(unit.elements, num_ranks) for unit in units)
-    laws = role_laws(stage, num_ranks, sizes[True] + sizes[False], dtype, optimizer)
-    share = Fraction(sizes[False], sizes[True] + sizes[False])
-    frozen = -sum(
-        (law.bytes * share for law in laws if law.role is not Role.PARAMETERS), Fraction()
-    )
-    exact = sum(
-        each.bytes for each in exact_model_states(stage, num_ranks, units, dtype, optimizer)
-    )
-    found = (
-        Deviation(
-            Cause.PADDING,
-            exact - sum((law.bytes for law in laws), Fraction()) - frozen,
-            f"{format_exact(padding)} zeros make the units a multiple of {num_ranks}",
-        ),
-        Deviation(
-            Cause.FROZEN_PARAMETERS,
-            frozen,
-            f"{format_exact(sizes[False])} frozen parameters have no gradients and no optimizer "
-            "states",
-        ),
-    )
-    return tuple(deviation for deviation in found if deviation.bytes)
+    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
+    return placed_deviations(placement, units, rank=0, tier=Tier.DEVICE)

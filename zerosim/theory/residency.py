@@ -5,8 +5,10 @@ computes, and stages 2 and 3 have a unit's whole gradient from its backward unti
 is reduced. Both are bounded: by the units ahead that are gathered early, and by one bucket on its
 way. Units that span the whole model ("root") come first and stay until the end.
 
-Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3. May import the
-standard library and layer L0.
+hpZ of ZeRO++ keeps a part of what forward gathered for backward, the more the smaller its groups.
+
+Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3; G. Wang et al.,
+"ZeRO++" (arXiv 2306.10209), section 3.2. May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from zerosim.manifest import BucketLayout
+from zerosim.theory.partition import UnitSize, padded_elements, shard_elements
 
 _FROZEN_SUFFIX = ".frozen"
 
@@ -113,3 +116,21 @@ def whole_gradients(
         segment.unit for bucket in buckets[max(0, num_started - 1) :] for segment in bucket.segments
     }
     return set(computing) | (pending & set(computed))
+
+
+def secondary_bytes(
+    units: Sequence[UnitSize], num_ranks: int, secondary_partition: int, element_bytes: int
+) -> dict[str, int]:
+    """What hpZ keeps of each unit from forward to the update; together 2 Psi/S below fp32.
+
+    Args:
+        num_ranks: N, of which units are multiples.
+        secondary_partition: S, ranks that keep all parameters among them; nothing is kept with 1.
+    """
+    if secondary_partition == 1:
+        return {}
+    return {
+        unit.name: element_bytes
+        * shard_elements(padded_elements(unit.elements, num_ranks), secondary_partition)
+        for unit in units
+    }
