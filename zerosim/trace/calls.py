@@ -86,7 +86,8 @@ class Calls:
             return self._begin_message(event)
         self._remember(call, event.id)
         labels.began(event.id)
-        return self._book.begin(event, reads_wire=self._thread.exclusive is not None)
+        reads_wire = current.is_alone or self._thread.exclusive is not None
+        return self._book.begin(event, reads_wire=reads_wire)
 
     def performed(self, token: int, work: Any) -> None:
         """The operator returned; what it began may still be in flight."""
@@ -108,7 +109,8 @@ class Calls:
         key = id(work)
         # as long as this refers to the work, who waits for it holds the same object
         self._works[key] = (work, token)
-        future.add_done_callback(lambda done: self._over(key, token, done))
+        is_alone = labels.current().is_alone
+        future.add_done_callback(lambda done: self._over(key, token, done, reads_wire=is_alone))
 
     def waits(self, work: Any) -> int | None:
         """A thread is about to wait for a work; returns the event, if it is known."""
@@ -160,8 +162,10 @@ class Calls:
                 self._book.end(begun.event.id, _error_of(begun.future))
         self.messages.flush()
 
-    def _over(self, work: int, token: int, done: torch.futures.Future[Any]) -> None:
-        self._book.end(token, _error_of(done))
+    def _over(
+        self, work: int, token: int, done: torch.futures.Future[Any], *, reads_wire: bool
+    ) -> None:
+        self._book.end(token, _error_of(done), reads_wire=reads_wire)
         self._works.pop(work, None)
 
     def _remember(self, call: Call, event: int) -> None:

@@ -6,6 +6,7 @@ operators that PyTorch performs are intercepted in `dispatch`.
 
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
+    work_for(unit, purpose)      likewise, until the scope around it ends
     with collective(...)         the messages inside are hops of one collective of our own
     with copying(...)            the bytes that are copied inside go from one tier to another
     with exclusive()             the native collective inside has the sockets for itself
@@ -150,6 +151,15 @@ def scope(
         yield
     finally:
         _thread.labels = before
+
+
+def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
+    """From here on this thread works for that unit, until the scope around it ends.
+
+    Args:
+        is_alone: no other collective of this process runs while one of this thread does.
+    """
+    _thread.labels = replace(_thread.labels, unit=unit, purpose=purpose, is_alone=is_alone)
 
 
 def begin_compute(unit: str) -> int | None:

@@ -29,6 +29,7 @@ class Labels:
     Attributes:
         position: None on a thread that follows the process.
         issue_ns: when the work was asked for, if that was earlier, on another thread.
+        is_alone: a native collective has the sockets for itself from its call to its end.
     """
 
     position: Position | None = None
@@ -37,6 +38,7 @@ class Labels:
     tensors: tuple[str, ...] = ()
     source: str = ""
     issue_ns: int | None = None
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,54 @@
+"""A rank's own part of a parameter that tensor parallelism has cut, a DTensor; else all of it.
+
+What the engine flattens, frees and updates are these parts. Imports torch, and DTensor only where
+a program has imported it: it takes a while.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeGuard
+
+import torch
+from torch import nn
+
+
+def is_divided(tensor: torch.Tensor) -> TypeGuard[Any]:
+    """Whether it is a DTensor, of which this rank holds a part."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """The part that this rank holds, without a copy."""
+    part: torch.Tensor = tensor._local_tensor if is_divided(tensor) else tensor  # noqa: SLF001
+    return part
+
+
+def show(parameter: nn.Parameter, values: torch.Tensor) -> None:
+    """Have a parameter's part be these values, of its dtype."""
+    if is_divided(parameter):
+        parameter._local_tensor = values  # noqa: SLF001
+    else:
+        parameter.data = values
+
+
+def cast(parameter: nn.Parameter, dtype: torch.dtype, device: torch.device) -> None:
+    """Change a parameter's dtype and device; it stays the same object."""
+    if not is_divided(parameter):
+        parameter.data = parameter.data.to(device=device, dtype=dtype)
+    elif parameter.dtype != dtype:
+        # a DTensor is a shell around its part: assigning `data` would change the shell alone
+        changed = nn.Parameter(parameter.detach().to(dtype), parameter.requires_grad)
+        torch.utils.swap_tensors(parameter, changed)
+
+
+def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
+    """The part of the gradient that belongs to this rank's part of the parameter."""
+    gradient = parameter.grad
+    if gradient is None or not is_divided(gradient):
+        return gradient
+    shell: Any = parameter
+    # nothing is sent if it is divided as the parameter is, as after parallelize_module
+    alike: torch.Tensor = shell.grad.redistribute(placements=shell.placements)
+    return local_part(alike)
