@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zerosim.config import DType
+from zerosim.config import DType, Offload
 from zerosim.dsconfig import KEYS, Settings, Treatment, read_document, read_settings
 from zerosim.dsconfig.keys import AUTO, Kind
 from zerosim.dsconfig.pages import markdown
@@ -354,6 +354,110 @@ def test_schedules_follow_their_formulas():
     slope = make_schedule("LRRangeTest", test)
     assert [stairs.rate(step, 1.0) for step in range(-1, 6)] == [0.1] * 3 + [0.2] * 3 + [0.1 * 3]
     assert slope.rate(2, 1.0) == stairs.rate(2, 1.0) != slope.rate(1, 1.0)
+
+
+def zero(stage=3, **keys) -> dict:
+    return smallest(zero_optimization={"stage": stage, **keys})
+
+
+def changed(document, num_ranks=4) -> dict:
+    """What of the engine's configuration this document changes, by name."""
+    stage = document.get("zero_optimization", {}).get("stage", 0)
+    plain = read(zero(stage), num_ranks).engine.to_plain()
+    found = read(document, num_ranks).engine.to_plain()
+    return {name: value for name, value in found.items() if value != plain[name]}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (zero(1, offload_optimizer={"device": "cpu", "pin_memory": True}),
+         {"offload_optimizer": "cpu"}),
+        (zero(1, offload_optimizer={"device": "none", "nvme_path": "/d", "buffer_count": 1}), {}),
+        (zero(1, offload_optimizer=None, offload_param={"device": "none"}), {}),
+        (zero(2, cpu_offload=True, cpu_offload_use_pin_memory=True), {"offload_optimizer": "cpu"}),
+        (zero(2, cpu_offload=False), {}),
+        (zero(3, cpu_offload_param=True), {"offload_param": "cpu"}),
+        (zero(3, offload_param={"device": "cpu"}, cpu_offload=True),
+         {"offload_param": "cpu", "offload_optimizer": "cpu"}),
+        (zero(1, offload_optimizer={"device": "nvme", "nvme_path": "/d", "buffer_count": 9}),
+         {"offload_optimizer": "nvme", "nvme_path": "/d", "disk_buffers": 9}),
+        (zero(3, offload_param={"device": "nvme", "nvme_path": "/d", "buffer_count": "auto"}),
+         {"offload_param": "nvme", "nvme_path": "/d", "disk_buffers": 5}),
+        (zero(3, offload_param={"device": "nvme", "nvme_path": "/d", "max_in_cpu": 1e9},
+              offload_optimizer={"device": "nvme", "nvme_path": "/d", "pipeline_read": True}),
+         {"offload_param": "nvme", "offload_optimizer": "nvme", "nvme_path": "/d",
+          "disk_buffers": 9}),
+        (zero(3, offload_param={"device": "cpu", "nvme_path": "/e"},
+              offload_optimizer={"device": "nvme", "nvme_path": "/d"}),
+         {"offload_param": "cpu", "offload_optimizer": "nvme", "nvme_path": "/d"}),
+        (zero(3, zero_hpz_partition_size=2, zero_quantized_weights=True,
+              zero_quantized_gradients=True),
+         {"secondary_partition": 2, "quantize_weights": True, "quantize_gradients": True}),
+        (zero(3, zero_hpz_partition_size=8), {"secondary_partition": 4}),
+        (zero(3, zero_hpz_partition_size=0), {}),
+        (zero(1, zero_hpz_partition_size=1, zero_quantized_weights=False), {}),
+        (smallest(activation_checkpointing={"number_checkpoints": 4, "profile": True}), {}),
+        (smallest(activation_checkpointing={"partition_activations": True}),
+         {"checkpoint_activations": True, "partition_activations": True}),
+        (smallest(activation_checkpointing={"cpu_checkpointing": True}),
+         {"checkpoint_activations": True, "cpu_checkpointing": True}),
+        (smallest(activation_checkpointing={"contiguous_memory_optimization": True}),
+         {"checkpoint_activations": True, "contiguous_memory": True}),
+    ],
+)  # fmt: skip
+def test_the_whole_family(document, expected):
+    assert changed(document) == expected
+
+
+def test_one_rank_has_no_second_copy():
+    assert read(zero(zero_hpz_partition_size=8), 1).engine.secondary_partition == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (zero(0, offload_optimizer={"device": "cpu"}),
+         ("offload_optimizer.device is 'cpu' in stage 0", "a stage of 1 or more")),
+        (zero(0, cpu_offload=True), ("zero_optimization.cpu_offload is true in stage 0",)),
+        (zero(2, offload_param={"device": "cpu"}), ("offload_param.device", "expected stage 3")),
+        (zero(2, zero_hpz_partition_size=2), ("zero_hpz_partition_size is 2 in stage 2",)),
+        (zero(1, zero_quantized_weights=True), ("zero_quantized_weights is true in stage 1",)),
+        (zero(0, zero_quantized_gradients=True), ("zero_quantized_gradients is true in stage 0",)),
+        (zero(3, zero_hpz_partition_size=3), ("is 3: expected a divisor of the 4 ranks",)),
+        (zero(1, cpu_offload=True, offload_optimizer={"device": "cpu"}),
+         ("the same key: keep zero_optimization.offload_optimizer",)),
+        (zero(1, offload_optimizer={"device": "disk"}), ("'disk'", "none, cpu, nvme")),
+        (zero(1, offload_optimizer={"devices": "cpu"}), ("'devices' in", "nearest", "device")),
+        (zero(1, offload_optimizer="cpu"), ("a section in braces",)),
+        (zero(1, offload_optimizer={"device": "nvme"}),
+         ("offload_optimizer.nvme_path is not given",)),
+        (zero(3, offload_param={"device": "nvme", "nvme_path": ""}),
+         ("offload_param.nvme_path is not given",)),
+        (zero(3, offload_param={"device": "nvme", "nvme_path": "/d"},
+              offload_optimizer={"device": "nvme", "nvme_path": "/e"}),
+         ("nvme_path '/e'", "nvme_path '/d' differ", "in one folder")),
+        (zero(1, offload_optimizer={"device": "nvme", "nvme_path": "/d", "buffer_count": 1}),
+         ("offload_optimizer.buffer_count is 1: expected 2",)),
+        (zero(1, offload_optimizer={"ratio": 1.5}), ("ratio is 1.5", "at most 1")),
+        ({**zero(1, offload_optimizer={"device": "cpu"}),
+          "optimizer": {"type": "Adam", "params": {"fp32_optimizer_states": False}}},
+         ("fp32_optimizer_states is false", "refused")),
+        (zero(1, zero_quantized_nontrainable_weights=True), ("not what is kept",)),
+        (zero(1, zenflow={"topk_ratio": 0.1}), ("zenflow is", "refused")),
+        (smallest(activation_checkpointing={"partitioned_activations": True}),
+         ("nearest", "partition_activations")),
+        (smallest(activation_checkpointing={"profile": "auto"}), ("'auto'", "true or false")),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_family(document, words):
+    message = refusal(document).replace('"', "'")
+    for word in words:
+        assert word in message, (word, message)
+
+
+def test_every_kind_of_offload_is_a_device_of_deepspeeds():
+    assert KEYS["zero_optimization.offload_param.device"].choices == tuple(Offload)
 
 
 VALUES = st.recursive(

@@ -1,11 +1,12 @@
 """DeepSpeed's configuration, as far as zerosim understands it, and what it says of the rest.
 
     keys          what a row of the table says, and how a value is held against it
-    table_top, table_zero   the table: honoured, ignored or refused, with a sentence
+    table_top, table_zero, table_family   the table: honoured, ignored or refused, with a sentence
     source        a document from a dictionary, a path, JSON, base64
     check         every key of a document held against the table
     batch         batch sizes
     schedule      learning rate schedules
+    family        offload, ZeRO++, activation checkpoints
     settings      what comes out: the engine's configuration and what is beside it
     pages         the table as docs/deepspeed-config.md
 

@@ -11,11 +11,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from zerosim.dsconfig.keys import AUTO, Key, Kind, Treatment, shown
+from zerosim.dsconfig.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
 from zerosim.dsconfig.table_top import TOP
 from zerosim.dsconfig.table_zero import ALIASES, SECTION, ZERO
 from zerosim.errors import ConfigError
 
-KEYS: dict[str, Key] = {key.path: key for key in (*TOP, *ZERO)}
+KEYS: dict[str, Key] = {key.path: key for key in (*TOP, *ZERO, *OFFLOAD, *PLUS_PLUS, *ACTIVATIONS)}
 """All keys by path, in the order of the table."""
 _OPEN_SECTIONS = ("scheduler.params",)
 """What they hold is another's business."""

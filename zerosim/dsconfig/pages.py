@@ -13,6 +13,7 @@ from typing import Any
 
 from zerosim.dsconfig.keys import Key, Kind, Treatment, shown
 from zerosim.dsconfig.schedule import SCHEDULES
+from zerosim.dsconfig.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
 from zerosim.dsconfig.table_top import BATCH, OTHER, PRECISION, REPORTING, TRAINING
 from zerosim.dsconfig.table_zero import ZERO
 
@@ -21,6 +22,9 @@ _TABLES = "[tables]\n"
 _GROUPS: tuple[tuple[str, Sequence[Key]], ...] = (
     ("Batch sizes and data", BATCH),
     ("zero_optimization", ZERO),
+    ("Offload: ZeRO-Offload and ZeRO-Infinity", OFFLOAD),
+    ("ZeRO++", PLUS_PLUS),
+    ("Activation checkpoints: ZeRO-R", ACTIVATIONS),
     ("Precision", PRECISION),
     ("Gradients, optimizer, scheduler", TRAINING),
     ("What is printed and logged", REPORTING),

@@ -11,6 +11,7 @@ from typing import Any
 from zerosim.config import DType, EngineConfig
 from zerosim.dsconfig.batch import BatchSizes, batch_sizes
 from zerosim.dsconfig.check import KEYS, Given, Line, check
+from zerosim.dsconfig.family import activations, offload, plus_plus
 from zerosim.dsconfig.keys import Treatment, shown
 from zerosim.dsconfig.schedule import Schedule, make_schedule
 from zerosim.dsconfig.source import read_document
@@ -97,6 +98,9 @@ def read_settings(source: object, num_ranks: int) -> Settings:
         clip=given["gradient_clipping"] or None,
         **optimizer,
         **_loss_scale(given),
+        **offload(given),
+        **plus_plus(given, num_ranks),
+        **activations(given),
     )
     return Settings(
         engine=engine,

@@ -87,7 +87,8 @@ TRAINING = (
     Key("optimizer.params.set_grad_none", _FLAG, _IGNORED,
         "Gradients live in flat buffers of the engine.", default=True),
     Key("optimizer.params.fp32_optimizer_states", _FLAG, _IGNORED,
-        "Optimizer states are fp32; DeepSpeed asks this where it offloads.", default=True),
+        "Optimizer states are fp32; false is refused where they are offloaded, which is where "
+        "DeepSpeed asks it.", default=True),
     Key("optimizer.params.foreach", _FLAG, _IGNORED, "The kernel is PyTorch's fused one."),
     Key("optimizer.params.fused", _FLAG, _IGNORED, "The kernel is PyTorch's fused one."),
     Key("optimizer.params.capturable", _FLAG, _IGNORED, "The kernel is PyTorch's fused one."),
@@ -100,7 +101,8 @@ TRAINING = (
         "groups, not a list."),
     Key("zero_allow_untested_optimizer", _FLAG, _IGNORED,
         "Adam and AdamW are what there is.", default=False),
-    Key("zero_force_ds_cpu_optimizer", _FLAG, _IGNORED, "Nothing is offloaded.", default=True),
+    Key("zero_force_ds_cpu_optimizer", _FLAG, _IGNORED,
+        "On the host zerosim's kernel is PyTorch's fused one, too.", default=True),
 )  # fmt: skip
 
 PRECISION = (
@@ -169,12 +171,10 @@ REPORTING = (
 )  # fmt: skip
 
 OTHER = (
-    Key("activation_checkpointing", _SECTION, _IGNORED,
-        "It configures deepspeed.checkpointing. A model that calls torch.utils.checkpoint "
-        "recomputes as it says itself."),
     Key("checkpoint", _SECTION, _IGNORED, "zerosim writes no checkpoints."),
     Key("datastates_ckpt", _SECTION, _IGNORED, "zerosim writes no checkpoints."),
-    Key("aio", _SECTION, _IGNORED, "Nothing is offloaded."),
+    Key("aio", _SECTION, _IGNORED,
+        "zerosim reads and writes whole files, by threads of its own."),
     Key("disable_allgather", _FLAG, _IGNORED, "zerosim always all-gathers.", default=False),
     Key("pipeline", _SECTION, _IGNORED, "It is for a PipelineModule, which zerosim has not."),
     Key("use_data_before_expert_parallelism", _FLAG, _IGNORED, "There are no experts.",

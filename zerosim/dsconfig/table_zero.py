@@ -11,7 +11,6 @@ SECTION = "zero_optimization"
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
 _FLAG, _WHOLE, _SECTION, _ANY = Kind.FLAG, Kind.WHOLE, Kind.SECTION, Kind.ANY
-_NOT_YET = "zerosim does not offload yet"
 _CHECKPOINTS = "zerosim writes no checkpoints."
 _REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
 
@@ -50,7 +49,8 @@ ZERO = (
     _whole("allgather_bucket_size", _IGNORED, "zerosim gathers one unit at a time.", 500_000_000),
     _flag("contiguous_gradients", _IGNORED,
         "zerosim's gradients always lie in one vector a unit.", default=True),
-    _flag("round_robin_gradients", _IGNORED, "Nothing is offloaded.", default=False),
+    _flag("round_robin_gradients", _IGNORED,
+        "Each rank offloads the row of gradients that is its own.", default=False),
     _flag("parameter_alignment", _IGNORED, "A unit is padded once, at its end.", default=False),
     _whole("sub_group_size", _IGNORED, "zerosim updates one unit after another.", 1_000_000_000),
     _whole("stage3_param_persistence_threshold", _IGNORED,
@@ -88,23 +88,6 @@ ZERO = (
     _flag("stage3_gather_fp16_weights_on_model_save", _IGNORED,
         "engine.full_parameters() has all weights on every rank.", default=False),
     _flag("save_muon_momentum_buffer_in_memory", _IGNORED, "There is no Muon.", default=False),
-    Key(f"{SECTION}.offload_optimizer", _SECTION, _REFUSED, _NOT_YET, switch="device",
-        harmless=("none", None)),
-    Key(f"{SECTION}.offload_param", _SECTION, _REFUSED, _NOT_YET, switch="device",
-        harmless=("none", None)),
-    Key(f"{SECTION}.cpu_offload", _FLAG, _REFUSED, _NOT_YET),
-    Key(f"{SECTION}.cpu_offload_param", _FLAG, _REFUSED, _NOT_YET),
-    Key(f"{SECTION}.cpu_offload_use_pin_memory", _FLAG, _IGNORED, "Nothing is offloaded."),
-    Key(f"{SECTION}.zenflow", _ANY, _REFUSED, _NOT_YET, harmless=(None,)),
-    Key(f"{SECTION}.zero_hpz_partition_size", _WHOLE, _REFUSED,
-        "zerosim has no ZeRO++ yet: there is no second copy within a node", default=1,
-        harmless=(0, 1, None)),
-    Key(f"{SECTION}.zero_quantized_weights", _FLAG, _REFUSED,
-        "zerosim has no ZeRO++ yet: weights travel whole", default=False),
-    Key(f"{SECTION}.zero_quantized_nontrainable_weights", _FLAG, _REFUSED,
-        "zerosim has no ZeRO++ yet: weights travel whole", default=False),
-    Key(f"{SECTION}.zero_quantized_gradients", _FLAG, _REFUSED,
-        "zerosim has no ZeRO++ yet: gradients travel whole", default=False),
     Key(f"{SECTION}.legacy_stage1", _FLAG, _REFUSED, "DeepSpeed itself has it no more",
         default=False),
     *(Key(f"{SECTION}.{name}", _ANY, _REFUSED, _REMOVED, harmless=()) for name in (

@@ -1,0 +1,127 @@
+"""What a DeepSpeed configuration asks of ZeRO-R, ZeRO-Offload, ZeRO-Infinity and ZeRO++.
+
+Imports the standard library, zerosim.config, zerosim.errors and the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zerosim.config import Offload
+from zerosim.dsconfig.check import Given
+from zerosim.dsconfig.keys import shown
+from zerosim.dsconfig.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
+from zerosim.errors import ConfigError
+
+_HPZ = f"{ZERO}.zero_hpz_partition_size"
+_FEWEST_BUFFERS = 2
+"""One to compute with, one on its way."""
+_STATES = "optimizer.params.fp32_optimizer_states"
+_OLD = {OPTIMIZER: f"{ZERO}.cpu_offload", PARAM: f"{ZERO}.cpu_offload_param"}
+
+
+def offload(given: Given) -> dict[str, Any]:
+    """Where optimizer states and parameters are kept, as arguments of `EngineConfig`.
+
+    Raises:
+        ConfigError: the stage has nothing to offload, a path is missing, or two keys disagree.
+    """
+    optimizer, param = _device(given, OPTIMIZER), _device(given, PARAM)
+    for section, kind, least in ((OPTIMIZER, optimizer, 1), (PARAM, param, 3)):
+        if kind is not Offload.NONE:
+            path = f"{section}.device" if section in given else _OLD[section]
+            _require_stage(given, path, least)
+    if optimizer is not Offload.NONE and given[_STATES] is False:
+        raise ConfigError(
+            f"{_STATES} is false and the states are offloaded: refused: zerosim's are fp32"
+        )
+    on_disk = [
+        section
+        for section, kind in ((OPTIMIZER, optimizer), (PARAM, param))
+        if kind is Offload.NVME
+    ]
+    found: dict[str, Any] = {"offload_optimizer": optimizer, "offload_param": param}
+    if on_disk:
+        found["nvme_path"] = _path(given, on_disk)
+        found["disk_buffers"] = sum(_buffers(given, section) for section in on_disk)
+    return found
+
+
+def plus_plus(given: Given, num_ranks: int) -> dict[str, Any]:
+    """What ZeRO++ does, as arguments of `EngineConfig`.
+
+    Raises:
+        ConfigError: it is not stage 3, or the secondary partition does not divide the ranks.
+    """
+    size = min(given[_HPZ] or 1, num_ranks)
+    if num_ranks % size:
+        raise ConfigError(f"{_HPZ} is {size}: expected a divisor of the {num_ranks} ranks")
+    found: dict[str, Any] = {"secondary_partition": size}
+    wants = [(_HPZ, size > 1)]
+    for name in ("weights", "gradients"):
+        path = f"{ZERO}.zero_quantized_{name}"
+        found[f"quantize_{name}"] = given[path]
+        wants.append((path, given[path]))
+    for path, is_wanted in wants:
+        if is_wanted:
+            _require_stage(given, path, 3)
+    return found
+
+
+def activations(given: Given) -> dict[str, Any]:
+    """What becomes of activations, as arguments of `EngineConfig`."""
+    partitions, on_host, contiguous = (
+        given[f"{CHECKPOINTS}.{name}"]
+        for name in (
+            "partition_activations",
+            "cpu_checkpointing",
+            "contiguous_memory_optimization",
+        )
+    )
+    return {
+        "checkpoint_activations": partitions or on_host or contiguous,
+        "partition_activations": partitions,
+        "cpu_checkpointing": on_host,
+        "contiguous_memory": contiguous,
+    }
+
+
+def _device(given: Given, section: str) -> Offload:
+    old = _OLD[section]
+    if old in given and section in given:
+        raise ConfigError(f"{old} and {section} are the same key: keep {section}")
+    if given[old]:
+        return Offload.CPU
+    return Offload(given[f"{section}.device"])
+
+
+def _require_stage(given: Given, path: str, least: int) -> None:
+    stage = given[f"{ZERO}.stage"]
+    if stage < least:
+        expected = f"stage {least}" if least == 3 else f"a stage of {least} or more"
+        raise ConfigError(
+            f"{path} is {shown(given[path])} in stage {stage}: expected {expected}; change "
+            f"{ZERO}.stage, or take it out"
+        )
+
+
+def _path(given: Given, sections: list[str]) -> str:
+    paths = {section: given[f"{section}.nvme_path"] for section in sections}
+    for section, path in paths.items():
+        if not path:
+            raise ConfigError(
+                f"{section}.nvme_path is not given and its device is nvme: expected a folder"
+            )
+    if len(set(paths.values())) > 1:
+        said = " and ".join(f"{section}.nvme_path {shown(path)}" for section, path in paths.items())
+        raise ConfigError(f"{said} differ: zerosim keeps both in one folder, give the same twice")
+    return str(paths[sections[0]])
+
+
+def _buffers(given: Given, section: str) -> int:
+    count: int = given[f"{section}.buffer_count"]
+    if count < _FEWEST_BUFFERS:
+        raise ConfigError(
+            f"{section}.buffer_count is {count}: expected {_FEWEST_BUFFERS} or more with nvme"
+        )
+    return count
