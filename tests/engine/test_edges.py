@@ -176,7 +176,7 @@ def test_the_optimizer_on_rows_is_adamw_on_the_whole(columns, num_rows, factor, 
         gradient = torch.randn(num_rows, columns, generator=generator)
         expected.grad = gradient * factor
         adam.step()
-        optimizer.update(list(gradient), factor)
+        optimizer.update(list(gradient), factor, list(whole))
     assert torch.allclose(whole, expected, rtol=1e-6, atol=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""When a collective runs: at once, or in the order of asking on a thread of its own.
+"""When a collective runs, or a copy: at once, or in the order of asking on a thread of its own.
 
 One thread for all collectives of a process keeps their order, hence the same on all ranks, and
 leaves the sockets to one collective at a time, so that the kernel's counters can be told apart.
@@ -89,11 +89,11 @@ class BackgroundExecutor:
     After a failure everything that was asked for later fails with the same error.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, name: str = "zerosim-collectives") -> None:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._failed: ZerosimError | None = None
-        self._thread = threading.Thread(target=self._loop, name="zerosim-collectives", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Work) -> Handle:

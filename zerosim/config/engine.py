@@ -102,6 +102,13 @@ class EngineConfig(Plain):
     constant_buffers: bool = False
     contiguous_memory: bool = False
 
+    @property
+    def offloads(self) -> bool:
+        """True if anything is kept beside the device, or on its way to or from there."""
+        return self.cpu_checkpointing or any(
+            kind is not Offload.NONE for kind in (self.offload_optimizer, self.offload_param)
+        )
+
     def __post_init__(self) -> None:
         require_whole(self, "stage", "accumulate", "prefetch", "chunk_bytes")
         require_whole(self, "loss_scale_interval", "loss_scale_hysteresis")

@@ -30,7 +30,7 @@ from zerosim.collectives import (
 from zerosim.config import EngineConfig
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.moments import Moments
-from zerosim.engine.prepare import TORCH_DTYPES, prepare
+from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.scaling import gather_scalars
 from zerosim.engine.stage import Stage
 from zerosim.engine.stage0 import DataParallel
@@ -94,10 +94,11 @@ class Engine:
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
         )
-        context = prepare(model, config, self._collectives)
+        self._context = context = prepare(model, config, self._collectives, self._executor)
         self._units = context.units
         self._stage = STAGES[config.stage](context)
         self._updater = Updater(context, self._stage, groups or ParameterGroups.single(config))
+        take_over(model, context, self._stage, self._updater)
         self._moments = Moments(self._stage, self._units)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -194,27 +195,24 @@ class Engine:
 
     def full_parameters(self) -> dict[str, torch.Tensor]:
         """A copy of all parameters by name, whole on every rank, in the compute dtype."""
+        self._updater.finish()
         found: dict[str, torch.Tensor] = {}
         for flat in self._units:
-            whole = flat.flat
-            if self.config.stage == 3:
-                whole = flat.shard.new_empty(self.group.size, flat.unit.columns)
-                whole[self.group.rank] = flat.shard
-                if self.group.size > 1:
-                    with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS):
-                        self._collectives.all_gather(whole).wait()
-                whole = whole.view(-1)
-            for slot in flat.unit.slots:
-                piece = whole[slot.offset : slot.offset + slot.elements]
-                found[slot.name] = piece.view(slot.shape).clone()
+            with self._stage.whole(flat):
+                for slot in flat.unit.slots:
+                    piece = flat.flat[slot.offset : slot.offset + slot.elements]
+                    found[slot.name] = piece.view(slot.shape).clone()
         return found
 
     def close(self) -> None:
-        """Remove the hooks from the model and end the thread of the collectives."""
+        """Remove the hooks from the model and end the threads."""
+        self._updater.finish()
         self._moments.close()
         self._executor.close()
+        self._context.copies.close()
         for flat in self._units:
             flat.let_go()
+        self._stage.let_go()
         self._updater.let_go()
 
     @contextmanager

@@ -1,7 +1,7 @@
 """The memory behind a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
-do is here. Imports torch, zerosim's L0 and trace.holdings.
+do is here. Imports torch, zerosim's L0, device and trace.holdings.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from enum import StrEnum
 
 import torch
 
+from zerosim.device import resized
 from zerosim.engine.units import ParameterSlot, Unit
+from zerosim.manifest import Segment
 from zerosim.memory import Role
 from zerosim.trace.holdings import hold, let_go
 
@@ -27,60 +29,59 @@ class UnitState(StrEnum):
 
 
 class FlatUnit:
-    """A unit with its memory.
+    """A unit with its memory, once it has any.
 
     Attributes:
         unit: what it is made of.
         flat: all parameters, shape (N * columns,), in the compute dtype.
         rows: the same, shape (N, columns).
-        shard: this rank's row; a tensor of its own once `keep_shard` was called.
         state: see `UnitState`; always UNSHARDED where parameters are not partitioned.
         gradient: all gradients, shape (N, columns), while they exist.
-        reduced: this rank's row of the reduced gradient, if a stage keeps only that.
     """
 
     def __init__(
         self, unit: Unit, num_ranks: int, rank: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        """Move the parameters into one flat vector; they become views of it."""
+        """Know what there will be; `materialize` makes it."""
         self.unit = unit
         self.rank = rank
-        self.flat = torch.zeros(num_ranks * unit.columns, dtype=dtype, device=device)
-        self.rows = self.flat.view(num_ranks, unit.columns)
-        self.shard = self.rows[rank]
+        self.num_ranks = num_ranks
+        self.flat = torch.empty(0, dtype=dtype, device=device)
+        self.rows = self.flat.view(num_ranks, 0)
         self.state = UnitState.UNSHARDED
         self.gradient: torch.Tensor | None = None
-        self.reduced: torch.Tensor | None = None
         self._written: set[str] = set()
         self._accumulated: set[str] = set()
         self._nothing = torch.empty(0, dtype=dtype, device=device)
+
+    def materialize(self) -> None:
+        """Move the parameters into one flat vector; they become views of it."""
+        self.flat = self._nothing.new_zeros(self.num_ranks * self.unit.columns)
+        self.rows = self.flat.view(self.num_ranks, self.unit.columns)
         with torch.no_grad():
-            for slot in unit.slots:
-                slot.parameter.data = slot.parameter.data.to(device=device, dtype=dtype)
+            for slot in self.unit.slots:
                 slot.parameter.grad = None
                 self._view(slot).copy_(slot.parameter)
         self._show_parameters()
-        hold(self.flat, Role.PARAMETERS, unit.name)
+        hold(self.flat, Role.PARAMETERS, self.name)
 
     @property
     def name(self) -> str:
         """The unit's name."""
         return self.unit.name
 
+    @property
+    def whole_segment(self) -> Segment:
+        """All columns of the unit."""
+        return Segment(unit=self.name, start=0, stop=self.unit.columns)
+
     # parameters
 
-    def keep_shard(self) -> None:
-        """Give this rank's row a memory of its own, so that the flat vector can be freed."""
-        self.shard = self.rows[self.rank].clone()
-        hold(self.shard, Role.PARAMETERS, self.name)
-        hold(self.flat, Role.GATHERED, self.name)
-        self.free_parameters()
-
     def allocate_parameters(self) -> None:
-        """Give the flat vector memory again, with this rank's row in place."""
+        """Give the flat vector memory again; nothing is in it yet."""
         assert self.state is UnitState.SHARDED, f"{self.name} is {self.state}"
         self.flat.untyped_storage().resize_(self.flat.numel() * self.flat.element_size())
-        self.rows[self.rank].copy_(self.shard)
+        resized(self.flat)
         self.state = UnitState.GATHERING
 
     def show_parameters(self) -> None:
@@ -98,6 +99,7 @@ class FlatUnit:
         for slot in self.unit.slots:
             slot.parameter.data = self._nothing
         self.flat.untyped_storage().resize_(0)
+        resized(self.flat)
         self.state = UnitState.SHARDED
 
     def holds(self, tensor: torch.Tensor) -> bool:
@@ -154,13 +156,13 @@ class FlatUnit:
         self._accumulated.clear()
 
     def free_gradient(self) -> None:
-        """Free the whole gradient; `reduced` stays."""
+        """Free the whole gradient."""
         self.gradient = None
         self.start_over()
 
     def let_go(self) -> None:
         """The engine is closed: to the next trace, what is still alive is no state of a unit."""
-        for tensor in (self.flat, self.shard, self.gradient, self.reduced):
+        for tensor in (self.flat, self.gradient):
             if tensor is not None:
                 let_go(tensor)
 

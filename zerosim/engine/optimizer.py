@@ -1,28 +1,38 @@
 """Adam on the rows that a rank holds, in fp32, whatever dtype the model computes in.
 
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
-where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits.
-Imports torch, zerosim's L0 and trace.holdings.
+where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With
+ZeRO-Offload it works on the host (Ren et al., arXiv 2101.06840, section 5.1).
+Imports torch, zerosim's L0, device, offload and trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
 
-from zerosim.config import EngineConfig
-from zerosim.engine.flat import FlatUnit
+from zerosim.config import EngineConfig, Offload
+from zerosim.device import on_host
 from zerosim.engine.groups import Cut, ParameterGroups
-from zerosim.engine.stage import Stage
+from zerosim.events import Purpose
 from zerosim.memory import Role
+from zerosim.offload.copies import request_of
+from zerosim.tiers import Tier
+from zerosim.trace import labels
 from zerosim.trace.holdings import hold, let_go
+
+if TYPE_CHECKING:
+    from zerosim.engine.stage import Context
 
 
 class UnitOptimizer:
     """The optimizer states of one unit's rows: fp32 master, momentum, variance.
 
-    K = 12 bytes for each parameter of a row. In fp32 the parameters are their own master.
+    K = 12 bytes for each parameter of a row. In fp32 the parameters are their own master, if they
+    lie in the tier where the optimizer works.
     """
 
     def __init__(
@@ -32,27 +42,29 @@ class UnitOptimizer:
         config: EngineConfig,
         groups: ParameterGroups | None = None,
         cuts: Sequence[Sequence[Cut]] | None = None,
+        shared: Sequence[torch.Tensor] | None = None,
     ) -> None:
         """Copy the rows to fp32.
 
         Args:
             unit: its name.
-            rows: the parameters, in the compute dtype; `update` writes the new values here.
+            rows: the parameters' first values, in the compute dtype.
             groups: what the parameters are updated with; by default one group, as configured.
             cuts: for each row, its columns by group; by default all in the first.
+            shared: the rows themselves, if they are in the tier where the optimizer works: in
+                fp32 they are their own master. By default `rows`, on the device.
         """
         self._unit = unit
-        self._rows = rows
         self._groups = groups or ParameterGroups.single(config)
         self._cuts = cuts or [[Cut(0, 0, row.numel())] for row in rows]
-        self._masters = [row.float() for row in rows]
-        for master, row in zip(self._masters, rows, strict=True):
-            if master is not row:
-                hold(master, Role.MASTER, unit)
-        self._pieces = [
-            [master[cut.start : cut.stop] if len(own) > 1 else master for cut in own]
-            for master, own in zip(self._masters, self._cuts, strict=True)
-        ]
+        offloads = config.offload_optimizer is not Offload.NONE
+        self._tier = Tier.HOST if offloads else Tier.DEVICE
+        with self._in_tier():
+            self._masters = self._make_masters(rows, shared or ([] if offloads else rows))
+            self._pieces = [
+                [master[cut.start : cut.stop] if len(own) > 1 else master for cut in own]
+                for master, own in zip(self._masters, self._cuts, strict=True)
+            ]
         by_group: dict[int, list[torch.Tensor]] = {}
         for own, pieces in zip(self._cuts, self._pieces, strict=True):
             for cut, piece in zip(own, pieces, strict=True):
@@ -67,30 +79,35 @@ class UnitOptimizer:
             fused=True,
         )
 
-    def update(self, gradients: Sequence[torch.Tensor], factor: float) -> None:
+    def read_groups(self) -> None:
+        """Use the parameter groups' settings as they are now from the next update on."""
+        for group, number in zip(self._adam.param_groups, self._numbers, strict=True):
+            group.update(self._groups.hyperparameters(number))
+
+    def announce(self) -> None:
+        """The states will be fetched soon."""
+
+    def fetch(self) -> None:
+        """An update is about to begin: have the states where it works."""
+
+    def store(self) -> None:
+        """The update is over: have the states where they are kept."""
+
+    def update(
+        self, gradients: Sequence[torch.Tensor], factor: float, written: Sequence[torch.Tensor]
+    ) -> None:
         """One step.
 
         Args:
             gradients: reduced gradients in the compute dtype, one for each row.
             factor: what they are multiplied with in fp32 first: averages, unscales, clips.
+            written: rows in the compute dtype for the new values.
         """
-        for own, pieces, gradient in zip(self._cuts, self._pieces, gradients, strict=True):
-            whole = gradient.float().mul_(factor)
-            for cut, piece in zip(own, pieces, strict=True):
-                piece.grad = whole[cut.start : cut.stop]
-        for group, number in zip(self._adam.param_groups, self._numbers, strict=True):
-            group.update(self._groups.hyperparameters(number))
-        is_first = not self._adam.state
-        self._adam.step()
-        if is_first:
-            for state in self._adam.state.values():
-                hold(state["exp_avg"], Role.MOMENTUM, self._unit)
-                hold(state["exp_avg_sq"], Role.VARIANCE, self._unit)
-        for row, master, pieces in zip(self._rows, self._masters, self._pieces, strict=True):
-            for piece in pieces:
-                piece.grad = None
-            if row.data_ptr() != master.data_ptr():
-                row.copy_(master)
+        with self._in_tier():
+            self._step(gradients, factor)
+            for row, master in zip(written, self._masters, strict=True):
+                if row.data_ptr() != master.data_ptr():
+                    row.copy_(master)
 
     def let_go(self) -> None:
         """The engine is closed."""
@@ -100,18 +117,62 @@ class UnitOptimizer:
             let_go(state["exp_avg"])
             let_go(state["exp_avg_sq"])
 
+    def _make_masters(
+        self, rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        if shared and shared[0].dtype is torch.float32:
+            return list(shared)
+        masters = []
+        for row in rows:
+            device = "cpu" if self._tier is Tier.HOST else row.device
+            master = torch.empty(row.numel(), dtype=torch.float32, device=device)
+            self._fill(master, row)
+            hold(master, Role.MASTER, self._unit, self._tier)
+            masters.append(master)
+        return masters
 
-def make_optimizers(
-    units: Sequence[FlatUnit], stage: Stage, config: EngineConfig, groups: ParameterGroups
-) -> dict[str, UnitOptimizer]:
-    """An optimizer for each unit, by name, of the rows that this rank updates."""
-    return {
-        flat.name: UnitOptimizer(
-            flat.name,
-            stage.parameter_rows(flat),
-            config,
-            groups,
-            [groups.cuts(flat.unit, row) for row in stage.updated_rows()],
-        )
-        for flat in units
-    }
+    def _fill(self, master: torch.Tensor, row: torch.Tensor) -> None:
+        if self._tier is Tier.DEVICE:
+            master.copy_(row)
+            return
+        request = request_of(row, (Tier.DEVICE, Tier.HOST))
+        with (
+            labels.scope(unit=self._unit, purpose=Purpose.STORE_STATES),
+            labels.copying(request),
+        ):
+            master.copy_(row)
+
+    def _step(self, gradients: Sequence[torch.Tensor], factor: float) -> None:
+        for own, pieces, gradient in zip(self._cuts, self._pieces, gradients, strict=True):
+            whole = gradient.float().mul_(factor)
+            for cut, piece in zip(own, pieces, strict=True):
+                piece.grad = whole[cut.start : cut.stop]
+        is_first = not self._adam.state
+        self._adam.step()
+        if is_first:
+            for state in self._adam.state.values():
+                hold(state["exp_avg"], Role.MOMENTUM, self._unit, self._tier)
+                hold(state["exp_avg_sq"], Role.VARIANCE, self._unit, self._tier)
+        for pieces in self._pieces:
+            for piece in pieces:
+                piece.grad = None
+
+    @contextmanager
+    def _in_tier(self) -> Iterator[None]:
+        if self._tier is Tier.DEVICE:
+            yield
+            return
+        with on_host():
+            yield
+
+
+def make_optimizer(
+    context: Context,
+    unit: str,
+    rows: Sequence[torch.Tensor],
+    groups: ParameterGroups,
+    cuts: Sequence[Sequence[Cut]],
+    shared: Sequence[torch.Tensor] | None,
+) -> UnitOptimizer:
+    """The optimizer of one unit, with its states where the configuration keeps them."""
+    return UnitOptimizer(unit, rows, context.config, groups, cuts, shared)

@@ -1,22 +1,22 @@
 """A model made ready to train: flat units, equal on all ranks.
 
-Imports torch, zerosim's L0, collectives and trace.labels.
+Imports torch, zerosim's L0, collectives, offload and trace.labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import nn
 
-from zerosim.collectives import Collectives
+from zerosim.collectives import BackgroundExecutor, Collectives, Executor, InlineExecutor
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.buckets import plan_buckets
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.stage import Context
+from zerosim.engine.stage import Context, Stage
 from zerosim.engine.units import partition
+from zerosim.engine.update import Updater
 from zerosim.events import Phase, Purpose
+from zerosim.offload.copies import Copies
 from zerosim.trace import labels
 from zerosim.trace.sink import Description
 
@@ -27,8 +27,10 @@ TORCH_DTYPES = {
 }
 
 
-def prepare(model: nn.Module, config: EngineConfig, collectives: Collectives) -> Context:
-    """Move a model's parameters into flat units and make them equal to rank 0's.
+def prepare(
+    model: nn.Module, config: EngineConfig, collectives: Collectives, executor: Executor
+) -> Context:
+    """Divide a model's parameters into flat units, which have no memory yet.
 
     Raises:
         ConfigError: its parameters cannot be divided into units.
@@ -50,19 +52,30 @@ def prepare(model: nn.Module, config: EngineConfig, collectives: Collectives) ->
             buckets=tuple(buckets),
         )
     )
-    if group.size > 1:
-        _broadcast(model, units, collectives)
-    return Context(config, collectives, units, buckets)
+    in_background = config.overlap and config.offloads
+    copies = BackgroundExecutor(device, "zerosim-copies") if in_background else InlineExecutor()
+    return Context(config, collectives, units, buckets, executor, Copies(copies))
 
 
-def _broadcast(model: nn.Module, units: Sequence[FlatUnit], collectives: Collectives) -> None:
+def take_over(model: nn.Module, context: Context, stage: Stage, updater: Updater) -> None:
+    """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
+
+    One unit after another, so that no more than one is whole where parameters are partitioned.
+    """
+    collectives = context.collectives
     labels.enter(-1, Phase.SETUP)
-    for flat in units:
-        with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
-            collectives.broadcast(flat.flat, 0).wait()
+    for flat in context.units:
+        flat.materialize()
+        if context.communicates:
+            with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
+                collectives.broadcast(flat.flat, 0).wait()
+        stage.home.keep(flat)
+        updater.adopt(flat)
+        stage.release(flat)
     for name, buffer in model.named_buffers():
-        with labels.scope(unit=name, purpose=Purpose.BROADCAST_STATE):
-            whole = buffer.data.contiguous()
-            collectives.broadcast(whole, 0).wait()
-            buffer.data.copy_(whole)
+        if context.communicates:
+            with labels.scope(unit=name, purpose=Purpose.BROADCAST_STATE):
+                whole = buffer.data.contiguous()
+                collectives.broadcast(whole, 0).wait()
+                buffer.data.copy_(whole)
     labels.enter(-1, Phase.OUTSIDE)

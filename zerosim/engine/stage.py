@@ -8,15 +8,23 @@ Imports torch, zerosim's L0, collectives and trace.labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from zerosim.collectives import Collectives
+from zerosim.collectives import Collectives, Executor, Handle
+from zerosim.collectives.executor import Done
 from zerosim.config import EngineConfig
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.homes import Home
 from zerosim.manifest import BucketLayout
+from zerosim.offload.copies import Copies
+
+if TYPE_CHECKING:
+    from zerosim.offload.disk import DiskStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +34,18 @@ class Context:
     Attributes:
         units: in the order in which their modules were registered.
         buckets: in the order in which backward completes them.
+        executor: runs the collectives, one after another.
+        copies: between the device and the host.
+        disk: what this rank keeps on a disk; None if nothing is.
     """
 
     config: EngineConfig
     collectives: Collectives
     units: Sequence[FlatUnit]
     buckets: Sequence[BucketLayout]
+    executor: Executor
+    copies: Copies
+    disk: DiskStore | None = None
 
     @property
     def num_ranks(self) -> int:
@@ -48,6 +62,11 @@ class Context:
         """False for a group of one."""
         return self.num_ranks > 1
 
+    def first(self, handle: Handle) -> None:
+        """Have the collectives that are asked for from now on wait for something else."""
+        if not isinstance(handle, Done):
+            self.executor.submit(handle.wait)
+
 
 class Stage:
     """What happens to a unit at each moment of an iteration.
@@ -59,16 +78,26 @@ class Stage:
     frees_parameters = False
 
     def __init__(self, context: Context) -> None:
-        """Take over units whose parameters are complete on every rank."""
+        """Take over units that have no memory yet."""
         self.context = context
+        self.home = self.make_home()
+        self._deliveries: list[Handle] = []
+
+    def make_home(self) -> Home:
+        """Where this rank keeps its own rows: where their units are."""
+        return Home(self.context)
+
+    def release(self, flat: FlatUnit) -> None:
+        """All that this rank keeps has been taken of a unit that was complete on every rank."""
+
+    @contextmanager
+    def whole(self, flat: FlatUnit) -> Iterator[None]:
+        """All parameters of a unit are there inside, on every rank."""
+        yield
 
     def updated_rows(self) -> tuple[int, ...]:
         """The rows whose optimizer states this rank holds: its own."""
         return (self.context.rank,)
-
-    def parameter_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The updated rows of a unit's parameters, for the optimizer to write."""
-        return [flat.rows[row] for row in self.updated_rows()]
 
     def gradient_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
         """The updated rows of a unit's gradient, reduced over all ranks."""
@@ -94,9 +123,19 @@ class Stage:
         """The backward pass is over, and after_backward was called for every unit."""
 
     def after_update(self, flat: FlatUnit) -> None:
-        """This rank's rows of the unit's parameters are new."""
+        """This rank's rows of the unit's parameters are written: bring them home."""
+        delivery = self.home.deliver(flat)
+        self.context.first(delivery)
+        self._deliveries.append(delivery)
 
     def finish_update(self) -> None:
         """The optimizer step is over, or was skipped."""
+        for delivery in self._deliveries:
+            delivery.wait()
+        self._deliveries.clear()
         for flat in self.context.units:
             flat.start_over()
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        self.home.let_go()

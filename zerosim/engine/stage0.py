@@ -13,6 +13,7 @@ import torch
 from zerosim.collectives import Handle
 from zerosim.engine.buckets import GradientReducer, keep_in_place
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.homes import EveryRow, Home
 from zerosim.engine.stage import Context, Stage
 from zerosim.manifest import Segment
 
@@ -34,6 +35,10 @@ class DataParallel(Stage):
     def updated_rows(self) -> tuple[int, ...]:
         """All of them: each rank does the whole update, and all do the same."""
         return tuple(range(self.context.num_ranks))
+
+    def make_home(self) -> Home:
+        """All rows, in their units."""
+        return EveryRow(self.context)
 
     def reduce(self, bucket: torch.Tensor) -> Handle:
         """Every rank gets the sum of all rows."""

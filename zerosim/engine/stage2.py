@@ -4,20 +4,19 @@
     all         own row    own row          2   (G + 1 with G micro-steps: no rank could add up
                                                  whole gradients, because none keeps one)
 
-Imports torch, zerosim's L0, collectives, trace.labels and trace.holdings.
+Imports torch, zerosim's L0, collectives and trace.labels.
 """
 
 from __future__ import annotations
 
 import torch
 
-from zerosim.engine.buckets import GradientReducer
+from zerosim.engine.buckets import GradientReducer, Reduce
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.gradients import make_rows
 from zerosim.engine.stage import Context
 from zerosim.engine.stage1 import OptimizerPartition
 from zerosim.manifest import Segment
-from zerosim.memory import Role
-from zerosim.trace.holdings import hold
 
 
 class PartitionedGradients:
@@ -27,34 +26,39 @@ class PartitionedGradients:
     one bucket is on its way while the next is computed.
     """
 
-    def __init__(self, context: Context) -> None:
-        """Take over the gradients of all units."""
+    def __init__(self, context: Context, reduce: Reduce | None = None) -> None:
+        """Take over the gradients of all units.
+
+        Args:
+            reduce: makes row r of rank r the sum of all ranks; a reduce-scatter by default.
+        """
         self._context = context
         self._rank = context.rank
         self._missing: dict[str, int] = {}
         self._accumulates: set[str] = set()
+        self._reduced_rows = make_rows(context)
         self._reducer = GradientReducer(
             context.buckets,
             context.units,
-            context.collectives.reduce_scatter,
+            reduce or context.collectives.reduce_scatter,
             self._reduced,
             in_flight=1,
         )
+        self.rows = self._reduced_rows.rows
+        self.free = self._reduced_rows.free
+        self.let_go = self._reduced_rows.let_go
 
     def after_backward(self, flat: FlatUnit) -> None:
         """The unit's gradient is complete on this rank."""
         if not flat.unit.trainable:
             return
         self._missing[flat.name] = flat.unit.columns
-        if flat.reduced is None:
-            flat.reduced = torch.empty_like(flat.shard)
-            hold(flat.reduced, Role.GRADIENTS, flat.name)
+        self._reduced_rows.begin(flat)
         if self._context.communicates:
             self._reducer.ready(flat)
         else:
             assert flat.gradient is not None
-            whole = Segment(unit=flat.name, start=0, stop=flat.unit.columns)
-            self._reduced(flat, whole, flat.gradient)
+            self._reduced(flat, flat.whole_segment, flat.gradient)
 
     def finish_backward(self, *, last_micro_step: bool) -> None:
         """Wait for the buckets on their way; the next micro-step adds to what is there."""
@@ -62,23 +66,9 @@ class PartitionedGradients:
             self._reducer.finish()
         self._accumulates = set() if last_micro_step else set(self._missing)
 
-    def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """This rank's row of the reduced gradient."""
-        assert flat.reduced is not None, f"{flat.name} has no reduced gradient"
-        return [flat.reduced]
-
-    def free(self) -> None:
-        """The update is over."""
-        for flat in self._context.units:
-            flat.reduced = None
-
     def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
-        assert flat.reduced is not None
-        place = flat.reduced[segment.start : segment.stop]
-        if flat.name in self._accumulates:
-            place.add_(matrix[self._rank])
-        else:
-            place.copy_(matrix[self._rank])
+        adds = flat.name in self._accumulates
+        self._reduced_rows.take(flat, segment, matrix[self._rank], adds=adds)
         self._missing[flat.name] -= segment.stop - segment.start
         if self._missing[flat.name] == 0:
             flat.free_gradient()
@@ -108,3 +98,8 @@ class GradientPartition(OptimizerPartition):
         """The reduced rows have been used."""
         super().finish_update()
         self._gradients.free()
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        super().let_go()
+        self._gradients.let_go()

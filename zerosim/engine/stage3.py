@@ -9,16 +9,21 @@ Imports torch, zerosim's L0, collectives and trace.labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
 from zerosim.collectives import Handle
 from zerosim.engine.flat import FlatUnit, UnitState
+from zerosim.engine.gathering import make_gathering
+from zerosim.engine.homes import Home, make_home
 from zerosim.engine.stage import Context, Stage
 from zerosim.engine.stage2 import PartitionedGradients
-from zerosim.events import Phase, Purpose
+from zerosim.events import Phase
+from zerosim.memory import Role
 from zerosim.trace import labels
+from zerosim.trace.holdings import hold
 
 
 class ParameterPartition(Stage):
@@ -31,19 +36,31 @@ class ParameterPartition(Stage):
     frees_parameters = True
 
     def __init__(self, context: Context) -> None:
-        """See `Stage`. Keeps this rank's row of each unit and frees the rest."""
+        """See `Stage`."""
         super().__init__(context)
+        self._gathering = make_gathering(context, self.home)
         self._gradients = PartitionedGradients(context)
         self._gathers: dict[str, Handle] = {}
         self._order: list[FlatUnit] = []
         self._order_known = False
         self._finished: set[str] = set()
-        for flat in context.units:
-            flat.keep_shard()
 
-    def parameter_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """This rank's shard, all that it has."""
-        return [flat.shard]
+    def make_home(self) -> Home:
+        """A shard of its own, on the device, on the host or on a disk."""
+        return make_home(self.context)
+
+    def release(self, flat: FlatUnit) -> None:
+        """This rank's row is kept: the rest is freed."""
+        hold(flat.flat, Role.GATHERED, flat.name)
+        flat.free_parameters()
+
+    @contextmanager
+    def whole(self, flat: FlatUnit) -> Iterator[None]:
+        """Gather a unit, and free it again."""
+        self._start_gather(flat)
+        self._finish_gather(flat)
+        yield
+        self._reshard(flat)
 
     def gradient_rows(self, flat: FlatUnit) -> list[torch.Tensor]:
         """This rank's row, all that it has."""
@@ -58,6 +75,8 @@ class ParameterPartition(Stage):
     def after_forward(self, flat: FlatUnit) -> None:
         """Reshard, unless this forward is a recomputation for the unit's own backward."""
         if labels.position().phase is not Phase.BACKWARD:
+            self._finish_gather(flat)
+            self._gathering.forward_is_over(flat)
             self._reshard(flat)
 
     def finish_forward(self) -> None:
@@ -87,30 +106,32 @@ class ParameterPartition(Stage):
         """The reduced rows have been used; the shards are already new."""
         super().finish_update()
         self._gradients.free()
+        self._gathering.update_is_over()
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        super().let_go()
+        self._gradients.let_go()
 
     def _unshard(self, flat: FlatUnit, order: Sequence[FlatUnit]) -> None:
         self._start_gather(flat)
         if self._order_known and flat in order:
             place = order.index(flat)
-            for ahead in order[place + 1 : place + 1 + self.context.config.prefetch]:
+            end = place + 1 + self.context.config.prefetch
+            for ahead in order[place + 1 : end]:
                 if ahead.name not in self._finished:
                     self._start_gather(ahead)
+            self.home.announce([one for one in order[end:] if one.name not in self._finished])
         self._finish_gather(flat)
 
     def _start_gather(self, flat: FlatUnit) -> None:
-        if flat.state is not UnitState.SHARDED:
-            return
-        flat.allocate_parameters()
-        if self.context.communicates:
-            with labels.scope(
-                unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)
-            ):
-                self._gathers[flat.name] = self.context.collectives.all_gather(flat.rows)
+        if flat.state is UnitState.SHARDED:
+            flat.allocate_parameters()
+            self._gathers[flat.name] = self._gathering.start(flat)
 
     def _finish_gather(self, flat: FlatUnit) -> None:
         if flat.state is UnitState.GATHERING:
-            if self.context.communicates:
-                self._gathers.pop(flat.name).wait()
+            self._gathers.pop(flat.name).wait()
             flat.show_parameters()
 
     def _reshard(self, flat: FlatUnit) -> None:

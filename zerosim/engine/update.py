@@ -6,13 +6,15 @@ Imports torch, zerosim's L0, collectives and trace.labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
+from zerosim.collectives import BackgroundExecutor, Handle
+from zerosim.collectives.executor import Done
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.groups import ParameterGroups
-from zerosim.engine.optimizer import make_optimizers
+from zerosim.engine.optimizer import UnitOptimizer, make_optimizer
 from zerosim.engine.scaling import LossScaler, clip_factor, gather_scalars, squared_norm
 from zerosim.engine.stage import Context, Stage
 from zerosim.events import Purpose
@@ -28,15 +30,30 @@ class Updater:
     """
 
     def __init__(self, context: Context, stage: Stage, groups: ParameterGroups) -> None:
-        """Copy the rows that this rank updates to fp32."""
+        """Begin without states; `adopt` makes those of a unit."""
         self._context = context
         self._stage = stage
         self._trained: Sequence[FlatUnit] = [f for f in context.units if f.unit.trainable]
-        self._device = self._trained[0].flat.device
+        self._device = context.units[0].flat.device
         self._groups = groups
-        self._optimizers = make_optimizers(self._trained, stage, context.config, groups)
+        self._optimizers: dict[str, UnitOptimizer] = {}
         self.scaler = LossScaler(context.config)
         self.gradient_norm: float | None = None
+        self._delayed = DelayedUpdate(self._device) if context.config.delayed_update else None
+
+    def adopt(self, flat: FlatUnit) -> None:
+        """Make the states of a unit whose parameters are complete: of the rows updated here."""
+        if not flat.unit.trainable:
+            return
+        rows = self._stage.updated_rows()
+        self._optimizers[flat.name] = make_optimizer(
+            self._context,
+            flat.name,
+            [flat.rows[row] for row in rows],
+            self._groups,
+            [self._groups.cuts(flat.unit, row) for row in rows],
+            self._stage.home.shared(flat),
+        )
 
     def step(self) -> bool:
         """Update all units, unless a gradient of any rank overflowed.
@@ -47,8 +64,10 @@ class Updater:
         overflowed = self._overflowed()
         if overflowed:
             labels.metric("overflow", 1.0)
-        else:
-            self._update()
+        if self._delayed is not None:
+            self._bring_home(self._delayed.collect())
+        if not overflowed:
+            self._begin_update()
         self._stage.finish_update()
         if self.scaler.scales:
             labels.metric("loss scale", self.scaler.scale)
@@ -59,8 +78,16 @@ class Updater:
         """Use another learning rate from the next step on."""
         self._groups.set_learning_rate(learning_rate)
 
+    def finish(self) -> None:
+        """Bring a delayed update home: what it wrote becomes the parameters."""
+        if self._delayed is not None:
+            self._bring_home(self._delayed.collect())
+            self._stage.finish_update()
+
     def let_go(self) -> None:
         """The engine is closed: the optimizer's states serve no purpose any more."""
+        if self._delayed is not None:
+            self._delayed.close()
         for optimizer in self._optimizers.values():
             optimizer.let_go()
 
@@ -73,16 +100,44 @@ class Updater:
             return flag > 0
         return any(self._gather(flag, Purpose.OVERFLOW_FLAG, torch.float32))
 
-    def _update(self) -> None:
+    def _factor(self) -> float:
+        """What gradients are multiplied with: averages, unscales, clips."""
         config = self._context.config
         factor = 1.0 / (self._context.num_ranks * config.accumulate * self.scaler.scale)
         if config.clip is not None:
             self.gradient_norm = factor * self._summed_gradient_norm()
             factor *= clip_factor(self.gradient_norm, config.clip)
             labels.metric("gradient norm", self.gradient_norm)
-        for flat in self._trained:
+        return factor
+
+    def _begin_update(self) -> None:
+        factor = self._factor()
+        work = [(flat, self._stage.gradient_rows(flat)) for flat in self._trained]
+        for optimizer in self._optimizers.values():
+            optimizer.read_groups()
+        if self._delayed is None:
+            self._update(work, factor, self._stage.after_update)
+        else:
+            self._delayed.start(lambda: self._update(work, factor), self._trained)
+
+    def _update(
+        self,
+        work: Sequence[tuple[FlatUnit, list[torch.Tensor]]],
+        factor: float,
+        after: Callable[[FlatUnit], None] = lambda _: None,
+    ) -> None:
+        for index, (flat, gradients) in enumerate(work):
+            optimizer = self._optimizers[flat.name]
+            optimizer.fetch()
+            for following, _ in work[index + 1 : index + 2]:
+                self._optimizers[following.name].announce()
             with labels.compute(flat.name):
-                self._optimizers[flat.name].update(self._stage.gradient_rows(flat), factor)
+                optimizer.update(gradients, factor, self._stage.home.written(flat))
+            optimizer.store()
+            after(flat)
+
+    def _bring_home(self, updated: Sequence[FlatUnit]) -> None:
+        for flat in updated:
             self._stage.after_update(flat)
 
     def _summed_gradient_norm(self) -> float:
@@ -95,3 +150,31 @@ class Updater:
 
     def _gather(self, value: float, purpose: Purpose, dtype: torch.dtype) -> list[float]:
         return gather_scalars(self._context.collectives, value, purpose, dtype, self._device)
+
+
+class DelayedUpdate:
+    """An update that is computed while the next iteration computes.
+
+    Source: Ren et al., "ZeRO-Offload" (arXiv 2101.06840), section 5.2.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Nothing is under way."""
+        self._executor = BackgroundExecutor(device, "zerosim-update")
+        self._under_way: Handle = Done()
+        self._units: Sequence[FlatUnit] = ()
+
+    def start(self, update: Callable[[], None], units: Sequence[FlatUnit]) -> None:
+        """Begin to update these units."""
+        self._units = units
+        self._under_way = self._executor.submit(update)
+
+    def collect(self) -> Sequence[FlatUnit]:
+        """Wait for what is under way; returns the units that were updated."""
+        self._under_way.wait()
+        units, self._units = self._units, ()
+        return units
+
+    def close(self) -> None:
+        """End the thread."""
+        self._executor.close()

@@ -63,6 +63,8 @@ class _ThreadState(threading.local):
     collective: tuple[Sink, int] | None = None
     last_collective: tuple[Sink, int] | None = None
     hop: Hop | None = None
+    works_for_others = False
+    computing = ""
 
 
 _state = _State()
@@ -164,6 +166,7 @@ def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
 
 def begin_compute(unit: str) -> int | None:
     """A unit begins to compute; pass what is returned to `end`."""
+    _thread.computing = unit
     if _state.sink is None:
         return None
     return _state.sink.open_compute(replace(_thread.labels, position=position(), unit=unit))
@@ -171,8 +174,14 @@ def begin_compute(unit: str) -> int | None:
 
 def end(event: int | None, error: str = "") -> None:
     """What `begin_compute` began is over."""
+    _thread.computing = ""
     if event is not None and _state.sink is not None:
         _state.sink.close(event, error)
+
+
+def unit_at_work() -> str:
+    """The unit that this thread works for: the one of its labels, or the one that computes."""
+    return _thread.labels.unit or _thread.computing
 
 
 @contextmanager
@@ -247,16 +256,23 @@ class Awaited:
 def awaited(by: Awaited) -> Iterator[None]:
     """Whoever waits with `by` waits for the collective or the copy inside."""
     _thread.last_collective = None
+    before = _thread.works_for_others
+    _thread.works_for_others = True
     try:
         yield
     finally:
+        _thread.works_for_others = before
         by.begun = _thread.last_collective
 
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread stands still inside until a collective or a copy is over."""
-    sink = _state.sink
+    """This thread stands still inside until a collective or a copy is over.
+
+    A thread that works for others inside `awaited` is no part of the program: that it waits for
+    another one's work is not written down.
+    """
+    sink = None if _thread.works_for_others else _state.sink
     since_ns = 0 if sink is None else sink.now_ns()
     try:
         yield

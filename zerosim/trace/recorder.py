@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from zerosim.events import Failure, Header, Kind, Metric, WireSample
+from zerosim.events import Failure, Header, Kind, Metric, Phase, WireSample
 from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
 from zerosim.strategies import Strategy
@@ -99,7 +99,7 @@ class Recorder:
 
     def open_compute(self, labels_: Labels) -> int:
         """A computation begins."""
-        if self._memory is not None:
+        if self._memory is not None and _saves(labels_.position):
             self._memory.computes(labels_.unit)
         return self._book.begin(self._book.make_event(labels_, Kind.COMPUTE))
 
@@ -137,7 +137,8 @@ class Recorder:
         begun = self._book.begun(event)
         if begun is not None:
             kind = begun.event.kind
-            if self._memory is not None and kind is Kind.COMPUTE:
+            is_saving = kind is Kind.COMPUTE and begun.event.phase is not Phase.UPDATE
+            if self._memory is not None and is_saving:
                 self._memory.computes("")
             reads_wire = kind is Kind.COLLECTIVE
             self._book.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
@@ -203,3 +204,8 @@ class Recorder:
     def _count_interfaces(self) -> None:
         for sample in read_interfaces(self.now_ns()) if self._counts_interfaces else ():
             self._book.rows.write("interface", sample)
+
+
+def _saves(position: Position | None) -> bool:
+    """Whether autograd may save something: an update does not, and may run beside a forward."""
+    return position is None or position.phase is not Phase.UPDATE
