@@ -8,6 +8,7 @@ ZerosimError                   carries the exit code that the command line retur
 ├── ClaimFailed                exit 1: a claim was held against a measurement and is false
 └── RunError                   exit 3: a rank failed, was killed, or stopped answering
     ├── CollectiveError        raised in a rank whose collective did not complete
+    ├── OutOfMemory            the device has no room for what was to be allocated
     └── DiskError              a full disk, a file that is gone, short, or damaged
 
 A message is one line: what was given, what was expected, what to try.
@@ -61,6 +62,10 @@ class CollectiveError(RunError):
 
 class DiskError(RunError):
     """What is kept on a disk could not be written, or is not what was written."""
+
+
+class OutOfMemory(RunError):
+    """The device's memory, or its limit, has no room for what this rank was to allocate."""
 
 
 def first_line(error: BaseException) -> str:

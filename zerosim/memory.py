@@ -2,6 +2,7 @@
 
     memory        at an event: how many bytes each role has, as far as that changed
     allocations   once an iteration: what PyTorch's own allocator counted at those events
+    addresses     with a device limit, at phase borders and at the peak: what lies where
 
 A role's bytes are those of storages that are alive, each counted once. They are kept apart by unit,
 and a row says only what changed, so the state at a row is the last word on each (role, unit).
@@ -111,3 +112,74 @@ class Allocations:
     numbers: tuple[int, ...]
     allocated_bytes: tuple[int, ...]
     peak_bytes: tuple[int, ...]
+
+
+class MapMoment(StrEnum):
+    """When an address map was drawn."""
+
+    PHASE = "phase"
+    """A phase began."""
+    PEAK = "peak"
+    """The most of the iteration was in use."""
+    FULL = "full"
+    """There was no room for what was to be allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressBlock:
+    """Addresses in use for one purpose, with neighbours of the same purpose.
+
+    Attributes:
+        bytes: with what rounding up to the alignment added.
+        role: `Role.OTHER` if nobody said what it is for.
+    """
+
+    offset: int
+    bytes: int
+    role: Role
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressMap:
+    """What lies where in the memory of a device with a limit.
+
+    Attributes:
+        blocks: in the order of their addresses; all else is free.
+    """
+
+    moment: MapMoment
+    iteration: int
+    micro_step: int
+    phase: Phase
+    time_ns: int
+    limit_bytes: int
+    blocks: tuple[AddressBlock, ...]
+
+    @property
+    def used_bytes(self) -> int:
+        """Of all blocks."""
+        return sum(block.bytes for block in self.blocks)
+
+    @property
+    def free_bytes(self) -> int:
+        """In however many pieces."""
+        return self.limit_bytes - self.used_bytes
+
+    @property
+    def largest_free_bytes(self) -> int:
+        """The longest piece that is free."""
+        largest, end = 0, 0
+        for block in self.blocks:
+            largest, end = max(largest, block.offset - end), block.offset + block.bytes
+        return max(largest, self.limit_bytes - end)
+
+    @property
+    def largest_free_share(self) -> float:
+        """The largest free block over all free bytes; 1 if nothing is free."""
+        return self.largest_free_bytes / self.free_bytes if self.free_bytes else 1.0
+
+    @property
+    def fragmentation(self) -> float:
+        """The share of the free bytes that lies outside the largest free block."""
+        return 1.0 - self.largest_free_share

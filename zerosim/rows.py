@@ -36,7 +36,7 @@ from zerosim.events import (
     WireSample,
 )
 from zerosim.manifest import Manifest
-from zerosim.memory import Allocations, MemorySample
+from zerosim.memory import AddressMap, Allocations, MemorySample
 from zerosim.strategies import Strategy
 
 ROW_TYPES: dict[str, type] = {
@@ -51,6 +51,7 @@ ROW_TYPES: dict[str, type] = {
     "interface": InterfaceSample,
     "memory": MemorySample,
     "allocations": Allocations,
+    "addresses": AddressMap,
     "strategy": Strategy,
     "metric": Metric,
     "failure": Failure,

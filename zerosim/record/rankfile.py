@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Transfer,
         WireSample,
     )
-    from zerosim.memory import Allocations, MemorySample
+    from zerosim.memory import AddressMap, Allocations, MemorySample
     from zerosim.strategies import Strategy
 
 
@@ -53,6 +53,8 @@ class RankTrace:
             only of the first rank of a node, of a run over several.
         memory_samples: what was alive by role, by number.
         allocations: what PyTorch's allocator counted at those samples, in the order of writing.
+        address_maps: with a device limit, what lay where at phase borders and at each iteration's
+            largest use, in the order of writing.
         strategies: how the program divides its training, in the order of writing.
         metrics: numbers that the program reported, in the order of writing.
         failure: why the rank could not go on; None if it could.
@@ -70,6 +72,7 @@ class RankTrace:
     interfaces: tuple[InterfaceSample, ...] = ()
     memory_samples: tuple[MemorySample, ...] = ()
     allocations: tuple[Allocations, ...] = ()
+    address_maps: tuple[AddressMap, ...] = ()
     strategies: tuple[Strategy, ...] = ()
     metrics: tuple[Metric, ...]
     failure: Failure | None
@@ -136,6 +139,7 @@ class _Rows:
         self.interfaces: list[InterfaceSample] = []
         self.memory_samples: list[MemorySample] = []
         self.allocations: list[Allocations] = []
+        self.address_maps: list[AddressMap] = []
         self.strategies: list[Strategy] = []
         self.metrics: list[Metric] = []
         self.failure: Failure | None = None
@@ -152,6 +156,7 @@ class _Rows:
             "interface": self.interfaces.append,
             "memory": self.add_memory_sample,
             "allocations": self.add_allocations,
+            "addresses": self.address_maps.append,
             "strategy": self.strategies.append,
             "metric": self.metrics.append,
             "failure": self.add_failure,
@@ -308,6 +313,7 @@ class _Rows:
             interfaces=tuple(self.interfaces),
             memory_samples=tuple(self.memory_samples),
             allocations=tuple(self.allocations),
+            address_maps=tuple(self.address_maps),
             strategies=tuple(self.strategies),
             metrics=tuple(self.metrics),
             failure=self.failure,

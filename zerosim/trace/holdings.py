@@ -98,6 +98,10 @@ class Holdings:
         # an entry's weak reference sees to it that no other storage has this address
         return self._held.get(storage._cdata)
 
+    def find(self, key: int) -> Held | None:
+        """What was said of the storage with this key, which may be gone since."""
+        return self._held.get(key)
+
     def drop(self, key: int) -> None:
         """Forget a storage that is gone."""
         with self._lock:
@@ -128,6 +132,12 @@ holdings = Holdings()
 hold = holdings.hold
 hold_file = holdings.hold_file
 let_go = holdings.let_go
+
+
+def key_of(storage: torch.UntypedStorage) -> int:
+    """What identifies a storage as long as it is alive."""
+    key: int = storage._cdata
+    return key
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:

@@ -20,6 +20,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from zerosim.events import Phase
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
 from zerosim.tiers import Tier
+from zerosim.trace import places
 from zerosim.trace.allocations import AllocationRecord, Counted
 from zerosim.trace.discovery import Discovery
 from zerosim.trace.holdings import Held, holdings, storage_of
@@ -72,6 +73,7 @@ class MemoryLedger:
         self._record: AllocationRecord | None = None
         holdings.sweep()
         self._saved.install()
+        places.explain_saved(self._saved.unit_of)
         self._discovery.install()
         if counts_allocations:
             self._not_recorded = _alive_storages()
@@ -133,6 +135,8 @@ class MemoryLedger:
                     self._record.mark(sample.number)
             self._looked_ns = time.perf_counter_ns()
             self._cost_ns = time.thread_time_ns() - begin_ns
+        if moment is Moment.PHASE:
+            self._write_addresses(position)
         ends = moment is Moment.PHASE and position.phase is Phase.OUTSIDE
         record = self._record
         if record is not None and record.is_own_thread and (ends or record.is_full):
@@ -142,9 +146,16 @@ class MemoryLedger:
         """Look no more."""
         self._discovery.remove()
         self._saved.remove()
+        places.explain_saved(None)
         if self._record is not None:
             record, self._record = self._record, None
             self._write_allocations(record.close())
+
+    def _write_addresses(self, position: Position) -> None:
+        device = places.installed()
+        if device is not None:
+            for drawn in device.maps(position):
+                self._write("addresses", drawn)
 
     def _write_allocations(self, counted: Counted) -> None:
         if counted.numbers:

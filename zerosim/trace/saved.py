@@ -100,6 +100,11 @@ class SavedTensors:
             self._settle()
             return dict(self._bytes)
 
+    def unit_of(self, key: int) -> str | None:
+        """For which unit a storage is saved now; None if it is not."""
+        kept = self._kept.get(key)
+        return None if kept is None else kept.unit
+
     @contextmanager
     def _step_aside(self, error_message: str) -> Iterator[None]:
         """Take our hooks away where PyTorch suffers none (torch.func.grad): nothing is counted."""
