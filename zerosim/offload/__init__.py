@@ -1,7 +1,19 @@
 """Tiers beside the device: copies to and from the host's memory, and the disk.
 
     copies      between device and host, in order, beside what is computed
-    disk        what is kept on a disk: `DiskStore`
+    disk        what a rank keeps on a disk: `DiskStore`
+    commits     which versions of its files make up a state that is whole
+    files       one file and its checksums
+    pool        bounded host memory that waits for the disk
+    workers     the threads that read and write
 
 Imports torch, zerosim's L0, collectives, device, trace.labels and trace.holdings.
 """
+
+from __future__ import annotations
+
+from zerosim.offload.commits import SavedState
+from zerosim.offload.disk import DiskStore
+from zerosim.offload.pool import Buffer
+
+__all__ = ["Buffer", "DiskStore", "SavedState"]

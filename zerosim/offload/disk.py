@@ -1,0 +1,364 @@
+"""What a rank keeps on a disk: ZeRO-Infinity's third tier.
+
+    folder/rank-N/NAME.slot-0, NAME.slot-1      a name's bytes, in two versions
+    folder/rank-N/commit-0.json, commit-1.json  the rank's last two commits
+    folder/rank-N/lock                          taken while a process uses it
+
+A name has two files. What the last commit refers to is never written over: a write goes to the
+other file, so the last good state survives whatever happens to a write. After `commit` on all ranks
+the files change places. A rank may therefore write again only when all ranks have committed; in a
+training any collective between two updates sees to that.
+
+Source: ZeRO-Infinity (arXiv 2104.07857), sections 5.1.2 and 6.3 (DeepNVMe): asynchronous bulk reads
+and writes, a small pool of pinned buffers. Commits and checksums are zerosim's own.
+
+Imports torch, zerosim's L0, trace.labels, and the rest of zerosim.offload.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from zerosim.collectives import Handle
+from zerosim.errors import DiskError, EnvironmentFault
+from zerosim.offload import files
+from zerosim.offload.commits import (
+    SLOTS,
+    Commit,
+    SavedState,
+    agreed,
+    erase,
+    file_of,
+    forget_after,
+    inspect,
+    rank_folder,
+    read_commits,
+    write_commit,
+)
+from zerosim.offload.files import Version
+from zerosim.offload.pool import Buffer, Pool
+from zerosim.offload.workers import Job, Station, Work, Workers
+from zerosim.tiers import Tier
+from zerosim.trace import labels
+from zerosim.trace.sink import CopyRequest
+
+THREADS = 4
+
+
+class DiskStore:
+    """What one rank keeps on a disk.
+
+    After a failure everything that is asked for later fails with the same error, `commit` with it.
+
+    Attributes:
+        folder: the rank's own.
+        direct: True if reads and writes of aligned tensors pass the kernel's page cache by.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rank: int,
+        num_ranks: int,
+        *,
+        buffers: int,
+        buffer_bytes: int,
+        threads: int = THREADS,
+    ) -> None:
+        """Begin with nothing: what an earlier run left in the rank's folder is removed.
+
+        Args:
+            folder: of all ranks; created if missing.
+            buffers: most of them in use at once.
+            buffer_bytes: size of the largest file, without what the format adds.
+            threads: how many files are read or written at once.
+
+        Raises:
+            EnvironmentFault: the folder cannot be written, or another process uses it.
+        """
+        self._set_up(folder, rank, num_ranks)
+        try:
+            erase(self.folder)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot empty {self.folder}: {error.strerror}; give another folder"
+            ) from None
+        self._begin(buffers, buffer_bytes, threads)
+        self._sequence = 0
+        self._committed: dict[str, Version] = {}
+        self._latest: dict[str, Version] = {}
+
+    @classmethod
+    def resume(
+        cls,
+        folder: Path,
+        rank: int,
+        num_ranks: int,
+        state: SavedState,
+        *,
+        buffers: int,
+        buffer_bytes: int,
+        threads: int = THREADS,
+    ) -> Self:
+        """Begin with a state that `last_good` found; later commits are forgotten.
+
+        Raises:
+            DiskError: this rank does not have that state whole.
+            EnvironmentFault: as the constructor.
+        """
+        self = cls.__new__(cls)
+        self._set_up(folder, rank, num_ranks)
+        commits, problems = read_commits(self.folder)
+        found = [one for one in commits if one.sequence == state.sequence]
+        if not found:
+            known = ", ".join(str(one.sequence) for one in commits) or "none"
+            raise DiskError(
+                f"{self.folder} has no commit {state.sequence}: found {known}"
+                f"{''.join(f' ({problem})' for problem in problems)}; begin anew"
+            )
+        inspect(self.folder, found[0])
+        forget_after(self.folder, state.sequence)
+        self._begin(buffers, buffer_bytes, threads)
+        self._sequence = state.sequence
+        self._committed = dict(found[0].versions)
+        self._latest = dict(found[0].versions)
+        return self
+
+    @classmethod
+    def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
+        """The newest state that every rank has whole; None if no state was committed by all.
+
+        Files are looked at, not read: damage inside shows when they are.
+
+        Raises:
+            DiskError: states were committed, but none is whole on all ranks.
+        """
+        own: dict[int, list[Commit]] = {}
+        problems: list[str] = []
+        for rank in range(num_ranks):
+            place = rank_folder(folder, rank)
+            commits, unreadable = read_commits(place)
+            problems += unreadable
+            own[rank] = []
+            for commit in commits:
+                try:
+                    inspect(place, commit)
+                    _require_ranks(place, commit, num_ranks)
+                except DiskError as error:
+                    problems.append(str(error))
+                else:
+                    own[rank].append(commit)
+        sequence = agreed(own)
+        if sequence is not None:
+            values = next(one.values for one in own[0] if one.sequence == sequence)
+            return SavedState(sequence, values)
+        if problems:
+            raise DiskError(
+                f"no state in {folder} is whole on all {num_ranks} ranks: {problems[0]}"
+            )
+        return None
+
+    @staticmethod
+    def bytes_on_disk(num_bytes: int) -> int:
+        """What one file of so many bytes occupies, and what one copy of it moves.
+
+        4096 x ceil((n + 32 + 4 x ceil(n / 2**20)) / 4096). A name has two such files.
+        """
+        return files.bytes_on_disk(num_bytes)
+
+    def buffer(self, num_bytes: int) -> Buffer:
+        """A buffer of the pool, when one is free.
+
+        Args:
+            num_bytes: at most the pool's `buffer_bytes`.
+        """
+        buffer = self._pool.take(num_bytes, blocks=True)
+        assert buffer is not None, "a pool that blocks gave nothing"
+        return buffer
+
+    def try_buffer(self, num_bytes: int) -> Buffer | None:
+        """A buffer of the pool; None if none is free now."""
+        return self._pool.take(num_bytes, blocks=False)
+
+    def write(
+        self, name: str, source: torch.Tensor, *, on_done: Callable[[], None] | None = None
+    ) -> Handle:
+        """Write a tensor's bytes as the next version of `name`, beside what is computed.
+
+        Args:
+            source: contiguous, in the host's memory; to be left alone until the write is over.
+            on_done: called on the store's thread when it is over, whether or not it succeeded.
+
+        Returns:
+            Its `wait` raises a DiskError if the bytes are not written.
+        """
+        request = _request(source, Tier.HOST, Tier.DISK)
+        num_bytes = request.payload_bytes
+        assert num_bytes <= self._buffer_bytes, f"{num_bytes} bytes of {self._buffer_bytes}"
+        with self._changing:
+            known = self._committed.get(name)
+            slot = 0 if known is None else SLOTS - 1 - known.slot
+            version = Version(slot, self._sequence + 1, num_bytes)
+
+            def work(station: Station) -> None:
+                self._allocate(name, num_bytes, spared=known)
+                file = file_of(self.folder, name, slot)
+                with labels.copying(request) as copied:
+                    station.counter.begin()
+                    file.write(source, version.generation, station.staging, direct=self.direct)
+                    copied.counted_bytes = station.counter.end().written
+                self._latest[name] = version
+
+            job = self._submit(name, work, on_done)
+            self._written[name] = job
+        return job
+
+    def read(self, name: str, into: torch.Tensor) -> Handle:
+        """Fill a tensor with the latest version of `name`, beside what is computed.
+
+        A write that was asked for before is over first.
+
+        Args:
+            into: contiguous, in the host's memory, of as many bytes as were written.
+
+        Returns:
+            Its `wait` raises a DiskError if they are gone, short, damaged, or another version.
+        """
+        request = _request(into, Tier.DISK, Tier.HOST)
+
+        def work(station: Station) -> None:
+            version = self._latest.get(name)
+            if version is None or version.num_bytes != request.payload_bytes:
+                found = "nothing" if version is None else f"{version.num_bytes:,} bytes"
+                raise DiskError(
+                    f"{self.folder} has {found} of {name}: expected {request.payload_bytes:,} "
+                    "bytes; resume with the same model and settings"
+                )
+            file = file_of(self.folder, name, version.slot)
+            with labels.copying(request) as copied:
+                station.counter.begin()
+                file.read(into, version, station.staging, direct=self.direct)
+                copied.counted_bytes = station.counter.end().read
+
+        return self._submit(name, work, None)
+
+    def commit(self, state: Mapping[str, object]) -> None:
+        """Make all that was written so far the last good state, at once or not at all.
+
+        Args:
+            state: what a program needs to go on from it, as JSON values.
+
+        Raises:
+            DiskError: something was not written; the state before remains the last good one.
+        """
+        with self._changing:
+            for job in self._written.values():
+                job.wait()
+            flushes = [
+                self._submit(name, functools.partial(self._flush, name), None)
+                for name in self._written
+            ]
+            for job in flushes:
+                job.wait()
+            self._written.clear()
+            commit = Commit(self._sequence + 1, self._num_ranks, dict(state), dict(self._latest))
+            write_commit(self.folder, commit)
+            self._sequence, self._committed = commit.sequence, commit.versions
+
+    def close(self) -> None:
+        """End the threads once what was asked for is over; let go of memory and folder."""
+        self._workers.close()
+        self._pool.close()
+        os.close(self._lock)
+
+    def _set_up(self, folder: Path, rank: int, num_ranks: int) -> None:
+        """Take the rank's folder."""
+        self.folder = rank_folder(folder, rank)
+        self._num_ranks = num_ranks
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot keep files in {self.folder}: {error.strerror}; give a folder on a disk "
+                "that can be written"
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise EnvironmentFault(
+                f"{self.folder} is used by another process: end it, or give another folder"
+            ) from None
+
+    def _begin(self, buffers: int, buffer_bytes: int, threads: int) -> None:
+        self.direct = _supports_direct(self.folder)
+        self._buffer_bytes = buffer_bytes
+        self._allocated: dict[tuple[str, int], int] = {}
+        self._last: dict[str, Job] = {}
+        self._written: dict[str, Job] = {}
+        self._order = threading.Lock()
+        self._changing = threading.Lock()
+        self._pool = Pool(buffers, buffer_bytes, threads)
+        self._workers = Workers(self._pool.staging)
+
+    def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> Job:
+        """Queue a job behind the last one of its name."""
+        with self._order:
+            job = self._workers.submit(work, after=self._last.get(name), on_done=on_done)
+            self._last[name] = job
+        return job
+
+    def _allocate(self, name: str, num_bytes: int, spared: Version | None) -> None:
+        """Have the disk set room aside for both files, so that it is full now or never.
+
+        Args:
+            spared: what the last commit refers to: that file is left alone.
+        """
+        for slot in range(SLOTS):
+            is_known = self._allocated.get((name, slot)) == num_bytes
+            if not is_known and (spared is None or spared.slot != slot):
+                file_of(self.folder, name, slot).allocate(num_bytes)
+                self._allocated[name, slot] = num_bytes
+
+    def _flush(self, name: str, _: Station) -> None:
+        version = self._latest[name]
+        file_of(self.folder, name, version.slot).sync(version.num_bytes)
+
+
+def _request(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
+    return CopyRequest(
+        origin=origin,
+        target=target,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        elements=tensor.numel(),
+        payload_bytes=tensor.numel() * tensor.element_size(),
+    )
+
+
+def _require_ranks(folder: Path, commit: Commit, num_ranks: int) -> None:
+    if commit.num_ranks != num_ranks:
+        raise DiskError(
+            f"{folder} was committed by one of {commit.num_ranks} ranks, given {num_ranks}: "
+            f"resume with {commit.num_ranks}"
+        )
+
+
+def _supports_direct(folder: Path) -> bool:
+    """Whether the file system lets reads and writes pass the page cache by."""
+    path = folder / "direct.probe"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_CLOEXEC, 0o644))
+    except OSError:
+        return False
+    finally:
+        path.unlink(missing_ok=True)
+    return True
