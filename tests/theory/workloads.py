@@ -3,7 +3,8 @@
 from hypothesis import strategies as st
 
 from zerosim.events import Algorithm, Phase
-from zerosim.theory import UnitSize, Workload, expected_traffic, total_sent_bytes
+from zerosim.theory import Checkpoints, UnitSize, Workload, expected_traffic, total_sent_bytes
+from zerosim.tiers import Tier
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 UNITS = st.lists(st.tuples(st.integers(1, 5000), st.booleans()), min_size=1, max_size=5).map(
@@ -23,6 +24,53 @@ WORKLOADS = st.builds(
     update_skipped=st.booleans(),
     chunk_bytes=st.integers(1, 10_000),
 )
+
+
+@st.composite
+def families(draw):
+    """Steps of the systems of the whole family, on nodes."""
+    node_size, num_nodes = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    num_ranks = node_size * num_nodes
+    stage = draw(st.integers(0, 3))
+    is_last = stage == 3
+    divisors = [size for size in range(1, num_ranks + 1) if num_ranks % size == 0]
+    tiers = st.sampled_from(Tier)
+    offload_optimizer = draw(tiers) if stage else Tier.DEVICE
+    offload_param = draw(tiers) if is_last else Tier.DEVICE
+    delayed = offload_optimizer is not Tier.DEVICE and draw(st.booleans())
+    kept = st.builds(
+        Checkpoints,
+        num_blocks=st.integers(1, 3),
+        elements=st.integers(1, 500),
+        tensor_parallel=st.integers(1, 3),
+        is_partitioned=st.booleans(),
+        is_on_host=st.booleans(),
+    )
+    return Workload(
+        stage=stage,
+        num_ranks=num_ranks,
+        units=draw(UNITS),
+        element_bytes=draw(st.sampled_from([2, 4])),
+        accumulate=draw(st.integers(1, 3)),
+        bucket_elements=draw(st.none() | st.integers(1, 9000)),
+        clips=draw(st.booleans()),
+        averages_loss=draw(st.booleans()),
+        update_skipped=draw(st.booleans()),
+        offload_optimizer=offload_optimizer,
+        offload_param=offload_param,
+        owner_broadcast=offload_param is not Tier.DEVICE and draw(st.booleans()),
+        delayed_update=delayed,
+        has_pending_update=draw(st.booleans()),
+        ranks_per_node=node_size,
+        quantize_weights=is_last and draw(st.booleans()),
+        secondary_partition=draw(st.sampled_from(divisors)) if is_last else 1,
+        quantize_gradients=is_last and draw(st.booleans()),
+        quantization_block=2 * draw(st.integers(1, 200)),
+        checkpoints=draw(st.none() | kept),
+    )
+
+
+FAMILIES = families()
 ALGORITHMS = st.sampled_from([Algorithm.RING, Algorithm.GLOO, Algorithm.NCCL])
 
 

@@ -9,13 +9,14 @@ layer L1: it imports the standard library and layer L0 (`errors`, `events`, `con
 from __future__ import annotations
 
 from zerosim.theory.algorithms import Framing, cost, framing
+from zerosim.theory.calls import Call, planned_calls
+from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.claims import Claim, Measure, claims
+from zerosim.theory.deviations import deviations
 from zerosim.theory.gloo import list_reduce_scatter_cost
-from zerosim.theory.laws import Cause, Deviation, Law, deviations, law
+from zerosim.theory.laws import law, link_law_bytes, system_name
 from zerosim.theory.memory import (
-    Optimizer,
     RoleBytes,
-    RoleLaw,
     bytes_a_parameter,
     exact_model_states,
     ideal_model_states,
@@ -34,33 +35,47 @@ from zerosim.theory.partition import (
     padding_elements,
     shard_elements,
 )
+from zerosim.theory.placement import (
+    Optimizer,
+    Placement,
+    RoleLaw,
+    placed_deviations,
+    placed_laws,
+    placed_states,
+    placed_words,
+)
 from zerosim.theory.residency import (
     module_of,
     most_gathered_bytes,
     num_ahead,
+    secondary_bytes,
     whole_gradients,
 )
 from zerosim.theory.table import TableCell, paper_table_1
+from zerosim.theory.tier_laws import copy_deviations, copy_formula, copy_law
+from zerosim.theory.tiers import Copy, CopyRow, expected_copies, planned_copies
 from zerosim.theory.traffic import (
-    Call,
     TrafficRow,
-    Workload,
     expected_traffic,
-    planned_calls,
     total_received_bytes,
     total_sent_bytes,
 )
+from zerosim.theory.workload import Checkpoints, Workload
 
 __all__ = [
     "Call",
     "Cause",
+    "Checkpoints",
     "Claim",
+    "Copy",
+    "CopyRow",
     "Cost",
     "Deviation",
     "Framing",
     "Law",
     "Measure",
     "Optimizer",
+    "Placement",
     "RoleBytes",
     "RoleLaw",
     "TableCell",
@@ -71,15 +86,20 @@ __all__ = [
     "bucket_size",
     "bytes_a_parameter",
     "claims",
+    "copy_deviations",
+    "copy_formula",
+    "copy_law",
     "cost",
     "cut_buckets",
     "deviations",
     "exact_model_states",
+    "expected_copies",
     "expected_traffic",
     "framing",
     "ideal_model_states",
     "law",
     "law_words",
+    "link_law_bytes",
     "list_reduce_scatter_cost",
     "module_of",
     "most_gathered_bytes",
@@ -88,10 +108,17 @@ __all__ = [
     "padded_elements",
     "padding_elements",
     "paper_table_1",
+    "placed_deviations",
+    "placed_laws",
+    "placed_states",
+    "placed_words",
     "planned_calls",
+    "planned_copies",
     "role_laws",
+    "secondary_bytes",
     "shard_elements",
     "state_deviations",
+    "system_name",
     "total_received_bytes",
     "total_sent_bytes",
     "whole_gradients",

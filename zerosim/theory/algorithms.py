@@ -1,8 +1,9 @@
 """What an algorithm makes rank r of N send and receive, and what a backend adds on the wire.
 
-One entry for all algorithms: zerosim's ring (`ring`), Gloo's native calls (`gloo`), and the
-ring bound that NCCL documents. All numbers are exact whole bytes of payload; what cannot be said
-exactly is refused. May import the standard library and layer L0.
+One entry for all algorithms: zerosim's ring (`ring`) and its messages between each two ranks,
+Gloo's native calls (`gloo`), and the ring bound that NCCL documents. All numbers are exact whole
+bytes of payload; what cannot be said exactly is refused. May import the standard library and layer
+L0.
 """
 
 from __future__ import annotations
@@ -59,14 +60,27 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     )
     if algorithm is Algorithm.RING:
         return ring_cost(request)
+    if algorithm is Algorithm.PAIRWISE:
+        return _pairwise(request)
     if algorithm is Algorithm.GLOO:
         return gloo_cost(request)
     if algorithm is Algorithm.NCCL:
         return _nccl_bound(request)
     raise ConfigError(
         f"what a rank sends for {op} by algorithm {str(algorithm)!r} is not known: expected one of "
-        f"{Algorithm.RING}, {Algorithm.GLOO}, {Algorithm.NCCL}"
+        f"{Algorithm.RING}, {Algorithm.PAIRWISE}, {Algorithm.GLOO}, {Algorithm.NCCL}"
     )
+
+
+def _pairwise(request: Request) -> Cost:
+    """Zerosim's own messages between each two ranks: a part of the buffer for each other rank."""
+    if request.op is not Op.ALL_TO_ALL:
+        raise ConfigError(
+            f"the {Algorithm.PAIRWISE} algorithm has no {request.op}: expected {Op.ALL_TO_ALL}"
+        )
+    num_others = request.num_ranks - 1
+    moved_bytes = num_others * request.block_bytes
+    return Cost(moved_bytes, moved_bytes, num_others, num_others)
 
 
 def _nccl_bound(request: Request) -> Cost:

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm, Phase
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.theory.laws import PHASES, Deviation, Law, deviations, law
+from zerosim.quantities import format_exact_bytes
+from zerosim.theory.causes import Deviation, Law
+from zerosim.theory.deviations import deviations
+from zerosim.theory.laws import PHASES, formula, law, system_name
 from zerosim.theory.traffic import (
-    Workload,
     expected_traffic,
     total_received_bytes,
     total_sent_bytes,
 )
+from zerosim.theory.workload import Workload
 
 
 class Measure(StrEnum):
@@ -86,7 +87,7 @@ def _sent(workload: Workload, rank: int, algorithm: Algorithm, phase: Phase | No
     return Claim(
         id="sent-a-step" if phase is None else f"sent-in-{phase}",
         title=_title(workload, pure, phase),
-        formula=_formula(workload, pure),
+        formula=formula(workload, phase),
         measure=Measure.SENT_BY_RANK,
         phase=phase,
         rank=rank,
@@ -101,21 +102,9 @@ def _title(workload: Workload, pure: Law, phase: Phase | None) -> str:
     where = "a step" if phase is None else f"in {phase}"
     if workload.accumulate > 1:
         where += f" of {workload.accumulate} micro-steps"
-    if pure.payloads == 0:
-        what = "no gradients and no parameters"
-    else:
-        multiple = "" if pure.payloads == 1 else format_exact(pure.payloads)
-        what = f"{multiple}{PSI}(N-1)/N"
-    name = STAGE_NAMES[workload.stage]
+    what = pure.symbols if pure.payloads else "no gradients and no parameters"
+    name = system_name(workload)
     return f"{name[0].upper()}{name[1:]} sends {what} {where}"
-
-
-def _formula(workload: Workload, pure: Law) -> str:
-    return (
-        f"{format_exact(pure.payloads)} x {format_exact(workload.num_parameters)} x "
-        f"{workload.element_bytes} B x {workload.num_ranks - 1}/{workload.num_ranks} = "
-        f"{format_exact_bytes(pure.sent_bytes)}"
-    )
 
 
 def _conservation(workload: Workload, algorithm: Algorithm) -> Claim:

@@ -1,0 +1,290 @@
+"""The laws of ZeRO-Offload, ZeRO-Infinity and ZeRO++: the papers' numbers; every byte has a name."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.workloads import FAMILIES, PHASES, sent
+from zerosim.errors import ConfigError
+from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.theory import (
+    Cause,
+    Checkpoints,
+    UnitSize,
+    Workload,
+    copy_deviations,
+    copy_formula,
+    copy_law,
+    deviations,
+    expected_copies,
+    expected_traffic,
+    law,
+    link_law_bytes,
+    planned_calls,
+    planned_copies,
+    total_received_bytes,
+    total_sent_bytes,
+)
+from zerosim.tiers import Link, Tier
+
+LINKS = (Link.NODE, Link.NETWORK)
+TIERS = (Link.BUS, Link.STORAGE)
+
+
+def workload(stage=3, size=16_384, num_ranks=4, **more):
+    return Workload(stage=stage, num_ranks=num_ranks, units=(UnitSize("all", size),), **more)
+
+
+def over(step, rank, link):
+    """What the planned calls make a rank send over a link."""
+    return sum(call.sent_by_link(step, rank).get(link, 0) for call in planned_calls(step, rank))
+
+
+def of_node(step, node, link=Link.NETWORK):
+    ranks = range(node * step.node_size, (node + 1) * step.node_size)
+    return sum(over(step, rank, link) for rank in ranks)
+
+
+# ---- ZeRO++
+
+
+def test_zeropp_sends_a_quarter_across_nodes():
+    """3M becomes 0.75M, M = 2 Psi bytes; scales beside it, 4 B for 256 elements."""
+    plain = workload(ranks_per_node=2)
+    three = {"quantize_weights": True, "secondary_partition": 2, "quantize_gradients": True}
+    reduced = workload(ranks_per_node=2, **three)
+    m = 2 * 16_384
+    # a ring over 4 ranks crosses a node's border with 3/4 of each of the 3 payloads
+    assert of_node(plain, 0) == of_node(plain, 1) == 3 * m * 3 // 4
+    scales = 4 * 16_384 // 256 * 3 // 4  # int8, by the ring
+    scales += 4 * 16_384 // 256 // 2  # int4: half of the gradients leave a node of two
+    assert of_node(reduced, 0) == m // 2 * 3 // 4 + 0 + m // 4 // 2 + scales
+    by_cause = {d.cause: d.bytes for d in deviations(reduced, 1, link=Link.NETWORK)}
+    assert by_cause == {Cause.SCALES: 4 * 64 * 3 // 4 + 4 * 64 // 4}
+    found = law(reduced)
+    assert found.symbols == "0.5Ψ(N-1)/N + Ψ(S-1)/S + 0.25Ψ(P-1)/P + 0.125Ψ(K-1)/K"
+    assert found.words.startswith("ZeRO-3 with qwZ, hpZ and qgZ: all-gather of int8 parameters in ")
+    assert "2306.10209, section 3" in found.source
+
+
+@pytest.mark.parametrize(
+    ("options", "by_phase"),
+    [
+        ({}, (3 * 8192, 6 * 8192)),
+        ({"quantize_weights": True}, (3 * 4160, 3 * 4160 + 3 * 8192)),
+        ({"secondary_partition": 2}, (3 * 8192, 16384 + 3 * 8192)),
+        ({"secondary_partition": 4}, (3 * 8192, 6 * 8192)),
+        # a row of 4096: 2048 B and 16 scales; two rows within, then one across
+        ({"quantize_gradients": True}, (3 * 8192, 3 * 8192 + 3 * 2112)),
+    ],
+)
+def test_what_each_part_of_zeropp_makes_a_rank_send(options, by_phase):
+    step = workload(ranks_per_node=2, **options)
+    assert (sent(step, phase=Phase.FORWARD), sent(step, phase=Phase.BACKWARD)) == by_phase
+
+
+def test_calls_of_qgz():
+    step = workload(size=4 * 1001, ranks_per_node=2, quantize_gradients=True, accumulate=3)
+    first, second = [c for c in planned_calls(step) if c.purpose is Purpose.REDUCE_GRADIENTS]
+    q = 501 + 4 * 4  # 1001 columns: half a byte more, and four blocks of 256
+    assert (first.op, first.num_elements, first.buffer_bytes) == (Op.ALL_TO_ALL, 4004, 4 * q)
+    assert (second.op, second.num_elements, second.buffer_bytes) == (Op.ALL_TO_ALL, 2002, 2 * q)
+    assert (first.times, second.times) == (3, 3)
+    for rank in range(4):
+        assert first.sent_by_link(step, rank) == {Link.NODE: 3 * 2 * q}
+        assert second.sent_by_link(step, rank) == {Link.NETWORK: 3 * q}
+
+
+@pytest.mark.parametrize(("node", "links"), [(1, [Link.NETWORK]), (4, [Link.NODE])])
+def test_qgz_needs_one_exchange_where_nodes_are_ranks_or_all_ranks_one_node(node, links):
+    step = workload(quantize_gradients=True, ranks_per_node=node)
+    calls = [c for c in planned_calls(step) if c.purpose is Purpose.REDUCE_GRADIENTS]
+    assert [list(call.sent_by_link(step, 3)) for call in calls] == [links]
+    assert [call.buffer_bytes for call in calls] == [4 * (2048 + 4 * 16)]
+
+
+def test_what_zeropp_cannot_group_is_refused():
+    with pytest.raises(ConfigError, match="secondary partition is 3: expected a divisor of the 4"):
+        workload(secondary_partition=3)
+    with pytest.raises(ConfigError, match="ranks of a node is 3: expected a divisor of the 4"):
+        workload(quantize_gradients=True, ranks_per_node=3)
+
+
+# ---- owners
+
+
+def test_owners_broadcast_and_are_sent_the_updated_rows():
+    units = tuple(UnitSize(f"u{i}", 400) for i in range(3))
+    step = Workload(
+        stage=3,
+        num_ranks=4,
+        units=units,
+        offload_param=Tier.HOST,
+        offload_optimizer=Tier.HOST,
+        owner_broadcast=True,
+    )
+    calls = [[(c.op, c.peer) for c in planned_calls(step, rank)] for rank in range(4)]
+    assert calls[3][:6] == [(Op.BROADCAST, 0), (Op.BROADCAST, 1), (Op.BROADCAST, 2)] * 2
+    assert calls[3][-3:] == [(Op.SEND, 0), (Op.SEND, 1), (Op.SEND, 2)]
+    assert calls[1][-5:] == [
+        (Op.SEND, 0),
+        (Op.RECEIVE, 0),
+        (Op.RECEIVE, 2),
+        (Op.RECEIVE, 3),
+        (Op.SEND, 2),
+    ]
+    # a chain ends before its root: rank 3 ends unit 0's, 0 unit 1's, 1 unit 2's, 2 none
+    per_pass = [2, 2, 3, 2]
+    rows = [2, 2, 2, 3]
+    for rank in range(4):
+        expected = 2 * per_pass[rank] * 800 + 3 * 600 + rows[rank] * 200
+        assert sent(step, rank=rank) == expected
+    found = law(step)
+    assert found.payloads == 3 + Fraction(1, 4)
+    unequal = [
+        sum(d.bytes for d in deviations(step, rank) if d.cause is Cause.UNEQUAL_PARTS)
+        for rank in range(4)
+    ]
+    assert sum(unequal) == 0
+    assert any(unequal)
+
+
+# ---- copies
+
+
+def rows(step, rank=0):
+    return {
+        (row.phase, row.purpose, row.origin, row.target): (row.num_copies, row.payload_bytes)
+        for row in expected_copies(step, rank)
+    }
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize(("size", "each"), [(2, 4), (4, 8)])
+def test_offload_copies_four_bytes_a_parameter_in_16_bits(stage, size, each):
+    step = workload(stage, 1000, offload_optimizer=Tier.HOST, element_bytes=size)
+    found = copy_law(step, Link.BUS)
+    assert found.sent_bytes == each * 1000 / 4
+    assert found.symbols == f"{each} B x Ψ/N"
+    assert copy_formula(step, Link.BUS) == f"{each} B x 1,000 / 4 = {each * 250:,} B"
+    assert "2101.06840" in found.source
+    assert rows(step) == {
+        (Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS, Tier.DEVICE, Tier.HOST): (1, size * 250),
+        (Phase.UPDATE, Purpose.RETURN_PARAMETERS, Tier.HOST, Tier.DEVICE): (1, size * 250),
+    }
+    assert copy_deviations(step, 2, Link.BUS) == ()
+    assert copy_law(step, Link.STORAGE).sent_bytes == 0
+
+
+def test_accumulated_gradients_leave_once_in_stage_1_and_each_time_in_stages_2_and_3():
+    of = {}
+    for stage in (1, 2, 3):
+        step = workload(stage, 1000, offload_optimizer=Tier.HOST, accumulate=3)
+        of[stage] = copy_law(step, Link.BUS).sent_bytes
+        assert sum(size for _, size in rows(step).values()) == of[stage]
+    assert of == {1: 4 * 250, 2: 8 * 250, 3: 8 * 250}
+
+
+def test_infinity_reads_and_writes_states_and_parameters():
+    nvme = {"offload_optimizer": Tier.DISK, "offload_param": Tier.DISK}
+    step = workload(3, 1001, **nvme, accumulate=2)
+    row = 2 * 251
+    assert rows(step) == {
+        (Phase.FORWARD, Purpose.FETCH_PARAMETERS, Tier.DISK, Tier.HOST): (2, 2 * row),
+        (Phase.FORWARD, Purpose.FETCH_PARAMETERS, Tier.HOST, Tier.DEVICE): (2, 2 * row),
+        (Phase.BACKWARD, Purpose.FETCH_PARAMETERS, Tier.DISK, Tier.HOST): (2, 2 * row),
+        (Phase.BACKWARD, Purpose.FETCH_PARAMETERS, Tier.HOST, Tier.DEVICE): (2, 2 * row),
+        (Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS, Tier.DEVICE, Tier.HOST): (2, 2 * row),
+        (Phase.UPDATE, Purpose.FETCH_STATES, Tier.DISK, Tier.HOST): (1, 12 * 251),
+        (Phase.UPDATE, Purpose.STORE_STATES, Tier.HOST, Tier.DISK): (1, 12 * 251),
+        (Phase.UPDATE, Purpose.STORE_PARAMETERS, Tier.HOST, Tier.DISK): (1, row),
+    }
+    assert copy_law(step, Link.STORAGE).sent_bytes == Fraction((4 * 2 + 24 + 2) * 1001, 4)
+    assert copy_law(step, Link.BUS).sent_bytes == Fraction((4 * 2 + 2 * 2) * 1001, 4)
+    [padding] = copy_deviations(step, 0, Link.STORAGE)
+    assert (padding.cause, padding.bytes) == (Cause.PADDING, Fraction(3 * 34, 4))
+
+
+def test_parameters_on_the_host_with_the_optimizer_on_the_device_are_stored():
+    step = workload(3, 1000, offload_param=Tier.HOST)
+    assert rows(step)[Phase.UPDATE, Purpose.STORE_PARAMETERS, Tier.DEVICE, Tier.HOST] == (1, 500)
+    both = workload(3, 1000, offload_param=Tier.HOST, offload_optimizer=Tier.HOST)
+    assert all(phase is not Phase.UPDATE for phase, *_ in rows(both))
+
+
+def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
+    for more, cause in (
+        ({"update_skipped": True}, Cause.SKIPPED_UPDATE),
+        ({"delayed_update": True, "has_pending_update": False}, Cause.DELAYED_UPDATE),
+    ):
+        step = workload(2, 1000, offload_optimizer=Tier.DISK, **more)
+        assert [purpose for _, purpose, _, _ in rows(step)] == [Purpose.OFFLOAD_GRADIENTS]
+        assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.BUS)] == [(cause, -500)]
+        assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.STORAGE)] == [
+            (cause, -6000)
+        ]
+        assert [(d.cause, d.bytes) for d in deviations(step, 0)] == [(cause, -1500)]
+
+
+def test_checkpoints_on_the_host():
+    kept = Checkpoints(
+        num_blocks=3, elements=1000, tensor_parallel=2, is_partitioned=True, is_on_host=True
+    )
+    step = workload(3, 1000, checkpoints=kept, accumulate=2)
+    assert rows(step) == {
+        (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST): (6, 6 * 1000),
+        (Phase.BACKWARD, Purpose.FETCH_ACTIVATIONS, Tier.HOST, Tier.DEVICE): (6, 6 * 1000),
+    }
+    assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.BUS)] == [
+        (Cause.ACTIVATIONS, 12_000)
+    ]
+
+
+# ---- all of them
+
+
+@given(FAMILIES, st.data())
+def test_causes_explain_every_byte_in_every_link_class(step, data):
+    rank = data.draw(st.integers(0, step.num_ranks - 1))
+    for phase in (None, *PHASES):
+        found = deviations(step, rank, Algorithm.RING, phase)
+        expected = sent(step, rank=rank, phase=phase)
+        assert sum((d.bytes for d in found), law(step, phase).sent_bytes) == expected
+        assert len({d.cause for d in found}) == len(found)
+        for link in LINKS:
+            named = sum(d.bytes for d in deviations(step, rank, phase=phase, link=link))
+            calls = [c for c in planned_calls(step, rank) if phase in (None, c.phase)]
+            actual = sum(call.sent_by_link(step, rank).get(link, 0) for call in calls)
+            assert link_law_bytes(step, rank, link, phase) + named == actual
+    assert sum(over(step, rank, link) for link in LINKS) == sent(step, rank=rank)
+    of_links = sum(link_law_bytes(step, rank, link) for link in LINKS)
+    assert of_links == law(step).sent_bytes
+
+
+@given(FAMILIES)
+def test_what_is_sent_is_received_and_owners_differ_from_the_mean_by_nothing_in_all(step):
+    of_ranks = [expected_traffic(step, rank) for rank in range(step.num_ranks)]
+    sent_bytes = sum(map(total_sent_bytes, of_ranks))
+    assert sent_bytes == sum(map(total_received_bytes, of_ranks))
+    unequal = [
+        deviation.bytes
+        for rank in range(step.num_ranks)
+        for deviation in deviations(step, rank)
+        if deviation.cause is Cause.UNEQUAL_PARTS
+    ]
+    assert sum(unequal) == 0
+
+
+@given(FAMILIES)
+def test_causes_explain_every_copied_byte(step):
+    for link in TIERS:
+        unequal = Fraction(0)
+        for rank in range(step.num_ranks):
+            copied = sum(c.payload_bytes for c in planned_copies(step, rank) if c.link is link)
+            found = copy_deviations(step, rank, link)
+            named = sum((d.bytes for d in found), Fraction(0))
+            assert copy_law(step, link).sent_bytes + named == copied
+            unequal += sum(d.bytes for d in found if d.cause is Cause.UNEQUAL_PARTS)
+        assert unequal == 0

@@ -1,0 +1,113 @@
+"""The records of a law, and the names of all that makes a step differ from one.
+
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from zerosim.quantities import PSI
+
+
+class Cause(StrEnum):
+    """Why a step sends, or a rank keeps, more or less than the pure law says."""
+
+    PADDING = "padding"
+    """Zeros that make units a multiple of the number of ranks."""
+    FROZEN_PARAMETERS = "frozen parameters"
+    """Parameters without gradients: the law counts them, the stages send less for them."""
+    SKIPPED_UPDATE = "skipped update"
+    """After an overflow nothing is updated, so nothing updated is gathered."""
+    OVERFLOW_FLAG = "overflow flag"
+    GRADIENT_NORM = "gradient norm"
+    AVERAGE_LOSS = "average loss"
+    BACKEND_ALGORITHM = "backend's algorithm"
+    """A native call that moves more than the bound of what it was asked for."""
+    SEGMENT_ROUNDING = "rounding of the backend's segments"
+    """A native call that does not divide its buffer equally among the ranks."""
+    SCALES = "scales of quantization"
+    """An fp32 scale for each block of quantized elements, and the half byte of an odd row."""
+    DELAYED_UPDATE = "delayed update"
+    """The first step has no update of an earlier one to hand on."""
+    ACTIVATIONS = "activations"
+    """Checkpoints that are copied or gathered: the law counts parameters and gradients."""
+    UNEQUAL_PARTS = "unequal parts of ranks"
+    """A root sends more than others, and some ranks are roots of more than others are."""
+
+    # of programs that zerosim's engine did not run
+    KEPT_PARAMETERS = "parameters kept"
+    """What was gathered is kept, so it is not gathered again."""
+    SMALLER_GROUP = "smaller group"
+    """Gathered again among fewer ranks than it is divided among."""
+    RECOMPUTATION = "recomputation"
+    """Forward is computed again in backward, with what it communicates."""
+    REDUCED_AGAIN = "gradients reduced again"
+    """Gradients are reduced in each micro-step where once would do."""
+    NOT_REDUCED = "gradients not reduced"
+    """Gradients are added up where they are, or nobody needs them."""
+    ALL_REDUCED = "gradients all-reduced"
+    """Each rank gets all sums where its own part would do."""
+    REDUCTION_DTYPE = "dtype of the reduction"
+    """Gradients travel in another dtype than parameters."""
+    HOOK = "communication hook"
+    """What the program's own function sends in place of an all-reduce."""
+    BUCKETS = "buckets"
+    """Buckets hold more or less than the gradients of all parameters."""
+    SEPARATE_INPUTS = "separate inputs"
+    """Tensor parallel: modules that share an input communicate for it one by one."""
+    PARTIAL_GRADIENTS = "partial gradients"
+    """Tensor parallel: an optimizer completes sums that gradients were left as, as often as it
+    reads them."""
+    BESIDE_THE_LAYERS = "beside the layers"
+    """Tensor parallel: what is divided and belongs to no pair of column and row."""
+    ONE_RANK = "stages on one rank"
+    """Pipeline parallel: neighbouring stages that need no message."""
+    BUFFERS = "buffers"
+    INITIAL_STATE = "initial state"
+    METADATA = "metadata"
+    SYNCHRONIZATION = "synchronization"
+    OUTSIDE = "outside of the step"
+    """An evaluation, a checkpoint: in the iteration and not in its step."""
+    UNLIKE = "unlike the law"
+    """What a hand-written program sends beside the law that it is most like, or less."""
+    NOT_ATTRIBUTED = "not attributed"
+    """What nobody said the purpose of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What the paper says that a step, or one phase of it, communicates.
+
+    Attributes:
+        payloads: in `unit`.
+        words: what they are.
+        source: paper and section.
+        sent_bytes: per rank, exact: of a ring of N, Psi x element bytes x payloads x (N-1)/N.
+        unit: what `payloads` counts: Psi, or b s h, the activations of one boundary.
+        symbols: what a rank sends or copies, such as "2Ψ(N-1)/N".
+    """
+
+    payloads: Fraction
+    words: str
+    source: str
+    sent_bytes: Fraction
+    unit: str = PSI
+    symbols: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A part of what a rank sends beyond the law, or less than it if negative.
+
+    Attributes:
+        cause: its name.
+        bytes: exact; positive if more is sent.
+        words: how it comes about, with this step's numbers.
+    """
+
+    cause: Cause
+    bytes: Fraction
+    words: str

@@ -1,0 +1,74 @@
+"""Who takes part in a collective, and over what its bytes travel: within a node or between two.
+
+Nodes are filled one after another: ranks 0 to P - 1 are the first. Messages of a ring go from each
+member of its group to the next, so of N ranks in their order one of each node's P sends what
+crosses its border, and all the others send within.
+
+Source: nothing but arithmetic. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fractions import Fraction
+
+from zerosim.events import Op
+from zerosim.theory.workload import Workload
+from zerosim.tiers import Link, link_of_message
+
+
+class Span(StrEnum):
+    """Which ranks communicate together."""
+
+    WORLD = "all ranks"
+    SECONDARY = "ranks that keep a secondary partition"
+    """S neighbours."""
+    NODE = "ranks of a node"
+    """P neighbours."""
+    ACROSS = "one rank of each node"
+    """K ranks at the same place in their nodes."""
+
+
+SYMBOLS = {Span.WORLD: "N", Span.SECONDARY: "S", Span.NODE: "P", Span.ACROSS: "K"}
+
+
+def span_size(workload: Workload, span: Span) -> int:
+    """Number of ranks that communicate together."""
+    return {
+        Span.WORLD: workload.num_ranks,
+        Span.SECONDARY: workload.secondary_partition,
+        Span.NODE: workload.node_size,
+        Span.ACROSS: workload.num_nodes,
+    }[span]
+
+
+def members(workload: Workload, span: Span, rank: int) -> tuple[int, ...]:
+    """The ranks that `rank` communicates with, itself among them, in their order."""
+    size = span_size(workload, span)
+    if span is Span.ACROSS:
+        return tuple(range(rank % workload.node_size, workload.num_ranks, workload.node_size))
+    first = rank // size * size
+    return tuple(range(first, first + size))
+
+
+def link_shares(workload: Workload, span: Span, op: Op, rank: int) -> dict[Link, Fraction]:
+    """Which part of what `rank` sends for a collective takes which link.
+
+    Args:
+        op: of an all-to-all every other member gets an equal part; of a message every other rank
+            as often as it is an owner, in the mean; of all else the next member gets all.
+
+    Returns:
+        Parts that add up to 1; nothing for a group of one.
+    """
+    group = members(workload, span, rank)
+    others = [peer for peer in group if peer != rank]
+    if not others:
+        return {}
+    if op not in (Op.ALL_TO_ALL, Op.SEND):
+        others = [group[(group.index(rank) + 1) % len(group)]]
+    found: dict[Link, Fraction] = {}
+    for peer in others:
+        link = link_of_message(rank, peer, workload.node_size)
+        found[link] = found.get(link, Fraction(0)) + Fraction(1, len(others))
+    return found

@@ -1,0 +1,185 @@
+"""All that decides what one optimizer step sends, copies and keeps.
+
+Source of the options: the papers of ZeRO, ZeRO-Offload, ZeRO-Infinity and ZeRO++ (arXiv 1910.02054,
+2101.06840, 2104.07857, 2306.10209); `traffic`, `tiers` and `zeropp` say what follows from each.
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.config import STAGES
+from zerosim.errors import ConfigError
+from zerosim.theory.messages import DEFAULT_CHUNK_BYTES
+from zerosim.theory.partition import UnitSize, cut_buckets
+from zerosim.tiers import Tier
+
+DEFAULT_QUANTIZATION_BLOCK = 256
+"""What `EngineConfig.quantization_block` is unless a user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Activation checkpoints: the inputs of blocks, from which backward computes the rest again.
+
+    Attributes:
+        num_blocks: how many there are in a micro-step.
+        elements: of one, b s h: sequences of a micro-batch, tokens of each, width.
+        tensor_parallel: T, ranks that compute each block together.
+        is_partitioned: each of those T keeps its part only (ZeRO-R, P_a).
+        is_on_host: kept in the host's memory (P_a+cpu).
+
+    Raises:
+        ConfigError: a number is below 1.
+    """
+
+    num_blocks: int
+    elements: int
+    tensor_parallel: int = 1
+    is_partitioned: bool = False
+    is_on_host: bool = False
+
+    def __post_init__(self) -> None:
+        for what, number in (
+            ("number of blocks", self.num_blocks),
+            ("elements of a checkpoint", self.elements),
+            ("tensor parallel", self.tensor_parallel),
+        ):
+            if number < 1:
+                raise ConfigError(f"{what} is {number}: expected 1 or more")
+
+    @property
+    def part_elements(self) -> int:
+        """Elements of a checkpoint that a rank keeps."""
+        return -(-self.elements // self.tensor_parallel) if self.is_partitioned else self.elements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """All that decides what one optimizer step sends and copies.
+
+    Attributes:
+        stage: 0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters.
+        num_ranks: N.
+        units: in forward order.
+        element_bytes: of the compute dtype, in which parameters and gradients travel.
+        accumulate: micro-steps of the optimizer step, g.
+        bucket_elements: most elements reduced in one collective; None for one bucket a unit.
+        clips: the global gradient norm is computed.
+        scales_loss: the ranks agree whether a gradient overflowed (fp16).
+        averages_loss: the ranks average their losses.
+        update_skipped: an overflow was agreed on, so nothing is updated in this step.
+        chunk_bytes: largest message of zerosim's ring.
+        offload_optimizer: tier of the optimizer's states, which are updated on the host if it is
+            not the device.
+        offload_param: tier of the parameters that a rank keeps in stage 3.
+        owner_broadcast: a unit is kept whole by one rank, which broadcasts it.
+        delayed_update: what a step computes is updated during the next one.
+        has_pending_update: with `delayed_update`, this step ends an update of the one before.
+        ranks_per_node: P; 0 if all ranks are on one node.
+        quantize_weights: forward gathers int8 (qwZ).
+        secondary_partition: S, ranks that keep all parameters among them for backward (hpZ); 1
+            for no such copy.
+        quantize_gradients: gradients are reduced as int4 by two all-to-alls (qgZ).
+        quantization_block: elements that share an fp32 scale.
+        checkpoints: of activations; None if there are none.
+
+    Raises:
+        ConfigError: a value is out of its range, two units have the same name, or the ranks do not
+            fill their nodes or the groups of a secondary partition.
+    """
+
+    stage: int
+    num_ranks: int
+    units: tuple[UnitSize, ...]
+    element_bytes: int = 2
+    accumulate: int = 1
+    bucket_elements: int | None = None
+    clips: bool = False
+    scales_loss: bool = False
+    averages_loss: bool = False
+    update_skipped: bool = False
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    offload_optimizer: Tier = Tier.DEVICE
+    offload_param: Tier = Tier.DEVICE
+    owner_broadcast: bool = False
+    delayed_update: bool = False
+    has_pending_update: bool = True
+    ranks_per_node: int = 0
+    quantize_weights: bool = False
+    secondary_partition: int = 1
+    quantize_gradients: bool = False
+    quantization_block: int = DEFAULT_QUANTIZATION_BLOCK
+    checkpoints: Checkpoints | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", tuple(self.units))
+        if self.stage not in STAGES:
+            raise ConfigError(f"stage is {self.stage}: expected 0, 1, 2 or 3")
+        for what, number in (
+            ("number of ranks", self.num_ranks),
+            ("element bytes", self.element_bytes),
+            ("accumulate", self.accumulate),
+            ("bucket elements", 1 if self.bucket_elements is None else self.bucket_elements),
+            ("chunk bytes", self.chunk_bytes),
+            ("number of units", len(self.units)),
+            ("secondary partition", self.secondary_partition),
+            ("quantization block", self.quantization_block),
+            ("ranks of a node", self.node_size),
+        ):
+            if number < 1:
+                raise ConfigError(f"{what} is {number}: expected 1 or more")
+        for what, size in (
+            ("secondary partition", self.secondary_partition),
+            ("ranks of a node", self.node_size if self.quantize_gradients else 1),
+        ):
+            if self.num_ranks % size:
+                raise ConfigError(
+                    f"{what} is {size}: expected a divisor of the {self.num_ranks} ranks"
+                )
+        cut_buckets(self.units, self.num_ranks, None)
+
+    @property
+    def num_parameters(self) -> int:
+        """Psi: all parameters, trainable and frozen, without padding."""
+        return sum(unit.elements for unit in self.units)
+
+    @property
+    def partitions(self) -> bool:
+        """Whether a rank holds only a part of the reduced gradients: stages 1 to 3."""
+        return self.stage > 0
+
+    @property
+    def node_size(self) -> int:
+        """P: ranks of a node."""
+        return self.ranks_per_node or self.num_ranks
+
+    @property
+    def num_nodes(self) -> int:
+        """K."""
+        return -(-self.num_ranks // self.node_size)
+
+    @property
+    def num_reductions(self) -> int:
+        """How often a gradient is reduced: once, or in every micro-step in stages 2 and 3."""
+        return self.accumulate if self.stage >= 2 else 1
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether updated parameters are returned, gathered or stored in this step."""
+        return self.has_pending_update if self.delayed_update else not self.update_skipped
+
+    @property
+    def updates_on_host(self) -> bool:
+        """Whether the optimizer works in the host's memory."""
+        return self.offload_optimizer is not Tier.DEVICE
+
+    @property
+    def has_secondary(self) -> bool:
+        """Whether backward gathers from a secondary partition (hpZ)."""
+        return self.secondary_partition > 1
+
+    def owner(self, position: int) -> int:
+        """The rank that keeps the unit at this position with `owner_broadcast`."""
+        return position % self.num_ranks
