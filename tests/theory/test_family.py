@@ -1,4 +1,4 @@
-"""The laws of ZeRO-Offload, ZeRO-Infinity and ZeRO++: the papers' numbers; every byte has a name."""
+"""Laws of ZeRO-Offload, ZeRO-Infinity and ZeRO++: the papers' numbers, and every byte named."""
 
 from fractions import Fraction
 
