@@ -32,6 +32,11 @@ class Group:
         return self.process_group.group_name if self.process_group is not None else ""
 
     @property
+    def others(self) -> tuple[int, ...]:
+        """Global ranks of all but this one."""
+        return self.ranks[: self.rank] + self.ranks[self.rank + 1 :]
+
+    @property
     def next(self) -> int:
         """Global rank that this rank sends to in a ring."""
         return self.ranks[(self.rank + 1) % self.size]

@@ -7,13 +7,32 @@ Imports torch and zerosim's L0.
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 import torch
 
 from zerosim.collectives.group import Group
 from zerosim.errors import ConfigError
 from zerosim.events import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the bytes of a buffer stand for, where PyTorch's dtype does not say it.
+
+    Attributes:
+        dtype: as events name it: "int8", "int4".
+        elements: how many they are; scales that travel along are not counted.
+    """
+
+    dtype: str
+    elements: int
+
+    @classmethod
+    def of(cls, buffer: torch.Tensor) -> Self:
+        """What PyTorch says of a buffer."""
+        return cls(str(buffer.dtype).removeprefix("torch."), buffer.numel())
 
 
 class Handle(Protocol):

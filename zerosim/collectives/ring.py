@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from zerosim.collectives.executor import Done, Executor, Work
 from zerosim.collectives.group import Group
-from zerosim.collectives.protocol import Handle, require_matrix
+from zerosim.collectives.protocol import Carried, Handle, require_matrix
 from zerosim.events import Algorithm, Op
 from zerosim.memory import Role
 from zerosim.trace import labels
@@ -70,12 +70,19 @@ class Ring:
             Op.REDUCE_SCATTER, buffer, lambda: self._rotate(rows, self.group.rank - 1, scratch)
         )
 
-    def all_gather(self, buffer: torch.Tensor) -> Handle:
-        """See `Collectives.all_gather`."""
+    def all_gather(self, buffer: torch.Tensor, carried: Carried | None = None) -> Handle:
+        """See `Collectives.all_gather`.
+
+        Args:
+            buffer: (N, columns); row r is filled on rank r.
+            carried: what the bytes stand for; by default, what the buffer says.
+        """
         require_matrix(Op.ALL_GATHER, buffer, self.group)
-        return self._submit(
-            Op.ALL_GATHER, buffer, lambda: self._rotate(buffer.unbind(0), self.group.rank, None)
-        )
+
+        def work() -> None:
+            self._rotate(buffer.unbind(0), self.group.rank, None)
+
+        return self._submit(Op.ALL_GATHER, buffer, work, carried)
 
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.broadcast`: a chain from the root, chunk by chunk."""
@@ -97,14 +104,17 @@ class Ring:
 
         return self._executor.submit(work)
 
-    def _submit(self, op: Op, buffer: torch.Tensor, work: Work) -> Handle:
+    def _submit(
+        self, op: Op, buffer: torch.Tensor, work: Work, carried: Carried | None = None
+    ) -> Handle:
+        payload = carried or Carried.of(buffer)
         request = CollectiveRequest(
             op=op,
             algorithm=Algorithm.RING,
             group=self.group.name,
             peers=tuple({self.group.previous: None, self.group.next: None}),
-            dtype=str(buffer.dtype).removeprefix("torch."),
-            elements=buffer.numel(),
+            dtype=payload.dtype,
+            elements=payload.elements,
             payload_bytes=buffer.numel() * buffer.element_size(),
         )
 

@@ -1,0 +1,114 @@
+"""Groups of a group: ranks that are neighbours, and ranks at the same place of each node.
+
+Nodes of P ranks are filled one after another in the order of the group:
+
+    N = 4, P = 2        node 0: ranks 0, 1      node 1: ranks 2, 3
+    neighbours          0, 1  and  2, 3
+    counterparts        0, 2  and  1, 3
+
+PyTorch's groups are made once and then shared: a process keeps them until it leaves its world.
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import torch.distributed as dist
+
+from zerosim.collectives.group import Group
+from zerosim.errors import ConfigError
+
+_LAUNCHED = "LOCAL_WORLD_SIZE"
+"""The variable in which PyTorch's launchers say how many ranks a node has."""
+
+_made: WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], dist.ProcessGroup]] = (
+    WeakKeyDictionary()
+)
+"""By the world that they are part of, and by their ranks."""
+
+
+def node_size(group: Group, ranks_per_node: int) -> int:
+    """Ranks of each node, as configured, else as launched; all of them if neither says.
+
+    Args:
+        ranks_per_node: 0 for as launched.
+
+    Raises:
+        ConfigError: the group does not fill nodes of that size, or not all equally.
+    """
+    if ranks_per_node:
+        return require_divisor("ranks-per-node", ranks_per_node, group.size)
+    launched = int(os.environ.get(_LAUNCHED, "0"))
+    if not launched:
+        return group.size
+    counts = Counter(rank // launched for rank in group.ranks)
+    if len(set(counts.values())) > 1:
+        raise ConfigError(
+            f"the nodes have {', '.join(map(str, counts.values()))} of the {group.size} ranks: "
+            "expected as many on each, try --ranks-per-node"
+        )
+    return group.size // len(counts)
+
+
+def require_divisor(what: str, size: int, num_ranks: int) -> int:
+    """See that ranks can be divided into groups of this size.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if num_ranks % size:
+        raise ConfigError(f"{what} is {size}: expected a divisor of the {num_ranks} ranks")
+    return size
+
+
+def neighbours(group: Group, size: int) -> Group:
+    """The group of `size` neighbours that this rank belongs to; all ranks of `group` must call.
+
+    Args:
+        size: divides the group's.
+    """
+    return _own_of(group, [range(first, first + size) for first in range(0, group.size, size)])
+
+
+def counterparts(group: Group, size: int) -> Group:
+    """The ranks at this rank's place in each node of `size`; all ranks of `group` must call.
+
+    Args:
+        size: divides the group's.
+    """
+    return _own_of(group, [range(first, group.size, size) for first in range(size)])
+
+
+def _own_of(group: Group, parts: Sequence[range]) -> Group:
+    """Make a group of each part, the same ones in the same order on all ranks; return the own."""
+    everywhere = group.process_group is not None and group.size == dist.get_world_size()
+    own = Group()
+    for positions in parts:
+        ranks = tuple(group.ranks[position] for position in positions)
+        is_member = group.rank in positions
+        made = None
+        if len(ranks) == group.size:
+            made = group.process_group
+        elif len(ranks) > 1 and (is_member or everywhere):
+            made = _make(ranks, everywhere=everywhere)
+        if is_member:
+            own = Group(positions.index(group.rank), ranks, made)
+    return own
+
+
+def _make(ranks: tuple[int, ...], *, everywhere: bool) -> dist.ProcessGroup:
+    """PyTorch's group of these ranks, made at the first call.
+
+    Args:
+        everywhere: all ranks of the program call; else only the members.
+    """
+    whole = dist.group.WORLD
+    assert whole is not None, "a group of several ranks without a program of several ranks"
+    made = _made.setdefault(whole, {})
+    if ranks not in made:
+        made[ranks] = dist.new_group(list(ranks), use_local_synchronization=not everywhere)
+    return made[ranks]
