@@ -171,7 +171,7 @@ def test_the_optimizer_on_rows_is_adamw_on_the_whole(columns, num_rows, factor, 
     whole = torch.randn(num_rows, columns, generator=generator)
     expected = whole.clone()
     adam = torch.optim.AdamW([expected], lr=config.learning_rate, weight_decay=decay, foreach=False)
-    optimizer = UnitOptimizer("all", list(whole), config)
+    optimizer = UnitOptimizer("all", list(whole), config, shared=list(whole))
     for _ in range(3):
         gradient = torch.randn(num_rows, columns, generator=generator)
         expected.grad = gradient * factor

@@ -52,7 +52,7 @@ class UnitOptimizer:
             groups: what the parameters are updated with; by default one group, as configured.
             cuts: for each row, its columns by group; by default all in the first.
             shared: the rows themselves, if they are in the tier where the optimizer works: in
-                fp32 they are their own master. By default `rows`, on the device.
+                fp32 they are their own master. None if they are not.
         """
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
@@ -60,7 +60,7 @@ class UnitOptimizer:
         offloads = config.offload_optimizer is not Offload.NONE
         self._tier = Tier.HOST if offloads else Tier.DEVICE
         with self._in_tier():
-            self._masters = self._make_masters(rows, shared or ([] if offloads else rows))
+            self._masters = self._make_masters(rows, shared)
             self._pieces = [
                 [master[cut.start : cut.stop] if len(own) > 1 else master for cut in own]
                 for master, own in zip(self._masters, self._cuts, strict=True)
@@ -118,9 +118,9 @@ class UnitOptimizer:
             let_go(state["exp_avg_sq"])
 
     def _make_masters(
-        self, rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor]
+        self, rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor] | None
     ) -> list[torch.Tensor]:
-        if shared and shared[0].dtype is torch.float32:
+        if shared is not None and shared[0].dtype is torch.float32:
             return list(shared)
         masters = []
         for row in rows:
