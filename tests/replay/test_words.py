@@ -13,7 +13,7 @@ from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.replay.words import Setting, describe, texts
 from zerosim.theory import bytes_a_parameter
-from zerosim.theory.memory import Optimizer
+from zerosim.theory.placement import Optimizer
 
 STAGES = (None, 0, 1, 2, 3)
 

@@ -15,7 +15,7 @@ from zerosim.memory import MODEL_STATES, Role
 from zerosim.record import MatchedCollective, Trace
 from zerosim.replay.ledger import Ledgers
 from zerosim.theory import Workload, bytes_a_parameter
-from zerosim.theory.memory import Optimizer
+from zerosim.theory.placement import Optimizer
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
 
 MOST_CELLS = 2_000_000

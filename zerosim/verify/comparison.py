@@ -33,7 +33,8 @@ from zerosim.record import Trace, iterations
 from zerosim.theory import law
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
 from zerosim.verify.measure import cost_of, measure
-from zerosim.verify.memory import plan_of, timelines
+from zerosim.verify.memory import timelines
+from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.program_report import ProgramReport
 from zerosim.verify.program_strategies import strategies_of
 from zerosim.verify.programs import verify_program

@@ -11,6 +11,7 @@ from typing import Any
 
 from zerosim.events import Phase
 from zerosim.memory import Role
+from zerosim.tiers import Tier
 from zerosim.verify.report import CauseBytes, Verdict, to_json
 
 
@@ -79,8 +80,46 @@ class RankPeak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierPeak:
+    """The most that one rank held in a tier beyond the device, within iterations.
+
+    Attributes:
+        bytes: by all roles: no allocator is asked for this tier alone.
+        when: the event, in words.
+        parts: the roles that made it, the largest first.
+    """
+
+    rank: int
+    bytes: int
+    when: str
+    parts: tuple[RolePart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierReport:
+    """What is kept in a tier beyond the device.
+
+    Attributes:
+        law: of the model states there, in words; "0" if there should be none.
+        law_bytes: of a rank.
+        rows: model states, one role each.
+        causes: from the law to what the report's first rank keeps there.
+        peaks: by rank.
+    """
+
+    tier: Tier
+    law: str
+    law_bytes: Fraction
+    rows: tuple[RoleRow, ...]
+    causes: tuple[CauseBytes, ...]
+    peaks: tuple[TierPeak, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReport:
     """Model states against their law, the peaks, and the verdicts over all complete iterations.
+
+    What is not in `tiers` is of the device.
 
     Attributes:
         headline: one sentence that answers: is the law true here?
@@ -93,6 +132,7 @@ class MemoryReport:
         rows: model states, one role each.
         causes: from the law to what `ranks[0]` keeps.
         peaks: by rank.
+        tiers: the host and the disk, if anything was there or should have been.
         notes: what else a reader should know.
     """
 
@@ -114,13 +154,14 @@ class MemoryReport:
     peaks: tuple[RankPeak, ...]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
+    tiers: tuple[TierReport, ...] = ()
 
     @property
     def unexplained_bytes(self) -> int | None:
-        """The largest difference between theory and a role on any rank; None without a law."""
+        """The largest difference between theory and a role in any tier; None without a law."""
         gaps = [
             abs(measured - row.theory_bytes)
-            for row in self.rows
+            for row in (*self.rows, *(row for tier in self.tiers for row in tier.rows))
             if row.theory_bytes is not None
             for measured in row.measured_bytes
         ]

@@ -21,17 +21,30 @@ from zerosim.analysis.memory import (
 from zerosim.events import Kind, Phase
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes
+from zerosim.verify.memory_plan import Plan
 from zerosim.verify.memory_report import RankPeak, RolePart
 from zerosim.verify.report import CauseBytes
-from zerosim.verify.states import Plan, name_units
+from zerosim.verify.states import name_units
+
+_BESIDE = {
+    Role.SECONDARY: "each group's copy of all parameters, for backward",
+    Role.GATHERED: "",
+    Role.BUFFERS: "what collectives were given",
+    Role.CHECKPOINTS: "inputs of blocks that backward computes again",
+    Role.ACTIVATIONS: "saved in forward for backward",
+}
+"""What is on the device beside the model states, and why; units are named where nothing is said."""
 
 
-def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> RankPeak:
+def rank_peak(
+    line: Timeline, plan: Plan | None, *, accumulate: int = 1, place: str = ""
+) -> RankPeak:
     """The most that a rank held within iterations; of a trace without any, in all of it.
 
     Args:
         plan: None for a program whose law is not known.
         accumulate: micro-steps of a step; with one, they are not named.
+        place: of the line's tier, in words; "" where there is no other.
     """
     everything = np.arange(len(line.samples), dtype=np.int64)
     positions = in_steps(line)
@@ -44,7 +57,7 @@ def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> Rank
     parts = _parts(line, top.position, state, plan)
     other = line.other(top.position)
     between = peak_between(line, positions)
-    if between is not None and between.bytes <= top.bytes:
+    if between is not None and between.bytes <= int((line.allocated + line.beside)[asked].max()):
         between = None
     outside = peak(line, np.setdiff1d(everything, positions))
     sample = line.samples[top.position]
@@ -57,13 +70,13 @@ def rank_peak(line: Timeline, plan: Plan | None, *, accumulate: int = 1) -> Rank
         when=when(line, top.position, accumulate=accumulate),
         parts=parts,
         other_bytes=other,
-        causes=() if plan is None else peak_causes(plan, state, other),
+        causes=() if plan is None else peak_causes(plan, line.rank, state, other),
         between_bytes=None if between is None else between.bytes,
         between="" if between is None else _during(line, between.position),
         setup_bytes=outside.bytes if outside is not None and outside.bytes > top.bytes else None,
         sentence="",
     )
-    return _with_sentence(found)
+    return _with_sentence(found, place and f"{place} ", counts_host=bool(line.beside.any()))
 
 
 def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
@@ -128,20 +141,18 @@ def _whole_gradients(plan: Plan, state: Holders) -> dict[str, int]:
     }
 
 
-def peak_causes(plan: Plan, state: Holders, other: int | None) -> tuple[CauseBytes, ...]:
+def peak_causes(plan: Plan, rank: int, state: Holders, other: int | None) -> tuple[CauseBytes, ...]:
     """From the law of model states to all that is alive; an unexplained rest is not excused.
 
     Args:
-        state: what is alive, by role and unit.
+        state: what is alive on the device, by role and unit.
         other: what no role explains; None if it was not measured.
     """
-    found = [(each.cause.value, each.bytes, each.words) for each in plan.deviations()]
+    found = [(each.cause.value, each.bytes, each.words) for each in plan.deviations(rank)]
     whole = _whole_gradients(plan, state) if plan.stage >= 2 else {}
     missing: dict[Role, int] = {}
     unexplained = 0
-    expected = {
-        (role, unit): size for role in MODEL_STATES for unit, size in plan.row_bytes(role).items()
-    }
+    expected = plan.states(rank)
     for place in expected.keys() | {key for key in state if key[0] in MODEL_STATES}:
         role, unit = place
         present = state.get(place, 0) - (whole.get(unit, 0) if role is Role.GRADIENTS else 0)
@@ -158,16 +169,11 @@ def peak_causes(plan: Plan, state: Holders, other: int | None) -> tuple[CauseByt
     if whole:
         words = f"{name_units(whole)}: computed, or on their way"
         found.append(("whole gradients", Fraction(sum(whole.values())), words))
-    for role in (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS):
+    for role, words in _BESIDE.items():
         size = sum(held for (one, _), held in state.items() if one is role)
         if size:
-            names = [unit for one, unit in state if one is role and unit]
-            words = {
-                Role.GATHERED: name_units(names),
-                Role.BUFFERS: "what collectives were given",
-                Role.ACTIVATIONS: "saved in forward for backward",
-            }[role]
-            found.append((role.value, Fraction(size), words))
+            names = name_units(unit for one, unit in state if one is role and unit)
+            found.append((role.value, Fraction(size), words or names))
     if other:
         found.append((Role.OTHER.value, Fraction(other), "what no role explains"))
     causes = [CauseBytes(cause=c, bytes=b, words=w, is_excused=True) for c, b, w in found]
@@ -181,20 +187,21 @@ def peak_causes(plan: Plan, state: Holders, other: int | None) -> tuple[CauseByt
     return tuple(causes)
 
 
-def _with_sentence(found: RankPeak) -> RankPeak:
+def _with_sentence(found: RankPeak, place: str, *, counts_host: bool) -> RankPeak:
     words = [_part_words(part) for part in found.parts]
     if found.other_bytes is None:
         rest = "; what no role explains was not measured"
     else:
         words.append(f"other {format_bytes(found.other_bytes)}")
         rest = ""
+    both = ", of device and host together," if counts_host else ""
     sentence = (
-        f"Rank {found.rank} peaked at {format_bytes(found.bytes)} {found.when}: "
+        f"Rank {found.rank} peaked {place}at {format_bytes(found.bytes)} {found.when}: "
         f"{', '.join(words)}{rest}."
     )
     if found.between_bytes is not None:
         sentence += (
-            f" Between events PyTorch's record reached {format_bytes(found.between_bytes)} "
+            f" Between events PyTorch's record{both} reached {format_bytes(found.between_bytes)} "
             f"({found.between})."
         )
     if found.setup_bytes is not None:

@@ -18,8 +18,9 @@ from zerosim.memory import Role
 from zerosim.quantities import format_exact_bytes
 from zerosim.record import RankTrace, Trace
 from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
+from zerosim.verify.memory_plan import Plan
 from zerosim.verify.report import Verdict
-from zerosim.verify.states import Plan, name_units
+from zerosim.verify.states import name_units
 
 
 @dataclass(frozen=True, slots=True)

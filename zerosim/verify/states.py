@@ -1,6 +1,6 @@
-"""Model states that were measured, held against theory: each role and unit, rank and iteration.
+"""Model states that were measured, held against theory: each role, unit and tier, rank, iteration.
 
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
+Imports zerosim's L0, theory, analysis and this package. No torch.
 """
 
 from __future__ import annotations
@@ -9,140 +9,65 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
-from zerosim.config import STAGE_NAMES, DType
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.theory import (
-    Deviation,
-    RoleLaw,
-    UnitSize,
-    exact_model_states,
-    law_words,
-    padded_elements,
-    role_laws,
-    state_deviations,
-)
+from zerosim.tiers import Tier
+from zerosim.verify.memory_plan import PLACES, Plan
+from zerosim.verify.memory_report import RoleRow
 from zerosim.verify.report import CauseBytes, Verdict
 
-MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
-"""What the first update makes."""
 FIRST_UPDATE = "before the first update"
 _MOST_NAMES = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What decides the model states of a run.
-
-    Attributes:
-        skipped: iterations whose update was left out because of an overflow.
-    """
-
-    stage: int
-    num_ranks: int
-    units: tuple[UnitSize, ...]
-    dtype: DType
-    skipped: frozenset[int]
-
-    @property
-    def num_parameters(self) -> int:
-        """Psi."""
-        return sum(unit.elements for unit in self.units)
-
-    @property
-    def law(self) -> str:
-        """The law in words."""
-        return law_words(self.stage, self.dtype)
-
-    @property
-    def name(self) -> str:
-        """The stage's name."""
-        return STAGE_NAMES[self.stage]
-
-    def role_laws(self) -> tuple[RoleLaw, ...]:
-        """The law, role by role."""
-        return role_laws(self.stage, self.num_ranks, self.num_parameters, self.dtype)
-
-    def deviations(self) -> tuple[Deviation, ...]:
-        """From the law to `expected` of an iteration after the first update."""
-        return state_deviations(self.stage, self.num_ranks, self.units, self.dtype)
-
-    def whole_bytes(self) -> dict[str, int]:
-        """Of each unit with all its rows, in the compute dtype."""
-        return {
-            unit.name: padded_elements(unit.elements, self.num_ranks) * self.dtype.element_bytes
-            for unit in self.units
-        }
-
-    def row_bytes(self, role: Role) -> dict[str, int]:
-        """What theory gives a role on each rank, by unit; units that have none are left out."""
-        return {
-            unit.name: each.bytes
-            for unit in self.units
-            for each in exact_model_states(self.stage, self.num_ranks, (unit,), self.dtype)
-            if each.role is role and each.bytes
-        }
-
-    def has_updated(self, iteration: int) -> bool:
-        """True if some update came before this iteration's."""
-        first = next(number for number in count() if number not in self.skipped)
-        return iteration > first
-
-    def expected(self, *, has_updated: bool) -> Holders:
-        """Model states when an update begins, by role and unit.
-
-        Args:
-            has_updated: some update came before it.
-        """
-        return {
-            (role, unit): size
-            for role in MODEL_STATES
-            if role not in MOMENTS or has_updated
-            for unit, size in self.row_bytes(role).items()
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class StateCheck:
-    """One rank when one update begins.
+    """One rank when one update begins, in one tier.
 
     Attributes:
-        measured: model states by role and unit.
+        expected, measured: model states by role and unit.
+        place: of the tier, in words; "" where there is no other.
     """
 
     rank: int
     iteration: int
     expected: Holders
     measured: Holders
+    place: str = ""
 
     def strays(self) -> Iterator[str]:
         """Each role and unit that is not what theory says, in words."""
+        where = f" {self.place}" if self.place else ""
         for role, unit in sorted(self.expected.keys() | self.measured.keys()):
             expected = self.expected.get((role, unit), 0)
             measured = self.measured.get((role, unit), 0)
             if expected != measured:
                 yield (
                     f"rank {self.rank} keeps {format_exact_bytes(measured)} of {role} for "
-                    f"{unit or 'an unknown unit'} when the update of iteration {self.iteration} "
-                    f"begins, theory says {format_exact_bytes(expected)}"
+                    f"{unit or 'an unknown unit'}{where} when the update of iteration "
+                    f"{self.iteration} begins, theory says {format_exact_bytes(expected)}"
                 )
 
 
 def check_states(
-    plan: Plan, lines: Mapping[int, Timeline], iterations: tuple[int, ...]
+    plan: Plan, lines: Mapping[int, Timeline], iterations: tuple[int, ...], place: str = ""
 ) -> list[StateCheck]:
-    """Every rank in every complete iteration."""
-    before, after = plan.expected(has_updated=False), plan.expected(has_updated=True)
+    """Every rank in every complete iteration, in the tier of these lines.
+
+    Args:
+        place: of the tier, in words; "" where there is no other.
+    """
     checks = []
     for rank, line in lines.items():
         for iteration, position in updates_begin(line, iterations).items():
+            if not plan.is_settled(iteration):
+                continue
             state = line.at(position)
             measured = {key: size for key, size in state.items() if key[0] in MODEL_STATES}
-            expected = after if plan.has_updated(iteration) else before
-            checks.append(StateCheck(rank, iteration, expected, measured))
+            expected = plan.expected(rank, line.tier, iteration)
+            checks.append(StateCheck(rank, iteration, expected, measured, place))
     return checks
 
 
@@ -154,10 +79,14 @@ def totals(holders: Holders) -> Counter[Role]:
     return found
 
 
-def states_verdict(plan: Plan, checks: list[StateCheck]) -> Verdict:
-    """Model states are what the law says, after named causes, on every rank in every iteration."""
+def states_verdict(plan: Plan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
+    """Model states are what the law says, after named causes, on every rank in every iteration.
+
+    Args:
+        checks: at least one; all of `tier`.
+    """
     strays = [words for check in checks for words in check.strays()]
-    law_bytes = sum((law.bytes for law in plan.role_laws()), Fraction())
+    law_bytes = sum((law.bytes for law in plan.role_laws(tier)), Fraction())
     ranks = {check.rank for check in checks}
     whole = [check for check in checks if plan.has_updated(check.iteration)]
     if strays:
@@ -166,18 +95,22 @@ def states_verdict(plan: Plan, checks: list[StateCheck]) -> Verdict:
     elif not whole:
         measured = "momentum and variance come with the first update: record a second step"
     else:
-        measured = f"{format_exact_bytes(sum(whole[-1].measured.values()))} on "
-        measured += f"{'each of ' if len(ranks) > 1 else ''}{_count(len(ranks), 'rank')}, in "
+        last = max(check.iteration for check in whole)
+        measured = _sizes([sum(c.measured.values()) for c in whole if c.iteration == last])
+        measured += f" on {'each of ' if len(ranks) > 1 else ''}{_count(len(ranks), 'rank')}, in "
         measured += _count(len(checks) // len(ranks), "iteration")
         parts = [
             f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-            for cause in plan.deviations()
+            for cause in plan.deviations(whole[-1].rank, tier)
         ]
-        measured += f", of it beside the law: {', '.join(parts)}" if parts else ""
+        of_rank = f" of rank {whole[-1].rank}" if plan.placement.owner_broadcast else ""
+        measured += f", of it beside the law{of_rank}: {', '.join(parts)}" if parts else ""
+    is_only = plan.tiers == (Tier.DEVICE,)
+    place = "" if is_only else f" {PLACES[tier]}"
     return Verdict(
-        id="model-states",
-        title=f"{plan.name[0].upper()}{plan.name[1:]} keeps {plan.law} of model states, to the "
-        "byte, role by role",
+        id="model-states" if tier is Tier.DEVICE else f"model-states-{tier}",
+        title=f"{plan.name[0].upper()}{plan.name[1:]} keeps {plan.law_of(tier)} of model states"
+        f"{place}, to the byte, role by role",
         formula=f"{PSI} = {format_exact(plan.num_parameters)}, N = {plan.num_ranks}: "
         f"{format_exact_bytes(law_bytes)}",
         holds=False if strays else True if whole else None,
@@ -185,15 +118,25 @@ def states_verdict(plan: Plan, checks: list[StateCheck]) -> Verdict:
     )
 
 
-def state_causes(plan: Plan, check: StateCheck) -> tuple[CauseBytes, ...]:
+def _sizes(sizes: list[int]) -> str:
+    """One size, or the smallest and the largest."""
+    least, most = min(sizes), max(sizes)
+    return format_exact_bytes(most) if least == most else f"{least:,} to {format_exact_bytes(most)}"
+
+
+def state_causes(plan: Plan, check: StateCheck, tier: Tier = Tier.DEVICE) -> tuple[CauseBytes, ...]:
     """From the law to what was measured; the last cause, if there is any, is not excused."""
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)
-        for each in plan.deviations()
+        for each in plan.deviations(check.rank, tier)
     ]
-    if not plan.has_updated(check.iteration):
-        later = sum(sum(plan.row_bytes(role).values()) for role in MOMENTS)
-        words = "momentum and variance do not exist yet"
+    later = sum(plan.states(check.rank, tier).values()) - sum(check.expected.values())
+    if later:
+        words = (
+            "momentum and variance do not exist yet"
+            if not plan.placement.delayed_update
+            else "what the first update makes or keeps does not exist yet"
+        )
         found.append(
             CauseBytes(cause=FIRST_UPDATE, bytes=Fraction(-later), words=words, is_excused=True)
         )
@@ -204,6 +147,34 @@ def state_causes(plan: Plan, check: StateCheck) -> tuple[CauseBytes, ...]:
             CauseBytes(cause="unexplained", bytes=Fraction(gap), words=words, is_excused=False)
         )
     return tuple(found)
+
+
+def state_rows(
+    plan: Plan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
+) -> tuple[RoleRow, ...]:
+    """The table of a tier: one row for each model state that it has or should have.
+
+    Args:
+        checks: of one iteration, by rank.
+    """
+    if not checks:
+        return ()
+    expected = totals(checks[0].expected)
+    measured = [totals(check.measured) for check in checks]
+    laws = {law.role: law for law in plan.role_laws(tier)}
+    roles = [
+        role for role in MODEL_STATES if role in laws or any(found[role] for found in measured)
+    ]
+    return tuple(
+        RoleRow(
+            role=role,
+            law=laws[role].words if role in laws else "",
+            law_bytes=laws[role].bytes if role in laws else Fraction(),
+            theory_bytes=expected[role],
+            measured_bytes=tuple(found[role] for found in measured),
+        )
+        for role in roles
+    )
 
 
 def name_units(units: Iterable[str]) -> str:

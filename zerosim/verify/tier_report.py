@@ -1,0 +1,56 @@
+"""What is kept in a tier beyond the device: its model states, and the most that was there.
+
+Imports zerosim's L0, analysis and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from zerosim.analysis.memory import Timeline, in_steps, peak
+from zerosim.verify.memory_plan import Plan
+from zerosim.verify.memory_report import RolePart, TierPeak, TierReport
+from zerosim.verify.peaks import when
+from zerosim.verify.states import StateCheck, state_causes, state_rows
+
+
+def tier_report(
+    plan: Plan, lines: Mapping[int, Timeline], checks: Sequence[StateCheck]
+) -> TierReport:
+    """A tier of a run.
+
+    Args:
+        lines: of this tier, by rank; at least one.
+        checks: of the iteration that is shown, by rank.
+    """
+    tier = next(iter(lines.values())).tier
+    return TierReport(
+        tier=tier,
+        law=plan.law_of(tier),
+        law_bytes=sum((law.bytes for law in plan.role_laws(tier)), Fraction()),
+        rows=state_rows(plan, list(checks), tier),
+        causes=state_causes(plan, checks[0], tier) if checks else (),
+        peaks=tuple(_peak(line) for line in lines.values()),
+    )
+
+
+def _peak(line: Timeline) -> TierPeak:
+    positions = in_steps(line)
+    if not len(positions):
+        positions = np.arange(len(line.samples), dtype=np.int64)
+    top = peak(line, positions)
+    assert top is not None, "a timeline has samples"
+    parts = [
+        RolePart(role=role, bytes=size)
+        for role, size in line.roles_at(top.position).items()
+        if size
+    ]
+    return TierPeak(
+        rank=line.rank,
+        bytes=top.bytes,
+        when=when(line, top.position),
+        parts=tuple(sorted(parts, key=lambda part: -part.bytes)),
+    )
