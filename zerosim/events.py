@@ -299,6 +299,14 @@ class Socket:
     remote: str
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Bytes that a connection had to send again, which `WireDelta.sent_bytes` leaves out."""
+
+    socket: int
+    sent_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSample:
     """The kernel's counters of all sockets at a phase border (totals, not differences).
@@ -306,6 +314,7 @@ class WireSample:
     Attributes:
         phase: the phase that begins here.
         counters: a `WireDelta` for each socket, counted from the connection's start.
+        repeated: of each socket that had to send anything again, how much since its start.
     """
 
     iteration: int
@@ -313,6 +322,7 @@ class WireSample:
     phase: Phase
     time_ns: int
     counters: tuple[WireDelta, ...]
+    repeated: tuple[Repeated, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

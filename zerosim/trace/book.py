@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Close, Event, Group, Kind, WireDelta
+from zerosim.events import Algorithm, Close, Event, Group, Kind, Repeated, WireDelta
 from zerosim.memory import Moment
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock
@@ -245,6 +245,10 @@ class Book:
     def counters(self) -> tuple[WireDelta, ...] | None:
         """The counters of all connections; None if they are not measured."""
         return None if self._wire is None else difference({}, self._wire.read())
+
+    def repeated(self) -> tuple[Repeated, ...]:
+        """What the connections had sent again when their counters were read last."""
+        return () if self._wire is None else self._wire.repeated()
 
     def close(self) -> None:
         """Write the last row; let go of file and connections."""

@@ -4,9 +4,10 @@ What the sockets of all ranks sent to other nodes (`trace.wire`) is counted here
 somebody else: the device that the packets leave through. The two differ by what TCP, IP and
 Ethernet put before each packet, and by whoever else uses the device:
 
-    sent_bytes = bytes that the node's sockets sent to other nodes
+    sent_bytes = what the node's sockets sent to other nodes (`WireSample.counters`)
+               + what they had to send again (`WireSample.repeated`)
                + sent_packets x (14 Ethernet + 20 IPv4 + 32 TCP with time stamps)
-               + bytes of the launcher's and the ranks' connections to the store
+               + what the launcher and the ranks sent to the store where they meet
                + headers that are longer or shorter than these: a connection that begins, a lost
                  packet that is told of (SACK), ARP
 

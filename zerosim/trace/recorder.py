@@ -89,6 +89,7 @@ class Recorder:
                 phase=position.phase,
                 time_ns=self.now_ns(),
                 counters=counters,
+                repeated=self._book.repeated(),
             )
             self._book.rows.write("wire", sample)
         if position.iteration != self._counted_iteration:

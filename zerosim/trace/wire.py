@@ -17,7 +17,7 @@ import socket
 import struct
 from pathlib import Path
 
-from zerosim.events import Socket, WireDelta
+from zerosim.events import Repeated, Socket, WireDelta
 
 _TCP_INFO_BYTES = 256
 _OFFSET_BYTES_RECEIVED = 128
@@ -48,6 +48,7 @@ class Wire:
         self._sockets: dict[int, socket.socket] = {}
         self._inodes: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
+        self._repeated: dict[int, int] = {}
 
     def ignore(self, ports: frozenset[int]) -> None:
         """Leave new connections with such a port at either end out, too."""
@@ -101,7 +102,13 @@ class Wire:
                 self._forget(index)
                 continue
             totals[index] = _counters(info)
+            if repeated := _repeated(info):
+                self._repeated[index] = repeated
         return totals
+
+    def repeated(self) -> tuple[Repeated, ...]:
+        """What each connection had sent again when it was read last; none for most."""
+        return tuple(Repeated(index, sent) for index, sent in sorted(self._repeated.items()))
 
     def close(self) -> None:
         """Let go of the descriptors without closing them: they belong to others."""
@@ -154,6 +161,11 @@ def _counters(info: bytes) -> tuple[int, int]:
     sent, repeated = struct.unpack_from("=QQ", info, _OFFSET_BYTES_SENT)
     assert _OFFSET_BYTES_RETRANS == _OFFSET_BYTES_SENT + 8
     return sent - repeated + waiting, received
+
+
+def _repeated(info: bytes) -> int:
+    found: int = struct.unpack_from("=Q", info, _OFFSET_BYTES_RETRANS)[0]
+    return found
 
 
 def _address(name: tuple[object, ...]) -> str:
