@@ -197,9 +197,11 @@ export interface Memory {
   tiers: ("device" | "host" | "disk")[];
   /** By rank; null where a rank recorded none. */
   ranks: (RankMemory | null)[];
-  /** Of model states: "16Ψ/N"; "" without a law. */
+  /** Of model states on the device: "16Ψ/N"; "" without a law. */
   law: string;
   law_bytes: number | null;
+  /** Of every tier where model states should be, the device first; empty without a law. */
+  laws: { tier: "device" | "host" | "disk"; law: string; law_bytes: number }[];
 }
 
 export interface RankMemory {

@@ -261,6 +261,7 @@ class Maker {
       },
       memory: {
         roles: ["optimizer", "parameters", "gradients", "gathered"],
+        tiers: ["device", "device", "device", "device"],
         ranks: RANKS.map(() => ({
           times_ns: [0, this.now / 4, this.now / 2, this.now],
           bytes: [
@@ -276,6 +277,7 @@ class Maker {
         })),
         law: "8Ψ/N",
         law_bytes: (psi * 8) / NUM_RANKS,
+        laws: [{ tier: "device", law: "8Ψ/N", law_bytes: (psi * 8) / NUM_RANKS }],
       },
       verdict: { headline: "Every byte agrees with the theory.", holds: true },
       notes: [],

@@ -229,4 +229,8 @@ class _Maker:
             ],
             "law": found.law,
             "law_bytes": found.law_bytes,
+            "laws": [
+                {"tier": one.tier.value, "law": one.law, "law_bytes": one.law_bytes}
+                for one in found.laws
+            ],
         }

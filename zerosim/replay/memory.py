@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from zerosim.memory import Role
 from zerosim.quantities import format_bytes
 from zerosim.record import RankTrace
 from zerosim.replay.words import find
-from zerosim.theory import ideal_model_states, law_words
 from zerosim.tiers import Tier
+from zerosim.verify.memory_plan import Plan, plan_of
 from zerosim.verify.peaks import when
 
 STACK = (
@@ -67,6 +68,20 @@ class RankMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierLaw:
+    """The law of the model states in one tier.
+
+    Attributes:
+        law: in words; "0" if none should be there.
+        law_bytes: what it gives a rank.
+    """
+
+    tier: Tier
+    law: str
+    law_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """The memory of all ranks.
 
@@ -74,7 +89,9 @@ class Memory:
         roles: of each series, in the order in which they are stacked, tier by tier.
         tiers: of each series.
         ranks: in the order of the trace; None where a rank recorded none.
-        law: of model states, in words; "" without a law. law_bytes: what it gives a rank.
+        law: of model states on the device, in words; "" without a law.
+        law_bytes: what it gives a rank.
+        laws: of every tier where model states should be, the device first; empty without a law.
     """
 
     roles: tuple[Role, ...]
@@ -82,6 +99,7 @@ class Memory:
     ranks: tuple[RankMemory | None, ...]
     law: str
     law_bytes: float | None
+    laws: tuple[TierLaw, ...]
 
 
 def memory_of(
@@ -123,21 +141,21 @@ def memory_of(
         )
         for line, stack in zip(lines, stacks, strict=True)
     ]
-    law, law_bytes = "", None
-    if config is not None:
-        manifest = trace.manifest
-        num_parameters = sum(unit.elements for unit in manifest.units)
-        law = law_words(config.stage, config.dtype)
-        law_bytes = float(
-            ideal_model_states(config.stage, manifest.num_ranks, num_parameters, config.dtype)
-        )
+    plan = None if config is None else plan_of(trace, config)
+    laws = () if plan is None else tuple(_law(plan, tier) for tier in plan.tiers)
     return Memory(
         roles=tuple(_SERIES[row][0] for row in rows),
         tiers=tuple(_SERIES[row][1] for row in rows),
         ranks=tuple(ranks),
-        law=law,
-        law_bytes=law_bytes,
+        law=laws[0].law if laws else "",
+        law_bytes=laws[0].law_bytes if laws else None,
+        laws=laws,
     )
+
+
+def _law(plan: Plan, tier: Tier) -> TierLaw:
+    total = sum((law.bytes for law in plan.role_laws(tier)), Fraction())
+    return TierLaw(tier=tier, law=plan.law_of(tier), law_bytes=float(total))
 
 
 def _positions(line: Timeline, iteration: int) -> np.ndarray:

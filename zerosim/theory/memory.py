@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from zerosim.config import DType
 from zerosim.memory import Role
-from zerosim.theory.laws import Deviation
+from zerosim.theory.causes import Deviation
 from zerosim.theory.partition import UnitSize
 from zerosim.theory.placement import (
     Optimizer,

@@ -21,7 +21,7 @@ from zerosim.config import STAGES, DType
 from zerosim.errors import ConfigError
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_exact
-from zerosim.theory.laws import Cause, Deviation
+from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.partition import (
     UnitSize,
     padded_elements,
