@@ -29,7 +29,7 @@ from enum import IntEnum
 import torch
 
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold
+from zerosim.trace.holdings import hold, let_go
 
 _SCALE_BYTES = 4
 _PIECE_ELEMENTS = 1 << 18
@@ -148,6 +148,11 @@ class Quantizer:
         self._nibbles = torch.empty(self._room // 2, dtype=torch.int8, device=device)
         for tensor in (self._scratch, self._nibbles):
             hold(tensor, Role.BUFFERS, "")
+
+    def let_go(self) -> None:
+        """Whom the scratch memory served is gone."""
+        let_go(self._scratch)
+        let_go(self._nibbles)
 
     def packing(self, columns: int) -> Packing:
         """How rows of this length are packed."""

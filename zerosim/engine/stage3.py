@@ -17,9 +17,11 @@ import torch
 from zerosim.collectives import Handle
 from zerosim.engine.flat import FlatUnit, UnitState
 from zerosim.engine.gathering import make_gathering
-from zerosim.engine.homes import Home, make_home
+from zerosim.engine.homes import Home
+from zerosim.engine.owners import make_home
 from zerosim.engine.stage import Context, Stage
 from zerosim.engine.stage2 import PartitionedGradients
+from zerosim.engine.zeropp import QuantizedReduction
 from zerosim.events import Phase
 from zerosim.memory import Role
 from zerosim.trace import labels
@@ -39,7 +41,9 @@ class ParameterPartition(Stage):
         """See `Stage`."""
         super().__init__(context)
         self._gathering = make_gathering(context, self.home)
-        self._gradients = PartitionedGradients(context)
+        self._reduction = QuantizedReduction(context) if context.config.quantize_gradients else None
+        reduce = None if self._reduction is None else self._reduction.reduce
+        self._gradients = PartitionedGradients(context, reduce)
         self._gathers: dict[str, Handle] = {}
         self._order: list[FlatUnit] = []
         self._order_known = False
@@ -82,6 +86,7 @@ class ParameterPartition(Stage):
     def finish_forward(self) -> None:
         """Drop what was gathered ahead and not used: the model took another path."""
         self._order_known = True
+        self.home.announce([])
         for flat in self.context.units:
             self._reshard(flat)
 
@@ -98,6 +103,7 @@ class ParameterPartition(Stage):
     def finish_backward(self, *, last_micro_step: bool) -> None:
         """Reshard what was recomputed last; wait for the buckets on their way."""
         self._finished.clear()
+        self.home.announce([])
         for flat in self.context.units:
             self._reshard(flat)
         self._gradients.finish_backward(last_micro_step=last_micro_step)
@@ -107,11 +113,16 @@ class ParameterPartition(Stage):
         super().finish_update()
         self._gradients.free()
         self._gathering.update_is_over()
+        if self._reduction is not None:
+            self._reduction.update_is_over()
 
     def let_go(self) -> None:
         """The engine is closed."""
         super().let_go()
         self._gradients.let_go()
+        self._gathering.let_go()
+        if self._reduction is not None:
+            self._reduction.let_go()
 
     def _unshard(self, flat: FlatUnit, order: Sequence[FlatUnit]) -> None:
         self._start_gather(flat)
