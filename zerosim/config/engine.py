@@ -189,6 +189,18 @@ class EngineConfig(Plain):
         _require_stage(self, self.quantize_weights, "quantize-weights", 3)
         _require_stage(self, size > 1, "secondary-partition", 3)
         _require_stage(self, self.quantize_gradients, "quantize-gradients", 3)
+        for wants, what in (
+            (self.quantize_weights, "quantize-weights"),
+            (self.quantize_gradients, "quantize-gradients"),
+        ):
+            carries = self.collectives is CollectivesKind.RING or not wants
+            require(carries, "collectives", f"{self.collectives} with {what}", "ring")
+        for wants, what in (
+            (self.quantize_weights, "quantize-weights"),
+            (size > 1, "secondary-partition"),
+        ):
+            gathers = not (self.owner_broadcast and wants)
+            require(gathers, what, "asked for with owner-broadcast", "one of the two")
 
     def _check_activations(self) -> None:
         for name in ("partition_activations", "cpu_checkpointing"):
