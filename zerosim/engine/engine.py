@@ -28,7 +28,9 @@ from zerosim.collectives import (
     world,
 )
 from zerosim.config import EngineConfig
+from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
+from zerosim.engine.local import whole
 from zerosim.engine.moments import Moments
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.scaling import gather_scalars
@@ -37,6 +39,7 @@ from zerosim.engine.stage0 import DataParallel
 from zerosim.engine.stage1 import OptimizerPartition
 from zerosim.engine.stage2 import GradientPartition
 from zerosim.engine.stage3 import ParameterPartition
+from zerosim.engine.tensor_parallel import TensorLabels, require_sound, tensor_group
 from zerosim.engine.update import Updater
 from zerosim.errors import ConfigError, ZerosimError
 from zerosim.events import Phase, Purpose
@@ -89,7 +92,10 @@ class Engine:
         self.skipped_steps = 0
         self._state = EngineState.READY
         self._device = next(iter(model.parameters())).device
-        in_background = config.overlap and group.size > 1
+        tensor = tensor_group(model)
+        require_sound(config, tensor, group)
+        # tensor parallelism calls its collectives while it computes: one at a time, then
+        in_background = config.overlap and group.size > 1 and tensor.size == 1
         self._executor = BackgroundExecutor(self._device) if in_background else InlineExecutor()
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
@@ -100,6 +106,8 @@ class Engine:
         self._updater = Updater(context, self._stage, groups or ParameterGroups.single(config))
         take_over(model, context, self._stage, self._updater)
         self._moments = Moments(self._stage, self._units)
+        self._tensor_labels = TensorLabels(self._units if tensor.size > 1 else ())
+        self._checkpoints = make_checkpoints(context, tensor)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model forward; floating point inputs are cast to the compute dtype.
@@ -115,9 +123,10 @@ class Engine:
             labels.enter(self.iteration, Phase.FORWARD, self.micro_step)
         else:
             labels.enter(before.iteration, Phase.OUTSIDE)
-        with self._explained():
+        with self._explained(), self._tensor_labels.labelled():
             output = self.model(*args, **kwargs)
         self._stage.finish_forward()
+        self._checkpoints.finish_forward()
         if training:
             self._state = EngineState.FORWARDED
         else:
@@ -135,7 +144,7 @@ class Engine:
         labels.enter(self.iteration, Phase.BACKWARD, self.micro_step)
         self._moments.begin_backward(last_micro_step=self.is_boundary)
         scale = self.loss_scale
-        with self._explained():
+        with self._explained(), self._tensor_labels.labelled():
             (loss if scale == 1.0 else loss * scale).backward()
         self._moments.end_backward()
         self._state = EngineState.BACKWARDED
@@ -201,13 +210,16 @@ class Engine:
             with self._stage.whole(flat):
                 for slot in flat.unit.slots:
                     piece = flat.flat[slot.offset : slot.offset + slot.elements]
-                    found[slot.name] = piece.view(slot.shape).clone()
+                    with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS):
+                        found[slot.name] = whole(slot.parameter, piece.view(slot.shape).clone())
         return found
 
     def close(self) -> None:
         """Remove the hooks from the model and end the threads."""
         self._updater.finish()
         self._moments.close()
+        self._tensor_labels.close()
+        self._checkpoints.close()
         self._executor.close()
         self._context.copies.close()
         for flat in self._units:
@@ -246,13 +258,15 @@ def initialize(
         model: any module; its parameters may be tied or frozen.
         config: stage, dtype and the rest; data parallel in bf16 by default.
         group: the ranks that train together; all of them by default, or this process alone if
-            `torch.distributed` is not initialized.
+            `torch.distributed` is not initialized. Of a model that `parallelize_module` has cut,
+            the ranks that hold the same parts; what is not cut must be equal on all ranks.
 
     Returns:
         The engine; call it like the model, then `backward(loss)` and `step()`.
 
     Raises:
-        ConfigError: the model has no trainable floating point parameter.
+        ConfigError: the model has no trainable floating point parameter, or it is cut and
+            something was asked for that would then be wrong.
     """
     require_trainable(model)
     return Engine(model, config or EngineConfig(), group or world())

@@ -11,6 +11,7 @@ from enum import StrEnum
 import torch
 
 from zerosim.device import resized
+from zerosim.engine.local import local_gradient, local_part, show
 from zerosim.engine.units import ParameterSlot, Unit
 from zerosim.manifest import Segment
 from zerosim.memory import Role
@@ -61,7 +62,7 @@ class FlatUnit:
         with torch.no_grad():
             for slot in self.unit.slots:
                 slot.parameter.grad = None
-                self._view(slot).copy_(slot.parameter)
+                self._view(slot).copy_(local_part(slot.parameter))
         self._show_parameters()
         hold(self.flat, Role.PARAMETERS, self.name)
 
@@ -97,20 +98,21 @@ class FlatUnit:
         """
         assert self.state is UnitState.UNSHARDED, f"{self.name} is {self.state}"
         for slot in self.unit.slots:
-            slot.parameter.data = self._nothing
+            show(slot.parameter, self._nothing)
         self.flat.untyped_storage().resize_(0)
         resized(self.flat)
         self.state = UnitState.SHARDED
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """True if the tensor's values lie in the flat vector."""
+        tensor = local_part(tensor)
         if tensor.layout is not torch.strided or tensor.numel() == 0:
             return False
         return tensor.untyped_storage().data_ptr() == self.flat.untyped_storage().data_ptr()
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:
-            slot.parameter.data = self._view(slot)
+            show(slot.parameter, self._view(slot))
 
     def _view(self, slot: ParameterSlot) -> torch.Tensor:
         return self.flat[slot.offset : slot.offset + slot.elements].view(slot.shape)
@@ -124,7 +126,7 @@ class FlatUnit:
             True if this was the last parameter of the unit in this backward pass.
         """
         slot = self.unit.slots[index]
-        gradient = slot.parameter.grad
+        gradient = local_gradient(slot.parameter)
         assert gradient is not None, f"{slot.name} has no gradient"
         slot.parameter.grad = None
         matrix = self._gradient_matrix()

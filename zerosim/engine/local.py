@@ -26,21 +26,16 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def show(parameter: nn.Parameter, values: torch.Tensor) -> None:
-    """Have a parameter's part be these values, of its dtype."""
-    if is_divided(parameter):
-        parameter._local_tensor = values  # noqa: SLF001
-    else:
-        parameter.data = values
-
-
-def cast(parameter: nn.Parameter, dtype: torch.dtype, device: torch.device) -> None:
-    """Change a parameter's dtype and device; it stays the same object."""
+    """Have a parameter's part be these values, of any dtype; it stays the same object."""
     if not is_divided(parameter):
-        parameter.data = parameter.data.to(device=device, dtype=dtype)
-    elif parameter.dtype != dtype:
-        # a DTensor is a shell around its part: assigning `data` would change the shell alone
-        changed = nn.Parameter(parameter.detach().to(dtype), parameter.requires_grad)
+        parameter.data = values
+        return
+    # a DTensor is a shell around its part: assigning `data` would change the shell alone
+    shell: Any = parameter
+    if parameter.dtype != values.dtype:
+        changed = nn.Parameter(parameter.detach().to(values.dtype), parameter.requires_grad)
         torch.utils.swap_tensors(parameter, changed)
+    shell._local_tensor = values  # noqa: SLF001
 
 
 def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
@@ -52,3 +47,14 @@ def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
     # nothing is sent if it is divided as the parameter is, as after parallelize_module
     alike: torch.Tensor = shell.grad.redistribute(placements=shell.placements)
     return local_part(alike)
+
+
+def whole(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
+    """All of a parameter, put together of the parts that the ranks hold: a collective."""
+    if not is_divided(parameter):
+        return part
+    shell: Any = parameter
+    kind = type(shell)
+    divided = kind.from_local(part, shell.device_mesh, shell.placements, run_check=False)
+    found: torch.Tensor = divided.full_tensor()
+    return found

@@ -103,12 +103,15 @@ class TensorLabels:
     """Says for which unit tensor parallelism calls its collectives. Implements `hooks.Listener`."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
-        """Attach hooks to the units' modules."""
+        """Attach hooks to the units' modules; no units, no labels."""
         self._hooks: list[RemovableHandle] = attach_hooks(units, self)
 
     @contextmanager
     def labelled(self) -> Iterator[None]:
         """Forward or backward runs inside."""
+        if not self._hooks:
+            yield
+            return
         with labels.scope():
             self._work_for("")
             yield

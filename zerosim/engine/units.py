@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
+from zerosim.engine.local import local_part
 from zerosim.errors import ConfigError
 from zerosim.manifest import Slot, UnitLayout
 from zerosim.trace.blocks import NEVER_CALLED, default_blocks
@@ -27,7 +28,8 @@ class ParameterSlot:
     """Where one parameter lies in its unit's flat vector.
 
     Attributes:
-        shape, elements: the parameter's own, which it has not while it is sharded.
+        shape, elements: the parameter's own, which it has not while it is sharded; of this rank's
+            part, where tensor parallelism has cut it.
     """
 
     name: str
@@ -124,8 +126,8 @@ def _unit(
             )
     slots, offset = [], 0
     for parameter in parameters:
-        elements = parameter.numel()
-        shape = tuple(parameter.shape)
+        elements = local_part(parameter).numel()
+        shape = tuple(local_part(parameter).shape)
         slots.append(ParameterSlot(names[parameter], parameter, offset, shape, elements))
         offset += elements
     return Unit(
