@@ -17,6 +17,7 @@ from zerosim.events import (
     WireSample,
 )
 from zerosim.record import Trace, load
+from zerosim.tiers import Tier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,14 @@ class Planted:
         times = {"issue_ns": start, "start_ns": start, "end_ns": end}
         return self._add(Kind.WAIT, parent=call.id, **times, **fields)
 
+    def copy(
+        self, purpose: Purpose, ways: tuple[Tier, Tier], start: int, end: int | None, **fields
+    ) -> Event:
+        times = {"issue_ns": start, "start_ns": start, "end_ns": end}
+        usual = {"unit": "a", "dtype": "bfloat16", "elements": 25, "payload_bytes": 50}
+        tiers = {"origin": ways[0], "target": ways[1]}
+        return self._add(Kind.COPY, purpose=purpose, **tiers, **usual | times | fields)
+
     def message(self, call: Event, op: Op, peer: int, start: int, end: int, **fields) -> Event:
         times = {"issue_ns": start, "start_ns": start, "end_ns": end}
         usual = {"payload_bytes": 50, "hop": 0, "shard": 0, "op": op, "peers": (peer,)}
@@ -97,6 +106,37 @@ def plant(folder: Path, *ranks: Planted, **changes) -> Trace:
     rows = {rank.rank: rank.rows() for rank in ranks}
     made = replace(manifest(ranks[0].num_ranks), **changes)
     return load(write_files(folder, trace_files(Written(made, rows))))
+
+
+TO_HOST, FROM_HOST = (Tier.DEVICE, Tier.HOST), (Tier.HOST, Tier.DEVICE)
+FROM_DISK, TO_DISK = (Tier.DISK, Tier.HOST), (Tier.HOST, Tier.DISK)
+
+
+def kept_on_disk(folder: Path, **changes) -> Trace:
+    """One rank whose parameters and optimizer states lie on a disk; unit a, one iteration.
+
+    program   |.[.waits 12-41...]aaa|aaaaaa..|[waits 115-131]aaaa[waits 155-182]|
+    disk       fetch 10-30                    fetch 110-130      store 150-180
+    bus             fetch 30-40        offload 101-109
+    """
+    rank = Planted(0, num_ranks=1)
+    rank.border(0, Phase.FORWARD)
+    rank.border(70, Phase.BACKWARD)
+    rank.border(110, Phase.UPDATE)
+    rank.border(190, Phase.OUTSIDE)
+    rank.copy(Purpose.FETCH_PARAMETERS, FROM_DISK, 10, 30, issue_ns=8)
+    up = rank.copy(Purpose.FETCH_PARAMETERS, FROM_HOST, 30, 40, issue_ns=8)
+    rank.wait(12, 41, up)
+    rank.compute("a", 45, 65)
+    rank.compute("a", 70, 100, phase=Phase.BACKWARD)
+    rank.copy(Purpose.OFFLOAD_GRADIENTS, TO_HOST, 101, 109, phase=Phase.BACKWARD)
+    states = rank.copy(Purpose.FETCH_STATES, FROM_DISK, 110, 130, phase=Phase.UPDATE)
+    rank.wait(115, 131, states, phase=Phase.UPDATE)
+    rank.compute("a", 131, 150, phase=Phase.UPDATE)
+    rank.copy(Purpose.STORE_STATES, TO_DISK, 150, 170, phase=Phase.UPDATE)
+    last = rank.copy(Purpose.STORE_PARAMETERS, TO_DISK, 170, 180, phase=Phase.UPDATE, issue_ns=151)
+    rank.wait(155, 182, last, phase=Phase.UPDATE)
+    return plant(folder, rank, **changes)
 
 
 def straggling(folder: Path) -> Trace:

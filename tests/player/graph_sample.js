@@ -43,6 +43,8 @@ const EDGES = [
   [N.send, N.receive, 3, 105],
 ];
 
+const NO_COPIES = { copying_ns: 0, hidden_copying_ns: 0, copying_overlap: null };
+
 /** A new document each time: a test may damage it. @returns {GraphDocument} */
 export function makeGraph() {
   /** @type {string[]} */
@@ -55,7 +57,7 @@ export function makeGraph() {
     return text ? texts.indexOf(text) : -1;
   };
   /** @type {GraphDocument["kinds"]} */
-  const kinds = ["phase", "compute", "wait", "call", "collective", "send", "receive", "mark"];
+  const kinds = ["phase", "compute", "wait", "call", "collective", "send", "receive", "copy", "mark"];
   const label = NODES.map((node) => number(node[5]));
   const unit = NODES.map((node) => number(node[6]));
   const pieces = [
@@ -94,6 +96,7 @@ export function makeGraph() {
       label,
       unit,
       shard: NODES.map((node) => (node[0] === "send" || node[0] === "receive" ? 0 : -1)),
+      link: NODES.map(() => -1),
       bytes: NODES.map(() => 0),
       source: NODES.map(() => -1),
     },
@@ -116,11 +119,11 @@ export function makeGraph() {
     time: {
       waits_recorded: true,
       ranks: [
-        { wall_ns: 200, compute_ns: 90, exposed_ns: 35, waiting_ns: 40, other_ns: 35, hidden_ns: 0, overlap: 0 },
-        { wall_ns: 200, compute_ns: 140, exposed_ns: 34, waiting_ns: 0, other_ns: 26, hidden_ns: 0, overlap: null },
+        { wall_ns: 200, compute_ns: 90, exposed_ns: 35, waiting_ns: 40, other_ns: 35, hidden_ns: 0, overlap: 0, ...NO_COPIES },
+        { wall_ns: 200, compute_ns: 140, exposed_ns: 34, waiting_ns: 0, other_ns: 26, hidden_ns: 0, overlap: null, ...NO_COPIES },
       ],
       waited: [0, 1, 40],
-      exposed: [{ rank: 0, phase: "forward", purpose: "reduce gradients", num_waits: 1, exposed_ns: 35 }],
+      exposed: [{ rank: 0, phase: "forward", purpose: "reduce gradients", num_waits: 1, exposed_ns: 35, is_copying: false }],
     },
     texts,
   };

@@ -84,7 +84,11 @@ def test_it_is_the_graph_and_its_analysis_to_the_nanosecond(stage, iteration):
 
     spent = budgets(graph)
     assert found["time"]["ranks"] == [
-        asdict(spent.of(rank=rank)) | {"overlap": spent.of(rank=rank).overlap}
+        asdict(spent.of(rank=rank))
+        | {
+            "overlap": spent.of(rank=rank).overlap,
+            "copying_overlap": spent.of(rank=rank).copying_overlap,
+        }
         for rank in found["ranks"]
     ]
     waited = np.array(found["time"]["waited"]).reshape(-1, 3).tolist()

@@ -1,9 +1,10 @@
 """What each rank's time went to, phase by phase, to the nanosecond; and who waited for whom.
 
-A rank's time is cut wherever anything begins or ends. Each piece is then one of four: the program
+A rank's time is cut wherever anything begins or ends. Each piece is then one of five: the program
 computed; it stood still while a collective moved bytes (exposed communication); it stood still
-because another rank had not arrived yet; or it did something that was not recorded. What was
-communicated while the program did not stand still is hidden. Of a program whose waits were not
+while bytes went from one of its tiers to another (exposed copying); it stood still because another
+rank had not arrived yet; or it did something that was not recorded. What was communicated or
+copied while the program did not stand still for it is hidden. Of a program whose waits were not
 recorded none of this is known: then only the arrivals at collectives are compared.
 Imports numpy, zerosim's L0 and graph.
 """
@@ -30,6 +31,8 @@ class State(IntEnum):
     WAITING = 2
     """It stood still, because another rank had not arrived."""
     OTHER = 3
+    COPYING = 4
+    """It stood still, and bytes were on their way between its tiers: copying that nothing hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class Occupancy:
         state: codes of `State`.
         missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
         communicates: a collective of this rank moved bytes.
+        copies: bytes were on their way between its tiers.
     """
 
     rank: int
@@ -51,16 +55,19 @@ class Occupancy:
     state: Ints
     missing: Ints
     communicates: Mask
+    copies: Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Time in ns; compute, exposed, waiting and other sum to the wall time.
+    """Time in ns; compute, exposed, copying, waiting and other sum to the wall time.
 
     Attributes:
         exposed_ns: stood still in communication.
         waiting_ns: stood still because another rank had not arrived.
         hidden_ns: communication while the program did not stand still; a part of the others.
+        copying_ns: stood still while bytes were copied between tiers.
+        hidden_copying_ns: copying while it did not stand still for that; a part of the others.
     """
 
     wall_ns: int = 0
@@ -69,6 +76,8 @@ class Budget:
     waiting_ns: int = 0
     other_ns: int = 0
     hidden_ns: int = 0
+    copying_ns: int = 0
+    hidden_copying_ns: int = 0
 
     def __add__(self, other: Budget) -> Budget:
         """Both together."""
@@ -84,6 +93,12 @@ class Budget:
         """Which part of the communication is hidden; None if there was none."""
         total = self.hidden_ns + self.exposed_ns
         return self.hidden_ns / total if total else None
+
+    @property
+    def copying_overlap(self) -> float | None:
+        """Which part of the copying is hidden; None if nothing was copied."""
+        total = self.hidden_copying_ns + self.copying_ns
+        return self.hidden_copying_ns / total if total else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +152,7 @@ def budgets(graph: EventGraph) -> Budgets:
             inside = pieces.phase == code
             states = [int(length[inside & (pieces.state == state)].sum()) for state in State]
             hidden = inside & pieces.communicates & (pieces.state != State.EXPOSED)
+            hidden_copying = inside & pieces.copies & (pieces.state != State.COPYING)
             by_phase[rank.rank, PHASES[code]] = Budget(
                 wall_ns=int(length[inside].sum()),
                 compute_ns=states[State.COMPUTE],
@@ -144,6 +160,8 @@ def budgets(graph: EventGraph) -> Budgets:
                 waiting_ns=states[State.WAITING],
                 other_ns=states[State.OTHER],
                 hidden_ns=int(length[hidden].sum()),
+                copying_ns=states[State.COPYING],
+                hidden_copying_ns=int(length[hidden_copying].sum()),
             )
         counts = (pieces.state == State.WAITING) | (not waits_recorded)
         for straggler in np.unique(pieces.missing[counts & (pieces.missing != NONE)]).tolist():
@@ -173,8 +191,14 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     waits = np.flatnonzero(own & graph.is_kind(NodeKind.WAIT))
     compute = _disjoint(graph.start[computes], graph.end[computes])
     still = _disjoint(graph.start[waits], graph.end[waits])
+    for_copy = waits[_for_copies(graph, waits)]
+    still_for_copy = _disjoint(graph.start[for_copy], graph.end[for_copy])
+    copies = np.flatnonzero(own & graph.is_kind(NodeKind.COPY))
+    copying = _disjoint(graph.start[copies], graph.end[copies])
     begin, arrival, over, last = _collectives(graph, own)
-    cuts = np.unique(np.concatenate([borders, *compute, *still, begin, arrival, over]))
+    cuts = np.unique(
+        np.concatenate([borders, *compute, *still, *still_for_copy, *copying, begin, arrival, over])
+    )
     cuts = cuts[(cuts >= borders[0]) & (cuts <= borders[-1])]
     start, end = cuts[:-1], cuts[1:]
     within = np.searchsorted(begin, start, side="right") - 1
@@ -184,10 +208,15 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     has_begun = in_call & (start >= arrival[index]) if len(begin) else nothing
     rank = graph.trace.ranks[place].rank
     lacks = in_call & ~has_begun & (last[index] != rank) if len(begin) else nothing
-    stands = _inside(start, *still)
+    stands, copies_now = _inside(start, *still), _inside(start, *copying)
+    is_for_copy = _inside(start, *still_for_copy)
+    # who waits for a copy may wait for what is copied first; who waits for a collective may wait
+    # for the copy that its call needs
+    by_copy = np.where(is_for_copy, copies_now | ~in_call, copies_now & ~in_call)
     state = np.where(_inside(start, *compute), State.COMPUTE, State.OTHER)
     state = np.where(stands, State.EXPOSED, state)
     state = np.where(stands & lacks, State.WAITING, state)
+    state = np.where(stands & by_copy, State.COPYING, state)
     return Occupancy(
         rank=rank,
         start=start,
@@ -196,7 +225,16 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         state=state.astype(np.int64),
         missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
         communicates=has_begun,
+        copies=copies_now,
     )
+
+
+def _for_copies(graph: EventGraph, waits: Ints) -> Mask:
+    """Which of some waits are for a copy."""
+    if not np.any(graph.is_kind(NodeKind.COPY)):
+        return np.zeros(len(waits), np.bool_)
+    awaited = [graph.awaited_of(node) for node in waits.tolist()]
+    return np.array([one is not None and one.kind is Kind.COPY for one in awaited], np.bool_)
 
 
 def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:

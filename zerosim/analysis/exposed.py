@@ -1,4 +1,4 @@
-"""Which collectives a rank's exposed communication was: for what it stood still while bytes moved.
+"""What a rank stood still for while bytes moved: which collectives, and which copies.
 
 Imports numpy, zerosim's L0, graph and its sibling.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.analysis.budget import State, occupancy
+from zerosim.analysis.budget import Occupancy, State, occupancy
 from zerosim.events import Phase
 from zerosim.graph import EventGraph, NodeKind
 from zerosim.graph.kinds import PHASES
@@ -20,11 +20,12 @@ from zerosim.graph.table import Ints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
-    """Exposed communication of one rank in one sort of collective.
+    """Exposed communication of one rank in one sort of collective, or copying of one sort.
 
     Attributes:
         purpose: "gather parameters" ...; the operation where no purpose is known; "" where it is
             not known what was waited for.
+        is_copying: bytes moved between tiers of the rank.
     """
 
     rank: int
@@ -32,16 +33,25 @@ class Exposed:
     purpose: str
     num_waits: int
     exposed_ns: int
+    is_copying: bool = False
 
 
 def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
-    """By rank the longest first; of each rank they sum to `Budget.exposed_ns`."""
+    """By rank the longest first, communication before copying.
+
+    Of each rank they sum to `Budget.exposed_ns` and to `Budget.copying_ns`.
+    """
     return tuple(one for place in range(len(graph.trace.ranks)) for one in _of_rank(graph, place))
 
 
 def _of_rank(graph: EventGraph, place: int) -> Iterator[Exposed]:
     pieces = occupancy(graph, place)
-    stands = pieces.state == State.EXPOSED
+    for state in (State.EXPOSED, State.COPYING):
+        yield from _in_state(graph, place, pieces, state)
+
+
+def _in_state(graph: EventGraph, place: int, pieces: Occupancy, state: State) -> Iterator[Exposed]:
+    stands = pieces.state == state
     cuts = np.concatenate([pieces.start[:1], pieces.end])
     so_far = np.concatenate([[0], np.cumsum((pieces.end - pieces.start) * stands)])
     waits = np.flatnonzero((graph.place == place) & graph.is_kind(NodeKind.WAIT))
@@ -65,6 +75,7 @@ def _of_rank(graph: EventGraph, place: int) -> Iterator[Exposed]:
             purpose=purpose,
             num_waits=count[phase, purpose],
             exposed_ns=ns,
+            is_copying=state is State.COPYING,
         )
 
 
@@ -83,8 +94,7 @@ def _at(times: Ints, cuts: Ints, so_far: Ints, stands: Ints) -> Ints:
 
 
 def _purpose(graph: EventGraph, wait: int) -> str:
-    matched = graph.collective_of(wait)
-    event = None if matched is None else next(iter(matched.events.values()))
+    event = graph.awaited_of(wait)
     if event is None:
         return ""
     return str(event.op if event.purpose is None else event.purpose)

@@ -34,6 +34,8 @@ class Cause(StrEnum):
     """Until a thread took up what was asked for, or went on with what was there."""
     OTHER = "other"
     """The program's own code between what was recorded."""
+    COPYING = "copying"
+    """Between the tiers of a rank: device, host, disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,11 @@ class CriticalPath:
         return self.end_ns - self.start_ns
 
     def by_cause(self) -> dict[Cause, int]:
-        """Time by cause, ns; they sum to the duration."""
-        total = Counter(dict.fromkeys(Cause, 0))
+        """Time by cause, ns; they sum to the duration. Copying only where there was any."""
+        total: Counter[Cause] = Counter()
         for piece in self.pieces:
             total[piece.cause] += piece.duration_ns
-        return {cause: total[cause] for cause in Cause}
+        return {c: total[c] for c in Cause if c is not Cause.COPYING or total[c]}
 
     def by_rank(self) -> dict[int, int]:
         """Time that was one rank's own (not a collective's), ns."""
@@ -98,6 +100,7 @@ _CAUSE_OF: Mapping[NodeKind, Cause] = {
     NodeKind.CALL: Cause.COMMUNICATION,
     NodeKind.SEND: Cause.COMMUNICATION,
     NodeKind.RECEIVE: Cause.COMMUNICATION,
+    NodeKind.COPY: Cause.COPYING,
 }
 
 

@@ -142,7 +142,13 @@ class GraphReport:
                 "num_nodes": len(path.nodes),
             },
             "budgets": [
-                {"rank": rank, "phase": phase.value, **asdict(budget), "overlap": budget.overlap}
+                {
+                    "rank": rank,
+                    "phase": phase.value,
+                    **asdict(budget),
+                    "overlap": budget.overlap,
+                    "copying_overlap": budget.copying_overlap,
+                }
                 for (rank, phase), budget in self.budgets.by_phase.items()
             ],
             "waits_recorded": self.budgets.waits_recorded,

@@ -23,10 +23,13 @@ _WORDS = {
     Cause.COMMUNICATION: "collectives moved bytes, all ranks being there",
     Cause.WAITING: "hand-over to and from the collectives' thread (for whom a rank waits: below)",
     Cause.OTHER: "the program's own code between these",
+    Cause.COPYING: "bytes went between device, host and disk",
 }
 _BUDGET_WORDS = """\
 exposed: it stood still and a collective ran; for others: it stood still until they arrived
 hidden: a collective ran and it did not stand still; overlap: hidden / (hidden + exposed)"""
+_COPY_WORDS = """
+copying: it stood still and bytes went between device, host and disk; hidden copying: it did not"""
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
@@ -105,9 +108,13 @@ def _path_table(report: GraphReport) -> Table:
 
 def _budget_table(report: GraphReport) -> Table:
     budgets = report.budgets
+    whole = budgets.of()
+    copies = whole.copying_ns + whole.hidden_copying_ns > 0
     table = _titled(
-        "each rank's time, ms: compute + exposed + for others + other = wall",
+        "each rank's time, ms: compute + exposed + "
+        f"{'copying + ' * copies}for others + other = wall",
         "rank", "phase", "wall", "compute", "exposed", "for others", "other", "hidden", "overlap",
+        *(["copying", "hidden copying", "overlap"] * copies),
         left=2,
     )  # fmt: skip
     if len(budgets.ranks) <= _MOST_RANKS:
@@ -115,18 +122,20 @@ def _budget_table(report: GraphReport) -> Table:
             for index, phase in enumerate(budgets.phases):
                 if (rank, phase) in budgets.by_phase:
                     name = str(rank) if index == 0 else ""
-                    table.add_row(name, phase.value, *_budget(budgets.by_phase[rank, phase]))
-            table.add_row("", "all", *_budget(budgets.of(rank=rank)), style="bold")
+                    times = _budget(budgets.by_phase[rank, phase], copies)
+                    table.add_row(name, phase.value, *times)
+            table.add_row("", "all", *_budget(budgets.of(rank=rank), copies), style="bold")
     if len(budgets.ranks) > 1:
         for index, phase in enumerate(budgets.phases):
             name = "sum" if index == 0 else ""
-            table.add_row(name, phase.value, *_budget(budgets.of(phase=phase)))
-        table.add_row("", "all", *_budget(budgets.of()), style="bold")
-    table.caption, table.caption_justify, table.caption_style = _BUDGET_WORDS, "left", "dim"
+            table.add_row(name, phase.value, *_budget(budgets.of(phase=phase), copies))
+        table.add_row("", "all", *_budget(whole, copies), style="bold")
+    words = _BUDGET_WORDS + _COPY_WORDS * copies
+    table.caption, table.caption_justify, table.caption_style = words, "left", "dim"
     return table
 
 
-def _budget(budget: Budget) -> list[str]:
+def _budget(budget: Budget, copies: bool) -> list[str]:
     times = (
         budget.wall_ns,
         budget.compute_ns,
@@ -135,7 +144,12 @@ def _budget(budget: Budget) -> list[str]:
         budget.other_ns,
         budget.hidden_ns,
     )
-    return [*map(_ms, times), _share(budget.overlap)]
+    of_copies = [
+        _ms(budget.copying_ns),
+        _ms(budget.hidden_copying_ns),
+        _share(budget.copying_overlap),
+    ]
+    return [*map(_ms, times), _share(budget.overlap), *(of_copies * copies)]
 
 
 def _waiting_table(report: GraphReport) -> Table:

@@ -10,6 +10,8 @@
                             v                    |
     messages               send -> receive ------+
 
+    its copies             copy -> copy -> ...           (one thread for the bus, one for the disk)
+
 The collective is one node over all ranks, from the last arrival on, so what a rank waited for
 another is in no node: it shows as the time between a rank's own arrival and the collective's start.
 Imports numpy, zerosim's L0, record and its siblings.
@@ -30,7 +32,7 @@ from zerosim.graph.lifetimes import Lifetimes
 from zerosim.graph.model import EventGraph
 from zerosim.graph.parts import Edges, Nodes
 from zerosim.graph.phases import borders
-from zerosim.graph.table import NONE, Ints, Mask, Table, make_table
+from zerosim.graph.table import LINKS, NONE, Ints, Mask, Table, make_table
 from zerosim.record import Matching, Trace, match_collectives
 
 
@@ -131,11 +133,15 @@ class _Builder:
         self.edges.add(pieces[:-1], pieces[1:], Reason.NEXT, ready)
         calls = np.flatnonzero(kind == NODE_CODES[NodeKind.CALL]) + low
         self._add_askers(calls, pieces, lane.start, ~moments)
-        self._add_thread(calls)
+        self._add_thread(calls, Reason.THREAD)
+        copies = np.flatnonzero(kind == NODE_CODES[NodeKind.COPY]) + low
+        self._add_askers(copies, pieces, lane.start, ~moments)
+        for link in range(len(LINKS)):
+            self._add_thread(copies[table.link[copies] == link], Reason.COPIER)
         self._add_waits(on_lane[is_wait])
 
     def _add_askers(self, calls: Ints, pieces: Ints, begin: Ints, lasts: Mask) -> None:
-        """Who asked for a call: what the main thread did at that time, or last before."""
+        """Who asked for a call or a copy: what the main thread did at that time, or last before."""
         if not len(pieces):
             return
         issue = self.table.issue[calls]
@@ -146,19 +152,22 @@ class _Builder:
         asked = asker >= 0
         self.edges.add(pieces[asker[asked]], calls[asked], Reason.ASKED, issue[asked])
 
-    def _add_thread(self, calls: Ints) -> None:
-        """One call after another, where the one before was over when the next began."""
+    def _add_thread(self, calls: Ints, reason: Reason) -> None:
+        """One call or copy after another, where the one before was over when the next began."""
         table = self.table
         order = calls[np.lexsort((calls, table.start[calls]))]
         before, after = order[:-1], order[1:]
         over = table.ended[before] & (table.end[before] <= table.start[after])
-        self._add_followers(before[over], after[over], Reason.THREAD)
+        self._add_followers(before[over], after[over], reason)
 
     def _add_waits(self, waits: Ints) -> None:
         """A wait ends when what it waits for is over on its rank."""
         parent = self.table.parent[waits]
-        is_call = (parent != NONE) & (self.table.kind[parent] == NODE_CODES[NodeKind.CALL])
-        self._add_followers(parent[is_call], waits[is_call], Reason.OVER)
+        awaited = np.isin(
+            self.table.kind[parent], [NODE_CODES[NodeKind.CALL], NODE_CODES[NodeKind.COPY]]
+        )
+        awaited &= parent != NONE
+        self._add_followers(parent[awaited], waits[awaited], Reason.OVER)
 
     def _add_followers(self, calls: Ints, followers: Ints, reason: Reason) -> None:
         self.edges.add(self.brings[calls], followers, reason, self.table.end[calls])

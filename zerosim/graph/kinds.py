@@ -27,6 +27,8 @@ class NodeKind(StrEnum):
     """A message of a collective leaves a rank."""
     RECEIVE = "receive"
     """It has arrived at another."""
+    COPY = "copy"
+    """Bytes of a rank on their way from one of its tiers to another."""
     MARK = "mark"
     """What takes part in no path: a mark, a call inside of a collective."""
 
@@ -59,6 +61,19 @@ class Reason(StrEnum):
     REDUCED = "reduced gradients of {target_unit} are applied"
     UPDATED = "new parameters of {source_unit} are gathered"
     UPDATED_IN_PLACE = "new parameters of {source_unit} are computed with"
+    COPIER = "the copying thread of rank {target_rank} is free"
+    MOVED_ON = "{source_unit} goes on to the next tier"
+    UPDATED_FETCHED = "new parameters of {source_unit} are fetched"
+    STORED = "what was stored of {source_unit} is fetched"
+    FETCHED = "fetched parameters of {target_unit} are gathered"
+    FETCHED_ALONE = "fetched parameters of {target_unit} are computed with"
+    REDUCED_LEAVES = "reduced gradients of {target_unit} leave the device"
+    OFFLOADED = "offloaded gradients of {target_unit} are applied"
+    STATES = "fetched optimizer states of {target_unit} are updated"
+    UPDATED_LEAVES = "new values of {source_unit} leave for where they are kept"
+    RETURNED = "returned parameters of {source_unit} are gathered"
+    RETURNED_IN_PLACE = "returned parameters of {source_unit} are computed with"
+    CHECKPOINT_BACK = "the checkpoint of {target_unit} is computed with again"
 
 
 EDGE_KINDS: dict[Reason, EdgeKind] = {
@@ -78,6 +93,19 @@ EDGE_KINDS: dict[Reason, EdgeKind] = {
     Reason.REDUCED: EdgeKind.LIFETIME,
     Reason.UPDATED: EdgeKind.LIFETIME,
     Reason.UPDATED_IN_PLACE: EdgeKind.LIFETIME,
+    Reason.COPIER: EdgeKind.ORDER,
+    Reason.MOVED_ON: EdgeKind.LIFETIME,
+    Reason.UPDATED_FETCHED: EdgeKind.LIFETIME,
+    Reason.STORED: EdgeKind.LIFETIME,
+    Reason.FETCHED: EdgeKind.LIFETIME,
+    Reason.FETCHED_ALONE: EdgeKind.LIFETIME,
+    Reason.REDUCED_LEAVES: EdgeKind.LIFETIME,
+    Reason.OFFLOADED: EdgeKind.LIFETIME,
+    Reason.STATES: EdgeKind.LIFETIME,
+    Reason.UPDATED_LEAVES: EdgeKind.LIFETIME,
+    Reason.RETURNED: EdgeKind.LIFETIME,
+    Reason.RETURNED_IN_PLACE: EdgeKind.LIFETIME,
+    Reason.CHECKPOINT_BACK: EdgeKind.LIFETIME,
 }
 
 NODE_KINDS = tuple(NodeKind)

@@ -1,4 +1,4 @@
-"""Which tensor goes from whom to whom: what was gathered, computed, reduced, updated, and by whom.
+"""Which tensor goes from whom to whom: gathered, computed, reduced, updated, copied; and by whom.
 
 Read from the labels alone, in the order in which one rank's events began. A trace without units
 has no such edges, and needs none: program order and matches hold it together.
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zerosim.events import Event, Kind, Phase, Purpose
 from zerosim.graph.kinds import Reason
 from zerosim.manifest import Manifest
+from zerosim.tiers import Tier
 
 
 class Life(NamedTuple):
@@ -35,7 +36,13 @@ Made = tuple[int, int]
 
 @dataclass(slots=True)
 class _Latest:
-    """What made a unit's tensors most recently, by unit; reductions by bucket and iteration."""
+    """What made a unit's tensors most recently, by unit; reductions by bucket and iteration.
+
+    Attributes:
+        offloaded: gradients that left the device, by unit or bucket and iteration.
+        copied: by purpose and unit, the last copy, and the tier that it led to.
+        saved: checkpoints that left the device, by unit and micro-step.
+    """
 
     initial: dict[str, Made] = field(default_factory=dict)
     gather: dict[str, Made] = field(default_factory=dict)
@@ -43,6 +50,14 @@ class _Latest:
     backward: dict[str, Made] = field(default_factory=dict)
     reductions: dict[tuple[str, int], list[Made]] = field(default_factory=dict)
     update: dict[str, Made] = field(default_factory=dict)
+    offloaded: dict[tuple[str, int], list[Made]] = field(default_factory=dict)
+    copied: dict[tuple[Purpose, str], tuple[Made, Tier]] = field(default_factory=dict)
+    saved: dict[tuple[str, int], Made] = field(default_factory=dict)
+
+    def copy(self, purpose: Purpose, unit: str) -> Made | None:
+        """The last copy of a unit for a purpose."""
+        found = self.copied.get((purpose, unit))
+        return None if found is None else found[0]
 
 
 class Lifetimes:
@@ -70,28 +85,53 @@ class Lifetimes:
                 yield from self._used_by_compute(latest, place, event)
             elif kind is Kind.COLLECTIVE and event.parent is None:
                 yield from self._used_by_call(latest, place, event)
+            elif kind is Kind.COPY:
+                yield from self._used_by_copy(latest, place, event)
 
     def _used_by_compute(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
         unit, begin = event.unit, _begin(event)
         if event.phase is Phase.UPDATE:
-            for bucket in self._buckets_of.get(unit, [unit]):
-                for reduced in latest.reductions.get((bucket, event.iteration), ()):
-                    yield from _way(reduced, place, Reason.REDUCED, begin)
+            yield from self._used_by_update(latest, place, event)
             made = latest.update
         else:
-            gathered, updated = latest.gather.get(unit), latest.update.get(unit)
-            if updated is not None and (gathered is None or updated[0] > gathered[0]):
-                yield from _way(updated, place, Reason.UPDATED_IN_PLACE, begin)
-            elif gathered is not None:
-                yield from _way(gathered, place, Reason.GATHERED, begin)
-            else:
-                yield from _way(latest.initial.get(unit), place, Reason.INITIAL, begin)
+            yield from _newest(
+                (latest.gather.get(unit), Reason.GATHERED),
+                (latest.update.get(unit), Reason.UPDATED_IN_PLACE),
+                (latest.copy(Purpose.RETURN_PARAMETERS, unit), Reason.RETURNED_IN_PLACE),
+                (latest.copy(Purpose.FETCH_PARAMETERS, unit), Reason.FETCHED_ALONE),
+                otherwise=(latest.initial.get(unit), Reason.INITIAL),
+                place=place,
+                used_ns=begin,
+            )
             made = latest.forward
             if event.phase is Phase.BACKWARD:
                 yield from _way(latest.forward.get(unit), place, Reason.SAVED, begin)
+                back = latest.copy(Purpose.FETCH_ACTIVATIONS, unit)
+                yield from _way(back, place, Reason.CHECKPOINT_BACK, begin)
                 made = latest.backward
         if event.end_ns is not None:
             made[unit] = (place, event.end_ns)
+
+    def _used_by_update(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
+        """Gradients and, where the optimizer's states lie on a disk, those."""
+        unit, begin = event.unit, _begin(event)
+        names = [unit, *self._buckets_of.get(unit, [])]
+        # a delayed update applies what left the device in the iteration before
+        for iteration in (event.iteration, event.iteration - 1):
+            offloaded = [
+                life
+                for name in names
+                for one in latest.offloaded.get((name, iteration), ())
+                for life in _way(one, place, Reason.OFFLOADED, begin)
+            ]
+            if offloaded:
+                break
+        yield from offloaded
+        if not offloaded:
+            for bucket in self._buckets_of.get(unit, [unit]):
+                for reduced in latest.reductions.get((bucket, event.iteration), ()):
+                    yield from _way(reduced, place, Reason.REDUCED, begin)
+        yield from _way(latest.copy(Purpose.FETCH_STATES, unit), place, Reason.STATES, begin)
 
     def _used_by_call(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
         unit = event.unit
@@ -102,11 +142,85 @@ class Lifetimes:
             if made is not None:
                 latest.reductions.setdefault((unit, event.iteration), []).append(made)
         elif event.purpose is Purpose.GATHER_PARAMETERS:
-            yield from _way(latest.update.get(unit), place, Reason.UPDATED, event.issue_ns)
+            yield from _newest(
+                (latest.update.get(unit), Reason.UPDATED),
+                (latest.copy(Purpose.RETURN_PARAMETERS, unit), Reason.RETURNED),
+                (latest.copy(Purpose.FETCH_PARAMETERS, unit), Reason.FETCHED),
+                place=place,
+                used_ns=_begin(event),
+            )
             if made is not None:
                 latest.gather[unit] = made
+        elif event.purpose is Purpose.GATHER_ACTIVATIONS:
+            back = latest.copy(Purpose.FETCH_ACTIVATIONS, unit)
+            yield from _way(back, place, Reason.MOVED_ON, _begin(event))
         elif event.purpose is Purpose.BROADCAST_STATE and made is not None:
             latest.initial[unit] = made
+
+    def _used_by_copy(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
+        unit, purpose, begin = event.unit, event.purpose, _begin(event)
+        if purpose is None or event.target is None:
+            return
+        before = latest.copied.get((purpose, unit))
+        if before is not None and before[1] is event.origin is not Tier.DEVICE:
+            yield from _way(before[0], place, Reason.MOVED_ON, begin)
+        elif purpose is Purpose.OFFLOAD_GRADIENTS:
+            yield from self._leaving_gradients(latest, place, event)
+        elif purpose is Purpose.FETCH_ACTIVATIONS:
+            yield from _way(latest.saved.get((unit, event.micro_step)), place, Reason.STORED, begin)
+        elif purpose in _STORED_BY:
+            yield from _newest(
+                (latest.copy(_STORED_BY[purpose], unit), Reason.STORED),
+                (latest.update.get(unit), Reason.UPDATED_FETCHED),
+                place=place,
+                used_ns=begin,
+            )
+        else:
+            yield from _newest(
+                (latest.update.get(unit), Reason.UPDATED_LEAVES),
+                (latest.copy(Purpose.RETURN_PARAMETERS, unit), Reason.MOVED_ON),
+                (latest.gather.get(unit), Reason.UPDATED_LEAVES),
+                place=place,
+                used_ns=begin,
+            )
+        if event.end_ns is None:
+            return
+        made = (place, event.end_ns)
+        latest.copied[purpose, unit] = made, event.target
+        if purpose is Purpose.OFFLOAD_GRADIENTS:
+            latest.offloaded.setdefault((unit, event.iteration), []).append(made)
+        elif purpose is Purpose.OFFLOAD_ACTIVATIONS:
+            latest.saved[unit, event.micro_step] = made
+
+    def _leaving_gradients(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
+        """The last reduction of each bucket that a unit is in; with one rank nothing is reduced."""
+        unit, begin = event.unit, _begin(event)
+        found = False
+        for bucket in dict.fromkeys((unit, *self._buckets_of.get(unit, ()))):
+            for reduced in latest.reductions.get((bucket, event.iteration), ())[-1:]:
+                for life in _way(reduced, place, Reason.REDUCED_LEAVES, begin):
+                    found = True
+                    yield life
+        if not found:
+            yield from _way(latest.backward.get(unit), place, Reason.REDUCED_LEAVES, begin)
+
+
+_STORED_BY = {
+    Purpose.FETCH_PARAMETERS: Purpose.STORE_PARAMETERS,
+    Purpose.FETCH_STATES: Purpose.STORE_STATES,
+}
+
+
+def _newest(
+    *made: tuple[Made | None, Reason],
+    otherwise: tuple[Made | None, Reason] = (None, Reason.INITIAL),
+    place: int,
+    used_ns: int,
+) -> Iterator[Life]:
+    """The edge from what was begun last of some, unless that came too late."""
+    known = [(one, reason) for one, reason in made if one is not None]
+    newest, reason = max(known, key=lambda one: one[0][0], default=otherwise)
+    yield from _way(newest, place, reason, used_ns)
 
 
 def _begin(event: Event) -> int:

@@ -7,13 +7,15 @@ Imports numpy, networkx, zerosim's L0, record and its siblings.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from zerosim.events import Event
+from zerosim.events import Event, Kind
 from zerosim.graph.clocks import Clocks
 from zerosim.graph.hops import Hops
 from zerosim.graph.kinds import (
@@ -126,6 +128,19 @@ class EventGraph:
             return None if matched is None else matched.events.get(rank)
         return self.event_of(node)
 
+    def awaited_of(self, node: int) -> Event | None:
+        """What a wait waits for: a collective's first call, or a copy; None if it is not known."""
+        matched = self.collective_of(node)
+        if matched is not None:
+            return next(iter(matched.events.values()))
+        event = self.event_of(node)
+        if event is None or event.kind is not Kind.WAIT or event.parent is None:
+            return None
+        events = self.trace.ranks[int(self.place[node])].events
+        place = bisect_left(events, event.parent, key=attrgetter("id"))
+        found = events[place] if place < len(events) else None
+        return found if found is not None and found.id == event.parent else None
+
     def reason_of(self, edge: int) -> Reason:
         """Why an edge's target follows its source."""
         return REASONS[int(self.reason[edge])]
@@ -146,14 +161,13 @@ class EventGraph:
             shard = "" if event.shard is None else f" shard {event.shard}"
             return f"{kind}{shard} {way} rank {peer}"
         if kind is NodeKind.WAIT:
-            matched = self.collective_of(node)
-            awaited = None if matched is None else next(iter(matched.events.values()))
+            awaited = self.awaited_of(node)
             return "wait" if awaited is None else f"wait for {_named(awaited)}"
         if kind is NodeKind.COMPUTE:
             return f"{phase} of {event.unit}"
         if kind is NodeKind.CALL:
             return f"arrival at {_named(event)}"
-        return _named(event) if kind is NodeKind.MATCH else str(kind)
+        return _named(event) if kind in (NodeKind.MATCH, NodeKind.COPY) else str(kind)
 
     def words(self, edge: int) -> str:
         """Why an edge's target follows its source, in words."""
@@ -225,6 +239,9 @@ _BY_NODE = (
 
 
 def _named(event: Event) -> str:
-    """A call in words: what was asked for, and why."""
+    """A call or a copy in words: what was asked for, and why; what was copied, and where."""
+    if event.kind is Kind.COPY:
+        of_unit = f" of {event.unit}" if event.unit else ""
+        return f"{event.purpose}{of_unit}, {event.origin} to {event.target}"
     what = f"{event.op}" + (f" of {event.unit}" if event.unit else "")
     return f"{what} ({event.purpose})" if event.purpose is not None else what

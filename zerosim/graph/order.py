@@ -24,7 +24,8 @@ _TURN = {
     NodeKind.COMPUTE: 6,
     NodeKind.CALL: 0,
     NodeKind.MATCH: 1,
-    NodeKind.MARK: 7,
+    NodeKind.COPY: 7,
+    NodeKind.MARK: 8,
 }
 """Who is first at one time."""
 

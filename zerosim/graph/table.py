@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerosim.events import Kind, Op
+from zerosim.events import Event, Kind, Op
 from zerosim.graph.kinds import NODE_CODES, PHASE_CODES, NodeKind
 from zerosim.record import RankTrace, Trace
+from zerosim.tiers import Link, link_of_copy
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int8]
@@ -24,6 +25,8 @@ Mask = NDArray[np.bool_]
 
 NONE = -1
 """In an array, in place of what there is not."""
+LINKS = (Link.BUS, Link.STORAGE)
+"""Links of copies; each has a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,8 @@ class Table:
         rank: global rank.
         kind: codes of `NodeKind`.
         id: of the event on its rank.
-        parent: row of the collective that a message belongs to or a wait waits for; or `NONE`.
+        parent: row of the collective that a message belongs to, or of the collective or the copy
+            that a wait waits for; or `NONE`.
         phase: codes of `Phase`.
         issue: ns; start: ns, the issue if it never began; end: ns, that of the wait for it if it
             was not seen, the start if there is none.
@@ -44,6 +48,7 @@ class Table:
         peer: global rank at the other end of a message; `NONE` for others.
         hop, shard: of a message; `NONE` if unknown.
         payload: bytes.
+        link: of a copy, position in `LINKS` of the link that it takes; `NONE` for others.
     """
 
     base: Ints
@@ -62,6 +67,7 @@ class Table:
     hop: Ints
     shard: Ints
     payload: Ints
+    link: Ints
 
     def rows(self, kind: NodeKind) -> Ints:
         """The rows of one kind."""
@@ -143,13 +149,22 @@ def _columns(place: int, rank: RankTrace) -> dict[str, Any]:
         "hop": optional("hop"),
         "shard": optional("shard"),
         "payload": column(event.payload_bytes for event in events),
+        "link": column(map(copy_link, events)),
     }
+
+
+def copy_link(event: Event) -> int:
+    """Position in `LINKS` of the link that a copy takes; `NONE` for what is no copy."""
+    if event.kind is not Kind.COPY or event.origin is None or event.target is None:
+        return NONE
+    return LINKS.index(link_of_copy(event.origin, event.target))
 
 
 _NODES = {
     Kind.COMPUTE: NodeKind.COMPUTE,
     Kind.COLLECTIVE: NodeKind.CALL,
     Kind.WAIT: NodeKind.WAIT,
+    Kind.COPY: NodeKind.COPY,
     Kind.MARK: NodeKind.MARK,
     Kind.TRANSFER: NodeKind.SEND,
 }

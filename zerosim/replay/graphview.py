@@ -26,7 +26,7 @@ from zerosim.analysis.report import EVERYTHING
 from zerosim.errors import TraceError
 from zerosim.graph import EventGraph, NodeKind, build_graph
 from zerosim.graph.kinds import EDGE_KINDS, NODE_KINDS, PHASES, REASONS
-from zerosim.graph.table import NONE, Ints, Mask
+from zerosim.graph.table import NONE, Ints, Mask, copy_link
 from zerosim.quantities import format_exact
 from zerosim.record import Trace
 from zerosim.replay.document import MOST_RANKS, shown_iterations
@@ -103,7 +103,7 @@ class _Maker:
             "duration_ns": int(part.end.max(initial=self.zero)) - self.zero,
             "kinds": [kind.value for kind in NODE_KINDS],
             "phases": [phase.value for phase in PHASES],
-            "causes": [cause.value for cause in Cause],
+            "causes": [cause.value for cause in self._causes()],
             "reasons": [{"kind": EDGE_KINDS[one].value, "words": one.value} for one in REASONS],
             "nodes": nodes,
             "edges": self._edges(),
@@ -163,6 +163,7 @@ class _Maker:
             "label": [number(part.label(node)) for node in shown],
             "unit": [number(self._unit(node)) for node in shown],
             "shard": [-1 if one is None or one.shard is None else one.shard for one in events],
+            "link": [NONE if one is None else copy_link(one) for one in events],
             "bytes": [0 if one is None else one.payload_bytes for one in events],
             "source": [number("" if one is None else one.source) for one in events],
         }
@@ -171,8 +172,7 @@ class _Maker:
         """The unit that a node is about; of a wait, that of what it waits for."""
         event = self.part.event_of(node)
         if self.part.kind_of(node) is NodeKind.WAIT:
-            matched = self.part.collective_of(node)
-            event = None if matched is None else next(iter(matched.events.values()))
+            event = self.part.awaited_of(node)
         return "" if event is None else event.unit
 
     def _steps(self) -> list[int]:
@@ -205,7 +205,7 @@ class _Maker:
         path = self.answer.path
         if not self.has_path or path is None:
             return None
-        causes = tuple(Cause)
+        causes = self._causes()
         pieces: list[int] = []
         for piece in path.pieces:
             pieces += [
@@ -222,6 +222,11 @@ class _Maker:
             "by_cause_ns": list(path.by_cause().values()),
         }
 
+    def _causes(self) -> tuple[Cause, ...]:
+        """Those that there are time of, and the usual ones."""
+        path = self.answer.path
+        return tuple(Cause) if path is None else tuple(path.by_cause())
+
     def _time(self) -> dict[str, Any]:
         """Each rank's time; None of it is known where waits were not recorded."""
         spent = self.answer.budgets
@@ -230,7 +235,8 @@ class _Maker:
         return {
             "waits_recorded": known,
             "ranks": [
-                asdict(budget) | {"overlap": budget.overlap}
+                asdict(budget)
+                | {"overlap": budget.overlap, "copying_overlap": budget.copying_overlap}
                 for budget in (spent.of(rank=rank) for rank in self.places)
             ]
             if known
@@ -247,6 +253,7 @@ class _Maker:
                     "purpose": one.purpose,
                     "num_waits": one.num_waits,
                     "exposed_ns": one.exposed_ns,
+                    "is_copying": one.is_copying,
                 }
                 for one in exposed(self.part)
             ]

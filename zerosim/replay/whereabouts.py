@@ -43,7 +43,7 @@ class Whereabouts:
         if step.kind is Kind.MARK:
             self._of_mark[step.phase, seen[step.phase]] = number
             seen[step.phase] += 1
-        elif step.kind in (Kind.COMPUTE, Kind.WAIT):
+        elif step.kind in (Kind.COMPUTE, Kind.WAIT, Kind.COPY):
             for rank, event in step.events.items():
                 self._of_event.setdefault((rank, event.id), number)
         elif step.collective is not None:
@@ -69,7 +69,7 @@ class Whereabouts:
             phase = PHASES[graph.phase[node]]
             step = self._of_mark.get((phase, self._marks[rank, phase]))
             self._marks[rank, phase] += 1
-        elif kind in (NodeKind.COMPUTE, NodeKind.WAIT):
+        elif kind in (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.COPY):
             event = graph.event_of(node)
             step = None if event is None else self._of_event.get((rank, event.id))
         elif kind in (NodeKind.SEND, NodeKind.RECEIVE):

@@ -5,7 +5,7 @@ import { mix, inkOn, shardColour } from "#player/colours.js";
 import { numberOf, unitLabel } from "#player/draw/text.js";
 import { hatchFill, textures } from "#player/draw/textures.js";
 import { trackBox } from "#player/graph/layout.js";
-import { COLLECTIVES, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#player/graph/model.js";
+import { COLLECTIVES, DISK, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#player/graph/model.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { TimeWindow } from "#player/draw/lanes.js" */
@@ -21,7 +21,7 @@ const PALE = 0.5;
 const GHOST = 0.1;
 const STRENGTHS = [FULL, PALE, GHOST];
 /** What a bar can be; of a call, until the last rank arrives and from then on. */
-const SORTS = ["compute", "wait", "arrived", "moves", "send", "receive", "mark"];
+const SORTS = ["compute", "wait", "arrived", "moves", "send", "receive", "copy", "mark"];
 
 /**
  * @typedef {object} Picture
@@ -46,6 +46,7 @@ export function drawLanes(layer, picture) {
         brush.track(rank, track);
       }
     }
+    lanes.copyTracks.forEach((track) => brush.track(rank, track));
   }
 }
 
@@ -94,13 +95,13 @@ class Brush {
       this.bar(node, moving, end, y, h, "moves");
       this.label(node, moving, end, y, h);
     } else if (kind === "phase") {
-      this.tick(node, y, lanes.rowHeight >= 40 ? h + lanes.seam + lanes.communication : h);
+      this.tick(node, y, lanes.rowHeight >= 40 ? h + lanes.seam + lanes.communication + lanes.copies : h);
     } else if (kind === "send" || kind === "receive") {
       this.bar(node, start, end, kind === "send" ? y + 2 : y + h / 2 + 1, Math.max(2, h / 2 - 1), kind);
     } else if (kind !== "collective") {
       // a collective is drawn on each rank as that rank's call
       this.bar(node, start, end, y, h, kind);
-      if (kind === "compute") {
+      if (kind === "compute" || kind === "copy") {
         this.label(node, start, end, y, h);
       }
     }
@@ -156,7 +157,7 @@ class Brush {
     const text = [name, numberOf(name)].find((one) => measure(one, fonts.text) <= room);
     if (text) {
       this.ctx.font = fonts.text;
-      this.ctx.fillStyle = inkOn(this.solid(node, model.kinds[node] === "call" ? "moves" : "compute"));
+      this.ctx.fillStyle = inkOn(this.solid(node, model.kinds[node] === "call" ? "moves" : model.kinds[node]));
       this.ctx.fillText(text, x + 5, y + h / 2 + fonts.size * 0.36);
     }
   }
@@ -190,7 +191,9 @@ class Brush {
         ? colours.phases[this.phase(node)]
         : sort === "send" || sort === "receive"
           ? shardColour(colours, model.doc.nodes.shard[node])
-          : colours.communication[this.phase(node)];
+          : sort === "copy"
+            ? this.picture.accents.copies[model.track[node] === DISK ? 1 : 0]
+            : colours.communication[this.phase(node)];
     return mix(colours.card, own, this.strength(node));
   }
 
@@ -198,7 +201,7 @@ class Brush {
   fill(node, sort) {
     const { colours } = this.picture;
     const { phase, shard } = this.picture.model.doc.nodes;
-    const own = sort === "send" || sort === "receive" ? shard[node] + 1 : 0;
+    const own = sort === "send" || sort === "receive" ? shard[node] + 1 : sort === "copy" ? this.picture.model.track[node] : 0;
     const strength = STRENGTHS.indexOf(this.strength(node));
     const key = ((own * 8 + phase[node]) * STRENGTHS.length + strength) * SORTS.length + SORTS.indexOf(sort);
     let fill = this.fills.get(key);

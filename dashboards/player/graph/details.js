@@ -75,6 +75,7 @@ const SORTS = /** @type {const} */ ({
   communication: "still",
   waiting: "missing",
   other: "other",
+  copying: "copying",
 });
 
 /** @param {GraphModel} model @param {number} node @returns {HTMLElement[]} */

@@ -9,10 +9,10 @@ import {
 export const NUMBERS_PER_PIECE = 5;
 export const NUMBERS_PER_WAIT = 3;
 /** @type {readonly NodeKind[]} */
-export const KINDS = ["phase", "compute", "wait", "call", "collective", "send", "receive", "mark"];
+export const KINDS = ["phase", "compute", "wait", "call", "collective", "send", "receive", "copy", "mark"];
 /** @type {readonly EdgeKind[]} */
 export const EDGE_KINDS = ["program order", "match", "message", "tensor lifetime"];
-export const CAUSES = /** @type {const} */ (["compute", "communication", "waiting", "other"]);
+export const CAUSES = /** @type {const} */ (["compute", "communication", "waiting", "other", "copying"]);
 const PHASES = ["forward", "backward", "update", "setup", "outside"];
 
 /**
@@ -45,6 +45,7 @@ export function checkGraph(value) {
     label: byNode(index(texts)),
     unit: byNode(indexOrNone(texts)),
     shard: byNode(whole(-1)),
+    link: byNode(whole(-1, 2)),
     bytes: byNode(atLeast(0)),
     source: byNode(indexOrNone(texts)),
   })(doc.nodes, "nodes");
@@ -68,7 +69,7 @@ export function checkGraph(value) {
     ranks: list(rankTime, doc.time.waits_recorded ? ranks : 0),
     waited: rows([index(ranks), index(ranks), atLeast(0)]),
     exposed: list(
-      record({ rank: index(ranks), phase, purpose: text, num_waits: whole(1), exposed_ns: atLeast(0) }),
+      record({ rank: index(ranks), phase, purpose: text, num_waits: whole(1), exposed_ns: atLeast(0), is_copying: flag }),
     ),
   })(doc.time, "time");
   return doc;
@@ -83,6 +84,9 @@ const rankTime = record({
   other_ns: atLeast(0),
   hidden_ns: atLeast(0),
   overlap: nullable(atLeast(0)),
+  copying_ns: atLeast(0),
+  hidden_copying_ns: atLeast(0),
+  copying_overlap: nullable(atLeast(0)),
 });
 
 /** What can be checked without knowing how long the lists are. */

@@ -13,8 +13,8 @@ const MESSAGE_LANE = 18;
 
 /**
  * The lanes of all ranks, or of one. `communication` is what collectives have, with their messages
- * below them where these are drawn.
- * @typedef {Lanes & {messages: boolean, calls: number}} GraphLanes
+ * below them where these are drawn. Copies have lanes of their own under it.
+ * @typedef {Lanes & {messages: boolean, calls: number, copies: number, copyTracks: readonly number[]}} GraphLanes
  */
 
 /**
@@ -27,16 +27,19 @@ const MESSAGE_LANE = 18;
  * @param {Fonts} given.fonts
  * @param {number} given.messageNs how long a message usually takes; 0 if there is none
  * @param {number} given.span ns that are shown
+ * @param {readonly number[]} [given.copyTracks] of copies that there are
  * @returns {GraphLanes}
  */
-export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, messageNs, span }) {
+export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, messageNs, span, copyTracks = [] }) {
   const axisY = Math.max(0, Math.round(height - fonts.size - 9));
   const count = only < 0 ? numRanks : 1;
   const exact = Math.min(MOST_ROW, axisY / count);
   const rowHeight = exact >= 8 ? Math.floor(exact) : exact;
   const gap = rowHeight >= 40 ? Math.round(rowHeight * 0.2) : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;
   const seam = rowHeight >= 40 ? 9 : rowHeight >= 16 ? 3 : rowHeight >= 10 ? 2 : 0;
-  const lane = rowHeight - gap - seam;
+  const copySeam = copyTracks.length > 0 ? copySeamOf(rowHeight) : 0;
+  const copies = Math.round((rowHeight - gap - seam) * [0, 0.22, 0.34][copyTracks.length]);
+  const lane = rowHeight - gap - seam - copies - copySeam;
   const program = rowHeight >= 8 ? Math.round(lane * 0.48) : lane * 0.55;
   const communication = lane - program;
   const left = Math.ceil(nameWidth) + 14;
@@ -54,8 +57,15 @@ export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, m
     communication,
     seam,
     messages,
+    copies,
+    copyTracks,
     calls: messages ? Math.round(communication * 0.5) : communication,
   };
+}
+
+/** Room above the lanes of copies. @param {number} rowHeight */
+function copySeamOf(rowHeight) {
+  return rowHeight >= 16 ? 3 : 0;
 }
 
 /** Whether a rank has a row. @param {GraphLanes} lanes @param {number} rank */
@@ -75,6 +85,12 @@ export function trackBox(lanes, rank, track) {
     return { y: top, h: lanes.program };
   }
   const below = top + lanes.program + lanes.seam;
+  const place = lanes.copyTracks.indexOf(track);
+  if (place >= 0) {
+    const h = lanes.copies / lanes.copyTracks.length;
+    const first = top + lanes.program + lanes.seam + lanes.communication + copySeamOf(lanes.rowHeight);
+    return { y: first + place * h, h: Math.max(1, h - (h > 6 ? 1.5 : 0)) };
+  }
   return track === MESSAGES && lanes.messages
     ? { y: below + lanes.calls, h: lanes.communication - lanes.calls }
     : { y: below, h: lanes.calls };
@@ -94,6 +110,12 @@ export function laneAt(lanes, y) {
   const inside = y - row * lanes.rowHeight;
   if (inside < lanes.program + lanes.seam / 2) {
     return { rank, track: PROGRAM };
+  }
+  const { copyTracks, copies } = lanes;
+  const below = inside - lanes.program - lanes.seam - lanes.communication - copySeamOf(lanes.rowHeight);
+  if (copies > 0 && below >= 0) {
+    const place = Math.floor(below / (copies / copyTracks.length));
+    return { rank, track: copyTracks[Math.min(place, copyTracks.length - 1)] };
   }
   const isMessage = lanes.messages && inside >= lanes.program + lanes.seam + lanes.calls;
   return { rank, track: isMessage ? MESSAGES : COLLECTIVES };

@@ -2,8 +2,9 @@
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";
-import { stripes } from "#player/graph/accents.js";
+import { accents, stripes } from "#player/graph/accents.js";
 import { phasesIn } from "#player/graph/filter.js";
+import { DISK } from "#player/graph/model.js";
 
 /** @import { Theme } from "#player/colours.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -21,6 +22,10 @@ export function createLegend(list, model) {
       ...phases.map((phase) => entry(phase, colours.phases[phase])),
       entry("collective", halves(communication)),
       entry("arrived, others missing", stripes(communication[0] ?? colours.communication.outside)),
+      ...model.copyTracks.map((track) => {
+        const isDisk = track === DISK;
+        return entry(isDisk ? "copy, disk" : "copy, bus", accents(theme).copies[Number(isDisk)]);
+      }),
       entry("waits", stripes(colours.wait)),
       ...(model.doc.path ? [entry("critical path", path)] : []),
     );

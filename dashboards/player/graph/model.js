@@ -5,9 +5,9 @@ import { NUMBERS_PER_PIECE, checkGraph } from "#player/graph/document.js";
 
 /** @import { EdgeKind, GraphDocument, NodeKind } from "#player/graph/types.d.ts" */
 
-/** What a rank does in parallel: its program, its collectives, their messages. */
-export const TRACKS = 3;
-export const [PROGRAM, COLLECTIVES, MESSAGES] = [0, 1, 2];
+/** What a rank does in parallel: its program, its collectives, their messages, its copies. */
+export const TRACKS = 5;
+export const [PROGRAM, COLLECTIVES, MESSAGES, BUS, DISK] = [0, 1, 2, 3, 4];
 
 /**
  * Nodes of one rank and track in the order of time.
@@ -41,6 +41,7 @@ export const [PROGRAM, COLLECTIVES, MESSAGES] = [0, 1, 2];
  * @property {Map<number, number>} collectives by collective, its node
  * @property {Set<number>} pathCollectives those on the critical path
  * @property {number} messageNs how long a message usually takes; 0 if there is none
+ * @property {readonly number[]} copyTracks those of copies that have any, over the bus, to a disk
  * @property {Float64Array} onPathNs by node, its time on the critical path
  * @property {readonly EdgeKind[]} edgeKinds by edge
  */
@@ -58,7 +59,7 @@ export function readGraph(document) {
   const kinds = nodes.kind.map((code) => doc.kinds[code]);
   const start = Float64Array.from(nodes.start);
   const end = Float64Array.from(nodes.end);
-  const track = Uint8Array.from(kinds, trackOf);
+  const track = Uint8Array.from(kinds, (kind, node) => trackOf(kind, nodes.link[node]));
   const { moving, callsOf, collectives } = readArrivals(doc, kinds);
   const onPath = new Uint8Array(numNodes);
   const onPathNs = new Float64Array(numNodes);
@@ -90,13 +91,17 @@ export function readGraph(document) {
       (doc.path?.nodes ?? []).filter((node) => kinds[node] === "collective").map((node) => nodes.collective[node]),
     ),
     messageNs: usualMessage(track, start, end),
+    copyTracks: [BUS, DISK].filter((one) => track.includes(one)),
     onPathNs,
     edgeKinds: edges.reason.map((code) => doc.reasons[code].kind),
   };
 }
 
-/** @param {NodeKind} kind */
-function trackOf(kind) {
+/** @param {NodeKind} kind @param {number} link */
+function trackOf(kind, link) {
+  if (kind === "copy") {
+    return link === 1 ? DISK : BUS;
+  }
   if (kind === "phase" || kind === "compute" || kind === "wait") {
     return PROGRAM;
   }

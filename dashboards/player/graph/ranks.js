@@ -2,11 +2,11 @@
 
 import { find, make } from "#player/dom.js";
 import { formatDuration } from "#player/format.js";
-import { TEXTS, TIMES } from "#player/graph/words.js";
+import { TEXTS, timesOf } from "#player/graph/words.js";
 
 /** @import { GraphModel } from "#player/graph/model.js" */
 
-/** @typedef {"compute" | "still" | "missing" | "other"} Sort */
+/** @typedef {"compute" | "still" | "copying" | "missing" | "other"} Sort */
 
 /**
  * A bar cut in shares.
@@ -32,13 +32,14 @@ export function fillRanks(root, { doc }) {
     list.replaceChildren(make("li", "", TEXTS.timeNotKnown));
     return;
   }
+  const times = timesOf(doc.time);
   find(root, "#rank-legend", HTMLElement).replaceChildren(
-    ...TIMES.map(({ name, sort }) => make("li", "", make("i", `key ${sort}`), name)),
+    ...times.map(({ name, sort }) => make("li", "", make("i", `key ${sort}`), name)),
   );
   const longest = Math.max(...ranks.map((one) => one.wall_ns));
   list.replaceChildren(
     ...ranks.map((time, rank) => {
-      const shares = TIMES.map(({ field, sort }) => ({ sort, ns: time[field] }));
+      const shares = times.map(({ field, sort }) => ({ sort, ns: time[field] }));
       const most = exposed.find((one) => one.rank === rank);
       const item = make(
         "li",
@@ -47,7 +48,7 @@ export function fillRanks(root, { doc }) {
         shareBar(shares, longest),
         make("span", "figure", formatDuration(time.exposed_ns)),
       );
-      const words = TIMES.map(({ field, name }) => `${name} ${formatDuration(time[field])}`);
+      const words = times.map(({ field, name }) => `${name} ${formatDuration(time[field])}`);
       const cause = most && `most of it: ${most.purpose} in ${most.phase}`;
       item.title = [...words, cause].filter(Boolean).join(", ");
       item.append(make("span", "unseen", item.title));

@@ -4,7 +4,7 @@
 import { find, make } from "#player/dom.js";
 import { formatDecimal, formatExact } from "#player/format.js";
 import { NUMBERS_PER_PIECE, NUMBERS_PER_WAIT } from "#player/graph/document.js";
-import { ARRIVALS, CAPTIONS, COLUMNS, TEXTS } from "#player/graph/words.js";
+import { ARRIVALS, CAPTIONS, COLUMNS, COPY_CAPTION, COPY_COLUMNS, TEXTS, copies } from "#player/graph/words.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -62,8 +62,9 @@ function fill(model, table) {
   if (rows.length === 0) {
     return [make("p", "", empty[table])];
   }
+  const ofCopies = table === "ranks" && doc.time.ranks.some(copies);
   const caption = table === "waited" && !doc.time.waits_recorded ? ARRIVALS : CAPTIONS[table];
-  const head = COLUMNS[table].map((name) => {
+  const head = [...COLUMNS[table], ...(ofCopies ? COPY_COLUMNS : [])].map((name) => {
     const cell = make("th", WORDS.has(name) ? "" : "number", name);
     cell.scope = "col";
     return cell;
@@ -72,7 +73,7 @@ function fill(model, table) {
     make(
       "table",
       "",
-      make("caption", "", caption),
+      make("caption", "", ofCopies ? caption + COPY_CAPTION : caption),
       make("thead", "", make("tr", "", ...head)),
       make("tbody", "", ...rows.slice(0, MOST_ROWS)),
     ),
@@ -115,13 +116,17 @@ const ROWS = {
         number(ms(time.waiting_ns)),
         number(ms(time.other_ns)),
         number(ms(time.hidden_ns)),
-        number(time.overlap === null ? "–" : `${formatDecimal(time.overlap * 100, 1)} %`),
+        number(share(time.overlap)),
+        ...(doc.time.ranks.some(copies)
+          ? [number(ms(time.copying_ns)), number(ms(time.hidden_copying_ns)), number(share(time.copying_overlap))]
+          : []),
       ),
     );
   },
   exposed({ doc }) {
-    return doc.time.exposed.map(({ rank, phase, purpose, num_waits: waits, exposed_ns: ns }) => {
-      const whole = doc.time.ranks[rank].exposed_ns;
+    return doc.time.exposed.map(({ rank, phase, purpose, num_waits: waits, exposed_ns: ns, is_copying: copying }) => {
+      const { exposed_ns: exposed, copying_ns: copied } = doc.time.ranks[rank];
+      const whole = copying ? copied : exposed;
       return make(
         "tr",
         "",
@@ -146,6 +151,11 @@ const ROWS = {
 /** Milliseconds as `zerosim graph` writes them. @param {number} ns */
 function ms(ns) {
   return formatDecimal(ns / 1e6, 3);
+}
+
+/** @param {number | null} part */
+function share(part) {
+  return part === null ? "–" : `${formatDecimal(part * 100, 1)} %`;
 }
 
 /** @param {string} text */

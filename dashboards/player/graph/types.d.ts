@@ -8,10 +8,10 @@
 import type { Phase } from "#player/types.d.ts";
 
 export type NodeKind =
-  | "phase" | "compute" | "wait" | "call" | "collective" | "send" | "receive" | "mark";
+  | "phase" | "compute" | "wait" | "call" | "collective" | "send" | "receive" | "copy" | "mark";
 /** Why one node follows another: the four sorts of reason. */
 export type EdgeKind = "program order" | "match" | "message" | "tensor lifetime";
-export type Cause = "compute" | "communication" | "waiting" | "other";
+export type Cause = "compute" | "communication" | "waiting" | "other" | "copying";
 
 export interface GraphDocument {
   schema: 1;
@@ -32,6 +32,7 @@ export interface GraphDocument {
   /** What the codes in `nodes` and `path` mean. */
   kinds: NodeKind[];
   phases: Phase[];
+  /** "copying" only where there is time of it. */
   causes: Cause[];
   /** What the codes in `edges.reason` mean. In `words` stand {source_rank}, {target_rank},
    *  {source_unit}, {target_unit} and {shard} for what the two nodes are. */
@@ -52,6 +53,8 @@ export interface GraphDocument {
     label: number[];
     unit: number[];
     shard: number[];
+    /** Of a copy: 0 over the bus, 1 to or from the disk. */
+    link: number[];
     bytes: number[];
     source: number[];
   };
@@ -89,7 +92,7 @@ export interface Time {
   exposed: Exposed[];
 }
 
-/** compute + exposed + waiting + other = wall, ns; see `zerosim.analysis.Budget`. */
+/** compute + exposed + copying + waiting + other = wall, ns; see `zerosim.analysis.Budget`. */
 export interface RankTime {
   wall_ns: number;
   compute_ns: number;
@@ -99,13 +102,19 @@ export interface RankTime {
   hidden_ns: number;
   /** Which part of the communication is hidden; null if there was none. */
   overlap: number | null;
+  /** Stood still while bytes went between tiers; and the rest of the copying. */
+  copying_ns: number;
+  hidden_copying_ns: number;
+  copying_overlap: number | null;
 }
 
-/** What a rank stood still for while bytes moved; of each rank they sum to its exposed_ns. */
+/** What a rank stood still for while bytes moved; of each rank they sum to its exposed_ns and, of
+ *  copies, to its copying_ns. */
 export interface Exposed {
   rank: number;
   phase: Phase;
   purpose: string;
   num_waits: number;
   exposed_ns: number;
+  is_copying: boolean;
 }

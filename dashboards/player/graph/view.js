@@ -220,6 +220,7 @@ export class GraphView {
       fonts,
       messageNs: model.messageNs,
       span: shown.span,
+      copyTracks: model.copyTracks,
     });
     this.lanes = lanes;
     const picture = {

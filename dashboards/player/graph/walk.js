@@ -1,6 +1,6 @@
 // From node to node: along a lane, to the next lane, along the edges. Pure.
 
-import { TRACKS, edgesOf, firstIn } from "#player/graph/model.js";
+import { MESSAGES, TRACKS, edgesOf, firstIn } from "#player/graph/model.js";
 
 /** @import { GraphModel } from "#player/graph/model.js" */
 
@@ -45,7 +45,7 @@ export function across(model, passed, node, way, withMessages) {
   const { rank, track, start, tracks } = model;
   const own = rank[node] * TRACKS + track[node];
   for (let lane = own + way; lane >= 0 && lane < tracks.length; lane += way) {
-    if (lane % TRACKS === TRACKS - 1 && !withMessages) {
+    if (lane % TRACKS === MESSAGES && !withMessages) {
       continue;
     }
     const found = nearest(model, passed, lane, start[node]);

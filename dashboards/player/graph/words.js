@@ -2,7 +2,7 @@
 
 import { formatDuration, formatExact } from "#player/format.js";
 
-/** @import { Cause, EdgeKind, NodeKind } from "#player/graph/types.d.ts" */
+/** @import { Cause, EdgeKind, NodeKind, RankTime, Time } from "#player/graph/types.d.ts" */
 
 /** @type {Readonly<Record<NodeKind, string>>} */
 export const KIND_WORDS = {
@@ -13,6 +13,7 @@ export const KIND_WORDS = {
   collective: "collective",
   send: "send",
   receive: "receive",
+  copy: "copy between tiers",
   mark: "mark",
 };
 
@@ -38,15 +39,27 @@ export const CAUSE_WORDS = {
   communication: "collectives moved bytes, all ranks being there",
   waiting: "hand-over to and from the collectives' thread",
   other: "the program's own code between these",
+  copying: "bytes went between device, host and disk",
 };
 
 /** What a rank's time went to, in the order in which it is shown. */
-export const TIMES = /** @type {const} */ ([
+const TIMES = /** @type {const} */ ([
   { field: "compute_ns", name: "compute", sort: "compute" },
   { field: "exposed_ns", name: "exposed", sort: "still" },
+  { field: "copying_ns", name: "copying", sort: "copying" },
   { field: "waiting_ns", name: "for others", sort: "missing" },
   { field: "other_ns", name: "other", sort: "other" },
 ]);
+
+/** The same of a run: one that copies nothing has no time of it. @param {Time} time */
+export function timesOf({ ranks }) {
+  return TIMES.filter(({ field }) => field !== "copying_ns" || ranks.some(copies));
+}
+
+/** Whether bytes went between the tiers of a rank. @param {RankTime} time */
+export function copies({ copying_ns: stood, hidden_copying_ns: hidden }) {
+  return stood + hidden > 0;
+}
 
 export const TEXTS = {
   all: "all",
@@ -100,11 +113,15 @@ export const COLUMNS = {
   waited: ["rank", "waited for", "ms"],
 };
 
+/** Of each rank's time, where bytes went between tiers. */
+export const COPY_COLUMNS = ["copying", "hidden copying", "overlap"];
+export const COPY_CAPTION = "; copying: stood still while bytes went between device, host and disk";
+
 /** @type {Readonly<Record<keyof typeof COLUMNS, string>>} */
 export const CAPTIONS = {
   path: "The critical path in the order of time",
   ranks: "What each rank's time went to, in ms: compute + exposed + for others + other = wall",
-  exposed: "Exposed communication: what each rank stood still for while bytes moved",
+  exposed: "Exposed communication and copying: what each rank stood still for while bytes moved",
   waited: "Who stood still until whom had arrived",
 };
 
