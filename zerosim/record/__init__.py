@@ -6,6 +6,7 @@ A trace is a folder with `manifest.json` and one append-only `rank-N.jsonl` for 
     rankfile  the rows of one file become one `RankTrace`
     store     `load`: the folder as a `Trace`
     peers     whose socket is whose, and what crossed between two ranks
+    nodes     on which node each rank was
     merge     which calls on several ranks are one collective, and where they contradict
     progress  which iterations all ranks finished
     postmortem  who failed in a run that ended early, and where the others were
@@ -22,6 +23,7 @@ from zerosim.record.merge import (
     MismatchKind,
     match_collectives,
 )
+from zerosim.record.nodes import link_between, node_of, num_nodes, ranks_per_node
 from zerosim.record.peers import (
     PeerBytes,
     Peers,
@@ -49,10 +51,14 @@ __all__ = [
     "Trace",
     "explain_failure",
     "iterations",
+    "link_between",
     "load",
     "match_collectives",
     "match_sockets",
+    "node_of",
+    "num_nodes",
     "phase_wire",
+    "ranks_per_node",
     "wire_between",
     "wire_by_peer",
 ]

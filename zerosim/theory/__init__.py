@@ -26,6 +26,7 @@ from zerosim.theory.memory import (
     state_deviations,
 )
 from zerosim.theory.messages import Cost
+from zerosim.theory.node_laws import node_deviations, node_law, ranks_of_node
 from zerosim.theory.partition import (
     UnitSize,
     bucket_columns,
@@ -103,6 +104,8 @@ __all__ = [
     "list_reduce_scatter_cost",
     "module_of",
     "most_gathered_bytes",
+    "node_deviations",
+    "node_law",
     "num_ahead",
     "optimizer_bytes",
     "padded_elements",
@@ -114,6 +117,7 @@ __all__ = [
     "placed_words",
     "planned_calls",
     "planned_copies",
+    "ranks_of_node",
     "role_laws",
     "secondary_bytes",
     "shard_elements",

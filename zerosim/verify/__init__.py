@@ -2,7 +2,10 @@
 
     measure    the trace and wire ledgers, from a trace
     ledgers    theory beside them, a row for each reason
-    verdicts   each claim held against all complete iterations
+    links      what of it went within nodes and between them
+    copies     copies between device, host and disk, and what the kernel counted
+    interfaces what left each node by its network interfaces
+    verdicts   each claim held against all complete iterations; link_verdicts, copy_verdicts
     report     the result as data
 
     programs   the same of a program that zerosim's engine did not run, by its strategies
@@ -25,12 +28,26 @@ Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 from zerosim.verify.memory import verify_memory
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
 from zerosim.verify.program_report import ProgramReport, RankWire, SourceBytes, SystemLaw
-from zerosim.verify.report import CauseBytes, LedgerRow, RankBytes, Report, Verdict
+from zerosim.verify.report import (
+    CauseBytes,
+    CopyBytes,
+    CopyLedger,
+    InterfaceBytes,
+    LedgerRow,
+    LinkRow,
+    RankBytes,
+    Report,
+    Verdict,
+)
 from zerosim.verify.verify import verify
 
 __all__ = [
     "CauseBytes",
+    "CopyBytes",
+    "CopyLedger",
+    "InterfaceBytes",
     "LedgerRow",
+    "LinkRow",
     "MemoryReport",
     "ProgramReport",
     "RankBytes",

@@ -10,7 +10,7 @@ from typing import Any
 from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm, Phase
-from zerosim.record import Trace
+from zerosim.record import Trace, ranks_per_node
 from zerosim.theory import Cost, TrafficRow, UnitSize, Workload, expected_traffic
 from zerosim.verify.measure import Moved, RankLedger, Reason
 from zerosim.verify.report import LedgerRow, RankBytes
@@ -39,8 +39,9 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
         TraceError: the manifest has no usable engine configuration.
     """
     manifest, config = trace.manifest, config_of(trace)
-    metrics = [metric for metric in trace.ranks[0].metrics if metric.iteration == iteration]
-    names = {metric.name for metric in metrics}
+    metrics = trace.ranks[0].metrics
+    names = {metric.name for metric in metrics if metric.iteration == iteration}
+    skipped = {metric.iteration for metric in metrics if metric.name == "overflow"}
     return Workload(
         stage=config.stage,
         num_ranks=manifest.num_ranks,
@@ -51,8 +52,18 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
         clips=config.clip is not None,
         scales_loss=config.dtype is DType.FP16,
         averages_loss="loss" in names,
-        update_skipped="overflow" in names,
+        update_skipped=iteration in skipped,
         chunk_bytes=config.chunk_bytes,
+        offload_optimizer=config.offload_optimizer.tier,
+        offload_param=config.offload_param.tier,
+        owner_broadcast=config.owner_broadcast,
+        delayed_update=config.delayed_update,
+        has_pending_update=iteration > 0 and iteration - 1 not in skipped,
+        ranks_per_node=ranks_per_node(trace),
+        quantize_weights=config.quantize_weights,
+        secondary_partition=config.secondary_partition,
+        quantize_gradients=config.quantize_gradients,
+        quantization_block=config.quantization_block,
     )
 
 
@@ -114,7 +125,8 @@ def _row(
                 framing=moved.framing_received_bytes,
             )
         )
-    first = next(iter(ledgers.values())).moved.get(reason) or Moved()
+    moving = (ledger.moved[reason] for ledger in ledgers.values() if reason in ledger.moved)
+    first = next(moving, Moved())
     return LedgerRow(
         phase=reason.phase,
         purpose=reason.purpose,

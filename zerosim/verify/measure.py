@@ -89,7 +89,7 @@ def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int
     moved: dict[int, dict[Reason, Moved]] = defaultdict(lambda: defaultdict(Moved))
     unknown: dict[int, str] = defaultdict(str)
     num_messages = count_messages(rank)
-    has_wire = len(rank.wire_samples) > 1 and rank.header.device == "cpu"
+    has_wire = is_measured(rank)
     for event in rank.events:
         if event.kind is not Kind.COLLECTIVE or event.op is None:
             continue
@@ -114,6 +114,11 @@ def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int
         iteration: RankLedger(rank.rank, dict(rows), outside.get(iteration, {}), unknown[iteration])
         for iteration, rows in moved.items()
     }
+
+
+def is_measured(rank: RankTrace) -> bool:
+    """Whether the kernel's counters say what a rank's collectives sent."""
+    return len(rank.wire_samples) > 1 and rank.header.device == "cpu"
 
 
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:

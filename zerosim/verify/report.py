@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from zerosim.events import Op, Phase, Purpose
+from zerosim.tiers import Link, Tier, link_of_copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,8 @@ class LedgerRow:
     """One reason for traffic, all ranks.
 
     Attributes:
-        payload_bytes: what the collectives of one rank were asked for.
+        num_collectives, payload_bytes: calls, and what they were asked for, of the first rank that
+            made any.
         sent, received: by rank.
     """
 
@@ -60,6 +62,97 @@ class LedgerRow:
     payload_bytes: int
     sent: tuple[RankBytes, ...]
     received: tuple[RankBytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRow:
+    """What of a row of the ledgers went over one link class, all ranks.
+
+    Attributes:
+        sent: by rank.
+    """
+
+    link: Link
+    phase: Phase
+    purpose: Purpose
+    op: Op
+    sent: tuple[RankBytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyBytes:
+    """One row of copies for one rank.
+
+    Attributes:
+        theory: what is to be copied, exact; None if no law is known.
+        trace: what the program said that it copies.
+        kernel: what the kernel counted, of a disk; None if it was not measured, or has no counter.
+        framing: what a file is beside its content: head, checksums, whole pages; 0 on the bus.
+    """
+
+    rank: int
+    theory: int | None
+    trace: int
+    kernel: int | None
+    framing: int
+
+    @property
+    def unexplained_trace(self) -> int:
+        """Bytes of the trace that theory does not know."""
+        return 0 if self.theory is None else self.trace - self.theory
+
+    @property
+    def unexplained_kernel(self) -> int | None:
+        """Bytes of the kernel's counter that no cause names."""
+        return None if self.kernel is None else self.kernel - self.trace - self.framing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLedger:
+    """One reason for copies between two tiers, all ranks.
+
+    Attributes:
+        num_copies: by rank.
+        copied: by rank.
+    """
+
+    phase: Phase
+    purpose: Purpose
+    origin: Tier
+    target: Tier
+    num_copies: tuple[int, ...]
+    copied: tuple[CopyBytes, ...]
+
+    @property
+    def link(self) -> Link:
+        """What the copies go over."""
+        return link_of_copy(self.origin, self.target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceBytes:
+    """A node's network interface over a whole run, as the kernel counts it.
+
+    Attributes:
+        node: counted from 0.
+        name: "eth0" and the like.
+        sockets: what the connections of the node's ranks to other nodes sent through it.
+        others: what connections of the ranks sent through it that lead to no rank: to a store.
+        headers: what each packet has before its payload.
+        counted: what the interface sent.
+    """
+
+    node: int
+    name: str
+    sockets: int
+    others: int
+    headers: int
+    counted: int
+
+    @property
+    def unexplained(self) -> int:
+        """Bytes of the counter that have no name."""
+        return self.counted - self.sockets - self.others - self.headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +203,11 @@ class Report:
         causes: from the law to the wire, for the first rank.
         outside_bytes: what the kernel sent outside of every collective in the iteration, by rank.
         notes: what else a reader should know.
+        num_nodes: K.
+        law_symbols: the pure law, such as "2Ψ(N-1)/N"; "" if none is known.
+        links: the rows by link class; empty with one node, or where messages are not known.
+        copies: between tiers, in the iteration.
+        interfaces: of the whole run; empty if none were counted.
     """
 
     folder: str
@@ -132,16 +230,35 @@ class Report:
     outside_bytes: tuple[int, ...]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
+    num_nodes: int = 1
+    law_symbols: str = ""
+    links: tuple[LinkRow, ...] = ()
+    copies: tuple[CopyLedger, ...] = ()
+    interfaces: tuple[InterfaceBytes, ...] = ()
 
     def total(self, ledger: str, rank: int) -> int | None:
         """What a rank sent in the iteration by "theory", "trace" or "wire"."""
         values = [getattr(row.sent[rank], ledger) for row in self.rows]
         return None if any(value is None for value in values) else sum(values)
 
+    def copied(self, ledger: str, link: Link, rank: int) -> int | None:
+        """What a rank copied over a link by "theory", "trace" or "kernel"; None if not measured."""
+        values = [getattr(row.copied[rank], ledger) for row in self.copies if row.link is link]
+        return None if any(value is None for value in values) else sum(values)
+
     @property
     def unexplained_trace(self) -> int:
         """The largest unexplained difference of a row of any rank, in bytes of the trace."""
-        return max((abs(cell.unexplained_trace) for cell in self._cells()), default=0)
+        between_ranks = [abs(cell.unexplained_trace) for cell in self._cells()]
+        copied = [abs(c.unexplained_trace) for row in self.copies for c in row.copied]
+        return max([*between_ranks, *copied], default=0)
+
+    @property
+    def unexplained_disk(self) -> int | None:
+        """Likewise of what the kernel counted to and from disks; None if it was not measured."""
+        cells = [c for row in self.copies if row.link is Link.STORAGE for c in row.copied]
+        values = [abs(c.unexplained_kernel) for c in cells if c.unexplained_kernel is not None]
+        return max(values) if values and len(values) == len(cells) else None
 
     @property
     def unexplained_wire(self) -> int | None:
@@ -155,6 +272,9 @@ class Report:
         plain: dict[str, Any] = to_json(asdict(self))
         plain["unexplained_trace_bytes"] = self.unexplained_trace
         plain["unexplained_wire_bytes"] = self.unexplained_wire
+        plain["unexplained_disk_bytes"] = self.unexplained_disk
+        for row, ledger in zip(plain["copies"], self.copies, strict=True):
+            row["link"] = ledger.link
         return plain
 
     def _cells(self) -> list[RankBytes]:

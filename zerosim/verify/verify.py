@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Mapping
 
-from zerosim.config import STAGE_NAMES
 from zerosim.errors import TraceError
 from zerosim.events import Algorithm, Phase
-from zerosim.quantities import PSI, format_decimal
-from zerosim.record import Trace, iterations
-from zerosim.theory import law
+from zerosim.record import Trace, iterations, num_nodes
+from zerosim.theory import Workload, law
+from zerosim.verify.copies import STEP_PHASES, copy_rows, measure_copies
+from zerosim.verify.copy_verdicts import CheckedCopies, copy_verdicts
+from zerosim.verify.headline import headline
+from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
+from zerosim.verify.link_verdicts import CheckedLinks, link_verdicts
+from zerosim.verify.links import link_rows, measure_links
 from zerosim.verify.measure import RankLedger, algorithm_of, measure
 from zerosim.verify.program_strategies import strategies_of
 from zerosim.verify.programs import verify_program
@@ -27,7 +31,6 @@ from zerosim.verify.verdicts import (
 
 WHOLE = -1
 """In place of an iteration: a program that told of none is shown as a whole."""
-STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 def verify(trace: Trace, iteration: int | None = None) -> Report:
@@ -53,12 +56,7 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
             "nothing to verify; zerosim show prints what was recorded"
         )
-    shown = complete[-1] if iteration is None else iteration
-    if shown not in complete:
-        raise TraceError(
-            f"iteration {shown} is not complete in {trace.folder}: expected one of "
-            f"{complete[0]} to {complete[-1]}"
-        )
+    shown = _shown(trace, complete, iteration)
     if not of_engine and shown != WHOLE and (strategies := strategies_of(trace)):
         return verify_program(trace, strategies, complete, shown)
     ledgers = measure(trace)
@@ -75,17 +73,22 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             checked[number] = Checked(workload, ledger, rows)
         elif number == shown:
             plain_rows = ledger_rows(ledger, None, algorithm)
+    workloads = {number: step.workload for number, step in checked.items()}
+    copies = _checked_copies(trace, workloads)
+    links = _checked_links(trace, workloads)
+    interfaces = interface_rows(trace)
     verdicts: list[Verdict] = []
     if of_engine:
         verdicts += claim_verdicts(checked, algorithm)
         verdicts.append(calls_verdict(checked))
         verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
+    verdicts += [*copy_verdicts(copies), *link_verdicts(links, interfaces)]
     verdicts += [conservation_verdict(trace), matching_verdict(trace)]
     step = checked.get(shown)
     holds = _all_hold(verdicts)
     return Report(
         folder=str(trace.folder),
-        headline=_headline(step, algorithm, verdicts),
+        headline=headline(step, algorithm, verdicts),
         holds=holds,
         stage=step.workload.stage if step else None,
         law=law(step.workload).words if step else "",
@@ -106,7 +109,44 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         ),
         verdicts=tuple(verdicts),
         notes=_notes(trace, ledgers.get(shown, {})),
+        num_nodes=num_nodes(trace),
+        law_symbols=law(step.workload).symbols if step else "",
+        links=tuple(links[shown].rows) if shown in links else (),
+        copies=tuple(copies[shown].rows) if shown in copies else (),
+        interfaces=interfaces,
     )
+
+
+def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> int:
+    shown = complete[-1] if iteration is None else iteration
+    if shown not in complete:
+        raise TraceError(
+            f"iteration {shown} is not complete in {trace.folder}: expected one of "
+            f"{complete[0]} to {complete[-1]}"
+        )
+    return shown
+
+
+def _checked_copies(trace: Trace, workloads: Mapping[int, Workload]) -> dict[int, CheckedCopies]:
+    """What was copied in each iteration, and was to be."""
+    measured = measure_copies(trace)
+    found = {}
+    for number, workload in workloads.items():
+        copied = {rank.rank: measured.get(number, {}).get(rank.rank, {}) for rank in trace.ranks}
+        found[number] = CheckedCopies(workload, copied, copy_rows(workload, copied))
+    return found
+
+
+def _checked_links(trace: Trace, workloads: Mapping[int, Workload]) -> dict[int, CheckedLinks]:
+    """What was sent within and between nodes; nothing with one node, or if it is not known."""
+    measured = measure_links(trace) if workloads and num_nodes(trace) > 1 else None
+    if measured is None:
+        return {}
+    found = {}
+    for number, workload in workloads.items():
+        sent = {rank.rank: measured.get(number, {}).get(rank.rank, {}) for rank in trace.ranks}
+        found[number] = CheckedLinks(workload, link_rows(workload, sent))
+    return found
 
 
 def _of_step(ledgers: dict[int, RankLedger]) -> dict[int, RankLedger]:
@@ -140,36 +180,14 @@ def _all_hold(verdicts: list[Verdict]) -> bool | None:
     return all(answers) if answers else None
 
 
-def _headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]) -> str:
-    """The answer in one sentence."""
-    if step is None:
-        return "No law is known for this program: its trace and its wire are shown as they are."
-    workload = step.workload
-    name = STAGE_NAMES[workload.stage]
-    if workload.num_ranks == 1:
-        return f"One rank of {name} has nobody to send to."
-    expected = law(workload)
-    multiple = _multiple(expected.payloads)
-    causes = step_causes(step, 0, algorithm)
-    beyond = sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
-    if beyond:
-        ring_share = Fraction(workload.num_ranks - 1, workload.num_ranks)
-        unit = workload.num_parameters * workload.element_bytes * ring_share
-        actual = _multiple(round((expected.sent_bytes + beyond) / unit))
-        why = "; ".join(cause.words for cause in causes if not cause.is_excused)
-        return f"This run of {name} sends {actual}(N-1)/N a step, not {multiple}(N-1)/N: {why}."
-    step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
-    if step_claim.holds:
-        return f"This run of {name} sends {multiple}(N-1)/N a step, as the law says."
-    return f"This run of {name} does not send {multiple}(N-1)/N a step: {step_claim.measured}."
-
-
-def _multiple(payloads: Fraction | int) -> str:
-    return f"{'' if payloads == 1 else format_decimal(payloads, 0)}{PSI}"
-
-
 def _notes(trace: Trace, ledgers: dict[int, RankLedger]) -> tuple[str, ...]:
     notes = list(trace.warnings)
+    if (
+        num_nodes(trace) > 1
+        and is_engine_trace(trace)
+        and algorithm_of(trace) is not Algorithm.RING
+    ):
+        notes.append("which messages of a backend's own calls leave a node is not in the trace")
     notes += sorted({ledger.unknown for ledger in ledgers.values() if ledger.unknown})
     for rank in trace.ranks:
         if rank.failure is not None:
