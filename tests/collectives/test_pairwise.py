@@ -115,7 +115,11 @@ def test_each_message_is_seen(exchanged):
                     if is_carried
                     else (str(dtype).removeprefix("torch."), len(ranks) * columns)
                 )
-                messages = [event for event in events if event.parent == call.id]
+                messages = [
+                    event
+                    for event in events
+                    if event.kind is Kind.TRANSFER and event.parent == call.id
+                ]
                 assert Counter((m.op, m.peers) for m in messages) == (
                     Counter((op, (o,)) for o in others for op in (Op.SEND, Op.RECEIVE))
                     if columns
