@@ -26,6 +26,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from zerosim.collectives import BackgroundExecutor, Group, InlineExecutor, make_collectives
+from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.inputs import Keeper, say_what_for
 from zerosim.engine.stage import Context
@@ -38,7 +39,8 @@ Forward = Callable[..., Any]
 
 def is_block(unit: str) -> bool:
     """Whether a unit is one of a container's children, by its name: "blocks.0", or "0"."""
-    return "." in unit or unit.isdigit()
+    module = unit.removesuffix(".frozen")
+    return "." in module or module.isdigit()
 
 
 def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
@@ -55,7 +57,11 @@ def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
     if config.cpu_checkpointing:
         name = "zerosim-checkpoints"
         copies = Copies(BackgroundExecutor(device, name) if config.overlap else InlineExecutor())
-    keeper = Keeper(device, collectives, copies)
+    blocks = [flat for flat in context.units if is_block(flat.name)]
+    arena = Arena(device, Role.CHECKPOINTS) if config.contiguous_memory else None
+    # on its way to the host, or back, while the next one is taken
+    at_once = len(blocks) if copies is None else min(2, len(blocks))
+    keeper = Keeper(device, collectives, copies, arena, at_once)
     return Checkpoints(context.units if config.checkpoint_activations else (), keeper)
 
 
@@ -68,7 +74,7 @@ class Checkpoints:
         self._forwards: dict[nn.Module, Forward | None] = {}
         for flat in units:
             module = flat.unit.module
-            if is_block(flat.name.removesuffix(".frozen")) and module not in self._forwards:
+            if is_block(flat.name) and module not in self._forwards:
                 self._forwards[module] = vars(module).get("forward")
                 module.forward = self._checkpointed(module.forward, flat.name)
 

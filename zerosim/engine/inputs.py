@@ -4,6 +4,7 @@
     partition_activations    of T tensor parallel ranks, which all have the same input, each keeps
                              one T-th: its columns of the flat input, padded to a multiple of T.
                              Before the block is computed again they gather it (GATHER_ACTIVATIONS)
+    contiguous_memory        what a rank keeps on the device lies in an arena of its own
     cpu_checkpointing        what a rank keeps goes to the host's memory: OFFLOAD_ACTIVATIONS in
                              forward, FETCH_ACTIVATIONS in backward, b s h / T elements each, once
                              for each block and micro-step. The copy to the host runs beside the
@@ -25,6 +26,8 @@ from typing import Any, Protocol
 import torch
 
 from zerosim.collectives import Collectives, Handle
+from zerosim.device import rounded
+from zerosim.engine.contiguous import Arena
 from zerosim.engine.local import local_part
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
@@ -54,11 +57,24 @@ class Keeper:
     """
 
     def __init__(
-        self, device: torch.device, tensor: Collectives, copies: Copies | None = None
+        self,
+        device: torch.device,
+        tensor: Collectives,
+        copies: Copies | None = None,
+        arena: Arena | None = None,
+        at_once: int = 1,
     ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            arena: where what is kept on the device lies; None for wherever there is room.
+            at_once: as many inputs are kept there at a time.
+        """
         self.device = device
         self.tensor = tensor
         self.copies = copies
+        self._arena = arena
+        self._at_once = at_once
         self._leaving: list[_Part] = []
         self._last: weakref.ref[_Part] | None = None
 
@@ -76,6 +92,14 @@ class Keeper:
             self._leaving.append(part)
         return part
 
+    def room(self, elements: int, dtype: torch.dtype) -> torch.Tensor:
+        """A vector on the device, not initialized, for what is kept."""
+        if self._arena is None:
+            return torch.empty(elements, dtype=dtype, device=self.device)
+        if self._arena.reserved_bytes == 0:  # the first input says how large they are
+            self._arena.reserve(self._at_once * rounded(elements * dtype.itemsize))
+        return self._arena.take((elements,), dtype)
+
     def settle(self) -> None:
         """Wait for what is on its way to the host, and let the device's copy of it go."""
         for part in self._leaving:
@@ -90,7 +114,8 @@ class Keeper:
 
     @property
     def _changes_place(self) -> bool:
-        return self.tensor.group.size > 1 or self.copies is not None
+        kinds = (self.copies, self._arena)
+        return self.tensor.group.size > 1 or any(kind is not None for kind in kinds)
 
 
 class _AsItIs:
@@ -144,13 +169,14 @@ class _Part:
         self._keeper = keeper
         self._before = before
         group = keeper.tensor.group
+        self._columns = -(-self._elements // group.size)
         own = tensor.detach().reshape(-1)
-        if group.size > 1:
-            columns = -(-self._elements // group.size)
-            piece = own[group.rank * columns : (group.rank + 1) * columns]
-            own = piece.new_zeros(columns)
+        if group.size > 1 or keeper.copies is None:
+            start = group.rank * self._columns
+            piece = own[start : start + self._columns]
+            own = keeper.room(self._columns, tensor.dtype)
             own[: piece.numel()] = piece
-        self._columns = own.numel()
+            own[piece.numel() :] = 0
         self._own: torch.Tensor | None = own
         say_what_for(own, Role.CHECKPOINTS, unit)
         self._host: torch.Tensor | None = None
@@ -174,7 +200,7 @@ class _Part:
         if self._host is None or self._arriving is not None:
             return
         assert self._keeper.copies is not None
-        self._own = torch.empty(self._columns, dtype=self._host.dtype, device=self._keeper.device)
+        self._own = self._keeper.room(self._columns, self._host.dtype)
         hold(self._own, Role.CHECKPOINTS, self._unit)
         with labels.scope(
             unit=self._unit, purpose=Purpose.FETCH_ACTIVATIONS, tensors=(self._unit,)

@@ -1,7 +1,7 @@
 """Starting the ranks of a run on this host with PyTorch's elastic agent, and ending them.
 
 The agent holds the store where the ranks meet, so that no rank's death takes it away.
-Imports torch, zerosim's L0, engine, launch.agent, launch.job and launch.nursery.
+Imports torch, zerosim's L0, engine, and the modules beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from zerosim.errors import ConfigError, EnvironmentFault, first_line
 from zerosim.launch.agent import make_agent
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import Nursery
+from zerosim.launch.parallel import require_divisible
 
 _ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -80,9 +81,11 @@ def require_able(job: Job) -> None:
 
     Raises:
         EnvironmentFault: there is no such device, or it cannot compute in that dtype.
+        ConfigError: the ranks cannot compute the model together.
     """
     for who, _ in job.engines:
         if isinstance(who, EngineConfig):
+            require_divisible(job.run, who, is_deepspeed=bool(job.deepspeed))
             require_device(job.run, who)
 
 

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from zerosim.collectives import Group
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
 from zerosim.dsconfig import read_settings
 from zerosim.engine import Engine, initialize
@@ -30,6 +31,7 @@ from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
 from zerosim.launch.job import Job
+from zerosim.launch.parallel import data_group, divide
 from zerosim.models import Batches, build, context_of
 from zerosim.rows import rank_file_name
 from zerosim.trace import labels, trace
@@ -63,10 +65,11 @@ def _train(
     advance: Callable[[str], None],
 ) -> None:
     run = job.run
+    data = data_group(run)
     batches = Batches(
         seed=run.seed,
-        rank=dist.get_rank(),
-        num_ranks=dist.get_world_size(),
+        rank=data.rank,
+        num_ranks=data.size,
         batch=run.batch,
         context=context_of(run.model),
     )
@@ -86,7 +89,7 @@ def _train(
     ):
         _settle(f"{name} has begun")
         if isinstance(who, EngineConfig):
-            trained = engine = _make_engine(job, who, device)
+            trained = engine = _make_engine(job, who, device, data)
             _train_engine(engine, run.steps, batches, advance)
             del engine
         else:
@@ -101,10 +104,11 @@ def _train(
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
 
 
-def _make_engine(job: Job, config: EngineConfig, device: torch.device) -> Engine:
+def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Group) -> Engine:
     model = build(job.run.model, job.run.seed).to(device)
+    divide(model, job.run)
     if not job.deepspeed:
-        return initialize(model, config)
+        return initialize(model, config, data)
     settings = read_settings(job.deepspeed, job.run.ranks)
     return open_engine(model, replace(settings, engine=config))
 

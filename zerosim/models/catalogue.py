@@ -31,6 +31,11 @@ def context_of(name: ModelName) -> int:
     return _MLP.context if name is ModelName.MLP else _GPT[name].context
 
 
+def heads_of(name: ModelName) -> int:
+    """Number of attention heads of a GPT."""
+    return _GPT[name].heads
+
+
 def build(name: ModelName, seed: int, *, tied: bool = False) -> nn.Module:
     """Build a model with seeded weights.
 

@@ -27,7 +27,7 @@ from zerosim.trace.holdings import Held, holdings, storage_of
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 
-_MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS)
+_MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS, Role.CHECKPOINTS)
 """Looked at in each event; the others come and go between phases only."""
 
 _CHEAP_NS = 300_000
@@ -186,8 +186,9 @@ class MemoryLedger:
         self._unrecorded = self._fixed_unrecorded
         self._moving = self._add(self._moving, state)
         for unit, num_bytes in self._saved.bytes_by_unit().items():
-            if num_bytes:
-                state[Role.ACTIVATIONS, unit, Tier.DEVICE] = num_bytes
+            if num_bytes:  # beside what an engine holds that computes a unit again
+                place = (Role.ACTIVATIONS, unit, Tier.DEVICE)
+                state[place] = state.get(place, 0) + num_bytes
         return state
 
     def _add(self, entries: list[Held], state: State) -> list[Held]:
