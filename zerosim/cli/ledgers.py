@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from zerosim.cli.console import make_table, print_table
+from zerosim.cli.numbers import number, number_range
+from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm
-from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
+from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.verify import RankBytes, Report, Verdict
 
 _MOST_COLUMNS = 8
@@ -27,6 +28,9 @@ def print_report(console: Console, report: Report, *, received: bool = False) ->
     print_title(console, report)
     print_table(console, _ledger_table(report, _wire_columns(report, console), received=received))
     console.print()
+    for table in place_tables(report):
+        print_table(console, table)
+        console.print()
     if report.law_bytes is not None:
         print_table(console, _causes_table(report))
         console.print()
@@ -87,7 +91,7 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
     if report.law_bytes is None and any(report.outside_bytes) and not received:
         counted = report.outside_bytes
         narrow = len(wire_columns) < len(counted)
-        wires = [number_range(counted)] if narrow else [_number(value) for value in counted]
+        wires = [number_range(counted)] if narrow else [number(value) for value in counted]
         table.add_row("kernel", "counted beside all calls", "", "", "", *wires)
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
@@ -109,7 +113,7 @@ def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
     values = [cell.wire for cell in cells]
     if columns < len(values):
         return [number_range(values)]
-    return [_number(value) for value in values]
+    return [number(value) for value in values]
 
 
 def _totals(
@@ -123,28 +127,13 @@ def _totals(
     trace = [sum(cell.trace for cell in cells) for cells in by_rank]
     wire = [_sum([cell.wire for cell in cells]) for cells in by_rank]
     narrow = num_wires < len(wire)
-    wires = [number_range(wire, unit)] if narrow else [_number(value, unit) for value in wire]
+    wires = [number_range(wire, unit)] if narrow else [number(value, unit) for value in wire]
     bound = "no law" if report.law_bytes is None else number_range(theory, unit)
     return [bound, number_range(trace, unit), *wires]
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
     return None if None in values else sum(value or 0 for value in values)
-
-
-def number_range(values: Sequence[int | None], unit: int | None = None) -> str:
-    """The smallest and the largest of some numbers; one if they are equal."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return _number(None)
-    low, high = min(known), max(known)
-    return _number(low, unit) if low == high else f"{_number(low, unit)}..{_number(high, unit)}"
-
-
-def _number(value: int | None, unit: int | None = None) -> str:
-    if value is None:
-        return "not measured"
-    return f"{value:,}" if unit is None else format_decimal(Fraction(value, unit), 3)
 
 
 def _causes_table(report: Report) -> Table:
@@ -182,8 +171,10 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
     Args:
         rows: reports and the losses of their runs, in words.
     """
+    columns = counter_columns([report for report, _ in rows])
+    in_psi = f"trace in {PSI}"
     table = make_table(
-        "", "law", "theory", "trace", f"trace in {PSI}", "wire", "loss", "verdict", left=2
+        "", "law", "theory", "trace", in_psi, "wire", *columns, "loss", "verdict", left=2
     )
     table.title = "bytes sent by rank 0 in a step"
     table.title_justify = "left"
@@ -195,10 +186,11 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
         table.add_row(
             STAGE_NAMES.get(report.stage if report.stage is not None else -1, ""),
             _law_words(report),
-            _number(report.total("theory", 0)),
-            _number(trace),
-            _number(trace, unit),
-            _number(report.total("wire", 0)),
+            number(report.total("theory", 0)),
+            number(trace),
+            number(trace, unit),
+            number(report.total("wire", 0)),
+            *counter_cells(report, columns),
             losses,
             Text(mark, style=colour),
         )
@@ -208,7 +200,4 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
 def _law_words(report: Report) -> str:
     if report.law_bytes is None:
         return ""
-    share = Fraction(report.num_ranks - 1, report.num_ranks)
-    unit = report.num_parameters * report.element_bytes * share
-    multiple = report.law_bytes / unit if unit else Fraction(0)
-    return f"{format_exact(multiple)}{PSI}(N-1)/N"
+    return report.law_symbols if report.num_ranks > 1 else f"0{PSI}(N-1)/N"

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from zerosim.cli.console import make_table, print_table
-from zerosim.cli.ledgers import number_range, print_title, print_verdict
+from zerosim.cli.ledgers import print_title, print_verdict
+from zerosim.cli.numbers import number_range
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.record.text import name_ranks
 from zerosim.verify import CauseBytes, ProgramReport, RankBytes, SystemLaw
