@@ -166,11 +166,13 @@ class EngineConfig(Plain):
         _require_stage(self, self.offload_param is not Offload.NONE, "offload-param", 3)
         if Offload.NVME in (self.offload_optimizer, self.offload_param):
             require(bool(self.nvme_path), "nvme-path", "not given", "a folder on a disk")
+        alone = self.offload_optimizer is Offload.CPU and self.offload_param is Offload.NONE
         require(
-            offloads or not self.delayed_update,
+            alone or not self.delayed_update,
             "delayed-update",
-            "asked for without offload-optimizer",
-            "offload-optimizer cpu or nvme with it",
+            f"asked for with offload-optimizer {self.offload_optimizer} and offload-param "
+            f"{self.offload_param}",
+            "offload-optimizer cpu and offload-param none with it",
         )
         require(
             self.offload_param is not Offload.NONE or not self.owner_broadcast,

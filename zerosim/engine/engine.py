@@ -27,12 +27,13 @@ from zerosim.collectives import (
     make_collectives,
     world,
 )
-from zerosim.config import EngineConfig
+from zerosim.config import EngineConfig, Offload
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.local import whole
 from zerosim.engine.moments import Moments
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
+from zerosim.engine.saving import Saver, describe
 from zerosim.engine.scaling import gather_scalars
 from zerosim.engine.stage import Stage
 from zerosim.engine.stage0 import DataParallel
@@ -79,6 +80,8 @@ class Engine:
         config: EngineConfig,
         group: Group,
         groups: ParameterGroups | None = None,
+        *,
+        resumes: bool = False,
     ) -> None:
         """See `initialize`.
 
@@ -100,11 +103,22 @@ class Engine:
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
         )
-        self._context = context = prepare(model, config, self._collectives, self._executor)
+        self._context, saved = prepare(
+            model, config, self._collectives, self._executor, resumes=resumes
+        )
+        context = self._context
         self._units = context.units
         self._stage = STAGES[config.stage](context)
-        self._updater = Updater(context, self._stage, groups or ParameterGroups.single(config))
+        groups = groups or ParameterGroups.single(config)
+        self._updater = Updater(context, self._stage, groups, resumes=resumes)
         take_over(model, context, self._stage, self._updater)
+        if resumes:
+            self.iteration = saved["iteration"]
+            self._updater.resume(saved["update"])
+        self._saver = None
+        if context.disk is not None and config.offload_optimizer is Offload.NVME:
+            self._saver = Saver(context.disk, self._device)
+        self._save()
         self._moments = Moments(self._stage, self._units)
         self._tensor_labels = TensorLabels(self._units if tensor.size > 1 else ())
         self._checkpoints = make_checkpoints(context, tensor)
@@ -141,6 +155,8 @@ class Engine:
         """
         if self._state is not EngineState.FORWARDED:
             raise ConfigError("backward without a forward before it: call engine(batch) first")
+        if self._saver is not None:
+            self._saver.settle()
         labels.enter(self.iteration, Phase.BACKWARD, self.micro_step)
         self._moments.begin_backward(last_micro_step=self.is_boundary)
         scale = self.loss_scale
@@ -162,6 +178,7 @@ class Engine:
         labels.enter(self.iteration, Phase.OUTSIDE)
         self.iteration += 1
         self.micro_step = 0
+        self._save()
 
     @property
     def is_boundary(self) -> bool:
@@ -226,6 +243,18 @@ class Engine:
             flat.let_go()
         self._stage.let_go()
         self._updater.let_go()
+        if self._saver is not None:
+            self._saver.close()
+        elif self._context.disk is not None:
+            self._context.disk.close()
+
+    def _save(self) -> None:
+        """Begin to make the state on the disk the last good one."""
+        if self._saver is not None:
+            units = describe(self._units)
+            update = self._updater.saved()
+            saved = {"iteration": self.iteration, "units": units, "update": update}
+            self._saver.commit(saved)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -246,7 +275,11 @@ class Engine:
 
 
 def initialize(
-    model: nn.Module, config: EngineConfig | None = None, group: Group | None = None
+    model: nn.Module,
+    config: EngineConfig | None = None,
+    group: Group | None = None,
+    *,
+    resume: bool = False,
 ) -> Engine:
     """Make an engine that trains `model` on all ranks of `torch.distributed`.
 
@@ -260,16 +293,20 @@ def initialize(
         group: the ranks that train together; all of them by default, or this process alone if
             `torch.distributed` is not initialized. Of a model that `parallelize_module` has cut,
             the ranks that hold the same parts; what is not cut must be equal on all ranks.
+        resume: go on from the last state in the configuration's `nvme_path` that all ranks
+            have; `Engine.iteration` says where that is.
 
     Returns:
         The engine; call it like the model, then `backward(loss)` and `step()`.
 
     Raises:
         ConfigError: the model has no trainable floating point parameter, or it is cut and
-            something was asked for that would then be wrong.
+            something was asked for that would then be wrong; or there is nothing to resume.
+        DiskError: the state on the disk is damaged, or cannot be written.
+        EnvironmentFault: the folder for the disk is of no use.
     """
     require_trainable(model)
-    return Engine(model, config or EngineConfig(), group or world())
+    return Engine(model, config or EngineConfig(), group or world(), resumes=resume)
 
 
 def require_trainable(model: nn.Module) -> None:

@@ -1,13 +1,12 @@
 """Where a rank keeps its own row of a unit's parameters, and how it gets there and back.
 
-    on the device       in place in stages 1 and 2; a shard of its own in stage 3
-    on the host         copied to the device before a gather (ZeRO-Infinity)
-    on a disk           read to the host first
-    at one owner        who keeps all rows of a unit, where else each rank keeps one
+    Home          in its unit, on the device: stages 1 and 2; `EveryRow` all rows: stage 0
+    DeviceHome    a shard of its own on the device: stage 3
+    ShelfHome     a shard on the host or on a disk: stage 3 of ZeRO-Infinity
 
 The optimizer works on the device or on the host; what it has written goes home by `deliver`.
-Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1 and 6.1.
-Imports torch, zerosim's L0, collectives, device, offload and trace.labels.
+Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5.1.1.
+Imports torch, zerosim's L0, collectives, offload and trace.
 """
 
 from __future__ import annotations
@@ -21,74 +20,81 @@ from zerosim.collectives import Handle
 from zerosim.collectives.executor import Done
 from zerosim.config import Offload
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.shelves import UP, HostShelf, Shelf
 from zerosim.events import Purpose
 from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
-from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, let_go
 
 if TYPE_CHECKING:
     from zerosim.engine.stage import Context
 
-UP = (Tier.HOST, Tier.DEVICE)
-DOWN = (Tier.DEVICE, Tier.HOST)
-
 
 class Home:
-    """Own rows on the device, where their unit is: what stages 1 and 2 have."""
+    """Own rows on the device, where their unit is."""
 
     def __init__(self, context: Context) -> None:
         """Nothing is kept yet."""
         self._context = context
-        self._on_host = context.config.offload_optimizer is not Offload.NONE
-        self._written: dict[str, torch.Tensor] = {}
+        self.updates_on_host = context.config.offload_optimizer is not Offload.NONE
+        self.places: dict[str, torch.Tensor] = {}
 
     def keep(self, flat: FlatUnit) -> None:
-        """Take this rank's row of a unit that is complete on every rank."""
+        """Take what this rank keeps of a unit that is complete on every rank."""
 
     def own(self, flat: FlatUnit) -> torch.Tensor:
-        """This rank's row on the device."""
+        """This rank's row, on the device."""
         return flat.rows[self._context.rank]
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor] | None:
         """The updated rows, if they lie in the tier where the optimizer works."""
-        return None if self._on_host else [self.own(flat)]
+        return None if self.updates_on_host else [self.own(flat)]
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """Where the optimizer writes the new rows: where they are, or places on the host."""
-        shared = self.shared(flat)
-        if shared is not None:
-            return shared
-        if flat.name not in self._written:
-            self._written[flat.name] = host_tensor(
-                flat.flat, flat.unit.columns, Role.BUFFERS, flat.name
-            )
-        return [self._written[flat.name]]
+        """Where the optimizer writes the new rows: where they are, or a place on the host."""
+        return self.shared(flat) or [self.host_place(flat)]
 
-    def fetch(self, flat: FlatUnit, row: torch.Tensor) -> Handle:
-        """Copy the own row to `row`, on the device."""
-        row.copy_(self.own(flat))
+    def fetch(self, flat: FlatUnit) -> Handle:
+        """Have what this rank keeps in the unit's memory on the device."""
+        flat.rows[self._context.rank].copy_(self.own(flat))
         return Done()
 
     def announce(self, units: Sequence[FlatUnit]) -> None:
-        """These will be fetched soon, in this order."""
+        """These will be fetched soon, in this order, and no others."""
 
     def deliver(self, flat: FlatUnit) -> Handle:
         """The optimizer has written the new row: bring it home."""
-        if not self._on_host:
-            return Done()
-        with labels.scope(unit=flat.name, purpose=Purpose.RETURN_PARAMETERS, tensors=(flat.name,)):
-            return self._context.copies.copy(self.own(flat), self._written[flat.name], UP)
+        return self.bring_back(flat, self.own(flat)) if self.updates_on_host else Done()
 
     def let_go(self) -> None:
         """The engine is closed."""
-        for tensor in self._written.values():
+        for tensor in self.places.values():
             let_go(tensor)
+
+    def bring_back(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
+        """Copy what was written on the host to the device."""
+        with labels.scope(unit=flat.name, purpose=Purpose.RETURN_PARAMETERS, tensors=(flat.name,)):
+            return self._context.copies.copy(target, self.places[flat.name], UP)
+
+    def host_place(self, flat: FlatUnit) -> torch.Tensor:
+        """A row on the host for the optimizer to write."""
+        if flat.name not in self.places:
+            row = host_tensor(flat.flat, flat.unit.columns, Role.BUFFERS, flat.name)
+            self.places[flat.name] = row
+        return self.places[flat.name]
+
+    def device_place(self, flat: FlatUnit) -> torch.Tensor:
+        """A row on the device for the optimizer to write, until it is delivered."""
+        if flat.name not in self.places:
+            row = flat.flat.new_empty(flat.unit.columns)
+            hold(row, Role.BUFFERS, flat.name)
+            self.places[flat.name] = row
+        return self.places[flat.name]
 
 
 class EveryRow(Home):
-    """All rows, all of them updated here: stage 0."""
+    """All rows, all of them updated here."""
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor]:
         """All rows."""
@@ -96,7 +102,7 @@ class EveryRow(Home):
 
 
 class DeviceHome(Home):
-    """Stage 3: a shard on the device."""
+    """A shard on the device."""
 
     def __init__(self, context: Context) -> None:
         """See `Home`."""
@@ -120,63 +126,46 @@ class DeviceHome(Home):
             let_go(shard)
 
 
-class HostHome(Home):
-    """Stage 3: a shard in the host's memory."""
+class ShelfHome(Home):
+    """A shard on the host or on a disk."""
 
-    def __init__(self, context: Context) -> None:
-        """See `Home`."""
+    def __init__(self, context: Context, shelf: Shelf) -> None:
+        """Keep shards on this shelf."""
         super().__init__(context)
-        self._shards: dict[str, torch.Tensor] = {}
+        self._shelf = shelf
 
     def keep(self, flat: FlatUnit) -> None:
-        """Copy the own row to the host."""
-        row = flat.rows[self._context.rank]
-        shard = host_tensor(row, row.numel(), Role.PARAMETERS, flat.name)
-        self._shards[flat.name] = shard
-        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS):
-            self._context.copies.copy(shard, row, DOWN).wait()
-
-    def own(self, flat: FlatUnit) -> torch.Tensor:
-        """The shard, on the host."""
-        return self._shards[flat.name]
+        """Put the own row on the shelf."""
+        self._shelf.put(flat, flat.rows[self._context.rank]).wait()
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor] | None:
-        """The shard, if the optimizer works on the host."""
-        return [self.own(flat)] if self._on_host else None
+        """The shard, if it and the optimizer are on the host."""
+        if self.updates_on_host and isinstance(self._shelf, HostShelf):
+            return [self._shelf.kept[flat.name]]
+        return None
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The shard, or a place on the device."""
-        return self.shared(flat) or [device_place(self._written, flat)]
+        """The place on the shelf, or a place on the device."""
+        if self.updates_on_host:
+            return [self._shelf.place(flat, flat.unit.columns)]
+        return [self.device_place(flat)]
 
-    def fetch(self, flat: FlatUnit, row: torch.Tensor) -> Handle:
+    def fetch(self, flat: FlatUnit) -> Handle:
         """Copy the shard to the device."""
-        with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
-            return self._context.copies.copy(row, self.own(flat), UP)
+        return self._shelf.get(flat, flat.rows[self._context.rank])
+
+    def announce(self, units: Sequence[FlatUnit]) -> None:
+        """See `Home.announce`."""
+        self._shelf.announce(units)
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """Copy what was written on the device to the host."""
-        if self._on_host:
-            return Done()
-        written = self._written.pop(flat.name)
-        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
-            return self._context.copies.copy(self.own(flat), written, DOWN)
+        """Put what was written on the shelf."""
+        if not self.updates_on_host:
+            return self._shelf.put(flat, self.places.pop(flat.name))
+        self._shelf.placed(flat)
+        return Done()
 
     def let_go(self) -> None:
         """The engine is closed."""
-        for shard in self._shards.values():
-            let_go(shard)
-
-
-def device_place(places: dict[str, torch.Tensor], flat: FlatUnit) -> torch.Tensor:
-    """A row on the device for the optimizer to write, until it is delivered."""
-    if flat.name not in places:
-        places[flat.name] = flat.flat.new_empty(flat.unit.columns)
-        hold(places[flat.name], Role.BUFFERS, flat.name)
-    return places[flat.name]
-
-
-def make_home(context: Context) -> Home:
-    """Where stage 3 is configured to keep a rank's own rows."""
-    if context.config.offload_param is Offload.NONE:
-        return DeviceHome(context)
-    return HostHome(context)
+        super().let_go()
+        self._shelf.let_go()

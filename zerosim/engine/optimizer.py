@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,9 +22,6 @@ from zerosim.offload.copies import request_of
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, let_go
-
-if TYPE_CHECKING:
-    from zerosim.engine.stage import Context
 
 
 class UnitOptimizer:
@@ -164,15 +160,3 @@ class UnitOptimizer:
             return
         with on_host():
             yield
-
-
-def make_optimizer(
-    context: Context,
-    unit: str,
-    rows: Sequence[torch.Tensor],
-    groups: ParameterGroups,
-    cuts: Sequence[Sequence[Cut]],
-    shared: Sequence[torch.Tensor] | None,
-) -> UnitOptimizer:
-    """The optimizer of one unit, with its states where the configuration keeps them."""
-    return UnitOptimizer(unit, rows, context.config, groups, cuts, shared)

@@ -10,8 +10,10 @@ from torch import nn
 
 from zerosim.collectives import BackgroundExecutor, Collectives, Executor, InlineExecutor
 from zerosim.config import DType, EngineConfig
-from zerosim.engine.buckets import plan_buckets
+from zerosim.engine.buckets import make_buffers, plan_buckets
+from zerosim.engine.contiguous import make_gradient_arena
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.saving import Saved, open_disk
 from zerosim.engine.stage import Context, Stage
 from zerosim.engine.units import partition
 from zerosim.engine.update import Updater
@@ -28,12 +30,26 @@ TORCH_DTYPES = {
 
 
 def prepare(
-    model: nn.Module, config: EngineConfig, collectives: Collectives, executor: Executor
-) -> Context:
+    model: nn.Module,
+    config: EngineConfig,
+    collectives: Collectives,
+    executor: Executor,
+    *,
+    resumes: bool,
+) -> tuple[Context, Saved]:
     """Divide a model's parameters into flat units, which have no memory yet.
 
+    Args:
+        resumes: go on from what is on the disk.
+
+    Returns:
+        What the stages work with, and what was saved with the state on the disk.
+
     Raises:
-        ConfigError: its parameters cannot be divided into units.
+        ConfigError: its parameters cannot be divided into units, or there is no state to go on
+            from.
+        DiskError: the state is damaged.
+        EnvironmentFault: the folder for the disk is of no use.
     """
     group, dtype = collectives.group, TORCH_DTYPES[config.dtype]
     device = next(iter(model.parameters())).device
@@ -45,6 +61,9 @@ def prepare(
         if buffer.is_floating_point():
             buffer.data = buffer.data.to(dtype)
     buckets = plan_buckets(units, group.size, config.bucket_elements)
+    arena = make_gradient_arena(config, units, buckets)
+    for flat in units:
+        flat.arena = arena
     labels.describe(
         Description(
             config=config.to_plain(),
@@ -54,7 +73,12 @@ def prepare(
     )
     in_background = config.overlap and config.offloads
     copies = BackgroundExecutor(device, "zerosim-copies") if in_background else InlineExecutor()
-    return Context(config, collectives, units, buckets, executor, Copies(copies))
+    buffers = make_buffers(config, units[0], group.size)
+    disk, saved = open_disk(config, units, group, resumes=resumes)
+    context = Context(
+        config, collectives, units, buckets, executor, Copies(copies), disk=disk, buffers=buffers
+    )
+    return context, saved
 
 
 def take_over(model: nn.Module, context: Context, stage: Stage, updater: Updater) -> None:

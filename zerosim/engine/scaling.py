@@ -33,6 +33,14 @@ class LossScaler:
         self._good_steps = 0
         self._bears = config.loss_scale_hysteresis
 
+    def saved(self) -> list[float]:
+        """What `restore` needs."""
+        return [self.scale, self._good_steps, self._bears]
+
+    def restore(self, saved: Sequence[float]) -> None:
+        """Be what another scaler was."""
+        self.scale, self._good_steps, self._bears = saved[0], int(saved[1]), int(saved[2])
+
     def update(self, *, overflowed: bool) -> None:
         """Adapt the scale after a step."""
         if not (self.scales and self._config.dynamic_loss_scale):

@@ -6,15 +6,18 @@ Imports torch, zerosim's L0, collectives and trace.labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
 from zerosim.collectives import BackgroundExecutor, Handle
 from zerosim.collectives.executor import Done
+from zerosim.config import Offload
+from zerosim.engine.disk_optimizer import DiskOptimizer
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.groups import ParameterGroups
-from zerosim.engine.optimizer import UnitOptimizer, make_optimizer
+from zerosim.engine.optimizer import UnitOptimizer
 from zerosim.engine.scaling import LossScaler, clip_factor, gather_scalars, squared_norm
 from zerosim.engine.stage import Context, Stage
 from zerosim.events import Purpose
@@ -27,10 +30,19 @@ class Updater:
     Attributes:
         scaler: the loss scale.
         gradient_norm: global norm of the last step, if it was clipped; else None.
+        updates: steps that were not left out.
     """
 
-    def __init__(self, context: Context, stage: Stage, groups: ParameterGroups) -> None:
-        """Begin without states; `adopt` makes those of a unit."""
+    def __init__(
+        self, context: Context, stage: Stage, groups: ParameterGroups, *, resumes: bool
+    ) -> None:
+        """Begin without states; `adopt` makes those of a unit.
+
+        Args:
+            resumes: the disk has states.
+        """
+        self._resumes = resumes
+        self.updates = 0
         self._context = context
         self._stage = stage
         self._trained: Sequence[FlatUnit] = [f for f in context.units if f.unit.trainable]
@@ -45,15 +57,36 @@ class Updater:
         """Make the states of a unit whose parameters are complete: of the rows updated here."""
         if not flat.unit.trainable:
             return
+        config, disk = self._context.config, self._context.disk
         rows = self._stage.updated_rows()
-        self._optimizers[flat.name] = make_optimizer(
-            self._context,
-            flat.name,
-            [flat.rows[row] for row in rows],
-            self._groups,
-            [self._groups.cuts(flat.unit, row) for row in rows],
-            self._stage.home.shared(flat),
-        )
+        cuts = [self._groups.cuts(flat.unit, row) for row in rows]
+        values = [flat.rows[row] for row in rows]
+        if config.offload_optimizer is Offload.NVME:
+            assert disk is not None, "nothing is configured to be on a disk"
+            self._optimizers[flat.name] = DiskOptimizer(
+                flat.name, values[0], config, self._groups, cuts[0], disk, resumes=self._resumes
+            )
+        else:
+            shared = self._stage.home.shared(flat)
+            self._optimizers[flat.name] = UnitOptimizer(
+                flat.name, values, config, self._groups, cuts, shared
+            )
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what `saved` said, with the states that are on the disk."""
+        for flat in self._trained:
+            optimizer = self._optimizers[flat.name]
+            assert isinstance(optimizer, DiskOptimizer), f"{flat.name} is not on a disk"
+            (written,) = self._stage.home.written(flat)
+            optimizer.resume(written, saved["updates"])
+            self._stage.after_update(flat)
+        self._stage.finish_update()
+        self.updates = saved["updates"]
+        self.scaler.restore(saved["scaler"])
+
+    def saved(self) -> dict[str, Any]:
+        """What `resume` needs beside the states, as JSON values."""
+        return {"updates": self.updates, "scaler": self.scaler.saved()}
 
     def step(self) -> bool:
         """Update all units, unless a gradient of any rank overflowed.
@@ -112,6 +145,7 @@ class Updater:
 
     def _begin_update(self) -> None:
         factor = self._factor()
+        self.updates += 1
         work = [(flat, self._stage.gradient_rows(flat)) for flat in self._trained]
         for optimizer in self._optimizers.values():
             optimizer.read_groups()

@@ -7,7 +7,7 @@ Imports torch, zerosim's L0, collectives, device and trace.labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -18,6 +18,10 @@ from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 from zerosim.trace.sink import CopyRequest
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""
 
 
 class Copies:
@@ -33,6 +37,7 @@ class Copies:
         source: torch.Tensor,
         way: tuple[Tier, Tier],
         after: Sequence[Handle] = (),
+        then: Callable[[], None] = _nothing,
     ) -> Handle:
         """Copy `source` over `target`, under the labels of the caller.
 
@@ -41,6 +46,7 @@ class Copies:
                 for.
             way: the tiers of `source` and of `target`.
             after: what must be over first.
+            then: called on the thread of the copies when it is over.
         """
 
         def work() -> None:
@@ -48,6 +54,9 @@ class Copies:
                 handle.wait()
             with labels.copying(request_of(source, way)):
                 target.copy_(source, non_blocking=target.is_cuda or source.is_cuda)
+            if then is not _nothing:
+                _synchronize(target, source)
+                then()
 
         return self._executor.submit(work)
 
@@ -62,8 +71,7 @@ class Copies:
         def work() -> None:
             with labels.copying(request_of(source, (Tier.DEVICE, Tier.HOST))):
                 staging.copy_(source, non_blocking=source.is_cuda)
-            if source.is_cuda:
-                torch.cuda.current_stream().synchronize()
+            _synchronize(source)
             total.add_(staging)
 
         return self._executor.submit(work)
@@ -71,6 +79,12 @@ class Copies:
     def close(self) -> None:
         """End the thread once what was asked for is over."""
         self._executor.close()
+
+
+def _synchronize(*tensors: torch.Tensor) -> None:
+    """Have the copies of this thread over, where one of them is on a GPU."""
+    if any(tensor.is_cuda for tensor in tensors):
+        torch.cuda.current_stream().synchronize()
 
 
 def request_of(source: torch.Tensor, way: tuple[Tier, Tier]) -> CopyRequest:

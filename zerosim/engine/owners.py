@@ -1,0 +1,132 @@
+"""Parameters that one rank owns and broadcasts, where else each rank keeps a row and all gather.
+
+What ZeRO-Infinity's bandwidth-centric partitioning is held against: only the owner's bus and disk
+carry a unit, while those of the other ranks stand idle.
+Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 6.1.
+Imports torch, zerosim's L0, collectives and trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from zerosim.collectives import Handle
+from zerosim.collectives.executor import Done
+from zerosim.config import Offload
+from zerosim.engine.flat import FlatUnit
+from zerosim.engine.homes import DeviceHome, Home, ShelfHome
+from zerosim.engine.shelves import DiskShelf, HostShelf, Shelf
+from zerosim.events import Purpose
+from zerosim.memory import Role
+from zerosim.trace import labels
+from zerosim.trace.holdings import hold
+
+if TYPE_CHECKING:
+    import torch
+
+    from zerosim.engine.stage import Context
+
+
+class OwnerHome(Home):
+    """All rows of a unit at its owner, on the host or on a disk.
+
+    Units have their owners in turn. After an update the others send their rows to the owner.
+    """
+
+    def __init__(self, context: Context, shelf: Shelf) -> None:
+        """Keep whole units on this shelf."""
+        super().__init__(context)
+        self._shelf = shelf
+        self._owners = {
+            flat.name: index % context.num_ranks for index, flat in enumerate(context.units)
+        }
+
+    def owner(self, flat: FlatUnit) -> int:
+        """Position in the group of the rank that keeps a unit."""
+        return self._owners[flat.name]
+
+    def keep(self, flat: FlatUnit) -> None:
+        """The owner puts the unit on its shelf."""
+        if self._is_own(flat):
+            self._shelf.put(flat, flat.flat).wait()
+
+    def shared(self, flat: FlatUnit) -> None:
+        """A row is never where the optimizer works."""
+
+    def written(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """A place where the optimizer works."""
+        return [self.host_place(flat) if self.updates_on_host else self.device_place(flat)]
+
+    def fetch(self, flat: FlatUnit) -> Handle:
+        """The owner copies all rows to the device."""
+        return self._shelf.get(flat, flat.flat) if self._is_own(flat) else Done()
+
+    def announce(self, units: Sequence[FlatUnit]) -> None:
+        """Those that this rank owns."""
+        self._shelf.announce([flat for flat in units if self._is_own(flat)])
+
+    def deliver(self, flat: FlatUnit) -> Handle:
+        """Send the new row to the owner, who puts all of them on its shelf."""
+        context, owner = self._context, self.owner(flat)
+        rows = flat.flat.new_empty(
+            context.num_ranks if self._is_own(flat) else 1, flat.unit.columns
+        )
+        hold(rows, Role.BUFFERS, flat.name)
+        own = rows[context.rank] if self._is_own(flat) else rows[0]
+        if self.updates_on_host:
+            context.first(self.bring_back(flat, own))
+        else:
+            own.copy_(self.places.pop(flat.name))
+        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+            if not self._is_own(flat):
+                return context.collectives.send(own, owner)
+            others = [rank for rank in range(context.num_ranks) if rank != owner]
+            messages = [context.collectives.receive(rows[rank], rank) for rank in others]
+        # they are received in the order of asking: the last one's end is everyone's
+        return self._shelf.put(flat, rows.view(-1), after=messages[-1:])
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        super().let_go()
+        self._shelf.let_go()
+
+    def _is_own(self, flat: FlatUnit) -> bool:
+        return self.owner(flat) == self._context.rank
+
+
+class OwnerBroadcast:
+    """All rows from their owner, by a broadcast. Implements `gathering.Gathering`."""
+
+    def __init__(self, context: Context, home: OwnerHome) -> None:
+        """Broadcast what this home keeps."""
+        self._context = context
+        self._home = home
+
+    def start(self, flat: FlatUnit) -> Handle:
+        """The owner fetches the unit, and broadcasts it once it is there."""
+        context = self._context
+        fetched = self._home.fetch(flat)
+        if not context.communicates:
+            return fetched
+        context.first(fetched)
+        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+            return context.collectives.broadcast(flat.flat, self._home.owner(flat))
+
+    def forward_is_over(self, flat: FlatUnit) -> None:
+        """Nothing is kept."""
+
+    def update_is_over(self) -> None:
+        """Nothing was kept."""
+
+    def let_go(self) -> None:
+        """Nothing was kept."""
+
+
+def make_home(context: Context) -> Home:
+    """Where stage 3 is configured to keep a rank's own part of the parameters."""
+    kind = context.config.offload_param
+    if kind is Offload.NONE:
+        return DeviceHome(context)
+    shelf = HostShelf(context) if kind is Offload.CPU else DiskShelf(context)
+    return (OwnerHome if context.config.owner_broadcast else ShelfHome)(context, shelf)

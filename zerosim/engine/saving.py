@@ -1,0 +1,106 @@
+"""The state of a training that is kept on a disk: committed after each step, and gone on from.
+
+A commit waits for the disk beside the next iteration's forward. It is over before that iteration's
+gradients are reduced: a rank that writes over a state has had gradients of ranks whose commits are
+over, so a state that all ranks have is never written over.
+Imports torch, zerosim's L0, collectives and offload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zerosim.collectives import BackgroundExecutor, Group, Handle
+from zerosim.collectives.executor import Done
+from zerosim.config import EngineConfig, Offload
+from zerosim.engine.disk_optimizer import states_bytes
+from zerosim.engine.flat import FlatUnit
+from zerosim.errors import ConfigError
+from zerosim.offload.disk import DiskStore
+
+Saved = Mapping[str, Any]
+
+
+def open_disk(
+    config: EngineConfig, units: Sequence[FlatUnit], group: Group, *, resumes: bool
+) -> tuple[DiskStore | None, Saved]:
+    """The disk that a configuration asks for, and what was committed to it.
+
+    Args:
+        resumes: go on from the last state that all ranks have.
+
+    Raises:
+        ConfigError: there is nothing to go on from, or it is another model's.
+        DiskError: what there is is damaged.
+        EnvironmentFault: the folder is of no use.
+    """
+    wanted = (config.offload_optimizer, config.offload_param)
+    if resumes and config.offload_optimizer is not Offload.NVME:
+        raise ConfigError(
+            f"resume with offload-optimizer {config.offload_optimizer}: expected nvme, whose "
+            "states outlive the run"
+        )
+    if Offload.NVME not in wanted:
+        return None, {}
+    sizes = {"buffers": config.disk_buffers, "buffer_bytes": _largest(config, units, group.size)}
+    folder = Path(config.nvme_path)
+    if not resumes:
+        return DiskStore(folder, group.rank, group.size, **sizes), {}
+    state = DiskStore.last_good(folder, group.size)
+    if state is None:
+        raise ConfigError(
+            f"nothing to resume in {folder}: expected the state of a run with "
+            f"{group.size} ranks; leave --resume out to begin anew"
+        )
+    saved: Saved = state.values
+    if saved.get("units") != describe(units):
+        raise ConfigError(
+            f"{folder} holds the state of another model: expected units of "
+            f"{len(units)} names and sizes as now; give the options of the run that wrote it"
+        )
+    return DiskStore.resume(folder, group.rank, group.size, state, **sizes), saved
+
+
+def describe(units: Sequence[FlatUnit]) -> list[list[Any]]:
+    """What tells models apart: names and sizes of their units, as JSON values."""
+    return [[flat.name, flat.unit.elements, flat.unit.trainable] for flat in units]
+
+
+def _largest(config: EngineConfig, units: Sequence[FlatUnit], num_ranks: int) -> int:
+    """Bytes of the largest file: a unit's states, or its parameters."""
+    columns = max(flat.unit.columns for flat in units)
+    sizes = [0]
+    if config.offload_optimizer is Offload.NVME:
+        sizes.append(states_bytes(columns))
+    if config.offload_param is Offload.NVME:
+        rows = num_ranks if config.owner_broadcast else 1
+        sizes.append(rows * columns * config.dtype.element_bytes)
+    return max(sizes)
+
+
+class Saver:
+    """Commits a disk's state beside what is computed."""
+
+    def __init__(self, disk: DiskStore, device: torch.device) -> None:
+        """Nothing is being committed."""
+        self._disk = disk
+        self._executor = BackgroundExecutor(device, "zerosim-commit")
+        self._under_way: Handle = Done()
+
+    def commit(self, saved: Saved) -> None:
+        """Begin to make what was written the last good state."""
+        self._under_way = self._executor.submit(lambda: self._disk.commit(saved))
+
+    def settle(self) -> None:
+        """Wait for the commit that is under way."""
+        self._under_way.wait()
+
+    def close(self) -> None:
+        """Wait for the last commit, and let go of the disk."""
+        self._executor.close()
+        self._disk.close()
+        self.settle()

@@ -1,0 +1,184 @@
+"""Where parameters are kept beside the device: a part of each unit, on the host or on a disk.
+
+Which part it is, a home decides (`homes`): a rank's row, or all rows of the units that it owns.
+Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.1 and 6.2.
+Imports torch, zerosim's L0, collectives, offload and trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from zerosim.collectives import Handle
+from zerosim.engine.flat import FlatUnit
+from zerosim.events import Purpose
+from zerosim.memory import Role
+from zerosim.offload.copies import host_tensor
+from zerosim.tiers import Tier
+from zerosim.trace import labels
+from zerosim.trace.holdings import hold_file, let_go
+
+if TYPE_CHECKING:
+    from zerosim.engine.stage import Context
+    from zerosim.offload.disk import DiskStore
+    from zerosim.offload.pool import Buffer
+
+UP = (Tier.HOST, Tier.DEVICE)
+DOWN = (Tier.DEVICE, Tier.HOST)
+
+
+class Shelf(Protocol):
+    """Keeps one vector of parameters for each unit."""
+
+    def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
+        """Keep a copy of a vector that is on the device, once what comes before is over."""
+        ...
+
+    def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
+        """Copy the vector that is kept to the device."""
+        ...
+
+    def announce(self, units: Sequence[FlatUnit]) -> None:
+        """These will be fetched soon, in this order, and no others."""
+        ...
+
+    def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
+        """Where the optimizer may write the vector on the host, until `placed`."""
+        ...
+
+    def placed(self, flat: FlatUnit) -> None:
+        """The vector was written at its place."""
+        ...
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        ...
+
+
+class HostShelf:
+    """Vectors in the host's memory."""
+
+    def __init__(self, context: Context) -> None:
+        """Nothing is kept yet."""
+        self._copies = context.copies
+        self.kept: dict[str, torch.Tensor] = {}
+
+    def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
+        """See `Shelf.put`."""
+        target = self.place(flat, source.numel())
+        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+            return self._copies.copy(target, source, DOWN, after)
+
+    def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
+        """See `Shelf.get`."""
+        with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
+            return self._copies.copy(target, self.kept[flat.name], UP)
+
+    def announce(self, units: Sequence[FlatUnit]) -> None:
+        """It is all here."""
+
+    def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
+        """The vector itself."""
+        if flat.name not in self.kept:
+            self.kept[flat.name] = host_tensor(flat.flat, elements, Role.PARAMETERS, flat.name)
+        return self.kept[flat.name]
+
+    def placed(self, flat: FlatUnit) -> None:
+        """It is where it belongs."""
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        for tensor in self.kept.values():
+            let_go(tensor)
+
+
+class DiskShelf:
+    """Vectors on a disk, which pass through a few buffers on the host."""
+
+    def __init__(self, context: Context) -> None:
+        """Nothing is kept yet."""
+        assert context.disk is not None, "nothing is configured to be on a disk"
+        self._disk: DiskStore = context.disk
+        self._copies = context.copies
+        # one is left for whoever needs a vector that was not announced, one for what is written
+        self._most_coming = context.config.disk_buffers - 2
+        self._coming: dict[str, tuple[Buffer, Handle]] = {}
+        self._places: dict[str, Buffer] = {}
+        self._sizes: dict[str, int] = {}
+
+    def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
+        """See `Shelf.put`: the copy is over when the vector has left the device."""
+        target = self.place(flat, source.numel())
+        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+            return self._copies.copy(target, source, DOWN, after, then=lambda: self.placed(flat))
+
+    def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
+        """See `Shelf.get`: from the disk to the host, then to the device."""
+        with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
+            coming = flat.name in self._coming
+            buffer, read = (
+                self._coming.pop(flat.name) if coming else self._begin(flat, self._room(flat))
+            )
+            kept = buffer.tensor.view(target.dtype)
+            return self._copies.copy(target, kept, UP, after=[read], then=buffer.release)
+
+    def announce(self, units: Sequence[FlatUnit]) -> None:
+        """Read them ahead, as far as there are buffers; forget what was announced in vain."""
+        wanted = {flat.name for flat in units}
+        for name in [name for name in self._coming if name not in wanted]:
+            self._forget(name)
+        for flat in units:
+            if len(self._coming) >= self._most_coming:
+                return
+            if flat.name in self._coming:
+                continue
+            buffer = self._disk.try_buffer(self._sizes[flat.name])
+            if buffer is None:
+                return
+            with labels.scope(
+                unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)
+            ):
+                self._coming[flat.name] = self._begin(flat, buffer)
+
+    def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
+        """A buffer of the pool."""
+        if flat.name not in self._places:
+            self._sizes[flat.name] = elements * flat.flat.element_size()
+            self._places[flat.name] = self._disk.buffer(self._sizes[flat.name])
+        return self._places[flat.name].tensor.view(flat.flat.dtype)
+
+    def placed(self, flat: FlatUnit) -> None:
+        """Write the buffer to the disk, and give it back."""
+        buffer = self._places.pop(flat.name)
+        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+            self._disk.write(_name(flat), buffer.tensor, on_done=buffer.release)
+        hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        self.announce([])
+        for flat_name in self._sizes:
+            hold_file(f"parameters/{flat_name}", Role.PARAMETERS, flat_name, 0)
+
+    def _begin(self, flat: FlatUnit, buffer: Buffer) -> tuple[Buffer, Handle]:
+        return buffer, self._disk.read(_name(flat), buffer.tensor)
+
+    def _room(self, flat: FlatUnit) -> Buffer:
+        """A buffer for what is needed now, if need be that of something announced."""
+        buffer = self._disk.try_buffer(self._sizes[flat.name])
+        if buffer is None and self._coming:
+            self._forget(next(reversed(self._coming)))
+        return buffer or self._disk.buffer(self._sizes[flat.name])
+
+    def _forget(self, name: str) -> None:
+        buffer, read = self._coming.pop(name)
+        read.wait()
+        buffer.release()
+
+
+def _name(flat: FlatUnit) -> str:
+    """The name of a unit's parameters in the store."""
+    return f"parameters/{flat.name}"
