@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from zerosim.collectives import Handle
+from zerosim.config import EngineConfig
 from zerosim.engine.flat import FlatUnit
 from zerosim.events import Purpose
 from zerosim.manifest import BucketLayout, Segment
@@ -73,6 +74,49 @@ class _Flight:
     bucket: BucketLayout
     matrix: torch.Tensor
     handle: Handle
+    is_buffered: bool
+
+
+_NUM_BUFFERS = 2
+"""One is on its way while the next is filled."""
+
+
+class ConstantBuffers:
+    """Memory for buckets of several pieces, of a size that no model makes larger.
+
+    Source: ZeRO-R's C_B (Rajbhandari et al. 2020, arXiv 1910.02054, section 6.2): a buffer fused of
+    all gradients is as large as the model.
+    """
+
+    def __init__(self, num_ranks: int, bucket_elements: int, some: FlatUnit) -> None:
+        """Allocate two buffers.
+
+        Args:
+            bucket_elements: of all rows together; each gets as many whole columns as that holds.
+            some: a unit of the dtype and on the device of all.
+        """
+        columns = max(1, bucket_elements // num_ranks)
+        self._num_ranks = num_ranks
+        self._buffers = [some.flat.new_empty(num_ranks * columns) for _ in range(_NUM_BUFFERS)]
+        self._filled = 0
+        for buffer in self._buffers:
+            hold(buffer, Role.BUFFERS, "")
+
+    def fill(self, pieces: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Copy pieces of N rows beside each other into the buffer that was filled longest ago."""
+        columns = sum(piece.shape[1] for piece in pieces)
+        buffer = self._buffers[self._filled % _NUM_BUFFERS]
+        self._filled += 1
+        matrix = buffer[: self._num_ranks * columns].view(self._num_ranks, columns)
+        return torch.cat(list(pieces), dim=1, out=matrix)
+
+
+def make_buffers(config: EngineConfig, some: FlatUnit, num_ranks: int) -> ConstantBuffers | None:
+    """The constant buffers, if they were asked for and something is sent."""
+    if not config.constant_buffers or num_ranks == 1:
+        return None
+    assert config.bucket_elements is not None, "checked by the configuration"
+    return ConstantBuffers(num_ranks, config.bucket_elements, some)
 
 
 class GradientReducer:
@@ -88,6 +132,9 @@ class GradientReducer:
         reduce: Reduce,
         on_reduced: Callable[[FlatUnit, Segment, torch.Tensor], None],
         in_flight: int,
+        *,
+        buffers: ConstantBuffers | None = None,
+        before_reuse: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare to reduce.
 
@@ -95,12 +142,16 @@ class GradientReducer:
             reduce: the collective: all-reduce or reduce-scatter.
             on_reduced: told of each segment when it is reduced, with its (N, columns) matrix.
             in_flight: buckets that may be on their way at once.
+            buffers: what buckets of several pieces go through; None for fresh memory each time.
+            before_reuse: nothing may read an earlier bucket any more when it returns.
         """
         self._buckets = buckets
         self._units = {flat.name: flat for flat in units}
         self._reduce = reduce
         self._on_reduced = on_reduced
         self._in_flight = in_flight
+        self._buffers = buffers
+        self._before_reuse = before_reuse
         self._ready: set[str] = set()
         self._next = 0
         self._flights: list[_Flight] = []
@@ -127,15 +178,23 @@ class GradientReducer:
 
     def _start(self, bucket: BucketLayout) -> None:
         pieces = [self._piece(segment) for segment in bucket.segments]
-        matrix = pieces[0]
-        if len(pieces) > 1:
-            matrix = torch.cat(pieces, dim=1)
-            hold(matrix, Role.BUFFERS, bucket.name)
+        matrix = pieces[0] if len(pieces) == 1 else self._fuse(bucket, pieces)
         names = tuple(
             f"{segment.unit}[:, {segment.start}:{segment.stop}]" for segment in bucket.segments
         )
         with labels.scope(unit=bucket.name, purpose=Purpose.REDUCE_GRADIENTS, tensors=names):
-            self._flights.append(_Flight(bucket, matrix, self._reduce(matrix)))
+            handle = self._reduce(matrix)
+        self._flights.append(_Flight(bucket, matrix, handle, is_buffered=len(pieces) > 1))
+
+    def _fuse(self, bucket: BucketLayout, pieces: Sequence[torch.Tensor]) -> torch.Tensor:
+        if self._buffers is None:
+            matrix = torch.cat(list(pieces), dim=1)
+            hold(matrix, Role.BUFFERS, bucket.name)
+            return matrix
+        while sum(flight.is_buffered for flight in self._flights) >= _NUM_BUFFERS:
+            self._land(self._flights.pop(0))
+        self._before_reuse()
+        return self._buffers.fill(pieces)
 
     def _land(self, flight: _Flight) -> None:
         flight.handle.wait()

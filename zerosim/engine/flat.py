@@ -7,6 +7,7 @@ do is here. Imports torch, zerosim's L0, device and trace.holdings.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,6 +17,9 @@ from zerosim.engine.units import ParameterSlot, Unit
 from zerosim.manifest import Segment
 from zerosim.memory import Role
 from zerosim.trace.holdings import hold, let_go
+
+if TYPE_CHECKING:
+    from zerosim.engine.contiguous import Arena
 
 
 class UnitState(StrEnum):
@@ -38,6 +42,7 @@ class FlatUnit:
         rows: the same, shape (N, columns).
         state: see `UnitState`; always UNSHARDED where parameters are not partitioned.
         gradient: all gradients, shape (N, columns), while they exist.
+        arena: where gradients are allocated; None for wherever there is room.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class FlatUnit:
         self.rows = self.flat.view(num_ranks, 0)
         self.state = UnitState.UNSHARDED
         self.gradient: torch.Tensor | None = None
+        self.arena: Arena | None = None
         self._written: set[str] = set()
         self._accumulated: set[str] = set()
         self._nothing = torch.empty(0, dtype=dtype, device=device)
@@ -153,6 +159,20 @@ class FlatUnit:
         self._written.clear()
         return matrix
 
+    def new_gradient(self, *shape: int) -> torch.Tensor:
+        """Memory for gradients of this unit, not initialized."""
+        if self.arena is None:
+            gradient = self._nothing.new_empty(shape)
+        else:
+            gradient = self.arena.take(shape, self._nothing.dtype)
+        hold(gradient, Role.GRADIENTS, self.name)
+        return gradient
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of one row in the compute dtype."""
+        return self.unit.columns * self._nothing.element_size()
+
     def start_over(self) -> None:
         """The next gradient replaces this one, in the same memory."""
         self._accumulated.clear()
@@ -170,7 +190,6 @@ class FlatUnit:
 
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:
-            self.gradient = torch.empty_like(self.rows)
-            hold(self.gradient, Role.GRADIENTS, self.name)
+            self.gradient = self.new_gradient(self.num_ranks, self.unit.columns)
             self.gradient.view(-1)[self.unit.elements :].zero_()
         return self.gradient

@@ -22,12 +22,12 @@ from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import let_go
 
 if TYPE_CHECKING:
     from zerosim.engine.stage import Context
 
-_LEAVING = 2
+MOST_LEAVING = 2
 """Pieces on their way to the host at once: what they are copied from cannot be freed."""
 
 
@@ -41,8 +41,7 @@ class DeviceRows:
     def begin(self, flat: FlatUnit) -> None:
         """Pieces of this unit's row are about to come."""
         if flat.name not in self._rows:
-            self._rows[flat.name] = flat.flat.new_empty(flat.unit.columns)
-            hold(self._rows[flat.name], Role.GRADIENTS, flat.name)
+            self._rows[flat.name] = flat.new_gradient(flat.unit.columns)
 
     def take(self, flat: FlatUnit, segment: Segment, piece: torch.Tensor, *, adds: bool) -> None:
         """A piece of the own row is reduced: keep it, or add it to what is there."""
@@ -56,6 +55,9 @@ class DeviceRows:
         """The own row of a unit, complete."""
         assert flat.name in self._rows, f"{flat.name} has no reduced gradient"
         return [self._rows[flat.name]]
+
+    def settle(self) -> None:
+        """Nothing is on its way."""
 
     def free(self) -> None:
         """The update is over."""
@@ -90,7 +92,7 @@ class HostRows:
 
     def take(self, flat: FlatUnit, segment: Segment, piece: torch.Tensor, *, adds: bool) -> None:
         """A piece of the own row is reduced: it leaves the device."""
-        while len(self._leaving) >= _LEAVING:
+        while len(self._leaving) >= MOST_LEAVING:
             self._leaving.popleft().wait()
         place = self._filled[flat.name][segment.start : segment.stop]
         copies = self._context.copies
@@ -103,9 +105,13 @@ class HostRows:
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
         """The own row of a unit, once it is here."""
+        self.settle()
+        return [self._filled[flat.name]]
+
+    def settle(self) -> None:
+        """Wait until all that leaves the device has left it."""
         while self._leaving:
             self._leaving.popleft().wait()
-        return [self._filled[flat.name]]
 
     def free(self) -> None:
         """The update is over, or has taken the rows to itself: the next gradients come."""

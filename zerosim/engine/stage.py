@@ -18,6 +18,7 @@ import torch
 from zerosim.collectives import Collectives, Executor, Handle
 from zerosim.collectives.executor import Done
 from zerosim.config import EngineConfig
+from zerosim.engine.buckets import ConstantBuffers
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.homes import Home
 from zerosim.manifest import BucketLayout
@@ -37,6 +38,7 @@ class Context:
         executor: runs the collectives, one after another.
         copies: between the device and the host.
         disk: what this rank keeps on a disk; None if nothing is.
+        buffers: what buckets of several pieces go through; None for fresh memory each time.
     """
 
     config: EngineConfig
@@ -46,6 +48,7 @@ class Context:
     executor: Executor
     copies: Copies
     disk: DiskStore | None = None
+    buffers: ConstantBuffers | None = None
 
     @property
     def num_ranks(self) -> int:

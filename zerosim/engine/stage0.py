@@ -30,6 +30,8 @@ class DataParallel(Stage):
             self.reduce,
             self.reduced,
             in_flight=len(context.buckets),
+            buffers=context.buffers,
+            before_reuse=self.before_reuse,
         )
 
     def updated_rows(self) -> tuple[int, ...]:
@@ -47,6 +49,9 @@ class DataParallel(Stage):
     def reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
         """A piece of a unit's gradient is reduced."""
         keep_in_place(flat, segment, matrix, slice(None))
+
+    def before_reuse(self) -> None:
+        """A buffer of an earlier bucket is about to be filled again: its pieces were kept."""
 
     def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
         """Gradients add up locally until the last micro-step; then they are reduced."""

@@ -63,6 +63,11 @@ class OptimizerPartition(DataParallel):
             self._offloaded.begin(flat)
             self._offloaded.take(flat, segment, matrix[own], adds=False)
 
+    def before_reuse(self) -> None:
+        """Its pieces have left the device, if they are leaving it."""
+        if self._offloaded is not None:
+            self._offloaded.settle()
+
     def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
         """Reduce in the last micro-step; alone, there is nothing to reduce before it leaves."""
         super().after_backward(flat, last_micro_step=last_micro_step)

@@ -43,6 +43,8 @@ class PartitionedGradients:
             reduce or context.collectives.reduce_scatter,
             self._reduced,
             in_flight=1,
+            buffers=context.buffers,
+            before_reuse=self._reduced_rows.settle,
         )
         self.rows = self._reduced_rows.rows
         self.free = self._reduced_rows.free

@@ -1,0 +1,128 @@
+"""Gradients in memory of their own, buckets in buffers of constant size: the same training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from tests.engine.samples import build, engine_config, inputs
+from tests.ranks import run_ranks
+from zerosim.device import ALIGNMENT_BYTES, DeviceMemory
+from zerosim.engine import initialize
+from zerosim.engine.contiguous import Arena
+from zerosim.memory import Role
+from zerosim.trace.holdings import hold, holdings
+
+CPU = torch.device("cpu")
+
+
+# an arena
+
+
+def test_a_piece_is_a_storage_of_its_own_in_the_arenas_memory():
+    arena = Arena(CPU, Role.GRADIENTS)
+    arena.reserve(4 * ALIGNMENT_BYTES)
+    first, second = (arena.take((3, 5), torch.float32) for _ in range(2))
+    assert second.data_ptr() - first.data_ptr() == ALIGNMENT_BYTES
+    assert first.is_contiguous()
+    assert first.shape == (3, 5)
+    hold(first, Role.GRADIENTS, "blocks.0")
+    held = holdings.get(first.untyped_storage())
+    assert held is not None
+    assert held.bytes() == 3 * 5 * 4
+    first.fill_(1.0)
+    second.fill_(2.0)
+    assert first.sum() == 15
+    assert arena.take((0, 5), torch.float32).shape == (0, 5)
+
+
+def test_a_place_is_free_again_when_nobody_holds_the_piece():
+    arena = Arena(CPU, Role.CHECKPOINTS)
+    arena.reserve(2 * ALIGNMENT_BYTES)
+    piece = arena.take((8,), torch.bfloat16)
+    view, address = piece[2:], piece.data_ptr()
+    del piece
+    assert arena.used_bytes == ALIGNMENT_BYTES
+    del view
+    assert arena.used_bytes == 0
+    assert arena.take((2 * ALIGNMENT_BYTES,), torch.uint8).data_ptr() == address
+
+
+def test_an_arena_that_is_full_grows_and_outlives_its_owner():
+    arena = Arena(CPU, Role.CHECKPOINTS)
+    pieces = [arena.take((100,), torch.float32) for _ in range(3)]
+    assert arena.reserved_bytes == arena.used_bytes == 3 * ALIGNMENT_BYTES
+    del pieces[1:]
+    again = [arena.take((100,), torch.float32) for _ in range(2)]
+    assert arena.reserved_bytes == 3 * ALIGNMENT_BYTES
+    del arena
+    again[0].fill_(1.0)
+    assert again[0].sum() == 100
+
+
+def test_on_a_device_with_a_limit_an_arena_is_one_block():
+    with DeviceMemory(16 * ALIGNMENT_BYTES) as memory:
+        arena = Arena(CPU, Role.CHECKPOINTS)
+        arena.reserve(8 * ALIGNMENT_BYTES)
+        pieces = [arena.take((1,), torch.float32) for _ in range(3)]
+        assert memory.used_bytes == 8 * ALIGNMENT_BYTES
+        assert memory.places.used_bytes_by_role() == {Role.CHECKPOINTS: 8 * ALIGNMENT_BYTES}
+        del pieces, arena
+        assert memory.used_bytes == 0
+
+
+# training
+
+NUM_RANKS = 2
+STEPS = 3
+FUSED = 200
+"""Elements of a bucket: the blocks of a Stack have 91, so two pieces and more in each."""
+MODELS = ("Stack", "Tied", "FrozenFirst")
+
+
+def _train(model, **options):
+    """Losses, final parameters, and what the engine held: grown arenas and buffers."""
+    config = engine_config(accumulate=2, **options)
+    rank = dist.get_rank()
+    engine = initialize(build(model, rank), config)
+    arena = engine._units[0].arena
+    planned = arena.reserved_bytes if arena else 0
+    losses = []
+    for step in range(STEPS):
+        for micro_step in range(2):
+            loss = engine(*inputs(model, rank, NUM_RANKS, step, micro_step))
+            engine.backward(loss)
+            losses.append(loss.item())
+            engine.step()
+    parameters = {name: value.tolist() for name, value in engine.full_parameters().items()}
+    engine.close()
+    assert (arena.reserved_bytes if arena else 0) == planned, "the arena was planned too small"
+    return losses, parameters
+
+
+def _train_all(models, more):
+    ways = [
+        {"contiguous_memory": True},
+        {"constant_buffers": True},
+        {"contiguous_memory": True, "constant_buffers": True},
+    ]
+    compared = []
+    for model in models:
+        for stage in range(4):
+            options = {"stage": stage, "bucket_elements": FUSED} | (more if stage else {})
+            expected = _train(model, **options)
+            found = [_train(model, **options, **way) == expected for way in ways]
+            compared += [(model, stage, *pair) for pair in zip(ways, found, strict=True)]
+    return compared
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize(
+    "more", [{}, {"offload_optimizer": "cpu"}], ids=["on the device", "offloaded"]
+)
+def test_it_trains_to_the_same_bits(more):
+    models = MODELS if not more else MODELS[:1]
+    for compared in run_ranks(_train_all, NUM_RANKS, models, more):
+        assert len(compared) == len(models) * 4 * 3
+        assert [one for one in compared if not one[-1]] == []
