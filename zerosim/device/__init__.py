@@ -7,7 +7,7 @@ trace.holdings.
 
 from zerosim.device.cuda import device_memory
 from zerosim.device.memory import DeviceMemory, on_host, reserved, resized
-from zerosim.device.space import ALIGNMENT_BYTES, AddressSpace
+from zerosim.device.space import ALIGNMENT_BYTES, AddressSpace, rounded
 
 __all__ = [
     "ALIGNMENT_BYTES",
@@ -17,4 +17,5 @@ __all__ = [
     "on_host",
     "reserved",
     "resized",
+    "rounded",
 ]
