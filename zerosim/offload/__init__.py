@@ -3,7 +3,9 @@
     copies      between device and host, in order, beside what is computed
     disk        what a rank keeps on a disk: `DiskStore`
     commits     which versions of its files make up a state that is whole
-    files       one file and its checksums
+    files       one file: set aside, written, read
+    layout      what stands in it, and how large it is
+    blocks      checksums
     pool        bounded host memory that waits for the disk
     workers     the threads that read and write
 

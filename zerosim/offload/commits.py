@@ -4,7 +4,7 @@ A rank keeps its last two commits, in files that replace each other whole (writt
 to the disk, renamed). Two, because ranks commit one after another: if some died before they had,
 the others still have the state before. A commit's file is one line of JSON and its CRC-32.
 
-Imports the standard library, zerosim.offload.files and `zerosim.errors`.
+Imports the standard library, zerosim.offload.files and layout, and `zerosim.errors`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from zerosim.errors import DiskError
-from zerosim.offload.files import DiskFile, Version
+from zerosim.offload.files import DiskFile
+from zerosim.offload.layout import Version
 
 SLOTS = 2
 """Files of a name: what the last commit refers to, and what is being written."""

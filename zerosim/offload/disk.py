@@ -29,7 +29,7 @@ import torch
 
 from zerosim.collectives import Handle
 from zerosim.errors import DiskError, EnvironmentFault
-from zerosim.offload import files
+from zerosim.offload import layout
 from zerosim.offload.commits import (
     SLOTS,
     Commit,
@@ -43,7 +43,7 @@ from zerosim.offload.commits import (
     read_commits,
     write_commit,
 )
-from zerosim.offload.files import Version
+from zerosim.offload.layout import Version
 from zerosim.offload.pool import Buffer, Pool
 from zerosim.offload.workers import Job, Station, Work, Workers
 from zerosim.tiers import Tier
@@ -170,9 +170,9 @@ class DiskStore:
     def bytes_on_disk(num_bytes: int) -> int:
         """What one file of so many bytes occupies, and what one copy of it moves.
 
-        4096 x ceil((n + 32 + 4 x ceil(n / 2**20)) / 4096). A name has two such files.
+        4096 x ceil((n + 32 + 8 x ceil(n / 2**20)) / 4096). A name has two such files.
         """
-        return files.bytes_on_disk(num_bytes)
+        return layout.bytes_on_disk(num_bytes)
 
     def buffer(self, num_bytes: int) -> Buffer:
         """A buffer of the pool, when one is free.
@@ -213,7 +213,7 @@ class DiskStore:
                 file = file_of(self.folder, name, slot)
                 with labels.copying(request) as copied:
                     station.counter.begin()
-                    file.write(source, version.generation, station.staging, direct=self.direct)
+                    file.write(source, version, station.staging, direct=self.direct)
                     copied.counted_bytes = station.counter.end().written
                 self._latest[name] = version
 
@@ -331,7 +331,7 @@ class DiskStore:
 
     def _flush(self, name: str, _: Station) -> None:
         version = self._latest[name]
-        file_of(self.folder, name, version.slot).sync(version.num_bytes)
+        file_of(self.folder, name, version.slot).sync(version)
 
 
 def _request(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:

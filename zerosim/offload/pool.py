@@ -18,7 +18,8 @@ import torch
 
 from zerosim.device import on_host
 from zerosim.memory import Role
-from zerosim.offload.files import ALIGNMENT, aligned, staging_bytes
+from zerosim.offload.blocks import PAGE_BYTES
+from zerosim.offload.layout import in_pages, staging_bytes
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, let_go
@@ -43,7 +44,7 @@ def released_by(awaited: labels.Awaited) -> Iterator[None]:
 
 def pool_bytes(buffers: int, buffer_bytes: int, threads: int) -> int:
     """What a pool allocates: each buffer in whole pages, a staging area for each thread, a page."""
-    return buffers * aligned(buffer_bytes) + threads * staging_bytes(buffer_bytes) + ALIGNMENT
+    return buffers * in_pages(buffer_bytes) + threads * staging_bytes(buffer_bytes) + PAGE_BYTES
 
 
 class Buffer:
@@ -81,15 +82,15 @@ class Pool:
         """
         assert buffers >= 1, f"{buffers} buffers"
         self._buffer_bytes = buffer_bytes
-        size, extra = aligned(buffer_bytes), staging_bytes(buffer_bytes)
+        size, extra = in_pages(buffer_bytes), staging_bytes(buffer_bytes)
         needed = pool_bytes(buffers, buffer_bytes, threads)
         with on_host():
             self._memory = torch.empty(
                 needed, dtype=torch.uint8, device="cpu", pin_memory=torch.cuda.is_initialized()
             )
         hold(self._memory, Role.BUFFERS, "", Tier.HOST)
-        start = -self._memory.data_ptr() % ALIGNMENT
-        places = self._memory[start : start + needed - ALIGNMENT].split(
+        start = -self._memory.data_ptr() % PAGE_BYTES
+        places = self._memory[start : start + needed - PAGE_BYTES].split(
             [size] * buffers + [extra] * threads
         )
         self._free: deque[tuple[torch.Tensor, labels.Awaited]] = deque(

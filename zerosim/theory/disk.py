@@ -1,6 +1,6 @@
 """What a file of the disk tier costs: what it occupies, what the kernel counts, what waits for it.
 
-A file is its bytes, a head of 32 bytes that says what they are, and a checksum of 4 bytes for each
+A file is its bytes, a head of 32 bytes that says what they are, and a checksum of 8 bytes for each
 begun block of 1 MiB, padded to whole pages of 4096 bytes: a disk is read and written in pages when
 the kernel's cache is passed by. One write or read moves the whole file.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 PAGE_BYTES = 4096
 BLOCK_BYTES = 2**20
 HEAD_BYTES = 32
-CHECKSUM_BYTES = 4
+CHECKSUM_BYTES = 8
 VERSIONS = 2
 """Files of a name: the last good one, and the one that is being written."""
 
@@ -25,7 +25,7 @@ def in_pages(num_bytes: int) -> int:
 def bytes_on_disk(num_bytes: int) -> int:
     """What a file of n bytes occupies, and what the kernel counts for one write or read of it.
 
-    4096 x ceil((n + 32 + 4 x ceil(n / 2**20)) / 4096).
+    4096 x ceil((n + 32 + 8 x ceil(n / 2**20)) / 4096).
     """
     blocks = -(-num_bytes // BLOCK_BYTES)
     return in_pages(num_bytes + HEAD_BYTES + CHECKSUM_BYTES * blocks)
