@@ -19,11 +19,13 @@ from zerosim.events import (
     Failure,
     Group,
     Header,
+    InterfaceSample,
     Kind,
     Metric,
     Op,
     Phase,
     Purpose,
+    Repeated,
     Socket,
     Transfer,
     WireDelta,
@@ -132,6 +134,17 @@ wire_samples = st.builds(
     phase=st.sampled_from(Phase),
     time_ns=times,
     counters=_tuples(wire_deltas),
+    repeated=_tuples(st.builds(Repeated, small, counts)),
+)
+interface_samples = st.builds(
+    InterfaceSample,
+    time_ns=times,
+    name=texts,
+    sent_bytes=counts,
+    received_bytes=counts,
+    sent_packets=counts,
+    received_packets=counts,
+    addresses=_tuples(texts),
 )
 holdings = st.builds(Holding, st.sampled_from(Role), texts, counts)
 
@@ -272,6 +285,8 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
             rows.append(("transfer", draw(transfers(100 + place, ids[: ids.index(place) + 1]))))
         if draw(st.booleans()):
             rows.append(("wire", draw(wire_samples)))
+        if draw(st.booleans()):
+            rows.append(("interface", draw(interface_samples)))
         if draw(st.booleans()):
             seen = ids[: ids.index(place) + 1]
             sample = memory_samples(num_samples, st.none() | st.sampled_from(seen))

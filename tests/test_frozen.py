@@ -117,7 +117,11 @@ RECORDS = {
     "Header": "schema rank num_ranks local_rank host pid device clock_ns wall_ns",
     "Group": "name backend ranks",
     "Socket": "index local remote",
-    "WireSample": "iteration micro_step phase time_ns counters",
+    "WireSample": "iteration micro_step phase time_ns counters repeated",
+    "Repeated": "socket sent_bytes",
+    "InterfaceSample": """
+        time_ns name sent_bytes received_bytes sent_packets received_packets addresses
+    """,
     "Metric": "iteration name value time_ns",
     "Failure": "message iteration phase unit op purpose waiting_for peer_lost time_ns",
     "End": "time_ns num_rows",
@@ -147,6 +151,7 @@ ROWS = {
     "close": "Close",
     "transfer": "Transfer",
     "wire": "WireSample",
+    "interface": "InterfaceSample",
     "memory": "MemorySample",
     "allocations": "Allocations",
     "strategy": "Strategy",

@@ -33,6 +33,7 @@ ROWS = st.one_of(
     draw.closes().map(lambda r: ("close", r)),
     draw.transfers(7, [1, 2]).map(lambda r: ("transfer", r)),
     draw.wire_samples.map(lambda r: ("wire", r)),
+    draw.interface_samples.map(lambda r: ("interface", r)),
     draw.memory_samples(3, st.none() | draw.small).map(lambda r: ("memory", r)),
     draw.allocations(3).map(lambda r: ("allocations", r)),
     draw.metrics.map(lambda r: ("metric", r)),

@@ -93,6 +93,7 @@ def test_a_trace_comes_back_whole(written):
         assert list(rank.groups) == [record.name for record in records.get("group", [])]
         assert list(rank.sockets.values()) == records.get("socket", [])
         assert list(rank.wire_samples) == records.get("wire", [])
+        assert list(rank.interfaces) == records.get("interface", [])
         assert list(rank.memory_samples) == records.get("memory", [])
         assert list(rank.allocations) == records.get("allocations", [])
         assert list(map(repr, rank.metrics)) == list(map(repr, records.get("metric", [])))

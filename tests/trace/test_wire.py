@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.events import WireDelta
+from zerosim.events import Repeated, WireDelta
 from zerosim.trace import wire as module
 from zerosim.trace.wire import Wire, difference, supported
 
@@ -85,6 +86,21 @@ def test_bytes_that_wait_in_the_socket_are_sent():
             except BlockingIOError:
                 break
         assert wire.read()[mine] == (handed, 0)
+        wire.close()
+
+
+def test_what_was_sent_again_is_counted_by_itself(monkeypatch):
+    info = struct.pack("=144xI52xQQ", 5, 100, 30)
+    assert module._counters(info) == (75, 0)
+    assert module._repeated(info) == 30
+    wire = Wire()
+    with pair() as (here, there):
+        assert len(wire.scan()) == 2
+        send(here, there, 10)
+        again = iter((0, 7))
+        monkeypatch.setattr(module, "_repeated", lambda _: next(again))
+        wire.read()
+        assert wire.repeated() == (Repeated(1, 7),)
         wire.close()
 
 

@@ -1,0 +1,358 @@
+"""Several nodes: torchrun's agents on one machine, and two machines' networks joined by a cable.
+
+A network namespace is all of a machine that its network sees: addresses, connections, interfaces
+with counters of their own. Two of them, joined by a veth pair, are two nodes with a cable.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import command
+from tests.ranks import free_port
+from zerosim.config import EngineConfig, RunConfig
+from zerosim.events import InterfaceSample, Kind, Op
+from zerosim.launch.job import Job
+from zerosim.record import RankTrace, Trace, load
+from zerosim.verify import verify
+
+pytestmark = pytest.mark.ranks
+
+DEADLINE_S = 150
+NUM_NODES, RANKS_PER_NODE, STEPS = 2, 2, 2
+NUM_RANKS = NUM_NODES * RANKS_PER_NODE
+PORT = 29400
+IP = shutil.which("ip")
+HEADER_BYTES = 14 + 20 + 32
+"""Before the data of a packet: Ethernet, IPv4, TCP with time stamps."""
+STORE_BYTES = 4096
+"""More than the ranks ever said at the store during a run; some hundred bytes of it were seen."""
+CONFIGS = {
+    "data parallel": {"stage": 0},
+    "stage 3": {"stage": 3},
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """Where a part of the ranks is started.
+
+    Attributes:
+        prefix: what a command begins with to run there.
+        interface: the end of the cable that is plugged in there; "" without a cable.
+    """
+
+    number: int
+    prefix: tuple[str, ...] = ()
+    interface: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def says(self, *words: str) -> str:
+        """What a command answers there."""
+        done = subprocess.run((*self.prefix, *words), capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def counters(self) -> dict[str, int]:
+        """The interface's own counters."""
+        folder = f"/sys/class/net/{self.interface}/statistics"
+        names = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")
+        return {name: int(self.says("cat", f"{folder}/{name}")) for name in names}
+
+
+def torchrun(node: Node, *words: object) -> subprocess.Popen[str]:
+    agent = (*node.prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", NUM_NODES)
+    return subprocess.Popen(
+        tuple(map(str, (*agent, *words))),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **node.environment},
+    )
+
+
+def finish(*started: subprocess.Popen[str]) -> list[str]:
+    """Wait until both have ended well; returns what they said."""
+    try:
+        said = [each.communicate(timeout=DEADLINE_S)[0] for each in started]
+    finally:
+        for each in started:
+            each.kill()
+    assert [each.returncode for each in started] == [0] * len(started), said
+    return said
+
+
+def merged(target: Path, folders: Sequence[Path]) -> Trace:
+    """The ranks' files in one folder, as a person copies them from the nodes."""
+    target.mkdir()
+    for folder in folders:
+        for path in folder.iterdir():
+            shutil.copy(path, target)
+    return load(target, strict=True)
+
+
+def places(trace: Trace) -> list[tuple[int, int]]:
+    """Node and position on it, by rank."""
+    return [(rank.header.node, rank.header.local_rank) for rank in trace.ranks]
+
+
+def test_two_agents_on_one_machine(tmp_path):
+    """Each agent's ranks write to a folder of their own, as on machines that share none."""
+    port = free_port()
+    folders = [tmp_path / f"of-agent-{number}" for number in range(NUM_NODES)]
+    said = finish(
+        *(
+            torchrun(
+                Node(number), "--nproc-per-node", 1, "--rdzv-backend", "c10d",
+                "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two-agents",
+                "--local-addr", "127.0.0.1",
+                "-m", "zerosim.cli", "run", "--model", "mlp", "--stage", 3, "--steps", STEPS,
+                "--out", folder,
+            )
+            for number, folder in enumerate(folders)
+        )
+    )  # fmt: skip
+    assert sum("rank 0 wrote its trace to" in each for each in said) == 1
+    trace = merged(tmp_path / "merged", folders)
+    assert places(trace) == [(0, 0), (1, 0)]
+    answer = command("verify", tmp_path / "merged")
+    assert (answer.code, answer.err) == (0, ""), answer
+    assert verify(trace).unexplained_wire == 0
+    # what crosses between these nodes crosses no interface but the loopback, which is not counted
+    ends = {socket.local.rpartition(":")[0] for rank in trace.ranks for socket in sockets(rank)}
+    assert ends == {"127.0.0.1"}
+    for rank in trace.ranks:
+        assert all("127.0.0.1" not in sample.addresses for sample in rank.interfaces)
+        assert rank.header.local_rank == 0 or not rank.interfaces
+
+
+def sockets(rank: RankTrace):
+    return rank.sockets.values()
+
+
+def _unable() -> str:
+    """Why two namespaces cannot be joined here; "" if they can."""
+    if os.geteuid() != 0:
+        return "needs root, to join two network namespaces"
+    if IP is None:
+        return "needs the command ip (Debian's iproute2)"
+    name = f"zerosim-{os.getpid()}-probe"
+    adding = (IP, "netns", "add", name)
+    probe = subprocess.run(adding, capture_output=True, text=True, check=False)
+    if probe.returncode:
+        return f"no network namespaces here: {probe.stderr.strip()}"
+    _ip("netns", "delete", name)
+    return ""
+
+
+def _ip(*words: str) -> None:
+    subprocess.run((str(IP), *words), check=True)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[tuple[Node, Node]]:
+    """Two network namespaces joined by a veth pair."""
+    if why := _unable():
+        pytest.skip(why)
+    names = [f"zerosim-{os.getpid()}-{number}" for number in range(NUM_NODES)]
+    quiet = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do test ! -e $f || echo 1 > $f; done"
+    try:
+        for name in names:
+            _ip("netns", "add", name)
+            # else an interface that comes up asks for routers
+            _ip("netns", "exec", name, "sh", "-c", quiet)
+        ends = ("link", "add", "cable0", "netns", names[0], "type", "veth")
+        _ip(*ends, "peer", "name", "cable1", "netns", names[1])
+        for number, name in enumerate(names):
+            _ip("-n", name, "address", "add", f"10.0.0.{number + 1}/24", "dev", f"cable{number}")
+            for interface in ("lo", f"cable{number}"):
+                _ip("-n", name, "link", "set", interface, "up")
+        yield tuple(
+            Node(
+                number,
+                (str(IP), "netns", "exec", name),
+                f"cable{number}",
+                {"GLOO_SOCKET_IFNAME": f"cable{number}"},
+            )
+            for number, name in enumerate(names)
+        )
+    finally:
+        for name in names:
+            subprocess.run((str(IP), "netns", "delete", name), check=False, capture_output=True)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """What ran over the cable, by whoever counted it.
+
+    Attributes:
+        before, after: each interface's own counters, around all runs.
+    """
+
+    traces: dict[str, Trace]
+    before: list[dict[str, int]]
+    after: list[dict[str, int]]
+
+
+@pytest.fixture(scope="module")
+def crossed(nodes, tmp_path_factory) -> Crossed:
+    """All runs by one start of the ranks on both nodes."""
+    home = tmp_path_factory.mktemp("nodes")
+    before = [node.counters() for node in nodes]
+    finish(
+        *(
+            torchrun(
+                node, "--nproc-per-node", RANKS_PER_NODE, "--node-rank", node.number,
+                "--master-addr", "10.0.0.1", "--master-port", PORT,
+                "-m", "zerosim.launch.worker", _job(home / str(node.number)),
+            )
+            for node in nodes
+        )
+    )  # fmt: skip
+    after = [node.counters() for node in nodes]
+    traces = {
+        name: merged(home / name, [home / str(node.number) / name for node in nodes])
+        for name in CONFIGS
+    }
+    return Crossed(traces, before, after)
+
+
+def _job(folder: Path) -> str:
+    run = RunConfig(model="mlp", ranks=NUM_RANKS, steps=STEPS)
+    return Job(
+        run,
+        tuple((EngineConfig(**config), folder / name) for name, config in CONFIGS.items()),
+    ).encode()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", CONFIGS)
+def test_ranks_on_two_nodes_are_proved(crossed, name):
+    trace = crossed.traces[name]
+    assert places(trace) == [divmod(rank, RANKS_PER_NODE) for rank in range(NUM_RANKS)]
+    report = verify(trace)
+    assert (report.holds, report.unexplained_wire) == (True, 0)
+    assert report.num_ranks == NUM_RANKS
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_cable_carried_what_the_trace_says(crossed, name):
+    """`zerosim.trace.interfaces` says which bytes are whose."""
+    trace = crossed.traces[name]
+    for number in range(NUM_NODES):
+        first, last = _samples(trace, number)
+        sent, repeated = _sent(trace, number)
+        packets = last.sent_packets - first.sent_packets
+        counted = last.sent_bytes - first.sent_bytes
+        asked = _asked(trace, number)
+        rest = counted - sent - repeated - packets * HEADER_BYTES
+        assert asked > 100 * STORE_BYTES, "a run so small that the store hides it"
+        assert sent >= asked
+        assert -STORE_BYTES < rest < STORE_BYTES, (number, counted, sent, repeated, packets)
+    # and what one node sent the other received
+    (first, first_end), (second, second_end) = (_samples(trace, each) for each in range(NUM_NODES))
+    assert _sent(trace, 0)[0] == _received(trace, 1)
+    assert _sent(trace, 1)[0] == _received(trace, 0)
+    for one, one_end, other, other_end in (
+        (first, first_end, second, second_end),
+        (second, second_end, first, first_end),
+    ):
+        arrived = other_end.received_bytes - other.received_bytes
+        assert abs(one_end.sent_bytes - one.sent_bytes - arrived) < STORE_BYTES
+
+
+@pytest.mark.root
+def test_samples_are_the_interfaces_own_counters(crossed):
+    last = [crossed.before[number] for number in range(NUM_NODES)]
+    for trace in crossed.traces.values():
+        for number in range(NUM_NODES):
+            samples = _rank(trace, number).interfaces
+            assert {sample.name for sample in samples} == {f"cable{number}"}
+            assert {sample.addresses for sample in samples} == {(f"10.0.0.{number + 1}",)}
+            # as the trace begins, as each iteration begins, as it ends
+            assert len(samples) == STEPS + 2
+            times = [sample.time_ns for sample in samples]
+            assert times == sorted(times)
+            for sample in samples:
+                found = {
+                    "tx_bytes": sample.sent_bytes,
+                    "rx_bytes": sample.received_bytes,
+                    "tx_packets": sample.sent_packets,
+                    "rx_packets": sample.received_packets,
+                }
+                assert all(last[number][name] <= value for name, value in found.items())
+                last[number] = found
+        for rank in trace.ranks:
+            assert rank.header.local_rank == 0 or not rank.interfaces
+    for number in range(NUM_NODES):
+        assert all(last[number][name] <= value for name, value in crossed.after[number].items())
+    # at rest, what left one end is what came in at the other
+    sides = [
+        (crossed.after[0][f"tx_{what}"], crossed.after[1][f"rx_{what}"])
+        for what in ("bytes", "packets")
+    ]
+    assert all(sent == received for sent, received in sides)
+
+
+def _rank(trace: Trace, node: int) -> RankTrace:
+    return trace.ranks[node * RANKS_PER_NODE]
+
+
+def _samples(trace: Trace, node: int) -> tuple[InterfaceSample, InterfaceSample]:
+    samples = _rank(trace, node).interfaces
+    return samples[0], samples[-1]
+
+
+def _of_node(trace: Trace, node: int) -> list[RankTrace]:
+    return [rank for rank in trace.ranks if rank.header.node == node]
+
+
+def _asked(trace: Trace, node: int) -> int:
+    """Bytes of the messages that this node's ranks sent to ranks of the other."""
+    away = {rank.rank for rank in trace.ranks if rank.header.node != node}
+    return sum(
+        event.payload_bytes
+        for rank in _of_node(trace, node)
+        for event in rank.events
+        if event.kind is Kind.TRANSFER and event.op is Op.SEND and event.peers[0] in away
+    )
+
+
+def _sent(trace: Trace, node: int) -> tuple[int, int]:
+    """What this node's sockets sent to the other from the first look to the last; and again."""
+    totals = [0, 0]
+    for rank in _of_node(trace, node):
+        away = _away(trace, rank)
+        for sign, sample in ((-1, rank.wire_samples[0]), (1, rank.wire_samples[-1])):
+            totals[0] += sign * sum(d.sent_bytes for d in sample.counters if d.socket in away)
+            totals[1] += sign * sum(d.sent_bytes for d in sample.repeated if d.socket in away)
+    return totals[0], totals[1]
+
+
+def _received(trace: Trace, node: int) -> int:
+    return sum(
+        sign * delta.received_bytes
+        for rank in _of_node(trace, node)
+        for sign, sample in ((-1, rank.wire_samples[0]), (1, rank.wire_samples[-1]))
+        for delta in sample.counters
+        if delta.socket in _away(trace, rank)
+    )
+
+
+def _away(trace: Trace, rank: RankTrace) -> set[int]:
+    """This rank's connections to the other node."""
+    there = {
+        socket.local
+        for other in trace.ranks
+        if other.header.node != rank.header.node
+        for socket in sockets(other)
+    }
+    return {socket.index for socket in sockets(rank) if socket.remote in there}
