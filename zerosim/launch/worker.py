@@ -2,7 +2,7 @@
 
 Called in a process that `nursery` forked, or that began anew as `python -m zerosim.launch.worker
 JOB`, or by the command line inside a process that `torchrun` started. A rank that fails writes why,
-last in its own trace and in a file beside it. Imports engine, models, trace and L0.
+last in its own trace and in a file beside it. Imports engine, device, models, trace and L0.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from zerosim.collectives import Group
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
+from zerosim.device import device_memory, on_host
 from zerosim.dsconfig import read_settings
 from zerosim.engine import Engine, initialize
 from zerosim.engine.door import open_engine
@@ -79,13 +80,17 @@ def _train(
     # a folder may have another path on another node
     name = f"run {[each for _, each in job.engines].index(folder)}"
     _settle(f"{name} begins")
-    with trace(
-        folder,
-        # with which options, `run` and the configuration say
-        program="zerosim run" if ours else f"zerosim profiles: {who}",
-        run=run.to_plain(),
-        memory=run.memory,
-        allocations=run.memory,
+    # outermost, so that a trace of what did not fit still says where everything lies
+    with (
+        device_memory(run.device_bytes, device),
+        trace(
+            folder,
+            # with which options, `run` and the configuration say
+            program="zerosim run" if ours else f"zerosim profiles: {who}",
+            run=run.to_plain(),
+            memory=run.memory,
+            allocations=run.memory,
+        ),
     ):
         _settle(f"{name} has begun")
         if isinstance(who, EngineConfig):
@@ -105,8 +110,10 @@ def _train(
 
 
 def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Group) -> Engine:
-    model = build(job.run.model, job.run.seed).to(device)
-    divide(model, job.run)
+    run = job.run
+    with on_host():
+        model = build(run.model, run.seed, layers=run.layers, width=run.width).to(device)
+        divide(model, run)
     if not job.deepspeed:
         return initialize(model, config, data)
     settings = read_settings(job.deepspeed, job.run.ranks)

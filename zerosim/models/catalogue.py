@@ -36,7 +36,14 @@ def heads_of(name: ModelName) -> int:
     return _GPT[name].heads
 
 
-def build(name: ModelName, seed: int, *, tied: bool = False) -> nn.Module:
+def build(
+    name: ModelName,
+    seed: int,
+    *,
+    tied: bool = False,
+    layers: int | None = None,
+    width: int | None = None,
+) -> nn.Module:
     """Build a model with seeded weights.
 
     The weights depend on nothing but the arguments, so that every rank and every device starts
@@ -46,18 +53,28 @@ def build(name: ModelName, seed: int, *, tied: bool = False) -> nn.Module:
         name: which model.
         seed: of the initial weights.
         tied: GPT only: the head's matrix is the token embedding.
+        layers, width: GPT only: in place of what the name stands for.
 
     Returns:
         The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
         loss.
 
     Raises:
-        ConfigError: `tied` was asked of a model that has nothing to tie.
+        ConfigError: something was asked of a model that has no such thing, or a width that its
+            heads do not divide.
     """
+    if name is ModelName.MLP and (layers or width):
+        raise ConfigError("layers and width are of a GPT: expected model gpt-tiny or gpt-small")
     if tied and name is ModelName.MLP:
         raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if name is ModelName.MLP:
             return MLP(_MLP)
-        return GPT(replace(_GPT[name], tied=tied))
+        usual = _GPT[name]
+        config = replace(
+            usual, tied=tied, layers=layers or usual.layers, width=width or usual.width
+        )
+        if config.width % config.heads:
+            raise ConfigError(f"width is {width}: expected a multiple of the {config.heads} heads")
+        return GPT(config)
