@@ -146,6 +146,10 @@ interface_samples = st.builds(
     received_packets=counts,
     addresses=_tuples(texts),
 )
+kernel_rows = wire_samples.map(lambda sample: ("wire", sample)) | interface_samples.map(
+    lambda sample: ("interface", sample)
+)
+"""What the kernel counted, with the name of its row."""
 holdings = st.builds(Holding, st.sampled_from(Role), texts, counts)
 
 
@@ -284,9 +288,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
         if draw(st.booleans()):
             rows.append(("transfer", draw(transfers(100 + place, ids[: ids.index(place) + 1]))))
         if draw(st.booleans()):
-            rows.append(("wire", draw(wire_samples)))
-        if draw(st.booleans()):
-            rows.append(("interface", draw(interface_samples)))
+            rows.append(draw(kernel_rows))
         if draw(st.booleans()):
             seen = ids[: ids.index(place) + 1]
             sample = memory_samples(num_samples, st.none() | st.sampled_from(seen))
