@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.config import EngineConfig
+from zerosim.config import DType, EngineConfig, Offload
 from zerosim.events import Close, Event, Group, Kind, Metric, Phase
 from zerosim.manifest import BucketLayout, Segment, UnitLayout
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.tiers import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 UNITS = {"embedding": 31, "blocks.0": 64, "blocks.1": 64, "head": 40}
 FROZEN = {"blocks.0.frozen": 10}
+MOMENTS = ("momentum", "variance")
+PREFIXES = {Offload.NONE: "", Offload.CPU: "host_", Offload.NVME: "disk_"}
+"""Of the names of changes, by where something is kept."""
 OTHER_BYTES = 24
 """What the allocator counts beside the roles, at every sample."""
 
@@ -36,7 +40,7 @@ class Recording:
     num_ranks: int
     counts_allocations: bool = True
     rows: list[Row] = field(default_factory=list)
-    state: dict[tuple[Role, str], int] = field(default_factory=dict)
+    state: dict[tuple[Role, str, Tier], int] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
     allocated: list[int] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
@@ -60,13 +64,14 @@ class Recording:
         self.look(None, Moment.PHASE, changes)
 
     def look(self, event: int | None, moment: Moment, changes: Mapping) -> None:
-        """Take a sample: changes by the role's name in upper case, then by unit."""
+        """Take a sample: changes by the role's name, after "host_" or "disk_", then by unit."""
         self.time_ns += 10
         found = {
-            (Role[name.upper()], unit): size
+            (*_role_and_tier(name), unit): size
             for name, of_units in changes.items()
             for unit, size in of_units.items()
         }
+        found = {(role, unit, tier): size for (role, tier, unit), size in found.items()}
         if not found:
             return
         self.state |= found
@@ -78,11 +83,14 @@ class Recording:
             micro_step=0,
             phase=self.phase,
             time_ns=self.time_ns,
-            changes=tuple(Holding(role, unit, size) for (role, unit), size in found.items()),
+            changes=tuple(
+                Holding(role, unit, size, tier) for (role, unit, tier), size in found.items()
+            ),
         )
         self.rows.append(("memory", sample))
         self.numbers.append(self.num_samples)
-        self.allocated.append(sum(self.state.values()) + OTHER_BYTES)
+        in_memory = sum(size for place, size in self.state.items() if place[2] is not Tier.DISK)
+        self.allocated.append(in_memory + OTHER_BYTES)
         self.peaks.append(self.allocated[-1] + self.between)
         self.num_samples += 1
 
@@ -118,6 +126,13 @@ class Recording:
         self.numbers, self.allocated, self.peaks = [], [], []
 
 
+def _role_and_tier(name: str) -> tuple[Role, Tier]:
+    for tier in (Tier.HOST, Tier.DISK):
+        if name.startswith(f"{tier}_"):
+            return Role[name.removeprefix(f"{tier}_").upper()], tier
+    return Role[name.upper()], Tier.DEVICE
+
+
 _LISTS = ("numbers", "allocated_bytes", "peak_bytes")
 
 
@@ -130,16 +145,23 @@ def memory_trace(
     frozen: bool = False,
     overflows: tuple[int, ...] = (),
     counts_allocations: bool = True,
+    **options: object,
 ) -> Written:
-    """What an engine with one unit ahead and one bucket a unit records."""
-    size = 4 if dtype == "fp32" else 2
+    """What an engine with one unit ahead and one bucket a unit records.
+
+    Args:
+        options: of the engine: what is offloaded, and hpZ.
+    """
+    config = EngineConfig(stage=stage, dtype=dtype, prefetch=1, nvme_path="disk", **options)
     elements = UNITS | (FROZEN if frozen else {})
     rows = {}
     for rank in range(num_ranks):
         recording = Recording(rank, num_ranks, counts_allocations)
-        _record(recording, stage, elements, size, steps, overflows)
+        training = Training(recording, config, elements)
+        training.set_up()
+        for iteration in range(steps):
+            training.step(iteration, overflows=iteration in overflows)
         rows[rank] = recording.rows
-    config = EngineConfig(stage=stage, dtype=dtype, prefetch=1)
     layouts = tuple(
         UnitLayout(
             name=name,
@@ -161,66 +183,108 @@ def memory_trace(
     return Written(described, rows)
 
 
-def _record(
-    to: Recording,
-    stage: int,
-    elements: Mapping[str, int],
-    size: int,
-    steps: int,
-    overflows: tuple[int, ...],
-) -> None:
-    row = {name: columns(number, to.num_ranks) for name, number in elements.items()}
-    whole = {name: number * to.num_ranks for name, number in row.items()}
-    kept = {name: (row if stage == 3 else whole)[name] * size for name in elements}
-    updated = {name: (whole if stage == 0 else row)[name] * 4 for name in UNITS}
-    whole = {name: number * size for name, number in whole.items()}
-    row = {name: number * size for name, number in row.items()}
-    to.enter(-1, Phase.SETUP, parameters=whole)
-    to.enter(-1, Phase.OUTSIDE, parameters=kept, **({"master": updated} if size == 2 else {}))
-    order = list(UNITS)
-    flat = [name for unit in order for name in (unit, f"{unit}.frozen") if name in elements]
-    has_moments = False
+class Training:
+    """What an engine does to one rank's memory."""
 
-    def gather(unit: str = "", step: int = 0) -> dict[str, dict[str, int]]:
+    def __init__(self, to: Recording, config: EngineConfig, elements: Mapping[str, int]) -> None:
+        self.to, self.config = to, config
+        size, num_ranks = config.dtype.element_bytes, to.num_ranks
+        self.states = PREFIXES[config.offload_optimizer]
+        in_row = {name: columns(number, num_ranks) for name, number in elements.items()}
+        self.row = {name: number * size for name, number in in_row.items()}
+        self.whole = {name: number * num_ranks for name, number in self.row.items()}
+        of_optimizer = 4 * (num_ranks if config.stage == 0 else 1)
+        self.updated = {name: in_row[name] * of_optimizer for name in UNITS}
+        group = config.secondary_partition
+        self.copies = {
+            name: -(-number * num_ranks // group) * size for name, number in in_row.items()
+        }
+        if group == 1:
+            self.copies = {}
+        self.order = list(UNITS)
+        self.flat = [n for unit in UNITS for n in (unit, f"{unit}.frozen") if n in elements]
+        self.has_moments = False
+
+    def set_up(self) -> None:
+        config, kept_in = self.config, PREFIXES[self.config.offload_param]
+        kept = self.row if config.stage == 3 else self.whole
+        if config.owner_broadcast:
+            names = [*self.whole][self.to.rank :: self.to.num_ranks]
+            kept = {name: self.whole[name] for name in names}
+        self.to.enter(-1, Phase.SETUP, parameters=self.whole)
+        begin = {}
+        shares_rows = self.states == kept_in != "disk_" and not config.owner_broadcast
+        if not (shares_rows and config.dtype is DType.FP32):
+            begin[f"{self.states}master"] = self.updated
+        if self.states == "disk_":
+            begin |= {f"disk_{name}": self.updated for name in MOMENTS}
+        if kept_in:
+            begin["parameters"] = dict.fromkeys(self.whole, 0)
+        self.to.enter(-1, Phase.OUTSIDE, **{f"{kept_in}parameters": kept}, **begin)
+
+    def step(self, iteration: int, *, overflows: bool) -> None:
+        self.forward(iteration)
+        self.backward(iteration)
+        self.update(iteration, overflows=overflows)
+        self.to.finish_iteration()
+
+    def forward(self, iteration: int) -> None:
+        self.to.enter(iteration, Phase.FORWARD, activations={"": 8})
+        for place, unit in enumerate(self.order):
+            number = self.to.begin(unit, **self.gather(unit, 1))
+            copies = {n: self.copies[n] for n in (unit, f"{unit}.frozen") if n in self.copies}
+            self.to.end(number, activations={unit: 1000 + 10 * place}, secondary=copies)
+
+    def backward(self, iteration: int) -> None:
+        self.to.enter(iteration, Phase.BACKWARD, activations={"": 16}, **self.gather())
+        for place in reversed(range(len(self.order))):
+            unit = self.order[place]
+            keeps_row = self.config.stage >= 2 and not self.states
+            mine = self.whole[unit] + (self.row[unit] if keeps_row else 0)
+            reduced = self.reduced(self.order[place + 2 : place + 3])
+            number = self.to.begin(unit, **self.gather(unit, -1), **reduced)
+            self.to.end(number, gradients={unit: mine}, activations={unit: 0})
+
+    def update(self, iteration: int, *, overflows: bool) -> None:
+        reduced = self.reduced(self.order)
+        self.to.enter(iteration, Phase.UPDATE, activations={"": 0}, **reduced, **self.gather())
+        if overflows:
+            time_ns = self.to.time_ns
+            metric = Metric(iteration=iteration, name="overflow", value=1.0, time_ns=time_ns)
+            self.to.rows.append(("metric", metric))
+        elif not self.has_moments:
+            for unit in self.order:
+                number = self.to.begin(unit)
+                moments = {f"{self.states}{name}": {unit: self.updated[unit]} for name in MOMENTS}
+                self.to.end(number, **({} if self.states == "disk_" else moments))
+            self.has_moments = True
+        frees = self.config.stage >= 2 and not self.states
+        gone = dict.fromkeys(self.order, 0) if frees else {}
+        self.to.enter(
+            iteration, Phase.OUTSIDE, gradients=gone, secondary=dict.fromkeys(self.copies, 0)
+        )
+
+    def gather(self, unit: str = "", step: int = 0) -> dict[str, dict[str, int]]:
         """A unit with its frozen parameters, and the next one in that direction."""
-        if stage < 3:
+        if self.config.stage < 3:
             return {}
+        flat = self.flat
         places = [at for at, name in enumerate(flat) if name.removesuffix(".frozen") == unit]
         ahead = max(places, default=0) + 1 if step > 0 else min(places, default=0) - 1
         if step and 0 <= ahead < len(flat):
             places.append(ahead)
-        present = {name for role, name in to.state if role is Role.GATHERED}
-        return {
-            "gathered": dict.fromkeys(present, 0) | {flat[at]: whole[flat[at]] for at in places}
-        }
+        present = {name for role, name, _ in self.to.state if role is Role.GATHERED}
+        now = {flat[at]: self.whole[flat[at]] for at in places}
+        return {"gathered": dict.fromkeys(present, 0) | now}
 
-    for iteration in range(steps):
-        to.enter(iteration, Phase.FORWARD, activations={"": 8})
-        for place, unit in enumerate(order):
-            number = to.begin(unit, **gather(unit, 1))
-            to.end(number, activations={unit: 1000 + 10 * place})
-        to.enter(iteration, Phase.BACKWARD, activations={"": 16}, **gather())
-        for place in reversed(range(len(order))):
-            unit = order[place]
-            mine = whole[unit] + (row[unit] if stage >= 2 else 0)
-            reduced = {name: row[name] for name in order[place + 2 : place + 3]}
-            number = to.begin(
-                unit, **gather(unit, -1), **({"gradients": reduced} if stage >= 2 else {})
-            )
-            to.end(number, gradients={unit: mine}, activations={unit: 0})
-        rest = {name: row[name] for name in order} if stage >= 2 else {}
-        to.enter(iteration, Phase.UPDATE, activations={"": 0}, gradients=rest, **gather())
-        if iteration in overflows:
-            metric = Metric(iteration=iteration, name="overflow", value=1.0, time_ns=to.time_ns)
-            to.rows.append(("metric", metric))
-        elif not has_moments:
-            for unit in order:
-                number = to.begin(unit)
-                to.end(number, momentum={unit: updated[unit]}, variance={unit: updated[unit]})
-            has_moments = True
-        gone = dict.fromkeys(order, 0) if stage >= 2 else {}
-        to.enter(iteration, Phase.OUTSIDE, gradients=gone)
-        to.finish_iteration()
+    def reduced(self, units: list[str]) -> dict[str, dict[str, int]]:
+        """Units whose gradients are reduced: rows are left on the device, or are on the host."""
+        rows = {name: self.row[name] for name in units}
+        if not self.states:
+            return {"gradients": rows} if self.config.stage >= 2 else {}
+        if self.config.stage == 1:
+            return {"host_gradients": rows}
+        return {"host_gradients": rows, "gradients": dict.fromkeys(units, 0)}
 
 
 def samples(written: Written, rank: int) -> list[int]:
@@ -228,12 +292,21 @@ def samples(written: Written, rank: int) -> list[int]:
     return [place for place, (name, _) in enumerate(written.rows[rank]) if name == "memory"]
 
 
-def change(written: Written, rank: int, position: int, role: Role, unit: str, size: int) -> None:
+def change(
+    written: Written,
+    rank: int,
+    position: int,
+    role: Role,
+    unit: str,
+    size: int,
+    tier: Tier = Tier.DEVICE,
+) -> None:
     """From a sample on, a unit has another size for a role; until its next change."""
     place = samples(written, rank)[position]
     name, sample = written.rows[rank][place]
-    others = tuple(one for one in sample.changes if (one.role, one.unit) != (role, unit))
-    holding = Holding(role, unit, size)
+    key = (role, unit, tier)
+    others = tuple(one for one in sample.changes if (one.role, one.unit, one.tier) != key)
+    holding = Holding(role, unit, size, tier)
     written.rows[rank][place] = (name, replace(sample, changes=(*others, holding)))
 
 

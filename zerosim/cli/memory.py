@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zerosim.analysis.memory import Timeline
-from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.ledgers import MARKS, number_range, print_verdict
+from zerosim.cli.console import make_console, print_json, print_table
+from zerosim.cli.ledgers import MARKS, print_verdict
+from zerosim.cli.memory_tables import peak_table, states_tables
 from zerosim.cli.options import open_trace, whole
 from zerosim.cli.plot import print_plot
 from zerosim.errors import ConfigError
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.quantities import PSI, format_exact
 from zerosim.record.text import name_ranks
-from zerosim.verify import CauseBytes, MemoryReport, RankPeak, verify_memory
+from zerosim.tiers import Tier
+from zerosim.verify import MemoryReport, RankPeak, verify_memory
 from zerosim.verify.memory import timelines
+from zerosim.verify.memory_plan import PLACES
+from zerosim.verify.memory_report import TierPeak
 
 _MOST_SENTENCES = 8
 """With more ranks than this, only the highest peaks are told."""
+P = TypeVar("P", RankPeak, TierPeak)
 
 
 def memory(
@@ -47,22 +51,24 @@ def memory(
     if as_json:
         print_json(report.to_plain())
     else:
-        _print(make_console(), report, lines, rank=rank)
+        beyond = {each.tier: timelines(trace, each.tier) for each in report.tiers}
+        _print(make_console(), report, {Tier.DEVICE: lines} | beyond, rank=rank)
     return 1 if report.holds is False else 0
 
 
 def _print(
-    console: Console, report: MemoryReport, lines: dict[int, Timeline], *, rank: int | None
+    console: Console,
+    report: MemoryReport,
+    lines: Mapping[Tier, Mapping[int, Timeline]],
+    *,
+    rank: int | None,
 ) -> None:
     mark, colour = MARKS[report.holds]
     console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
     console.print(Text("  " + " · ".join(_facts(report)), style="dim"))
     console.print()
-    if report.rows:
-        print_table(console, _states_table(report))
-        console.print()
-    if report.law_bytes is not None and report.rows:
-        print_table(console, _causes_table(report))
+    for table in states_tables(report):
+        print_table(console, table)
         console.print()
     for verdict in report.verdicts:
         print_verdict(console, verdict)
@@ -70,19 +76,35 @@ def _print(
     told = _told(report.peaks, rank)
     highest = max(told, key=lambda top: top.bytes)
     if highest.causes:
-        print_table(console, _peak_table(report, highest))
+        print_table(console, peak_table(report, highest))
         console.print()
-    for sentence in _sentences(told):
+    beyond = [sentence for tier in report.tiers for sentence in _sentences(_told(tier.peaks, rank))]
+    for sentence in [*_sentences(told), *beyond]:
         console.print(sentence)
     if rank is None and len(told) < len(report.peaks):
         console.print(f"the highest of {len(report.peaks)} ranks; --rank shows any other")
     console.print()
     drawn = report.iteration if report.iteration is not None else highest.iteration
-    theory = [row.theory_bytes for row in report.rows if row.theory_bytes is not None]
-    steps = drawn if drawn >= 0 else None
-    print_plot(console, lines[highest.rank], steps, sum(theory) if theory else None)
+    _draw(console, report, lines, highest.rank, drawn if drawn >= 0 else None)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
+
+
+def _draw(
+    console: Console,
+    report: MemoryReport,
+    lines: Mapping[Tier, Mapping[int, Timeline]],
+    rank: int,
+    iteration: int | None,
+) -> None:
+    """One picture a tier."""
+    of_tiers = {Tier.DEVICE: report.rows} | {each.tier: each.rows for each in report.tiers}
+    for tier, rows in of_tiers.items():
+        theory = [row.theory_bytes for row in rows if row.theory_bytes is not None]
+        place = PLACES[tier] if report.tiers else ""
+        if tier is not Tier.DEVICE:
+            console.print()
+        print_plot(console, lines[tier][rank], iteration, sum(theory) if theory else None, place)
 
 
 def _facts(report: MemoryReport) -> list[str]:
@@ -99,7 +121,7 @@ def _facts(report: MemoryReport) -> list[str]:
     return facts
 
 
-def _told(peaks: Sequence[RankPeak], rank: int | None) -> list[RankPeak]:
+def _told(peaks: Sequence[P], rank: int | None) -> list[P]:
     if rank is not None:
         return [top for top in peaks if top.rank == rank]
     if len(peaks) <= _MOST_SENTENCES:
@@ -107,66 +129,9 @@ def _told(peaks: Sequence[RankPeak], rank: int | None) -> list[RankPeak]:
     return sorted(peaks, key=lambda top: -top.bytes)[:_MOST_SENTENCES]
 
 
-def _sentences(peaks: Sequence[RankPeak]) -> list[str]:
+def _sentences(peaks: Sequence[RankPeak | TierPeak]) -> list[str]:
     """One for each rank, or for all ranks whose peaks are alike."""
     alike: dict[str, list[int]] = {}
     for top in peaks:
         alike.setdefault(top.sentence.removeprefix(f"Rank {top.rank} "), []).append(top.rank)
     return [f"{name_ranks(ranks).capitalize()} {words}" for words, ranks in alike.items()]
-
-
-def _states_table(report: MemoryReport) -> Table:
-    if report.law_bytes is None:
-        table = make_table("role", "measured", left=1)
-        table.title = "bytes at the peak of each rank"
-    else:
-        table = make_table("role", "law", "law in bytes", "theory", "measured", left=2)
-        table.title = f"bytes on each rank when the update of iteration {report.iteration} begins"
-    table.title_justify = "left"
-    table.title_style = "dim"
-    for row in report.rows:
-        measured = number_range(row.measured_bytes)
-        if row.law_bytes is None or row.theory_bytes is None:
-            table.add_row(row.role.value, measured)
-            continue
-        style = "red" if set(row.measured_bytes) != {row.theory_bytes} else ""
-        cells = [format_exact(row.law_bytes), f"{row.theory_bytes:,}", measured]
-        table.add_row(row.role.value, row.law, *cells, style=style)
-    if report.law_bytes is not None:
-        table.add_section()
-        sums = [sum(sizes) for sizes in zip(*(r.measured_bytes for r in report.rows), strict=True)]
-        theory = sum(row.theory_bytes or 0 for row in report.rows)
-        cells = [format_exact(report.law_bytes), f"{theory:,}", number_range(sums)]
-        table.add_row("model states", report.law, *cells, style="bold")
-    return table
-
-
-def _causes_table(report: MemoryReport) -> Table:
-    """From the law to what the first rank keeps."""
-    table = _bridge(f"from the law to what rank {report.ranks[0]} keeps", report, report.causes)
-    measured = sum(row.measured_bytes[0] for row in report.rows)
-    table.add_row("measured", f"{measured:,}", "in storages that are alive", style="bold")
-    unexplained = format_exact_bytes(report.unexplained_bytes or 0)
-    table.add_row("unexplained", "", f"{unexplained} in any role of any rank")
-    return table
-
-
-def _peak_table(report: MemoryReport, top: RankPeak) -> Table:
-    """From the law to all that is alive at a peak."""
-    table = _bridge(f"from the law to the peak of rank {top.rank}", report, top.causes)
-    table.add_row("the peak", f"{top.bytes:,}", top.when, style="bold")
-    return table
-
-
-def _bridge(title: str, report: MemoryReport, causes: Sequence[CauseBytes]) -> Table:
-    assert report.law_bytes is not None
-    table = make_table(title, "bytes", "", left=1)
-    table.columns[2].justify = "left"
-    table.columns[2].no_wrap = False
-    table.add_row("the law", format_exact(report.law_bytes), report.law)
-    for cause in causes:
-        sign = "+" if cause.bytes > 0 else ""
-        style = "" if cause.is_excused else "red"
-        number = f"{sign}{format_exact(cause.bytes)}"
-        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
-    return table

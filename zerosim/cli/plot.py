@@ -1,4 +1,4 @@
-"""The memory of one rank in one iteration, drawn with characters.
+"""The memory of one rank in one tier and iteration, drawn with characters.
 
 A column is a stretch of time, with the most that was alive in it; the roles are stacked, the model
 states below. Coloured blocks where the terminal has colours, letters where it has none.
@@ -16,6 +16,7 @@ from zerosim.analysis.memory import STEP_PHASES, Bytes, Timeline, whole_iteratio
 from zerosim.events import Phase
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes, format_exact_bytes
+from zerosim.tiers import Tier
 
 _HEIGHT = 12
 _MARGIN = 9
@@ -27,8 +28,10 @@ _STACK = (
     Role.MOMENTUM,
     Role.VARIANCE,
     Role.GRADIENTS,
+    Role.SECONDARY,
     Role.GATHERED,
     Role.BUFFERS,
+    Role.CHECKPOINTS,
     Role.ACTIVATIONS,
     Role.OTHER,
 )
@@ -47,6 +50,8 @@ _GLYPHS = {
     Role.GATHERED: ("G", "bright_blue"),
     Role.BUFFERS: ("b", "magenta"),
     Role.ACTIVATIONS: ("a", "yellow"),
+    Role.CHECKPOINTS: ("c", "bright_yellow"),
+    Role.SECONDARY: ("s", "bright_cyan"),
     Role.OTHER: ("o", "bright_black"),
 }
 
@@ -67,13 +72,18 @@ class _Picture:
 
 
 def print_plot(
-    console: Console, line: Timeline, iteration: int | None, theory_bytes: int | None = None
+    console: Console,
+    line: Timeline,
+    iteration: int | None,
+    theory_bytes: int | None = None,
+    place: str = "",
 ) -> None:
     """Draw one iteration; nothing if it has fewer than two samples.
 
     Args:
         iteration: None for all that was recorded.
         theory_bytes: what model states should be when the update begins.
+        place: of the line's tier, in words; "" where there is no other.
     """
     width = min(console.width, _WIDEST) - _MARGIN - 2
     picture = _picture(line, iteration, max(width, 20))
@@ -83,7 +93,9 @@ def print_plot(
     is_ascii = console.options.ascii_only
     axis, corner, dash, low = "|+-_" if is_ascii else "│└╌─"
     what = "all that was recorded" if iteration is None else f"iteration {iteration}"
-    console.print(Text(f"bytes alive on rank {line.rank}: {what}", style="dim"))
+    kind = "bytes in files" if line.tier is Tier.DISK else "bytes alive"
+    where = f"{place} of" if place else "on"
+    console.print(Text(f"{kind} {where} rank {line.rank}: {what}", style="dim"))
     step = picture.top / _HEIGHT
     mark = None if theory_bytes is None else int(theory_bytes / step)
     for row in reversed(range(_HEIGHT)):

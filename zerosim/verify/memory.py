@@ -158,21 +158,20 @@ def _headline(plan: Plan, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
     states = [verdict for verdict in verdicts if verdict.id.startswith("model-states")]
     name = f"This run of {plan.name}"
-    law = f"{plan.laws_words} of model states"
     if not states:
         return f"{name} finished no iteration on all ranks: only its peaks are shown."
     wrong = next((verdict for verdict in states if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} does not keep {law} on each rank: {wrong.measured}."
+        return f"{name} does not keep {plan.keeps}: {wrong.measured}."
     if any(verdict.holds is None for verdict in states):
         return (
             f"{name} keeps what it should so far; momentum and variance come with the first update."
         )
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} keeps {law}, but: {wrong.measured}."
+        return f"{name} keeps {plan.keeps}, but: {wrong.measured}."
     extent = "as the law says" if is_complete else "as the law says, as far as all ranks came"
-    return f"{name} keeps {law} on each rank, {extent}."
+    return f"{name} keeps {plan.keeps}, {extent}."
 
 
 def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:

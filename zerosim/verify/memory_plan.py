@@ -81,11 +81,16 @@ class Plan:
         return placed_words(self.placement, tier)
 
     @property
-    def laws_words(self) -> str:
-        """The laws of all tiers: "16Ψ/N", or "2Ψ on the device, 14Ψ/N on the host"."""
+    def keeps(self) -> str:
+        """What each rank keeps, by the laws of all tiers.
+
+        "16Ψ/N of model states on each rank", or "model states of 2Ψ on the device, 14Ψ/N on the
+        host of each rank".
+        """
         if self.tiers == (Tier.DEVICE,):
-            return self.law
-        return ", ".join(f"{self.law_of(tier)} {PLACES[tier]}" for tier in self.tiers)
+            return f"{self.law} of model states on each rank"
+        laws = ", ".join(f"{self.law_of(tier)} {PLACES[tier]}" for tier in self.tiers)
+        return f"model states of {laws} of each rank"
 
     @property
     def name(self) -> str:

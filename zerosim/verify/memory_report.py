@@ -22,8 +22,10 @@ class RoleRow:
     Attributes:
         law: in words, such as "12Ψ/N"; "" if no law is known.
         law_bytes: what the law gives a rank.
-        theory_bytes: what it means here, exact: padding, frozen units, what comes later.
+        theory_bytes: what it means here for the first rank, exact: padding, frozen units, what
+            comes later.
         measured_bytes: by rank, in the order of `MemoryReport.ranks`.
+        theory_of_ranks: likewise; they differ where whole units have owners. Empty without a law.
     """
 
     role: Role
@@ -31,6 +33,7 @@ class RoleRow:
     law_bytes: Fraction | None
     theory_bytes: int | None
     measured_bytes: tuple[int, ...]
+    theory_of_ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +90,14 @@ class TierPeak:
         bytes: by all roles: no allocator is asked for this tier alone.
         when: the event, in words.
         parts: the roles that made it, the largest first.
+        sentence: all of this, to be read aloud.
     """
 
     rank: int
     bytes: int
     when: str
     parts: tuple[RolePart, ...]
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +165,10 @@ class MemoryReport:
     def unexplained_bytes(self) -> int | None:
         """The largest difference between theory and a role in any tier; None without a law."""
         gaps = [
-            abs(measured - row.theory_bytes)
+            abs(measured - theory)
             for row in (*self.rows, *(row for tier in self.tiers for row in tier.rows))
-            if row.theory_bytes is not None
-            for measured in row.measured_bytes
+            if row.theory_of_ranks
+            for measured, theory in zip(row.measured_bytes, row.theory_of_ranks, strict=True)
         ]
         return max(gaps, default=None)
 

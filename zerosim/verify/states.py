@@ -159,7 +159,7 @@ def state_rows(
     """
     if not checks:
         return ()
-    expected = totals(checks[0].expected)
+    expected = [totals(check.expected) for check in checks]
     measured = [totals(check.measured) for check in checks]
     laws = {law.role: law for law in plan.role_laws(tier)}
     roles = [
@@ -170,8 +170,9 @@ def state_rows(
             role=role,
             law=laws[role].words if role in laws else "",
             law_bytes=laws[role].bytes if role in laws else Fraction(),
-            theory_bytes=expected[role],
+            theory_bytes=expected[0][role],
             measured_bytes=tuple(found[role] for found in measured),
+            theory_of_ranks=tuple(found[role] for found in expected),
         )
         for role in roles
     )

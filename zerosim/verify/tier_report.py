@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from zerosim.analysis.memory import Timeline, in_steps, peak
-from zerosim.verify.memory_plan import Plan
+from zerosim.quantities import format_bytes
+from zerosim.verify.memory_plan import PLACES, Plan
 from zerosim.verify.memory_report import RolePart, TierPeak, TierReport
 from zerosim.verify.peaks import when
 from zerosim.verify.states import StateCheck, state_causes, state_rows
@@ -48,9 +49,14 @@ def _peak(line: Timeline) -> TierPeak:
         for role, size in line.roles_at(top.position).items()
         if size
     ]
+    parts.sort(key=lambda part: -part.bytes)
+    moment = when(line, top.position)
+    words = ", ".join(f"{part.role} {format_bytes(part.bytes)}" for part in parts)
     return TierPeak(
         rank=line.rank,
         bytes=top.bytes,
-        when=when(line, top.position),
-        parts=tuple(sorted(parts, key=lambda part: -part.bytes)),
+        when=moment,
+        parts=tuple(parts),
+        sentence=f"Rank {line.rank} had at most {format_bytes(top.bytes)} {PLACES[line.tier]} "
+        f"{moment}{f': {words}' if words else ''}.",
     )
