@@ -10,7 +10,9 @@ from pathlib import Path
 import typer
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.config import CollectivesKind, choice
+from zerosim.cli.family import engine_values
+from zerosim.cli.options import option_of
+from zerosim.config import CollectivesKind, EngineConfig, choice
 from zerosim.dsconfig import KEYS, Settings, read_document, read_settings
 from zerosim.errors import ConfigError
 
@@ -50,6 +52,9 @@ _DECIDES: dict[str, tuple[str, Callable[[Settings], object]]] = {
 }
 """Options that the file decides: its key, and what it decides."""
 
+_NOT_ITS_OWN = {"collectives", "learning_rate", "stage"}
+"""Options that are held against the file in a way of their own."""
+
 
 def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFile:
     """Read the file; take over what options say that it does not.
@@ -72,6 +77,12 @@ def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFi
             settings.engine.learning_rate if settings.has_optimizer else options["learning_rate"]
         ),
     )
+    for name in given.keys() & engine_values(given).keys() - _DECIDES.keys() - _NOT_ITS_OWN:
+        said, wanted = getattr(config, name), engine_values(given)[name]
+        if said not in (getattr(EngineConfig(), name), wanted):
+            option = f"--{option_of(name)}"
+            raise ConfigError(f"{option} is {wanted} and {path} says {said}: leave {option} out")
+        config = replace(config, **{name: wanted})
     settings = replace(settings, engine=config)
     for name, (key, decided) in _DECIDES.items():
         if name in given and given[name] != decided(settings):

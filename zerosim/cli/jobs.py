@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from zerosim.config import EngineConfig, Offload
 from zerosim.errors import EnvironmentFault, RunError
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import lent
@@ -110,3 +111,20 @@ def make_free(folder: Path) -> None:
 def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:
     why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
     return EnvironmentFault(f"cannot write to {folder}: {why}; give an --out that can be written")
+
+
+def require_state_free(config: EngineConfig, *, resumes: bool, overwrite: bool) -> None:
+    """See that no state of an earlier run is lost.
+
+    Raises:
+        EnvironmentFault: the folder for the disk holds one, which is neither gone on from nor may
+            go.
+    """
+    if config.offload_optimizer is not Offload.NVME or resumes or overwrite:
+        return
+    folder = Path(config.nvme_path)
+    if any(folder.glob("rank-*/commit-*.json")):
+        raise EnvironmentFault(
+            f"{folder} holds the state of an earlier run: --resume to go on from it, --overwrite "
+            "to begin anew, or give another --nvme-path"
+        )

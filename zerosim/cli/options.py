@@ -26,9 +26,14 @@ def _decimal(text: str) -> float:
         raise typer.BadParameter(f"{text!r}: expected a number") from None
 
 
-def whole(words: str) -> Any:
+def whole(words: str, panel: str | None = None) -> Any:
     """An option that takes a whole number."""
-    return typer.Option(help=words, parser=_whole, metavar="INTEGER")
+    return typer.Option(help=words, parser=_whole, metavar="INTEGER", rich_help_panel=panel)
+
+
+def option_of(name: str) -> str:
+    """What an option is called in a message, of the field that it fills in."""
+    return name.replace("_", "-")
 
 
 def decimal(words: str) -> Any:

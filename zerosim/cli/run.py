@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from zerosim.cli import family
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
-from zerosim.cli.jobs import clear, launch_job, moment, require_free
+from zerosim.cli.family import engine_values, run_values
+from zerosim.cli.jobs import clear, launch_job, moment, require_free, require_state_free
 from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
@@ -56,6 +58,28 @@ def run(  # noqa: PLR0913 - an option is an argument
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what becomes of each key of it; train nothing.")
     ] = False,
+    offload_optimizer: family.OffloadOptimizer = "none",
+    offload_param: family.OffloadParam = "none",
+    nvme_path: family.NvmePath = None,
+    disk_buffers: family.DiskBuffers = 4,
+    delayed_update: family.DelayedUpdate = False,
+    owner_broadcast: family.OwnerBroadcast = False,
+    resume: family.Resume = False,
+    tiles: family.Tiles = 1,
+    device_bytes: family.DeviceBytes = None,
+    quantize_weights: family.QuantizeWeights = False,
+    secondary_partition: family.SecondaryPartition = 1,
+    quantize_gradients: family.QuantizeGradients = False,
+    quantization_block: family.QuantizationBlock = 256,
+    ranks_per_node: family.RanksPerNode = 0,
+    checkpoint_activations: family.CheckpointActivations = False,
+    partition_activations: family.PartitionActivations = False,
+    cpu_checkpointing: family.CpuCheckpointing = False,
+    tensor_parallel: family.TensorParallel = 1,
+    constant_buffers: family.ConstantBuffers = False,
+    contiguous_memory: family.ContiguousMemory = False,
+    layers: family.Layers = None,
+    width: family.Width = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
@@ -70,33 +94,17 @@ def run(  # noqa: PLR0913 - an option is an argument
     file = read_file(deepspeed_config, num_ranks, context) if deepspeed_config else None
     if explain:
         return explain_file(file, as_json=as_json)
-    job_run = RunConfig(
-        model=model,  # type: ignore[arg-type]
-        ranks=num_ranks,
-        steps=steps,
-        batch=file.settings.sizes.micro if file else batch,
-        seed=seed,
-        device=device,  # type: ignore[arg-type]
-        timeout_s=timeout,
-        memory=memory,
-    )
+    of_run = run_values(context.params) | {"ranks": num_ranks, "timeout_s": timeout}
+    if file:
+        of_run |= {"batch": file.settings.sizes.micro}
+    job_run = RunConfig(**of_run)
     stages = (file.settings.engine.stage,) if file else parse_stages(stage)
+    of_engine = engine_values(context.params)
     configs = [
-        file.settings.engine
-        if file
-        else EngineConfig(
-            stage=number,
-            dtype=dtype,  # type: ignore[arg-type]
-            accumulate=accumulate,
-            bucket_elements=bucket_elements,
-            overlap=overlap,
-            prefetch=prefetch,
-            clip=clip,
-            collectives=collectives,  # type: ignore[arg-type]
-            learning_rate=learning_rate,
-        )
+        file.settings.engine if file else EngineConfig(**of_engine | {"stage": number})
         for number in stages
     ]
+    require_state_free(configs[-1], resumes=resume, overwrite=overwrite)
     folder = out or _default_folder(job_run, str(stages[0]) if file else stage)
     folders = [folder / f"stage-{number}" for number in stages] if len(stages) > 1 else [folder]
     job = Job(job_run, tuple(zip(configs, folders, strict=True)), file.text if file else "")

@@ -44,7 +44,11 @@ _log = logging.getLogger("zerosim")
 
 @overload
 def initialize(
-    model: nn.Module, config: EngineConfig | None = None, group: Group | None = None
+    model: nn.Module,
+    config: EngineConfig | None = None,
+    group: Group | None = None,
+    *,
+    resume: bool = False,
 ) -> Engine: ...
 
 
@@ -86,8 +90,10 @@ def initialize(*positional: Any, **named: Any) -> Any:
     model_first = bool(positional) and isinstance(positional[0], nn.Module)
     config = positional[1] if model_first and len(positional) > 1 else named.get("config")
     is_own = isinstance(config, EngineConfig)
-    if model_first or is_own or (not positional and set(named) <= {"model", "group"}):
-        if not set(named) <= {"model", "config", "group"} or not (is_own or config is None):
+    if model_first or is_own or (not positional and set(named) <= {"model", "group", "resume"}):
+        if not set(named) <= {"model", "config", "group", "resume"} or not (
+            is_own or config is None
+        ):
             raise ConfigError(
                 "this mixes two ways to call initialize: give (model, EngineConfig(...)), or "
                 "DeepSpeed's arguments by name: (model=..., model_parameters=..., config=...)"

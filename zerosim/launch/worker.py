@@ -28,7 +28,7 @@ from zerosim.device import device_memory, on_host
 from zerosim.dsconfig import read_settings
 from zerosim.engine import Engine, initialize
 from zerosim.engine.door import open_engine
-from zerosim.errors import CollectiveError, RunError, ZerosimError, first_line
+from zerosim.errors import CollectiveError, ConfigError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
 from zerosim.launch.job import Job
@@ -115,7 +115,7 @@ def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Gro
         model = build(run.model, run.seed, layers=run.layers, width=run.width).to(device)
         divide(model, run)
     if not job.deepspeed:
-        return initialize(model, config, data)
+        return initialize(model, config, data, resume=run.resume)
     settings = read_settings(job.deepspeed, job.run.ranks)
     return open_engine(model, replace(settings, engine=config))
 
@@ -123,7 +123,11 @@ def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Gro
 def _train_engine(
     engine: Engine, steps: int, batches: Batches, advance: Callable[[str], None]
 ) -> None:
-    for iteration in range(steps):
+    if engine.iteration >= steps:
+        raise ConfigError(
+            f"steps is {steps}: the state that is resumed has done {engine.iteration}; give more"
+        )
+    for iteration in range(engine.iteration, steps):
         losses = []
         for micro_step in range(engine.config.accumulate):
             loss = engine(batches.at(iteration, micro_step).to(engine.device))

@@ -328,6 +328,7 @@ _ADDED: tuple[tuple[str, object], ...] = (
     ("sent_bytes", None),
     ("received_bytes", None),
     ("wire", ()),
+    ("counted_bytes", None),
     ("start_ns", None),
     ("end_ns", None),
     ("error", ""),
