@@ -120,7 +120,8 @@ class StoragePlaces:
             self._notice_peak()
             found = []
             if self._peak is not None and _is_over(self._peak[0], position):
-                found.append(self._map(MapMoment.PEAK, *self._peak))
+                if self._peak[0].phase is not Phase.OUTSIDE:
+                    found.append(self._map(MapMoment.PEAK, *self._peak))
                 self._peak, self._top_bytes = None, 0
             if self._full is not None:
                 found.append(self._map(MapMoment.FULL, *self._full))

@@ -1,0 +1,70 @@
+"""What a device with a limit had where, iteration by iteration, and how fragmented what was free.
+
+Imports the standard library, zerosim's L0 and record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from zerosim.memory import AddressMap, MapMoment, Role
+from zerosim.record import RankTrace
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRow:
+    """The memory of one rank's device in one iteration.
+
+    Attributes:
+        peak: what lay where when the most was in use.
+        scattered: the map, of a phase's beginning or of the peak, whose largest free block is the
+            smallest share of what was free.
+        full: what lay where when something had no room; None if all had.
+    """
+
+    iteration: int
+    peak: AddressMap
+    scattered: AddressMap
+    full: AddressMap | None
+
+
+def address_table(rank: RankTrace) -> tuple[AddressRow, ...]:
+    """A row for each iteration of which this rank recorded address maps; -1 is the set-up.
+
+    An iteration that was not completed has no map of its peak: then the fullest one counts.
+    """
+    by_iteration: dict[int, list[AddressMap]] = {}
+    for drawn in rank.address_maps:
+        by_iteration.setdefault(drawn.iteration, []).append(drawn)
+    return tuple(_row(number, maps) for number, maps in sorted(by_iteration.items()))
+
+
+def _row(iteration: int, maps: Sequence[AddressMap]) -> AddressRow:
+    return AddressRow(
+        iteration=iteration,
+        peak=max(maps, key=lambda one: one.used_bytes),
+        scattered=min(maps, key=lambda one: one.largest_free_share),
+        full=next((one for one in maps if one.moment is MapMoment.FULL), None),
+    )
+
+
+def sketch(drawn: AddressMap, num_cells: int) -> tuple[Role | None, ...]:
+    """The addresses from first to last as so many cells of equal size.
+
+    Returns:
+        What most bytes of each cell are kept for; None where most are free.
+    """
+    borders = [drawn.limit_bytes * cell // num_cells for cell in range(num_cells + 1)]
+    cells = []
+    for start, end in pairwise(borders):
+        counted: Counter[Role | None] = Counter()
+        for block in drawn.blocks:
+            shared = min(end, block.offset + block.bytes) - max(start, block.offset)
+            if shared > 0:
+                counted[block.role] += shared
+        counted[None] = end - start - counted.total()
+        cells.append(counted.most_common(1)[0][0])
+    return tuple(cells)
