@@ -20,7 +20,7 @@ from zerosim.config import EngineConfig, Offload
 from zerosim.engine.disk_optimizer import states_bytes
 from zerosim.engine.flat import FlatUnit
 from zerosim.errors import ConfigError
-from zerosim.offload.disk import DiskStore
+from zerosim.offload import DiskStore, SavedState
 
 Saved = Mapping[str, Any]
 
@@ -46,23 +46,32 @@ def open_disk(
         )
     if Offload.NVME not in wanted:
         return None, {}
-    sizes = {"buffers": config.disk_buffers, "buffer_bytes": _largest(config, units, group.size)}
     folder = Path(config.nvme_path)
-    if not resumes:
-        return DiskStore(folder, group.rank, group.size, **sizes), {}
-    state = DiskStore.last_good(folder, group.size)
+    state = _state_to_resume(folder, units, group.size) if resumes else None
+    disk = DiskStore(
+        folder,
+        group.rank,
+        group.size,
+        buffers=config.disk_buffers,
+        buffer_bytes=_largest(config, units, group.size),
+        state=state,
+    )
+    return disk, {} if state is None else state.values
+
+
+def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) -> SavedState:
+    state = DiskStore.last_good(folder, num_ranks)
     if state is None:
         raise ConfigError(
-            f"nothing to resume in {folder}: expected the state of a run with "
-            f"{group.size} ranks; leave --resume out to begin anew"
+            f"nothing to resume in {folder}: expected the state of a run with {num_ranks} ranks; "
+            "leave --resume out to begin anew"
         )
-    saved: Saved = state.values
-    if saved.get("units") != describe(units):
+    if state.values.get("units") != describe(units):
         raise ConfigError(
-            f"{folder} holds the state of another model: expected units of "
-            f"{len(units)} names and sizes as now; give the options of the run that wrote it"
+            f"{folder} holds the state of another model: expected units of {len(units)} names and "
+            "sizes as now; give the options of the run that wrote it"
         )
-    return DiskStore.resume(folder, group.rank, group.size, state, **sizes), saved
+    return state
 
 
 def describe(units: Sequence[FlatUnit]) -> list[list[Any]]:
