@@ -20,6 +20,7 @@ from zerosim.cli.options import open_trace
 from zerosim.events import Phase
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
+from zerosim.tiers import Link
 from zerosim.verify.comparison import FEWEST, MOST, compare
 from zerosim.verify.differences import differences, headline, title_of
 from zerosim.verify.side import Side, Times
@@ -29,6 +30,12 @@ _WORDS = {
     Cause.COMMUNICATION: "communicating",
     Cause.WAITING: "handing over",
     Cause.OTHER: "other code",
+}
+_LINKS = {
+    Link.BUS: "over the bus",
+    Link.STORAGE: "to and from disks",
+    Link.NODE: "within nodes",
+    Link.NETWORK: "between nodes",
 }
 _PHASES = (*STEP_PHASES, Phase.OUTSIDE)
 Row = tuple[str, str, Callable[[Side], str]]
@@ -93,6 +100,7 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
         ("traffic", "sent B", lambda side: _bytes(side.total_bytes) if side.sent_bytes else ""),
         ("traffic", f"in {PSI}", _in_psi),
         ("traffic", "on the wire B", lambda side: _bytes(side.wire_bytes)),
+        *_link_rows(sides),
         ("memory", "law", lambda side: side.states_law),
         ("memory", "model states B", lambda s: _bytes(s.held.states_bytes) if s.held else ""),
         ("memory", "peak B", _peak),
@@ -102,6 +110,22 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
         ("time", "hidden of comm.", partial(_time, lambda times: _percent(times.overlap))),
         ("loss", "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
     ]
+
+
+def _link_rows(sides: Sequence[Side]) -> list[Row]:
+    """Bytes by link class, if some run moves any but within one node."""
+    met = {link for side in sides for link in side.link_bytes}
+    if met <= {Link.NODE}:
+        return []
+    return [
+        ("by link, all ranks", f"{_LINKS[link]} B", partial(_link_cell, link))
+        for link in Link
+        if link in met
+    ]
+
+
+def _link_cell(link: Link, side: Side) -> str:
+    return _bytes(side.link_bytes.get(link, 0) if side.link_bytes else None)
 
 
 def _unit_rows(sides: Sequence[Side]) -> list[Row]:

@@ -94,7 +94,7 @@ def formula(workload: Workload, phase: Phase | None = None) -> str:
     found = terms(workload, phases_of(phase))
     psi, size = format_exact(workload.num_parameters), workload.element_bytes
     parts = [
-        f"{format_exact(payloads)} x {psi} x {size} B x {count - 1}/{count}"
+        f"{multiple(payloads) or 1} x {psi} x {size} B x {count - 1}/{count}"
         for span, payloads in _by_span(workload, found).items()
         if (count := span_size(workload, span))
     ]

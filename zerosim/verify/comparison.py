@@ -28,9 +28,9 @@ from zerosim.events import Kind, Phase
 from zerosim.graph import build_graph
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
-from zerosim.quantities import PSI, format_decimal
 from zerosim.record import Trace, iterations
 from zerosim.theory import law
+from zerosim.verify.by_link import bytes_by_link
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
 from zerosim.verify.measure import cost_of, measure
 from zerosim.verify.memory import timelines
@@ -115,6 +115,7 @@ def side_of(trace: Trace, name: str) -> Side:
         iteration=last,
         sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
         unit_bytes=_unit_bytes(trace, last) if moved else {},
+        link_bytes=bytes_by_link(trace, last),
         wire_bytes=wire if told is None else told.total("wire", 0),
         held=held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
         times=_times(trace, complete),
@@ -135,8 +136,8 @@ def _traffic_law(trace: Trace, iteration: int, told: ProgramReport | None) -> st
         return " + ".join(law.formula for law in told.systems if not law.is_likeness)
     if not is_engine_trace(trace):
         return ""
-    payloads = law(workload_of(trace, iteration)).payloads
-    return f"{format_decimal(payloads, 0)}{PSI}(N-1)/N" if payloads else "0"
+    pure = law(workload_of(trace, iteration))
+    return pure.symbols if pure.payloads else "0"
 
 
 def _unit_bytes(trace: Trace, iteration: int) -> dict[tuple[Phase, str], int]:

@@ -157,7 +157,22 @@ _WAYS = (
 """As a copy takes them: up one after another, then down."""
 
 
-def _order(key: CopyReason) -> tuple[int, int, int]:
+_PURPOSES = (
+    Purpose.FETCH_PARAMETERS,
+    Purpose.OFFLOAD_ACTIVATIONS,
+    Purpose.FETCH_ACTIVATIONS,
+    Purpose.OFFLOAD_GRADIENTS,
+    Purpose.FETCH_STATES,
+    Purpose.STORE_STATES,
+    Purpose.RETURN_PARAMETERS,
+    Purpose.STORE_PARAMETERS,
+)
+"""In the order in which a step comes to them."""
+
+
+def _order(key: CopyReason) -> tuple[int, int, str, int]:
     way = (key.origin, key.target)
     place = _WAYS.index(way) if way in _WAYS else len(_WAYS)
-    return STEP_PHASES.index(key.phase), list(Purpose).index(key.purpose), place
+    known = key.purpose in _PURPOSES
+    purpose = _PURPOSES.index(key.purpose) if known else len(_PURPOSES)
+    return STEP_PHASES.index(key.phase), purpose, key.purpose.value, place

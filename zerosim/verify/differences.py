@@ -11,6 +11,7 @@ from fractions import Fraction
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Purpose
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
+from zerosim.tiers import Link
 from zerosim.verify.measure import Reason
 from zerosim.verify.side import Side
 
@@ -29,6 +30,7 @@ def differences(sides: Sequence[Side]) -> tuple[str, ...]:
 def _pair(a: Side, b: Side) -> Iterator[str]:
     yield from _settings(a, b)
     yield from _traffic(a, b)
+    yield from _links(a, b)
     yield from _memory(a, b)
     yield from _time(a, b)
 
@@ -64,6 +66,28 @@ def _traffic(a: Side, b: Side) -> Iterator[str]:
         f"{b.name} sends {format_exact_bytes(b.total_bytes)}, {a.name} "
         f"{format_exact_bytes(a.total_bytes)}{ratio}: {'; '.join(parts)}."
     )
+
+
+_OVER = {
+    Link.BUS: "copies {} over the bus",
+    Link.STORAGE: "copies {} to and from disks",
+    Link.NETWORK: "sends {} between nodes",
+}
+
+
+def _links(a: Side, b: Side) -> Iterator[str]:
+    """What moves elsewhere than within one node; of all ranks."""
+    if not a.link_bytes or not b.link_bytes:
+        return
+    told = []
+    for link, words in _OVER.items():
+        before, after = (side.link_bytes.get(link, 0) for side in (a, b))
+        if before != after:
+            ratio = f", {_times(after, before)}" if before else ""
+            moves = words.format(format_exact_bytes(after))
+            told.append(f"{moves}, {a.name} {format_exact_bytes(before)}{ratio}")
+    if told:
+        yield f"{b.name} {'; '.join(told)}: of all ranks in a step."
 
 
 def _by_other_means(a: Side, b: Side) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from zerosim.events import Phase
 from zerosim.memory import Role
+from zerosim.tiers import Link
 from zerosim.verify.measure import Reason
 from zerosim.verify.report import to_json
 
@@ -76,6 +77,7 @@ class Side:
         iteration: whose bytes these are; `EVERYTHING` of a program that told of none.
         sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
         unit_bytes: likewise by phase and unit; a bucket's bytes are its units' by their columns.
+        link_bytes: of all ranks, sent and copied in a step over each link class.
         wire_bytes: that the kernel sent for the first rank; None if it was not measured.
         held: None if nothing was recorded about memory.
         times: None if the ranks do not fit together.
@@ -95,6 +97,7 @@ class Side:
     iteration: int
     sent_bytes: dict[Reason, int]
     unit_bytes: dict[tuple[Phase, str], int]
+    link_bytes: dict[Link, int]
     wire_bytes: int | None
     held: Held | None
     times: Times | None
