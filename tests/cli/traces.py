@@ -1,4 +1,4 @@
-"""Small traces of the engine, whole and exact, made without processes: what a ring would record."""
+"""Small traces of the engine, whole and exact, made without processes: what it would record."""
 
 from __future__ import annotations
 
@@ -6,91 +6,165 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.config import EngineConfig
+from zerosim.config import DType, EngineConfig
 from zerosim.events import Algorithm, Event, Group, Kind, Op
 from zerosim.manifest import Manifest, UnitLayout
-from zerosim.theory import UnitSize, Workload, padded_elements, planned_calls
+from zerosim.theory import (
+    Call,
+    Copy,
+    UnitSize,
+    Workload,
+    padded_elements,
+    planned_calls,
+    planned_copies,
+)
+from zerosim.theory.disk import bytes_on_disk
+from zerosim.theory.nodes import Span, members
+from zerosim.tiers import Link
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 UNITS = (UnitSize("embedding", 30), UnitSize("block", 64))
 STEPS = 2
+_ALONE = (Op.SEND, Op.RECEIVE)
 
 
-def rows_of(stage: int, rank: int, num_ranks: int, **config: object) -> list[Row]:
-    """What one rank of an engine records when it does as theory says; the wire is not measured."""
+def workload_of(stage: int, num_ranks: int, iteration: int, **config: object) -> Workload:
+    """What an engine that is so configured does in an iteration without an overflow."""
     settings = EngineConfig(stage=stage, **config)
-    workload = Workload(
+    return Workload(
         stage=stage,
         num_ranks=num_ranks,
         units=UNITS,
         element_bytes=settings.dtype.element_bytes,
         accumulate=settings.accumulate,
         clips=settings.clip is not None,
+        scales_loss=settings.dtype is DType.FP16,
+        offload_optimizer=settings.offload_optimizer.tier,
+        offload_param=settings.offload_param.tier,
+        owner_broadcast=settings.owner_broadcast,
+        delayed_update=settings.delayed_update,
+        has_pending_update=iteration > 0,
+        ranks_per_node=settings.ranks_per_node,
+        quantize_weights=settings.quantize_weights,
+        secondary_partition=settings.secondary_partition,
+        quantize_gradients=settings.quantize_gradients,
+        quantization_block=settings.quantization_block,
     )
-    rows: list[Row] = [
-        ("header", header(rank, num_ranks)),
-        ("group", Group(name="world", backend="gloo", ranks=tuple(range(num_ranks)))),
-    ]
-    number = sequence = 0
+
+
+def rows_of(stage: int, rank: int, num_ranks: int, **config: object) -> list[Row]:
+    """What one rank of an engine records when it does as theory says; the wire is not measured."""
+    writer = _Writer(rank)
+    rows: list[Row] = [("header", header(rank, num_ranks))]
     for iteration in range(STEPS):
-        for call in planned_calls(workload):
+        workload = workload_of(stage, num_ranks, iteration, **config)
+        if not iteration:
+            rows += [
+                ("group", Group(name=span.name.lower(), backend="gloo", ranks=ranks))
+                for span in Span
+                if len(ranks := members(workload, span, rank)) > 1
+            ]
+        for call in planned_calls(workload, rank):
             for _ in range(call.times):
-                cost = replace(call, times=1).cost(workload, rank, Algorithm.RING)
-                event = Event(
-                    id=number,
-                    rank=rank,
-                    kind=Kind.COLLECTIVE,
-                    iteration=iteration,
-                    phase=call.phase,
-                    unit="block",
-                    purpose=call.purpose,
-                    op=call.op,
-                    algorithm=Algorithm.RING,
-                    group="world",
-                    sequence=sequence,
-                    peers=tuple(sorted({(rank - 1) % num_ranks, (rank + 1) % num_ranks})),
-                    dtype="bfloat16",
-                    elements=call.num_elements,
-                    payload_bytes=call.num_elements * call.element_bytes,
-                    sent_bytes=cost.sent_bytes,
-                    received_bytes=cost.received_bytes,
-                    issue_ns=number * 1000,
-                    start_ns=number * 1000,
-                    end_ns=number * 1000 + 500,
-                )
-                rows.append(("event", event))
-                number += 1
-                sequence += 1
-                rows += _messages(event, cost, number, num_ranks)
-                number += 2
+                rows += writer.call(workload, replace(call, times=1), iteration)
+        for copy in planned_copies(workload, rank):
+            rows += [writer.copy(copy, iteration) for _ in range(copy.times)]
     return rows
 
 
-def _messages(event: Event, cost, number: int, num_ranks: int) -> list[Row]:
-    peers = {Op.SEND: (event.rank + 1) % num_ranks, Op.RECEIVE: (event.rank - 1) % num_ranks}
-    sizes = {Op.SEND: cost.sent_bytes, Op.RECEIVE: cost.received_bytes}
-    return [
-        (
-            "event",
-            replace(
-                event,
-                id=number + place,
-                parent=event.id,
-                kind=Kind.TRANSFER,
-                op=op,
-                peers=(peers[op],),
-                payload_bytes=sizes[op],
-                sent_bytes=sizes[op] if op is Op.SEND else 0,
-                received_bytes=sizes[op] if op is Op.RECEIVE else 0,
-                sequence=None,
-                hop=0,
-                shard=0,
-            ),
+class _Writer:
+    """Makes the rows of one rank, one after another."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.number = 0
+        self.sequences: dict[Span, int] = {}
+
+    def call(self, workload: Workload, call: Call, iteration: int) -> Iterable[Row]:
+        """A collective and its messages, or a message on its own."""
+        cost = call.cost(workload, self.rank, Algorithm.RING)
+        group = members(workload, call.span, self.rank)
+        place = group.index(self.rank)
+        neighbours = (group[place - 1], group[(place + 1) % len(group)])
+        event = Event(
+            **self._common(iteration),
+            kind=Kind.COLLECTIVE,
+            phase=call.phase,
+            unit="block",
+            purpose=call.purpose,
+            op=call.op,
+            algorithm=Algorithm.PAIRWISE if call.op is Op.ALL_TO_ALL else Algorithm.RING,
+            group=call.span.name.lower(),
+            peers=tuple(sorted(set(neighbours))),
+            dtype="bfloat16",
+            elements=call.num_elements,
+            payload_bytes=call.buffer_bytes,
+            sent_bytes=cost.sent_bytes,
+            received_bytes=cost.received_bytes,
         )
-        for place, op in enumerate((Op.SEND, Op.RECEIVE))
-    ]
+        if call.op in _ALONE:
+            assert call.peer is not None
+            yield "event", replace(event, peers=(call.peer,))
+            return
+        sequence = self.sequences.get(call.span, 0)
+        self.sequences[call.span] = sequence + 1
+        yield "event", replace(event, sequence=sequence)
+        others = [peer for peer in group if peer != self.rank]
+        targets = others if call.op is Op.ALL_TO_ALL else [neighbours[1]]
+        sources = others if call.op is Op.ALL_TO_ALL else [neighbours[0]]
+        for op, peers, size in (
+            (Op.SEND, targets, cost.sent_bytes),
+            (Op.RECEIVE, sources, cost.received_bytes),
+        ):
+            for peer in peers if size else ():
+                yield "event", self._message(event, op, peer, size // len(peers))
+
+    def _message(self, event: Event, op: Op, peer: int, size: int) -> Event:
+        return replace(
+            event,
+            **self._common(event.iteration),
+            parent=event.id,
+            kind=Kind.TRANSFER,
+            op=op,
+            peers=(peer,),
+            payload_bytes=size,
+            sent_bytes=size if op is Op.SEND else 0,
+            received_bytes=size if op is Op.RECEIVE else 0,
+            hop=0,
+            shard=0,
+        )
+
+    def copy(self, copy: Copy, iteration: int) -> Row:
+        """A copy between two tiers; the kernel counted whole files of those to a disk."""
+        size = copy.num_elements * copy.element_bytes
+        event = Event(
+            **self._common(iteration),
+            kind=Kind.COPY,
+            phase=copy.phase,
+            unit=copy.unit,
+            purpose=copy.purpose,
+            dtype="bfloat16",
+            elements=copy.num_elements,
+            payload_bytes=size,
+            origin=copy.origin,
+            target=copy.target,
+            counted_bytes=bytes_on_disk(size) if copy.link is Link.STORAGE else None,
+        )
+        return "event", event
+
+    def _common(self, iteration: int) -> dict:
+        number, self.number = self.number, self.number + 1
+        return {
+            "id": number,
+            "rank": self.rank,
+            "iteration": iteration,
+            "issue_ns": number * 1000,
+            "start_ns": number * 1000,
+            "end_ns": number * 1000 + 500,
+        }
 
 
 def manifest_of(stage: int, num_ranks: int, **config: object) -> Manifest:

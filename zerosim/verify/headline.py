@@ -43,14 +43,14 @@ def _copied(workload: Workload, verdicts: list[Verdict]) -> str:
     """What is copied between tiers, as far as it is what the law says."""
     holding = {verdict.id for verdict in verdicts if verdict.holds}
     parts = [
-        f"copies {copy_law(workload, link).symbols} {where}"
+        f"{copy_law(workload, link).symbols} {where}"
         for link, identity, where in (
             (Link.BUS, "copied-over-the-bus", "over its bus"),
             (Link.STORAGE, "copied-to-and-from-the-disk", "to and from its disk"),
         )
         if identity in holding
     ]
-    return "".join(f" and {part}" for part in parts)
+    return f" and copies {' and '.join(parts)}" if parts else ""
 
 
 def _multiple(payloads: Fraction | int) -> str:
