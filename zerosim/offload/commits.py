@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from zerosim.errors import DiskError
+from zerosim.errors import DiskError, EnvironmentFault, first_line
 from zerosim.offload.files import DiskFile
 from zerosim.offload.layout import Version
 
@@ -68,11 +67,85 @@ def file_of(folder: Path, name: str, slot: int) -> DiskFile:
     return DiskFile(folder / f"{known}.slot-{slot}", name)
 
 
-def erase(folder: Path) -> None:
-    """Remove what an earlier run left in a rank's folder: first the commits, then the rest."""
-    for path in [*folder.glob("commit-*.json*"), *folder.glob("*.slot-[01]")]:
-        path.unlink(missing_ok=True)
-    sync_folder(folder)
+def empty(folder: Path) -> Commit:
+    """Remove what an earlier run left in a rank's folder: first the commits, then the rest.
+
+    Returns:
+        What a rank begins with that has committed nothing.
+
+    Raises:
+        EnvironmentFault: it could not be done.
+    """
+    try:
+        for path in [*folder.glob("commit-*.json*"), *folder.glob("*.slot-[01]")]:
+            path.unlink(missing_ok=True)
+        _sync(folder)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot empty {folder}: {error.strerror}; give another folder"
+        ) from None
+    return Commit(0, 0, {}, {})
+
+
+def go_back(folder: Path, sequence: int) -> Commit:
+    """The commit of a rank that has this sequence; later ones are removed.
+
+    Raises:
+        DiskError: there is none, its files are not whole, or a later one could not be removed.
+    """
+    commits, problems = _read(folder)
+    found = [commit for commit in commits if commit.sequence == sequence]
+    if not found:
+        known = ", ".join(str(commit.sequence) for commit in commits) or "none"
+        raise DiskError(
+            f"{folder} has no commit {sequence}: found {'; '.join([known, *problems])}; begin anew"
+        )
+    _inspect(folder, found[0])
+    try:
+        for commit in commits:
+            if commit.sequence > sequence:
+                _path(folder, commit.sequence).unlink()
+        _sync(folder)
+    except OSError as error:
+        raise DiskError(
+            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+        ) from error
+    return found[0]
+
+
+def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
+    """The newest state that every rank has whole; None if no state was committed by all.
+
+    Raises:
+        DiskError: states were committed, but none is whole on all ranks.
+    """
+    own: list[dict[int, Commit]] = []
+    problems: list[str] = []
+    newest = 0
+    for rank in range(num_ranks):
+        place = rank_folder(folder, rank)
+        commits, unreadable = _read(place)
+        problems += unreadable
+        newest = max([newest, *(commit.sequence for commit in commits)])
+        own.append({})
+        for commit in commits:
+            try:
+                _require_ranks(place, commit, num_ranks)
+                _inspect(place, commit)
+            except DiskError as error:
+                problems.append(str(error))
+            else:
+                own[rank][commit.sequence] = commit
+    sequence = max(set.intersection(*(set(commits) for commits in own)), default=None)
+    if sequence is not None:
+        return SavedState(sequence, own[0][sequence].values)
+    if problems or newest > 1:
+        by_rank = ", ".join(f"{rank}: {sorted(commits)}" for rank, commits in enumerate(own))
+        raise DiskError(
+            f"no state in {folder} is whole on all {num_ranks} ranks (commits by rank: {by_rank}): "
+            f"{'; '.join(problems) or 'expected one in common'}; begin anew"
+        )
+    return None
 
 
 def write_commit(folder: Path, commit: Commit) -> None:
@@ -93,9 +166,9 @@ def write_commit(folder: Path, commit: Commit) -> None:
             os.fsync(file)
         finally:
             os.close(file)
-        sync_folder(folder)  # files that it refers to may be new
+        _sync(folder)  # files that it refers to may be new
         beside.rename(path)
-        sync_folder(folder)
+        _sync(folder)
     except OSError as error:
         with suppress(OSError):
             beside.unlink()
@@ -105,44 +178,33 @@ def write_commit(folder: Path, commit: Commit) -> None:
         ) from error
 
 
-def read_commits(folder: Path) -> tuple[list[Commit], list[str]]:
+def _read(folder: Path) -> tuple[list[Commit], list[str]]:
     """The commits of a rank that can be read, the newest first, and why others cannot."""
     commits, problems = [], []
     for path in sorted(folder.glob("commit-*.json")):
         try:
             commits.append(_decoded(path.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            problems.append(f"{path}: {error}")
+            problems.append(f"{path}: {first_line(error)}")
     return sorted(commits, key=lambda commit: -commit.sequence), problems
 
 
-def forget_after(folder: Path, sequence: int) -> None:
-    """Remove the commits after this one, whose files will be written over.
-
-    Raises:
-        DiskError: it could not be done.
-    """
-    try:
-        for commit in read_commits(folder)[0]:
-            if commit.sequence > sequence:
-                _path(folder, commit.sequence).unlink()
-        sync_folder(folder)
-    except OSError as error:
-        raise DiskError(f"cannot remove a commit in {folder}: {error.strerror}") from error
-
-
-def inspect(folder: Path, commit: Commit) -> None:
-    """See that the files of a commit are there, and of its versions.
-
-    Raises:
-        DiskError: one is not.
-    """
+def _inspect(folder: Path, commit: Commit) -> None:
+    """See that the files of a commit are there, and of its versions."""
     for name, version in commit.versions.items():
         file_of(folder, name, version.slot).inspect(version)
 
 
-def sync_folder(folder: Path) -> None:
-    """Return when the names of new and renamed files are on the disk."""
+def _require_ranks(folder: Path, commit: Commit, num_ranks: int) -> None:
+    if commit.num_ranks != num_ranks:
+        raise DiskError(
+            f"{folder} was committed by one of {commit.num_ranks} ranks, given {num_ranks}: "
+            f"resume with {commit.num_ranks}"
+        )
+
+
+def _sync(folder: Path) -> None:
+    """Return when the names of new, renamed and removed files are on the disk."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
@@ -162,9 +224,3 @@ def _decoded(content: bytes) -> Commit:
     plain = json.loads(text)
     versions = {name: Version(**fields) for name, fields in plain.pop("versions").items()}
     return Commit(**plain, versions=versions)
-
-
-def agreed(own: Mapping[int, list[Commit]]) -> int | None:
-    """The newest sequence that every rank has; None if there is none."""
-    sets = [{commit.sequence for commit in commits} for commits in own.values()]
-    return max(set.intersection(*sets), default=None) if sets else None

@@ -34,13 +34,11 @@ from zerosim.offload.commits import (
     SLOTS,
     Commit,
     SavedState,
-    agreed,
-    erase,
+    empty,
     file_of,
-    forget_after,
-    inspect,
+    go_back,
+    newest_state,
     rank_folder,
-    read_commits,
     write_commit,
 )
 from zerosim.offload.layout import Version
@@ -72,29 +70,44 @@ class DiskStore:
         buffers: int,
         buffer_bytes: int,
         threads: int = THREADS,
+        state: SavedState | None = None,
     ) -> None:
-        """Begin with nothing: what an earlier run left in the rank's folder is removed.
+        """Take the rank's folder, and begin with nothing, or with a state that was committed.
+
+        Beginning with nothing removes what an earlier run left in the rank's folder; beginning with
+        a state, the commits after it.
 
         Args:
             folder: of all ranks; created if missing.
             buffers: most of them in use at once.
             buffer_bytes: size of the largest file, without what the format adds.
             threads: how many files are read or written at once.
+            state: what `last_good` found.
 
         Raises:
             EnvironmentFault: the folder cannot be written, or another process uses it.
+            DiskError: this rank does not have that state whole.
         """
-        self._set_up(folder, rank, num_ranks)
+        self.folder = rank_folder(folder, rank)
+        self._num_ranks = num_ranks
+        self._lock = _take(self.folder)
         try:
-            erase(self.folder)
-        except OSError as error:
-            raise EnvironmentFault(
-                f"cannot empty {self.folder}: {error.strerror}; give another folder"
-            ) from None
-        self._begin(buffers, buffer_bytes, threads)
-        self._sequence = 0
-        self._committed: dict[str, Version] = {}
-        self._latest: dict[str, Version] = {}
+            begin = empty(self.folder) if state is None else go_back(self.folder, state.sequence)
+            self.direct = _supports_direct(self.folder)
+            self._pool = Pool(buffers, buffer_bytes, threads)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._sequence = begin.sequence
+        self._committed = begin.versions
+        self._latest = dict(begin.versions)
+        self._buffer_bytes = buffer_bytes
+        self._allocated: dict[tuple[str, int], int] = {}
+        self._last: dict[str, Job] = {}
+        self._written: dict[str, Job] = {}
+        self._order = threading.Lock()
+        self._changing = threading.Lock()
+        self._workers = Workers(self._pool.staging)
 
     @classmethod
     def resume(
@@ -106,31 +119,9 @@ class DiskStore:
         *,
         buffers: int,
         buffer_bytes: int,
-        threads: int = THREADS,
     ) -> Self:
-        """Begin with a state that `last_good` found; later commits are forgotten.
-
-        Raises:
-            DiskError: this rank does not have that state whole.
-            EnvironmentFault: as the constructor.
-        """
-        self = cls.__new__(cls)
-        self._set_up(folder, rank, num_ranks)
-        commits, problems = read_commits(self.folder)
-        found = [one for one in commits if one.sequence == state.sequence]
-        if not found:
-            known = ", ".join(str(one.sequence) for one in commits) or "none"
-            raise DiskError(
-                f"{self.folder} has no commit {state.sequence}: found {known}"
-                f"{''.join(f' ({problem})' for problem in problems)}; begin anew"
-            )
-        inspect(self.folder, found[0])
-        forget_after(self.folder, state.sequence)
-        self._begin(buffers, buffer_bytes, threads)
-        self._sequence = state.sequence
-        self._committed = dict(found[0].versions)
-        self._latest = dict(found[0].versions)
-        return self
+        """Begin with a state that `last_good` found: as the constructor does with `state`."""
+        return cls(folder, rank, num_ranks, buffers=buffers, buffer_bytes=buffer_bytes, state=state)
 
     @classmethod
     def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
@@ -141,30 +132,7 @@ class DiskStore:
         Raises:
             DiskError: states were committed, but none is whole on all ranks.
         """
-        own: dict[int, list[Commit]] = {}
-        problems: list[str] = []
-        for rank in range(num_ranks):
-            place = rank_folder(folder, rank)
-            commits, unreadable = read_commits(place)
-            problems += unreadable
-            own[rank] = []
-            for commit in commits:
-                try:
-                    inspect(place, commit)
-                    _require_ranks(place, commit, num_ranks)
-                except DiskError as error:
-                    problems.append(str(error))
-                else:
-                    own[rank].append(commit)
-        sequence = agreed(own)
-        if sequence is not None:
-            values = next(one.values for one in own[0] if one.sequence == sequence)
-            return SavedState(sequence, values)
-        if problems:
-            raise DiskError(
-                f"no state in {folder} is whole on all {num_ranks} ranks: {problems[0]}"
-            )
-        return None
+        return newest_state(folder, num_ranks)
 
     @staticmethod
     def bytes_on_disk(num_bytes: int) -> int:
@@ -270,7 +238,11 @@ class DiskStore:
                 job.wait()
             self._written.clear()
             commit = Commit(self._sequence + 1, self._num_ranks, dict(state), dict(self._latest))
-            write_commit(self.folder, commit)
+            try:
+                write_commit(self.folder, commit)
+            except DiskError as error:
+                self._workers.fail(error)  # which of the two states is on the disk is not known
+                raise
             self._sequence, self._committed = commit.sequence, commit.versions
 
     def close(self) -> None:
@@ -278,37 +250,6 @@ class DiskStore:
         self._workers.close()
         self._pool.close()
         os.close(self._lock)
-
-    def _set_up(self, folder: Path, rank: int, num_ranks: int) -> None:
-        """Take the rank's folder."""
-        self.folder = rank_folder(folder, rank)
-        self._num_ranks = num_ranks
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise EnvironmentFault(
-                f"cannot keep files in {self.folder}: {error.strerror}; give a folder on a disk "
-                "that can be written"
-            ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise EnvironmentFault(
-                f"{self.folder} is used by another process: end it, or give another folder"
-            ) from None
-
-    def _begin(self, buffers: int, buffer_bytes: int, threads: int) -> None:
-        self.direct = _supports_direct(self.folder)
-        self._buffer_bytes = buffer_bytes
-        self._allocated: dict[tuple[str, int], int] = {}
-        self._last: dict[str, Job] = {}
-        self._written: dict[str, Job] = {}
-        self._order = threading.Lock()
-        self._changing = threading.Lock()
-        self._pool = Pool(buffers, buffer_bytes, threads)
-        self._workers = Workers(self._pool.staging)
 
     def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> Job:
         """Queue a job behind the last one of its name."""
@@ -344,12 +285,24 @@ def _request(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
     )
 
 
-def _require_ranks(folder: Path, commit: Commit, num_ranks: int) -> None:
-    if commit.num_ranks != num_ranks:
-        raise DiskError(
-            f"{folder} was committed by one of {commit.num_ranks} ranks, given {num_ranks}: "
-            f"resume with {commit.num_ranks}"
-        )
+def _take(folder: Path) -> int:
+    """Have a rank's folder for this process alone, until what is returned is closed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot keep files in {folder}: {error.strerror}; give a folder on a disk that can "
+            "be written"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise EnvironmentFault(
+            f"{folder} is used by another process: end it, or give another folder"
+        ) from None
+    return lock
 
 
 def _supports_direct(folder: Path) -> bool:

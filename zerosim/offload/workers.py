@@ -136,6 +136,10 @@ class Workers:
         self._queue.put(job)
         return job
 
+    def fail(self, error: ZerosimError) -> None:
+        """Let everything that is asked for later fail with this error."""
+        self._failed = self._failed or error
+
     def close(self) -> None:
         """End the threads once what was asked for is over."""
         for _ in self._threads:
@@ -147,7 +151,8 @@ class Workers:
         station = Station(staging)
         while (job := self._queue.get()) is not None:
             job.perform(station, self._failed)
-            self._failed = self._failed or job.error
+            if job.error is not None:
+                self.fail(job.error)
             job.over.set()
             del job
         station.counter.close()
