@@ -18,10 +18,12 @@ import pytest
 
 from tests.cli.command import command
 from tests.ranks import free_port
+from zerosim.cli.jobs import RANK_FILES
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.events import InterfaceSample, Kind, Op
 from zerosim.launch.job import Job
 from zerosim.record import RankTrace, Trace, load
+from zerosim.rows import MANIFEST_NAME
 from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks
@@ -36,9 +38,19 @@ HEADER_BYTES = 14 + 20 + 32
 STORE_BYTES = 4096
 """More than the ranks ever said at the store during a run; some hundred bytes of it were seen."""
 CONFIGS = {
-    "data parallel": {"stage": 0},
-    "stage 3": {"stage": 3},
+    "stage 3": {},
+    "quantized weights": {"quantize_weights": True},
+    "secondary partition": {"secondary_partition": RANKS_PER_NODE},
+    "quantized gradients": {"quantize_gradients": True},
+    "ZeRO++": {
+        "quantize_weights": True,
+        "secondary_partition": RANKS_PER_NODE,
+        "quantize_gradients": True,
+    },
+    "optimizer on the host": {"offload_optimizer": "cpu"},
+    "all on a disk": {"offload_optimizer": "nvme", "offload_param": "nvme"},
 }
+"""Systems on stage 3."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +105,7 @@ def merged(target: Path, folders: Sequence[Path]) -> Trace:
     """The ranks' files in one folder, as a person copies them from the nodes."""
     target.mkdir()
     for folder in folders:
-        for path in folder.iterdir():
+        for path in (folder / MANIFEST_NAME, *folder.glob(RANK_FILES)):
             shutil.copy(path, target)
     return load(target, strict=True)
 
@@ -226,10 +238,11 @@ def crossed(nodes, tmp_path_factory) -> Crossed:
 
 def _job(folder: Path) -> str:
     run = RunConfig(model="mlp", ranks=NUM_RANKS, steps=STEPS)
-    return Job(
-        run,
-        tuple((EngineConfig(**config), folder / name) for name, config in CONFIGS.items()),
-    ).encode()
+    engines = tuple(
+        (EngineConfig(stage=3, **config, nvme_path=str(folder / name / "disk")), folder / name)
+        for name, config in CONFIGS.items()
+    )
+    return Job(run, engines).encode()
 
 
 @pytest.mark.root
@@ -267,6 +280,24 @@ def test_the_cable_carried_what_the_trace_says(crossed, name):
     ):
         arrived = other_end.received_bytes - other.received_bytes
         assert abs(one_end.sent_bytes - one.sent_bytes - arrived) < STORE_BYTES
+
+
+@pytest.mark.root
+def test_zeropp_sends_a_quarter_between_nodes(crossed):
+    """From 3 Psi to 0.75 Psi (Wang et al., arXiv 2306.10209, section 3), by the cable's counters.
+
+    Alone, its parts leave 2 (qwZ in both gathers), 2 (hpZ) and 2.25 (qgZ) of the 3 Psi.
+    """
+    sent = {name: _sent_in_last_iteration(trace) for name, trace in crossed.traces.items()}
+    plain = sent["stage 3"]
+    assert 0.20 < sent["ZeRO++"] / plain < 0.25
+    for name in ("quantized weights", "secondary partition", "quantized gradients"):
+        assert 0.6 < sent[name] / plain < 0.75
+
+
+def _sent_in_last_iteration(trace: Trace) -> int:
+    samples = [_rank(trace, node).interfaces[-2:] for node in range(NUM_NODES)]
+    return sum(end.sent_bytes - begin.sent_bytes for begin, end in samples)
 
 
 @pytest.mark.root
