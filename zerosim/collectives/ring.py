@@ -91,16 +91,20 @@ class Ring:
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
         peer = self.group.ranks[to]
-        return self._executor.submit(
-            lambda: dist.send(buffer, peer, group=self.group.process_group)
-        )
+
+        def work() -> None:
+            with labels.exclusive():
+                dist.send(buffer, peer, group=self.group.process_group)
+
+        return self._executor.submit(work)
 
     def receive(self, buffer: torch.Tensor, source: int) -> Handle:
         """See `Collectives.receive`."""
         peer = self.group.ranks[source]
 
         def work() -> None:
-            dist.recv(buffer, peer, group=self.group.process_group)
+            with labels.exclusive():
+                dist.recv(buffer, peer, group=self.group.process_group)
 
         return self._executor.submit(work)
 

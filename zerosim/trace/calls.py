@@ -193,7 +193,8 @@ class Calls:
         size = event.payload_bytes
         sent, received = (size, 0) if event.op is Op.SEND else (0, size)
         labels.began(event.id)
-        self._book.begin(event, counts_messages=True)
+        reads_wire = self._thread.exclusive is not None
+        self._book.begin(event, counts_messages=True, reads_wire=reads_wire)
         self._book.add_message(event.id, sent_bytes=sent, received_bytes=received)
         return event.id
 

@@ -9,7 +9,7 @@ operators that PyTorch performs are intercepted in `dispatch`.
     work_for(unit, purpose)      likewise, until the scope around it ends
     with collective(...)         the messages inside are hops of one collective of our own
     with copying(...)            the bytes that are copied inside go from one tier to another
-    with exclusive()             the native collective inside has the sockets for itself
+    with exclusive()             the native call inside has the sockets for itself
     begin_compute / end          a unit computes
     with waiting(...)            this thread stands still until a collective or a copy is over
 
