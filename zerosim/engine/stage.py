@@ -131,11 +131,15 @@ class Stage:
         self.context.first(delivery)
         self._deliveries.append(delivery)
 
-    def finish_update(self) -> None:
-        """The optimizer step is over, or was skipped."""
+    def settle(self) -> None:
+        """Wait until what was written is home: its place may be written again."""
         for delivery in self._deliveries:
             delivery.wait()
         self._deliveries.clear()
+
+    def finish_update(self) -> None:
+        """The optimizer step is over, or was skipped."""
+        self.settle()
         for flat in self.context.units:
             flat.start_over()
 

@@ -173,6 +173,7 @@ class Updater:
     def _bring_home(self, updated: Sequence[FlatUnit]) -> None:
         for flat in updated:
             self._stage.after_update(flat)
+        self._stage.settle()
 
     def _summed_gradient_norm(self) -> float:
         """Norm of the summed gradient: the same additions in the same order in every stage."""
