@@ -66,6 +66,7 @@ class PartitionedGradients:
         """Wait for the buckets on their way; the next micro-step adds to what is there."""
         if self._context.communicates:
             self._reducer.finish()
+        self._reduced_rows.settle()
         self._accumulates = set() if last_micro_step else set(self._missing)
 
     def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:

@@ -24,6 +24,22 @@ def _nothing() -> None:
     """Nothing is to be done."""
 
 
+class _Copying:
+    """A copy on its way, with its tensors: who asked frees them, when it has waited.
+
+    PyTorch's record of allocations sees what its own thread frees.
+    """
+
+    def __init__(self, handle: Handle, *tensors: torch.Tensor) -> None:
+        self._handle = handle
+        self._tensors: tuple[torch.Tensor, ...] = tensors
+
+    def wait(self) -> None:
+        """Wait until it is over, and let the tensors go."""
+        self._handle.wait()
+        self._tensors = ()
+
+
 class Copies:
     """Copies of one rank between its device and its host."""
 
@@ -58,7 +74,7 @@ class Copies:
                 _synchronize(target, source)
                 then()
 
-        return self._executor.submit(work)
+        return _Copying(self._executor.submit(work), target, source)
 
     def add(
         self,
@@ -74,7 +90,7 @@ class Copies:
             _synchronize(source)
             total.add_(staging)
 
-        return self._executor.submit(work)
+        return _Copying(self._executor.submit(work), source)
 
     def close(self) -> None:
         """End the thread once what was asked for is over."""

@@ -94,8 +94,15 @@ def most_gathered_bytes(
     return always + most
 
 
+LEAVING = 2
+"""Pieces of reduced gradients that may be on their way from the device to the host at once."""
+
+
 def whole_gradients(
-    buckets: Sequence[BucketLayout], computed: Collection[str], computing: Collection[str]
+    buckets: Sequence[BucketLayout],
+    computed: Collection[str],
+    computing: Collection[str],
+    leaving: int = 0,
 ) -> set[str]:
     """Units whose whole gradient a rank may hold in stages 2 and 3.
 
@@ -106,15 +113,18 @@ def whole_gradients(
         buckets: in the order in which they are reduced.
         computed: units whose gradient is complete.
         computing: units whose gradient is being computed.
+        leaving: pieces that were reduced and may be on their way to the host: until they are
+            there, what they are a part of cannot be freed.
     """
     num_started = 0
     for bucket in buckets:
         if any(segment.unit not in computed for segment in bucket.segments):
             break
         num_started += 1
-    pending = {
-        segment.unit for bucket in buckets[max(0, num_started - 1) :] for segment in bucket.segments
-    }
+    landed = max(0, num_started - 1)
+    pending = {segment.unit for bucket in buckets[landed:] for segment in bucket.segments}
+    over = [segment.unit for bucket in buckets[:landed] for segment in bucket.segments]
+    pending |= set(over[max(0, len(over) - leaving) :])
     return set(computing) | (pending & set(computed))
 
 

@@ -18,6 +18,7 @@ from zerosim.memory import Role
 from zerosim.quantities import format_exact_bytes
 from zerosim.record import RankTrace, Trace
 from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
+from zerosim.theory.residency import LEAVING
 from zerosim.verify.memory_plan import Plan
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units
@@ -188,13 +189,14 @@ def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -
     trained = {unit.name for unit in plan.units if unit.trainable}
     always = {unit for unit in trained if module_of(unit) in spanning}
     rows = plan.row_bytes(Role.GRADIENTS)
+    leaving = LEAVING if plan.placement.updates_on_host else 0
     largest, bound = Largest(), sum(whole[unit] for unit in always)
     for rank in trace.ranks:
         if rank.rank not in lines:
             continue
         line = lines[rank.rank]
         for number, state, path in with_windows(line, rank, Role.GRADIENTS, trained):
-            allowed = (_allowed(trace.manifest.buckets, path) & trained) | always
+            allowed = (_allowed(trace.manifest.buckets, path, leaving) & trained) | always
             held, strays = _held_gradients(state, rows, whole)
             if held.keys() - allowed:
                 late = name_units(held.keys() - allowed)
@@ -229,11 +231,11 @@ def _held_gradients(
     return held, strays
 
 
-def _allowed(buckets: tuple[BucketLayout, ...], path: tuple[Window, ...]) -> set[str]:
+def _allowed(buckets: tuple[BucketLayout, ...], path: tuple[Window, ...], leaving: int) -> set[str]:
     return {
         unit
         for window in path
-        for unit in whole_gradients(buckets, window.computed, window.computing)
+        for unit in whole_gradients(buckets, window.computed, window.computing, leaving)
     }
 
 

@@ -67,20 +67,26 @@ def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
     """The sample that shows what is alive when an iteration's update begins, by iteration.
 
-    Nothing is written where nothing changed, so it may be the last one of backward, or of an
-    earlier iteration; -1 if nothing was written until then.
+    It is the one at the phase's beginning. A trace without that has it from what was written last
+    before: of backward, or of an earlier iteration; -1 if nothing was.
     """
+    borders = {
+        sample.iteration: number
+        for number, sample in enumerate(line.samples)
+        if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE
+    }
     steps = in_steps(line)
     of_samples = [line.samples[number].iteration for number in steps]
     found = {}
     for iteration in iterations:
+        if iteration in borders:
+            found[iteration] = borders[iteration]
+            continue
         first, end = bisect_left(of_samples, iteration), bisect_right(of_samples, iteration)
         found[iteration] = int(steps[end]) - 1 if end < len(steps) else len(line.samples) - 1
         for number in steps[first:end]:
-            sample = line.samples[number]
-            if sample.phase is Phase.UPDATE:
-                is_border = sample.moment is Moment.PHASE
-                found[iteration] = int(number) - (0 if is_border else 1)
+            if line.samples[number].phase is Phase.UPDATE:
+                found[iteration] = int(number) - 1
                 break
     return found
 
