@@ -496,8 +496,10 @@ def test_an_owners_broadcast_is_neither_quantized_nor_kept(changes):
 LONG = {"plain": {}, "qwZ": QWZ, "qgZ": QGZ, "all": ALL}
 LONG_STEPS = 100
 LONG_BASE = replace(BASE, quantization_block=256, epsilon=1e-8)
-BOUNDS = {"qwZ": 0.01, "qgZ": 0.03, "all": 0.03}
-"""Largest relative difference of a loss in any of the steps."""
+BOUNDS = {"qwZ": 0.004, "qgZ": 0.05, "all": 0.05}
+"""Largest relative difference of a loss in any of the steps: twice to three times what was measured
+with 2 and 4 ranks, 0.0014, 0.023 and 0.023. At the last step it was below 0.0001, 0.005 and 0.005.
+"""
 
 
 def _train_long():
@@ -514,5 +516,5 @@ def test_a_hundred_steps_end_where_plain_stage_3_does(num_ranks):
     plain = losses["plain"]
     for name, bound in BOUNDS.items():
         off = [abs(a - b) / b for a, b in zip(losses[name], plain, strict=True)]
-        print(num_ranks, name, max(off), sum(off) / len(off), losses[name][-1], plain[-1])
-        assert max(off) <= bound, name
+        assert 0 < max(off) <= bound, name
+        assert off[-1] <= bound / 2, name
