@@ -104,7 +104,7 @@ class Engine:
             config.collectives, group, self._executor, config.chunk_bytes
         )
         self._context, saved = prepare(
-            model, config, self._collectives, self._executor, resumes=resumes
+            model, config, self._collectives, self._executor, tensor, resumes=resumes
         )
         context = self._context
         self._units = context.units

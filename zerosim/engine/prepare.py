@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from zerosim.collectives import BackgroundExecutor, Collectives, Executor, InlineExecutor
+from zerosim.collectives import BackgroundExecutor, Collectives, Executor, Group, InlineExecutor
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.buckets import make_buffers, plan_buckets
 from zerosim.engine.contiguous import make_gradient_arena
@@ -34,12 +34,14 @@ def prepare(
     config: EngineConfig,
     collectives: Collectives,
     executor: Executor,
+    tensor: Group,
     *,
     resumes: bool,
 ) -> tuple[Context, Saved]:
     """Divide a model's parameters into flat units, which have no memory yet.
 
     Args:
+        tensor: the ranks that compute each layer with this one.
         resumes: go on from what is on the disk.
 
     Returns:
@@ -74,7 +76,7 @@ def prepare(
     in_background = config.overlap and config.offloads
     copies = BackgroundExecutor(device, "zerosim-copies") if in_background else InlineExecutor()
     buffers = make_buffers(config, units[0], group.size)
-    disk, saved = open_disk(config, units, group, resumes=resumes)
+    disk, saved = open_disk(config, units, group, tensor, resumes=resumes)
     context = Context(
         config, collectives, units, buckets, executor, Copies(copies), disk=disk, buffers=buffers
     )

@@ -26,11 +26,13 @@ Saved = Mapping[str, Any]
 
 
 def open_disk(
-    config: EngineConfig, units: Sequence[FlatUnit], group: Group, *, resumes: bool
+    config: EngineConfig, units: Sequence[FlatUnit], group: Group, tensor: Group, *, resumes: bool
 ) -> tuple[DiskStore | None, Saved]:
     """The disk that a configuration asks for, and what was committed to it.
 
     Args:
+        group, tensor: the ranks that are data parallel with this one, and those that compute each
+            layer with it: a state is whole if all ranks of both kinds have it.
         resumes: go on from the last state that all ranks have.
 
     Raises:
@@ -47,11 +49,12 @@ def open_disk(
     if Offload.NVME not in wanted:
         return None, {}
     folder = Path(config.nvme_path)
-    state = _state_to_resume(folder, units, group.size) if resumes else None
+    num_ranks = group.size * tensor.size
+    state = _state_to_resume(folder, units, num_ranks) if resumes else None
     disk = DiskStore(
         folder,
-        group.rank,
-        group.size,
+        group.rank * tensor.size + tensor.rank,
+        num_ranks,
         buffers=config.disk_buffers,
         buffer_bytes=_largest(config, units, group.size),
         state=state,
