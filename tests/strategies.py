@@ -32,7 +32,16 @@ from zerosim.events import (
     WireSample,
 )
 from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, UnitLayout
-from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.memory import (
+    AddressBlock,
+    AddressMap,
+    Allocations,
+    Holding,
+    MapMoment,
+    MemorySample,
+    Moment,
+    Role,
+)
 from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
 
 if TYPE_CHECKING:
@@ -172,6 +181,18 @@ def memory_samples(
     )
 
 
+address_maps = st.builds(
+    AddressMap,
+    moment=st.sampled_from(MapMoment),
+    iteration=st.integers(-1, 5),
+    micro_step=small,
+    phase=st.sampled_from(Phase),
+    time_ns=times,
+    limit_bytes=counts,
+    blocks=_tuples(st.builds(AddressBlock, counts, counts, st.sampled_from(Role), texts)),
+)
+
+
 def allocations(num_samples: int) -> st.SearchStrategy[Allocations]:
     """What the allocator counted at some of so many samples."""
     numbers = st.lists(st.integers(0, num_samples - 1), unique=True).map(sorted)
@@ -296,6 +317,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
             num_samples += 1
     if num_samples and draw(st.booleans()):
         rows.append(("allocations", draw(allocations(num_samples))))
+    rows += draw(_tuples(address_maps.map(lambda drawn: ("addresses", drawn))))
     if draw(st.booleans()):
         rows.append(("metric", draw(metrics)))
     if draw(st.booleans()):

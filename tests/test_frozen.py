@@ -24,6 +24,12 @@ COMMANDS = {
         --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
         --help
     """,
+    "fit": """
+        --device-bytes --all --stage --ranks --model --width --dtype --steps --batch --accumulate
+        --bucket-elements --prefetch --most-layers --offload-optimizer --offload-param --nvme-path
+        --checkpoint-activations --cpu-checkpointing --constant-buffers --contiguous-memory --tiles
+        --timeout --markdown --json --help
+    """,
     "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
     "serve": "FOLDERS --host --port --open --help",
     "export": "FOLDER --html --iteration --overwrite --help",
@@ -46,6 +52,7 @@ EXIT_CODES = {
     "ClaimFailed": 1,
     "RunError": 3,
     "CollectiveError": 3,
+    "OutOfMemory": 3,
     "DiskError": 3,
 }
 
@@ -94,6 +101,7 @@ ENUMS = {
         "other",
     ],
     "Moment": ["begin", "end", "phase"],
+    "MapMoment": ["phase", "peak", "full"],
     "System": [
         "DDP",
         "ZeroRedundancyOptimizer",
@@ -135,6 +143,8 @@ RECORDS = {
         allocated_bytes
     """,
     "Allocations": "numbers allocated_bytes peak_bytes",
+    "AddressBlock": "offset bytes role unit",
+    "AddressMap": "moment iteration micro_step phase time_ns limit_bytes blocks",
     "Parameter": "name shape dtype trainable",
     "Bundle": "name parameters options",
     "Strategy": "system name ranks iteration micro_step bundles options",
@@ -154,6 +164,7 @@ ROWS = {
     "interface": "InterfaceSample",
     "memory": "MemorySample",
     "allocations": "Allocations",
+    "addresses": "AddressMap",
     "strategy": "Strategy",
     "metric": "Metric",
     "failure": "Failure",
@@ -190,8 +201,8 @@ NAMES = {
     """,
     "zerosim.implementations": "Step make_step unavailable",
     "zerosim.models": """
-        GPT MLP Batches GPTConfig MLPConfig build context_of next_byte_loss train_text unigram_loss
-        validation_text whole_text
+        GPT MLP Batches GPTConfig MLPConfig build context_of gpt_config next_byte_loss train_text
+        unigram_loss validation_text whole_text
     """,
     "zerosim.record": """
         CollectiveKey MatchedCollective Matching Mismatch MismatchKind PeerBytes Peers PhaseWire

@@ -21,7 +21,7 @@ def test_the_docstrings_count_parameters_right(layers, width, context, tied):
     assert count(model.blocks[0]) == 12 * width**2 + 13 * width
     assert count(model.head) == 2 * width + 256 * width
     whole = layers * (12 * width**2 + 13 * width) + (512 + context) * width + 2 * width
-    assert count(model) == whole - 256 * width * tied
+    assert count(model) == whole - 256 * width * tied == config.num_parameters
 
 
 def test_every_parameter_belongs_to_embedding_blocks_or_head():

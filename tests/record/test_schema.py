@@ -36,6 +36,7 @@ ROWS = st.one_of(
     draw.interface_samples.map(lambda r: ("interface", r)),
     draw.memory_samples(3, st.none() | draw.small).map(lambda r: ("memory", r)),
     draw.allocations(3).map(lambda r: ("allocations", r)),
+    draw.address_maps.map(lambda r: ("addresses", r)),
     draw.metrics.map(lambda r: ("metric", r)),
     draw.failures.map(lambda r: ("failure", r)),
     st.builds(End, time_ns=draw.times, num_rows=draw.counts).map(lambda r: ("end", r)),

@@ -96,6 +96,7 @@ def test_a_trace_comes_back_whole(written):
         assert list(rank.interfaces) == records.get("interface", [])
         assert list(rank.memory_samples) == records.get("memory", [])
         assert list(rank.allocations) == records.get("allocations", [])
+        assert list(rank.address_maps) == records.get("addresses", [])
         assert list(map(repr, rank.metrics)) == list(map(repr, records.get("metric", [])))
         assert [rank.failure] == records.get("failure", [None])
 

@@ -13,6 +13,7 @@ from zerosim.cli.compare import compare_traces
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
 from zerosim.cli.doctor import doctor
 from zerosim.cli.export import export
+from zerosim.cli.fit import fit
 from zerosim.cli.graph import graph
 from zerosim.cli.memory import memory
 from zerosim.cli.profiles import profiles
@@ -45,6 +46,7 @@ app.command()(graph)
 app.command()(memory)
 app.command("compare")(compare_traces)
 app.command()(profiles)
+app.command()(fit)
 app.command()(table)
 app.command()(export)
 app.command()(doctor)

@@ -3,7 +3,7 @@
 May import torch and the L0 modules of zerosim, nothing else.
 """
 
-from zerosim.models.catalogue import build, context_of
+from zerosim.models.catalogue import build, context_of, gpt_config
 from zerosim.models.gpt import GPT, GPTConfig, next_byte_loss
 from zerosim.models.mlp import MLP, MLPConfig
 from zerosim.models.text import (
@@ -22,6 +22,7 @@ __all__ = [
     "MLPConfig",
     "build",
     "context_of",
+    "gpt_config",
     "next_byte_loss",
     "train_text",
     "unigram_loss",

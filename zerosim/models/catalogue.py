@@ -36,6 +36,21 @@ def heads_of(name: ModelName) -> int:
     return _GPT[name].heads
 
 
+def gpt_config(name: ModelName, layers: int | None = None, width: int | None = None) -> GPTConfig:
+    """The size of a GPT, with other layers or another width than its name stands for.
+
+    Raises:
+        ConfigError: it is no GPT, or its heads do not divide the width.
+    """
+    if name is ModelName.MLP:
+        raise ConfigError("layers and width are of a GPT: expected model gpt-tiny or gpt-small")
+    usual = _GPT[name]
+    config = replace(usual, layers=layers or usual.layers, width=width or usual.width)
+    if config.width % config.heads:
+        raise ConfigError(f"width is {width}: expected a multiple of the {config.heads} heads")
+    return config
+
+
 def build(
     name: ModelName,
     seed: int,
@@ -63,18 +78,10 @@ def build(
         ConfigError: something was asked of a model that has no such thing, or a width that its
             heads do not divide.
     """
-    if name is ModelName.MLP and (layers or width):
-        raise ConfigError("layers and width are of a GPT: expected model gpt-tiny or gpt-small")
     if tied and name is ModelName.MLP:
         raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if name is ModelName.MLP:
+        if name is ModelName.MLP and not (layers or width):
             return MLP(_MLP)
-        usual = _GPT[name]
-        config = replace(
-            usual, tied=tied, layers=layers or usual.layers, width=width or usual.width
-        )
-        if config.width % config.heads:
-            raise ConfigError(f"width is {width}: expected a multiple of the {config.heads} heads")
-        return GPT(config)
+        return GPT(replace(gpt_config(name, layers, width), tied=tied))

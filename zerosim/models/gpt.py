@@ -37,6 +37,13 @@ class GPTConfig:
     context: int
     tied: bool = False
 
+    @property
+    def num_parameters(self) -> int:
+        """L(12h^2 + 13h) + (512 + s)h + 2h; 256h fewer if tied."""
+        h = self.width
+        ends = (2 * VOCABULARY + self.context) * h + 2 * h - (VOCABULARY * h if self.tied else 0)
+        return self.layers * (12 * h * h + 13 * h) + ends
+
 
 class Embedding(nn.Module):
     """What a byte is and where it stands: (256 + s)h parameters."""

@@ -1,0 +1,276 @@
+"""`zerosim fit`: the largest model that trains in a device of a given size, found by trying.
+
+In small what the ZeRO paper's Table 2 computes (Rajbhandari et al. 2020, arXiv 1910.02054).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from zerosim.cli import family
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.family import engine_values, run_values
+from zerosim.cli.jobs import launch_job
+from zerosim.cli.ledgers import MARKS
+from zerosim.cli.options import decimal, whole
+from zerosim.config import STAGE_NAMES, EngineConfig, Offload, RunConfig
+from zerosim.errors import ConfigError, OutOfMemory, RunError
+from zerosim.launch.fitting import Fit, Try, find_largest
+from zerosim.launch.job import Job
+from zerosim.quantities import format_bytes, format_decimal
+from zerosim.record import load
+
+_ONLY = {"offload_optimizer": "none", "offload_param": "none"}
+SYSTEMS: dict[str, dict[str, object]] = {
+    **{STAGE_NAMES[stage]: {"stage": stage, **_ONLY} for stage in STAGE_NAMES},
+    "ZeRO-2, optimizer on the host": {"stage": 2, **_ONLY, "offload_optimizer": "cpu"},
+    "ZeRO-3, optimizer on the host": {"stage": 3, **_ONLY, "offload_optimizer": "cpu"},
+    "ZeRO-3, all on the host": {"stage": 3, "offload_optimizer": "cpu", "offload_param": "cpu"},
+    "ZeRO-Infinity, all on a disk": {
+        "stage": 3,
+        "offload_optimizer": "nvme",
+        "offload_param": "nvme",
+    },
+}
+"""What `--all` compares: what of the options each one sets."""
+
+
+def fit(  # noqa: PLR0913 - an option is an argument
+    context: typer.Context,
+    *,
+    device_bytes: family.DeviceBytes = None,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"One after another: {'; '.join(SYSTEMS)}.")
+    ] = False,
+    stage: Annotated[int, whole("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
+    ranks: Annotated[int, whole("Processes.")] = 4,
+    model: Annotated[str, typer.Option(help="gpt-tiny or gpt-small.")] = "gpt-tiny",
+    width: family.Width = None,
+    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "bf16",
+    steps: Annotated[
+        int, whole("Optimizer steps of a try; the second holds more than the first.")
+    ] = 2,
+    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
+    accumulate: Annotated[int, whole("Micro-steps of an optimizer step.")] = 1,
+    bucket_elements: Annotated[
+        int | None, whole("Most elements reduced at once; a unit by default.")
+    ] = None,
+    prefetch: Annotated[int, whole("Stage 3: units to gather ahead.")] = 1,
+    most_layers: Annotated[int, whole("Try no model of more layers.")] = 128,
+    offload_optimizer: family.OffloadOptimizer = "none",
+    offload_param: family.OffloadParam = "none",
+    nvme_path: family.NvmePath = None,
+    checkpoint_activations: family.CheckpointActivations = False,
+    cpu_checkpointing: family.CpuCheckpointing = False,
+    constant_buffers: family.ConstantBuffers = False,
+    contiguous_memory: family.ContiguousMemory = False,
+    tiles: family.Tiles = 1,
+    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a page for docs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Find the largest GPT, by its layers, that trains within --device-bytes on each rank."""
+    if device_bytes is None:
+        raise ConfigError("device-bytes is not given: expected the device's size, such as 16MB")
+    if most_layers < 1:
+        raise ConfigError(f"most-layers is {most_layers}: expected a whole number of 1 or more")
+    run = RunConfig(**run_values(context.params) | {"timeout_s": timeout})
+    _require_gpt(run)
+    of_engine = engine_values(context.params)
+    chosen = SYSTEMS if every else {_name(of_engine): {}}
+    found = {}
+    with tempfile.TemporaryDirectory(dir=nvme_path, prefix="zerosim-fit-") as folder:
+        configs = {
+            name: EngineConfig(**of_engine | values | {"nvme_path": folder})
+            for name, values in chosen.items()
+        }
+        for name, config in configs.items():
+            if not as_json:
+                typer.echo(f"{name}, {run.ranks} ranks", err=markdown)
+            trials = _Trials(run, config, folder, says=not as_json, aside=markdown)
+            found[name] = find_largest(trials.attempt, run.device_bytes or 0, most_layers)
+    if as_json:
+        print_json(_to_plain(run, found))
+    elif markdown:
+        _print_markdown(context, run, found)
+    else:
+        _print(run, found)
+    return 0
+
+
+def _name(options: Mapping[str, Any]) -> str:
+    """What the table calls a system that was given by its options."""
+    places = {Offload.CPU: "the host", Offload.NVME: "a disk"}
+    kept = [
+        f"{what} on {places[options[key]]}"
+        for what, key in (("optimizer", "offload_optimizer"), ("parameters", "offload_param"))
+        if options[key] in places
+    ]
+    return ", ".join([STAGE_NAMES.get(options["stage"], "?"), *kept])
+
+
+def _require_gpt(run: RunConfig) -> None:
+    from zerosim.models import gpt_config
+
+    gpt_config(run.model, 1, run.width)
+
+
+class _Trials:
+    """Trains models of one system, and says how each try went."""
+
+    def __init__(
+        self, run: RunConfig, config: EngineConfig, folder: str, *, says: bool, aside: bool
+    ) -> None:
+        """Prepare to train.
+
+        Args:
+            folder: for traces, and for what a disk keeps, until a try is over.
+            aside: say it on standard error.
+        """
+        self._run = run
+        self._config = config
+        self._folder = folder
+        self._says = says
+        self._aside = aside
+
+    def attempt(self, layers: int) -> Try:
+        """Train a model of so many layers for a few steps.
+
+        Raises:
+            RunError: it failed for another reason than that something had no room.
+        """
+        from zerosim.models import gpt_config
+
+        parameters = gpt_config(self._run.model, layers, self._run.width).num_parameters
+        with tempfile.TemporaryDirectory(dir=self._folder) as own:
+            trace, disk = Path(own, "trace"), Path(own, "disk")
+            disk.mkdir()
+            config = replace(self._config, nvme_path=str(disk))
+            try:
+                launch_job(Job(replace(self._run, layers=layers), ((config, trace),)))
+            except RunError:
+                problem = _no_room(trace)
+                if not problem:
+                    raise
+                one = Try(layers, parameters, None, problem)
+            else:
+                maps = [drawn for rank in load(trace).ranks for drawn in rank.address_maps]
+                one = Try(layers, parameters, max(drawn.used_bytes for drawn in maps))
+        if self._says:
+            typer.echo(f"  {_told(one)}", err=self._aside)
+        return one
+
+
+def _no_room(folder: Path) -> str:
+    """What had no room in a run that failed; "" if it failed for another reason."""
+    kind = f"{OutOfMemory.__name__}: "
+    for rank in load(folder).ranks:
+        if rank.failure is not None and rank.failure.message.startswith(kind):
+            # what to try is what this command does
+            return rank.failure.message.removeprefix(kind).partition("; try ")[0]
+    return ""
+
+
+def _told(one: Try) -> str:
+    mark = MARKS[one.fits][0]
+    size = f"{one.layers:>4} layers  {one.parameters:>12,} parameters"
+    how = one.problem if one.peak_bytes is None else f"peak {format_bytes(one.peak_bytes)}"
+    return f"{mark} {size}  {how}"
+
+
+_HEADINGS = ("system", "layers", "parameters", "times", "peak", "the next has no room for")
+
+
+def _rows(found: Mapping[str, Fit]) -> Iterator[tuple[str, ...]]:
+    first = next(iter(found.values())).largest
+    for name, fit in found.items():
+        if fit.largest is None:
+            yield (name, "0", "none", "", "", _why(fit))
+            continue
+        times = Fraction(fit.largest.parameters, first.parameters) if first else None
+        yield (
+            name,
+            f"{'' if fit.is_bounded else 'at least '}{fit.largest.layers}",
+            f"{fit.largest.parameters:,}",
+            "" if times is None else f"{format_decimal(times, 1)}x",
+            format_bytes(fit.largest.peak_bytes or 0),
+            _why(fit),
+        )
+
+
+def _why(fit: Fit) -> str:
+    """What the smallest model that did not fit had no room for."""
+    failed = [one for one in fit.tries if not one.fits]
+    if not failed:
+        return "nothing larger was tried"
+    problem = min(failed, key=lambda one: one.layers).problem
+    return problem.partition("; ")[0].removeprefix("the device has no room: ")
+
+
+def _what(run: RunConfig) -> str:
+    width = "" if run.width is None else f" of width {run.width}"
+    return (
+        f"the largest {run.model}{width} that trains {run.steps} steps on {run.ranks} ranks, each "
+        f"with a device of {format_bytes(run.device_bytes or 0)}"
+    )
+
+
+def _print(run: RunConfig, found: Mapping[str, Fit]) -> None:
+    console = make_console()
+    console.print()
+    console.print(Text(_what(run), style="dim"))
+    table = make_table(*_HEADINGS[:-1])
+    for row in _rows(found):
+        table.add_row(*row[:-1])
+    print_table(console, table)
+
+
+def _print_markdown(context: typer.Context, run: RunConfig, found: Mapping[str, Fit]) -> None:
+    lines = [
+        "# The largest model that fits",
+        "",
+        f"{_what(run)[0].upper()}{_what(run)[1:]}: found by training, more layers each time until",
+        "something had no room. What a device's memory holds is counted by an allocator with that",
+        "limit; peak is the most that any rank had in use. Times is the number of parameters over",
+        "that of the first row.",
+        "",
+        f"    zerosim fit {_command(context)}",
+        "",
+        f"| {' | '.join(_HEADINGS)} |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+        *(f"| {' | '.join(row)} |" for row in _rows(found)),
+    ]
+    typer.echo("\n".join(lines))
+
+
+def _command(context: typer.Context) -> str:
+    """The options as they were given."""
+    given = []
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if value not in (None, parameter.default):
+            given.append(parameter.opts[0] if value is True else f"{parameter.opts[0]} {value}")
+    return " ".join(given)
+
+
+def _to_plain(run: RunConfig, found: Mapping[str, Fit]) -> dict[str, object]:
+    return {
+        "run": run.to_plain(),
+        "systems": [
+            {
+                "system": name,
+                "largest": None if fit.largest is None else asdict(fit.largest),
+                "is_bounded": fit.is_bounded,
+                "tries": [asdict(one) for one in fit.tries],
+            }
+            for name, fit in found.items()
+        ],
+    }

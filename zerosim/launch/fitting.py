@@ -1,0 +1,94 @@
+"""The largest model that trains in a device of a given size, found by trying.
+
+What a model takes grows about evenly with its layers, so the peaks of two that fit say which one to
+try next; that guess is then confirmed from both sides. Imports zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One model that was trained, or could not be.
+
+    Attributes:
+        parameters: number of them.
+        peak_bytes: the most that any rank's device had in use; None if something had no room.
+        problem: what had no room; "" if all had.
+    """
+
+    layers: int
+    parameters: int
+    peak_bytes: int | None
+    problem: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it trained."""
+        return self.peak_bytes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was found.
+
+    Attributes:
+        tries: in the order in which they were made.
+        largest: the largest one that trained; None if not even one layer did.
+        is_bounded: False if the search ended before anything did not fit.
+    """
+
+    tries: tuple[Try, ...]
+    largest: Try | None
+    is_bounded: bool
+
+
+def find_largest(attempt: Callable[[int], Try], limit_bytes: int, most_layers: int) -> Fit:
+    """Try numbers of layers until one fits and the next does not.
+
+    Args:
+        attempt: trains a model of so many layers.
+        limit_bytes: what the device has.
+        most_layers: no larger model is tried.
+    """
+    tries: list[Try] = []
+    fitting: list[Try] = []
+    too_large = most_layers + 1
+    missed = False
+    while _layers(fitting) + 1 < too_large:
+        one = attempt(_next(fitting, too_large, limit_bytes, halves=missed))
+        tries.append(one)
+        missed = not one.fits
+        if one.fits:
+            fitting.append(one)
+        else:
+            too_large = one.layers
+    largest = fitting[-1] if fitting else None
+    return Fit(tuple(tries), largest, is_bounded=too_large <= most_layers)
+
+
+def _layers(fitting: list[Try]) -> int:
+    return fitting[-1].layers if fitting else 0
+
+
+def _next(fitting: list[Try], too_large: int, limit_bytes: int, *, halves: bool) -> int:
+    """How many layers to try: more than fit, fewer than are too many.
+
+    Args:
+        fitting: ascending.
+        halves: the last guess was too large, so take the middle.
+    """
+    best = _layers(fitting)
+    if len(fitting) < 2:
+        return best + 1
+    if halves:
+        return (best + too_large) // 2
+    before, last = fitting[-2:]
+    assert before.peak_bytes is not None, "it did not fit"
+    assert last.peak_bytes is not None, "it did not fit"
+    grown_bytes = (last.peak_bytes - before.peak_bytes) / (last.layers - before.layers)
+    room = (limit_bytes - last.peak_bytes) / grown_bytes if grown_bytes > 0 else too_large
+    return min(best + max(1, int(min(room, too_large))), too_large - 1)
