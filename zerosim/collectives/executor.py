@@ -42,6 +42,24 @@ class Done:
         """Nothing to wait for."""
 
 
+class Keeping:
+    """A handle with tensors: who asked frees them, when it has waited.
+
+    PyTorch's record of allocations sees what its own thread frees. Other threads may wait, too.
+    """
+
+    def __init__(self, handle: Handle, *tensors: torch.Tensor) -> None:
+        self._handle = handle
+        self._asked = threading.get_ident()
+        self._tensors: tuple[torch.Tensor, ...] = tensors
+
+    def wait(self) -> None:
+        """Wait until it is over; then who asked lets the tensors go."""
+        self._handle.wait()
+        if threading.get_ident() == self._asked:
+            self._tensors = ()
+
+
 class InlineExecutor:
     """Runs each collective at once, in the thread that asks."""
 

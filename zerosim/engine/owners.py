@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zerosim.collectives import Handle
-from zerosim.collectives.executor import Done
+from zerosim.collectives.executor import Done, Keeping
 from zerosim.config import Offload
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.homes import DeviceHome, Home, ShelfHome
@@ -80,7 +80,7 @@ class OwnerHome(Home):
             own.copy_(self.places.pop(flat.name))
         with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
             if not self._is_own(flat):
-                return context.collectives.send(own, owner)
+                return Keeping(context.collectives.send(own, owner), rows)
             others = [rank for rank in range(context.num_ranks) if rank != owner]
             messages = [context.collectives.receive(rows[rank], rank) for rank in others]
         # they are received in the order of asking: the last one's end is everyone's

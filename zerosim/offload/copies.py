@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from zerosim.collectives import Executor, Handle
+from zerosim.collectives.executor import Keeping
 from zerosim.device import on_host
 from zerosim.memory import Role
 from zerosim.tiers import Tier
@@ -22,22 +23,6 @@ from zerosim.trace.sink import CopyRequest
 
 def _nothing() -> None:
     """Nothing is to be done."""
-
-
-class _Copying:
-    """A copy on its way, with its tensors: who asked frees them, when it has waited.
-
-    PyTorch's record of allocations sees what its own thread frees.
-    """
-
-    def __init__(self, handle: Handle, *tensors: torch.Tensor) -> None:
-        self._handle = handle
-        self._tensors: tuple[torch.Tensor, ...] = tensors
-
-    def wait(self) -> None:
-        """Wait until it is over, and let the tensors go."""
-        self._handle.wait()
-        self._tensors = ()
 
 
 class Copies:
@@ -74,7 +59,7 @@ class Copies:
                 _synchronize(target, source)
                 then()
 
-        return _Copying(self._executor.submit(work), target, source)
+        return Keeping(self._executor.submit(work), target, source)
 
     def add(
         self,
@@ -90,7 +75,7 @@ class Copies:
             _synchronize(source)
             total.add_(staging)
 
-        return _Copying(self._executor.submit(work), source)
+        return Keeping(self._executor.submit(work), source)
 
     def close(self) -> None:
         """End the thread once what was asked for is over."""

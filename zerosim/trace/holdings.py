@@ -31,10 +31,11 @@ class Held:
     Attributes:
         key: identifies the storage as long as this entry exists.
         tier: where it lies.
+        thread: the one that said so, hence that allocated it.
         is_left: its owner is gone; it counts until the trace that is being recorded ends.
     """
 
-    __slots__ = ("_reference", "is_left", "key", "role", "tier", "unit")
+    __slots__ = ("_reference", "is_left", "key", "role", "thread", "tier", "unit")
 
     def __init__(
         self, storage: torch.UntypedStorage, role: Role, unit: str, tier: Tier = Tier.DEVICE
@@ -44,6 +45,7 @@ class Held:
         self.role = role
         self.unit = unit
         self.tier = tier
+        self.thread = threading.get_ident()
         self.is_left = False
 
     def bytes(self) -> int | None:

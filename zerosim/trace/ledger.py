@@ -71,6 +71,7 @@ class MemoryLedger:
         self._discovery = Discovery(holdings)
         self._not_recorded: dict[int, StorageWeakRef] = {}
         self._record: AllocationRecord | None = None
+        self._thread = threading.get_ident()
         holdings.sweep()
         self._saved.install()
         places.explain_saved(self._saved.unit_of)
@@ -204,7 +205,7 @@ class MemoryLedger:
             if num_bytes:
                 place = (held.role, held.unit, held.tier)
                 state[place] = state.get(place, 0) + num_bytes
-                if held.key in self._not_recorded:
+                if held.key in self._not_recorded or held.thread != self._thread:
                     self._unrecorded += num_bytes
         return alive
 
