@@ -45,6 +45,13 @@ CASES = {
         "native": {**PARTITIONED, "collectives": "native"},
     }.items()
 }
+TOGETHER_WITH = {
+    "on a disk": {"stage": 3, "offload_optimizer": "nvme", "offload_param": "nvme", **ON_HOST},
+    "an owner": {"stage": 3, "offload_param": "cpu", "owner_broadcast": True, **ON_HOST},
+    "a second copy": {"stage": 3, "secondary_partition": NUM_DATA, **PARTITIONED},
+    "buffers": {"stage": 2, "bucket_elements": 2000, "constant_buffers": True, **ON_HOST},
+}
+"""What else moves memory about and changes no number."""
 TWICE = {
     name: engine_config(stage=2, dtype="bf16", accumulate=2, **changes)
     for name, changes in {"none": {}, "on host": ON_HOST}.items()
@@ -112,6 +119,9 @@ def _refusals():
 def _everything(folder):
     outcomes = {name: _train(config) for name, config in CASES.items()}
     outcomes |= {("twice", name): _train(config) for name, config in TWICE.items()}
+    for name, changes in TOGETHER_WITH.items():
+        config = engine_config(epsilon=LARGE_EPSILON, nvme_path=str(folder / "disk"), **changes)
+        outcomes["together", name] = _train(config)
     for name in ("partitioned", "on host"):
         with trace(Path(folder, name)):
             _train(CASES[3, name], steps=2)
@@ -138,6 +148,10 @@ def test_stages_and_ways_to_keep_activations_train_alike_to_the_bit(answers):
         for name, outcome in outcomes.items():
             reference = first["twice", "none"] if name[0] == "twice" else first[0, "none"]
             assert not outcome.differs_from(reference), name
+
+
+def test_each_rank_has_files_of_its_own(folder, answers):
+    assert len(answers) == len(list((folder / "disk").glob("rank-*"))) == NUM_RANKS
 
 
 def test_they_train_as_one_process_does(answers):
