@@ -1,6 +1,6 @@
 """A model made ready to train: flat units, equal on all ranks.
 
-Imports torch, zerosim's L0, collectives, offload and trace.labels.
+Imports torch, zerosim's L0, collectives, offload and trace.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from zerosim.config import DType, EngineConfig
 from zerosim.engine.buckets import make_buffers, plan_buckets
 from zerosim.engine.contiguous import make_gradient_arena
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.local import local_part
 from zerosim.engine.saving import Saved, open_disk
 from zerosim.engine.stage import Context, Stage
 from zerosim.engine.units import partition
 from zerosim.engine.update import Updater
 from zerosim.events import Phase, Purpose
+from zerosim.memory import Role
 from zerosim.offload.copies import Copies
 from zerosim.trace import labels
+from zerosim.trace.holdings import hold
 from zerosim.trace.sink import Description
 
 TORCH_DTYPES = {
@@ -89,6 +92,9 @@ def take_over(model: nn.Module, context: Context, stage: Stage, updater: Updater
     One unit after another, so that no more than one is whole where parameters are partitioned.
     """
     collectives = context.collectives
+    for flat in context.units:
+        for slot in flat.unit.slots:  # as the model made them
+            hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
     labels.enter(-1, Phase.SETUP)
     for flat in context.units:
         flat.materialize()
