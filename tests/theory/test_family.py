@@ -10,8 +10,8 @@ from tests.theory.workloads import FAMILIES, PHASES, sent
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
+    Activations,
     Cause,
-    Checkpoints,
     UnitSize,
     Workload,
     copy_deviations,
@@ -24,6 +24,7 @@ from zerosim.theory import (
     link_law_bytes,
     planned_calls,
     planned_copies,
+    ranks_of_node,
     total_received_bytes,
     total_sent_bytes,
 )
@@ -43,8 +44,7 @@ def over(step, rank, link):
 
 
 def of_node(step, node, link=Link.NETWORK):
-    ranks = range(node * step.node_size, (node + 1) * step.node_size)
-    return sum(over(step, rank, link) for rank in ranks)
+    return sum(over(step, rank, link) for rank in ranks_of_node(step, node))
 
 
 # ---- ZeRO++
@@ -229,10 +229,8 @@ def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
 
 
 def test_checkpoints_on_the_host():
-    kept = Checkpoints(
-        num_blocks=3, elements=1000, tensor_parallel=2, is_partitioned=True, is_on_host=True
-    )
-    step = workload(3, 1000, checkpoints=kept, accumulate=2)
+    kept = Activations(num_blocks=3, elements=1000, is_partitioned=True, is_on_host=True)
+    step = workload(3, 1000, activations=kept, tensor_parallel=2, accumulate=2)
     assert rows(step) == {
         (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST): (6, 6 * 1000),
         (Phase.BACKWARD, Purpose.FETCH_ACTIVATIONS, Tier.HOST, Tier.DEVICE): (6, 6 * 1000),
@@ -247,7 +245,7 @@ def test_checkpoints_on_the_host():
 
 @given(FAMILIES, st.data())
 def test_causes_explain_every_byte_in_every_link_class(step, data):
-    rank = data.draw(st.integers(0, step.num_ranks - 1))
+    rank = data.draw(st.integers(0, step.world_size - 1))
     for phase in (None, *PHASES):
         found = deviations(step, rank, Algorithm.RING, phase)
         expected = sent(step, rank=rank, phase=phase)
@@ -265,12 +263,12 @@ def test_causes_explain_every_byte_in_every_link_class(step, data):
 
 @given(FAMILIES)
 def test_what_is_sent_is_received_and_owners_differ_from_the_mean_by_nothing_in_all(step):
-    of_ranks = [expected_traffic(step, rank) for rank in range(step.num_ranks)]
+    of_ranks = [expected_traffic(step, rank) for rank in range(step.world_size)]
     sent_bytes = sum(map(total_sent_bytes, of_ranks))
     assert sent_bytes == sum(map(total_received_bytes, of_ranks))
     unequal = [
         deviation.bytes
-        for rank in range(step.num_ranks)
+        for rank in range(step.world_size)
         for deviation in deviations(step, rank)
         if deviation.cause is Cause.UNEQUAL_PARTS
     ]
@@ -281,7 +279,7 @@ def test_what_is_sent_is_received_and_owners_differ_from_the_mean_by_nothing_in_
 def test_causes_explain_every_copied_byte(step):
     for link in TIERS:
         unequal = Fraction(0)
-        for rank in range(step.num_ranks):
+        for rank in range(step.world_size):
             copied = sum(c.payload_bytes for c in planned_copies(step, rank) if c.link is link)
             found = copy_deviations(step, rank, link)
             named = sum((d.bytes for d in found), Fraction(0))

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from zerosim.events import Algorithm, Phase
-from zerosim.theory import Checkpoints, UnitSize, Workload, expected_traffic, total_sent_bytes
+from zerosim.theory import Activations, UnitSize, Workload, expected_traffic, total_sent_bytes
 from zerosim.tiers import Tier
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -35,14 +35,15 @@ def families(draw):
     is_last = stage == 3
     divisors = [size for size in range(1, num_ranks + 1) if num_ranks % size == 0]
     tiers = st.sampled_from(Tier)
+    together = draw(st.integers(1, 3))
     offload_optimizer = draw(tiers) if stage else Tier.DEVICE
     offload_param = draw(tiers) if is_last else Tier.DEVICE
     delayed = offload_optimizer is not Tier.DEVICE and draw(st.booleans())
     kept = st.builds(
-        Checkpoints,
+        Activations,
         num_blocks=st.integers(1, 3),
         elements=st.integers(1, 500),
-        tensor_parallel=st.integers(1, 3),
+        is_recomputed=st.booleans(),
         is_partitioned=st.booleans(),
         is_on_host=st.booleans(),
     )
@@ -61,12 +62,13 @@ def families(draw):
         owner_broadcast=offload_param is not Tier.DEVICE and draw(st.booleans()),
         delayed_update=delayed,
         has_pending_update=draw(st.booleans()),
-        ranks_per_node=node_size,
+        tensor_parallel=together,
+        ranks_per_node=node_size * together,
         quantize_weights=is_last and draw(st.booleans()),
         secondary_partition=draw(st.sampled_from(divisors)) if is_last else 1,
         quantize_gradients=is_last and draw(st.booleans()),
         quantization_block=2 * draw(st.integers(1, 200)),
-        checkpoints=draw(st.none() | kept),
+        activations=draw(st.none() | kept),
     )
 
 

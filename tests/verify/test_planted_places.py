@@ -201,7 +201,7 @@ def test_rows_are_split_by_link(tmp_path):
     total = sum(cell.trace for row in report.links for cell in row.sent)
     assert total == sum(cell.trace for row in report.rows for cell in row.sent)
     [verdict] = [v for v in report.verdicts if v.id == "sent-between-nodes"]
-    assert verdict.title == "A node of 2 ranks sends 3Ψ(N-1)/N to other nodes a step"
+    assert verdict.title == "A node of 2 ranks sends 3Ψ(N-1)/N to others a step"
     out = command("verify", folder).out
     assert "between nodes" in out
     assert verdict.title in out

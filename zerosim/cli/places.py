@@ -42,7 +42,7 @@ def _copies_table(report: Report) -> Table:
             row.purpose.value,
             f"{row.origin} → {row.target}",
             number_range(row.num_copies),
-            number_range([cell.theory for cell in row.copied]),
+            "no law" if row.has_no_law else number_range([cell.theory for cell in row.copied]),
             number_range([cell.trace for cell in row.copied]),
             number_range([cell.kernel for cell in row.copied]),
         )
@@ -53,6 +53,8 @@ def _copies_table(report: Report) -> Table:
             number_range([report.copied(ledger, link, rank) for rank in ranks])
             for ledger in ("theory", "trace", "kernel")
         ]
+        if any(row.has_no_law for row in report.copies if row.link is link):
+            totals[0] = "no law"
         table.add_row("total", f"over the {_KERNEL[link]}", "", "", *totals, style="bold")
     unexplained = report.unexplained_disk
     if Link.STORAGE in counters(report):

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 
 def ranks_per_node(trace: Trace) -> int:
-    """P: as the engine was configured, else as launched, else all ranks of the run.
+    """Ranks of a node: as the engine was configured, else as launched, else all ranks of the run.
+
+    With tensor parallelism an engine is configured for the ranks that it divides its states among.
 
     Returns:
         1 or more; all ranks if the nodes have not as many each, or ranks that are no neighbours.
     """
     everyone = trace.manifest.num_ranks
     configured = trace.manifest.config.get("ranks_per_node")
-    if isinstance(configured, int) and configured > 0:
-        return configured
+    together = trace.manifest.run.get("tensor_parallel", 1)
+    if isinstance(configured, int) and isinstance(together, int) and configured > 0:
+        return configured * together
     counts = Counter(rank.header.node for rank in trace.ranks)
     size = everyone // len(counts)
     fills = all(

@@ -61,12 +61,12 @@ from zerosim.theory.traffic import (
     total_received_bytes,
     total_sent_bytes,
 )
-from zerosim.theory.workload import Checkpoints, Workload
+from zerosim.theory.workload import Activations, Workload
 
 __all__ = [
+    "Activations",
     "Call",
     "Cause",
-    "Checkpoints",
     "Claim",
     "Copy",
     "CopyRow",

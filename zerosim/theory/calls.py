@@ -10,12 +10,10 @@ import the standard library and layer L0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.theory.algorithms import Cost, cost
-from zerosim.theory.nodes import Span, link_shares, members, span_size
+from zerosim.events import Op, Phase, Purpose
+from zerosim.theory.call import Call
+from zerosim.theory.checkpoints import activation_calls
+from zerosim.theory.nodes import Span, members, span_size
 from zerosim.theory.partition import bucket_size, cut_buckets, padded_elements, shard_elements
 from zerosim.theory.workload import Workload
 from zerosim.theory.zeropp import (
@@ -25,78 +23,9 @@ from zerosim.theory.zeropp import (
     int8_bytes,
     secondary_elements,
 )
-from zerosim.tiers import Link, link_of_message
 
 FP32_BYTES = 4
 FP64_BYTES = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """The same collective, called one or more times in a step.
-
-    Attributes:
-        num_elements: of the whole buffer of one call.
-        element_bytes: bytes of one element, without its share of a scale; half a byte for int4.
-        times: how often it is called.
-        span: who takes part.
-        quantized_bytes: what one buffer of quantized elements occupies with its scales; None if
-            its elements are not quantized.
-        peer: the root of a broadcast, the other end of a message; None for the rest.
-    """
-
-    phase: Phase
-    purpose: Purpose
-    op: Op
-    num_elements: int
-    element_bytes: int | Fraction
-    times: int = 1
-    span: Span = Span.WORLD
-    quantized_bytes: int | None = None
-    peer: int | None = None
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Size of the buffer of one of these calls."""
-        if self.quantized_bytes is not None:
-            return self.quantized_bytes
-        return int(self.num_elements * self.element_bytes)
-
-    @property
-    def payload_bytes(self) -> int:
-        """Size of the buffers of all these calls together."""
-        return self.buffer_bytes * self.times
-
-    def cost(self, workload: Workload, rank: int, algorithm: Algorithm) -> Cost:
-        """What all these calls make `rank` send and receive.
-
-        Raises:
-            ConfigError: the algorithm's exact cost is not known, or there is no such rank.
-        """
-        group = members(workload, self.span, rank)
-        is_ours = algorithm is Algorithm.RING and self.op is Op.ALL_TO_ALL
-        elements, size = self.num_elements, self.element_bytes
-        if self.quantized_bytes is not None or isinstance(size, Fraction):
-            elements, size = self.buffer_bytes, 1
-        one = cost(
-            Algorithm.PAIRWISE if is_ours else algorithm,
-            self.op,
-            len(group),
-            group.index(rank),
-            elements,
-            size,
-            root=0 if self.peer is None else group.index(self.peer),
-            chunk_bytes=workload.chunk_bytes,
-        )
-        return one * self.times
-
-    def sent_by_link(self, workload: Workload, rank: int) -> dict[Link, int]:
-        """What zerosim's own messages make `rank` send for all these calls over each link."""
-        sent = self.cost(workload, rank, Algorithm.RING).sent_bytes
-        shares = link_shares(workload, self.span, self.op, rank)
-        if self.op is Op.SEND and self.peer is not None:
-            shares = {link_of_message(rank, self.peer, workload.node_size): Fraction(1)}
-        return {link: int(sent * share) for link, share in shares.items() if sent}
 
 
 def planned_calls(workload: Workload, rank: int = 0) -> tuple[Call, ...]:
@@ -115,17 +44,19 @@ def planned_calls(workload: Workload, rank: int = 0) -> tuple[Call, ...]:
       fp64 each; not after an overflow) and the loss (one fp32 each); the first two only where
       gradients are partitioned.
 
-    Only an owner's calls differ from rank to rank.
+    What blocks of tensor parallel ranks call is in `checkpoints`. Only an owner's calls differ from
+    rank to rank.
 
     Returns:
-        Nothing for one rank; otherwise one `Call` for each buffer and reason.
+        One `Call` for each buffer and reason; nothing for one rank.
     """
+    calls = [*activation_calls(workload, Phase.FORWARD)]
     if workload.num_ranks == 1:
-        return ()
-    calls: list[Call] = []
+        return (*calls, *activation_calls(workload, Phase.BACKWARD))
     if workload.stage == 3:
-        calls += _unshards(workload, Phase.FORWARD)
-        calls += _unshards(workload, Phase.BACKWARD)
+        calls += _unshards(workload, Phase.FORWARD, rank)
+        calls += _unshards(workload, Phase.BACKWARD, rank)
+    calls += activation_calls(workload, Phase.BACKWARD)
     for bucket in cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements):
         calls += _reductions(workload, bucket_size(bucket, workload.num_ranks))
     if workload.partitions and workload.scales_loss:
@@ -145,7 +76,7 @@ def planned_calls(workload: Workload, rank: int = 0) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def _unshards(workload: Workload, phase: Phase) -> list[Call]:
+def _unshards(workload: Workload, phase: Phase, rank: int) -> list[Call]:
     """How stage 3 gives each unit all its rows."""
     from_secondary = phase is Phase.BACKWARD and workload.has_secondary
     calls = []
@@ -154,9 +85,8 @@ def _unshards(workload: Workload, phase: Phase) -> list[Call]:
             part = secondary_elements(workload, unit.elements)
             calls.append(_gather(workload, phase, part * workload.secondary_partition))
         elif workload.owner_broadcast:
-            calls.append(
-                _gather(workload, phase, unit.elements, Op.BROADCAST, workload.owner(position))
-            )
+            owner = workload.owner(position, rank)
+            calls.append(_gather(workload, phase, unit.elements, Op.BROADCAST, owner))
         elif workload.quantize_weights:
             calls.append(_quantized_gather(workload, phase, unit.elements))
         else:
@@ -235,8 +165,8 @@ def _to_owners(workload: Workload, rank: int) -> list[Call]:
     """Each rank sends its updated row of a unit to the rank that keeps the unit."""
     calls = []
     for position, unit in enumerate(workload.units):
-        owner = workload.owner(position)
-        others = [peer for peer in range(workload.num_ranks) if peer != owner]
+        owner = workload.owner(position, rank)
+        others = [peer for peer in members(workload, Span.WORLD, rank) if peer != owner]
         if not unit.trainable:
             continue
         calls += [
@@ -261,3 +191,6 @@ def _one_number_a_rank(workload: Workload, purpose: Purpose, element_bytes: int)
         num_elements=workload.num_ranks,
         element_bytes=element_bytes,
     )
+
+
+__all__ = ["Call", "planned_calls"]

@@ -33,7 +33,7 @@ class Cause(StrEnum):
     DELAYED_UPDATE = "delayed update"
     """The first step has no update of an earlier one to hand on."""
     ACTIVATIONS = "activations"
-    """Checkpoints that are copied or gathered: the law counts parameters and gradients."""
+    """Of tensor parallel ranks, and checkpoints: the law counts parameters and gradients."""
     UNEQUAL_PARTS = "unequal parts of ranks"
     """A root sends more than others, and some ranks are roots of more than others are."""
 

@@ -108,12 +108,12 @@ def _title(workload: Workload, pure: Law, phase: Phase | None) -> str:
 
 
 def _conservation(workload: Workload, algorithm: Algorithm) -> Claim:
-    of_ranks = [expected_traffic(workload, rank, algorithm) for rank in range(workload.num_ranks)]
+    of_ranks = [expected_traffic(workload, rank, algorithm) for rank in range(workload.world_size)]
     sent_bytes = sum(total_sent_bytes(rows) for rows in of_ranks)
     received_bytes = sum(total_received_bytes(rows) for rows in of_ranks)
     return Claim(
         id="sent-is-received",
-        title=f"What {workload.num_ranks} ranks send together, they receive together",
+        title=f"What {workload.world_size} ranks send together, they receive together",
         formula=(
             f"{format_exact_bytes(sent_bytes)} sent = {format_exact_bytes(received_bytes)} received"
         ),

@@ -56,6 +56,7 @@ def deviations(
     found = [
         *_of_parameters(workload, rank, terms(workload, phases_of(phase)), link),
         *_of_numbers(workload, rank, calls, link),
+        *_of_activations(workload, rank, calls, link),
         *_of_algorithm(workload, rank, calls, algorithm),
         *_of_scales(workload, rank, calls, link),
         *_of_owners(workload, rank, calls, algorithm, link),
@@ -139,9 +140,28 @@ def _of_numbers(
     ]
 
 
+_OF_BLOCKS = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
+
+
+def _of_activations(
+    workload: Workload, rank: int, calls: list[Call], link: Link | None
+) -> list[Deviation]:
+    """What blocks call that several ranks compute together."""
+    found = {purpose: Fraction(0) for purpose in _OF_BLOCKS}
+    for call in calls:
+        if call.purpose in found:
+            found[call.purpose] += _sent(workload, rank, call, link)
+    sums, gathers = found.values()
+    words = f"{format_exact_bytes(sums)} to compute blocks together"
+    if gathers:
+        words += f", {format_exact_bytes(gathers)} to gather checkpoints"
+    return [Deviation(Cause.ACTIVATIONS, sums + gathers, words)]
+
+
 def _sent(workload: Workload, rank: int, call: Call, link: Link | None) -> Fraction:
-    by_link = call.sent_by_link(workload, rank)
-    return Fraction(sum(by_link.values()) if link is None else by_link.get(link, 0))
+    if link is None:
+        return Fraction(call.cost(workload, rank, Algorithm.RING).sent_bytes)
+    return Fraction(call.sent_by_link(workload, rank).get(link, 0))
 
 
 def _of_scales(

@@ -25,8 +25,8 @@ from zerosim.tiers import Link
 
 def ranks_of_node(workload: Workload, node: int) -> range:
     """The ranks of a node, counted from 0."""
-    first = node * workload.node_size
-    return range(first, min(first + workload.node_size, workload.num_ranks))
+    first = node * workload.world_node_size
+    return range(first, min(first + workload.world_node_size, workload.world_size))
 
 
 def node_law(workload: Workload, node: int = 0) -> Law:
@@ -51,7 +51,7 @@ def node_law(workload: Workload, node: int = 0) -> Law:
     sent = sum((link_law_bytes(workload, rank, Link.NETWORK) for rank in ranks), Fraction(0))
     return Law(
         sum(crossing_spans.values(), Fraction(0)),
-        f"{system_name(workload)}: what leaves a node of {workload.node_size} ranks",
+        f"{system_name(workload)}: what leaves a node of {workload.world_node_size} ranks",
         law(workload).source,
         sent,
         symbols=symbols or "0",

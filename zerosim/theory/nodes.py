@@ -27,9 +27,11 @@ class Span(StrEnum):
     """P neighbours."""
     ACROSS = "one rank of each node"
     """K ranks at the same place in their nodes."""
+    TENSOR = "ranks that compute together"
+    """T neighbours of all ranks; each is in another group of N."""
 
 
-SYMBOLS = {Span.WORLD: "N", Span.SECONDARY: "S", Span.NODE: "P", Span.ACROSS: "K"}
+SYMBOLS = {Span.WORLD: "N", Span.SECONDARY: "S", Span.NODE: "P", Span.ACROSS: "K", Span.TENSOR: "T"}
 
 
 def span_size(workload: Workload, span: Span) -> int:
@@ -39,16 +41,22 @@ def span_size(workload: Workload, span: Span) -> int:
         Span.SECONDARY: workload.secondary_partition,
         Span.NODE: workload.node_size,
         Span.ACROSS: workload.num_nodes,
+        Span.TENSOR: workload.tensor_parallel,
     }[span]
 
 
 def members(workload: Workload, span: Span, rank: int) -> tuple[int, ...]:
     """The ranks that `rank` communicates with, itself among them, in their order."""
-    size = span_size(workload, span)
+    size, together = span_size(workload, span), workload.tensor_parallel
+    if span is Span.TENSOR:
+        return tuple(range(rank // size * size, rank // size * size + size))
+    position, part = divmod(rank, together)
     if span is Span.ACROSS:
-        return tuple(range(rank % workload.node_size, workload.num_ranks, workload.node_size))
-    first = rank // size * size
-    return tuple(range(first, first + size))
+        step = workload.node_size
+        positions = range(position % step, workload.num_ranks, step)
+    else:
+        positions = range(position // size * size, position // size * size + size)
+    return tuple(each * together + part for each in positions)
 
 
 def link_shares(workload: Workload, span: Span, op: Op, rank: int) -> dict[Link, Fraction]:
@@ -69,6 +77,6 @@ def link_shares(workload: Workload, span: Span, op: Op, rank: int) -> dict[Link,
         others = [group[(group.index(rank) + 1) % len(group)]]
     found: dict[Link, Fraction] = {}
     for peer in others:
-        link = link_of_message(rank, peer, workload.node_size)
+        link = link_of_message(rank, peer, workload.world_node_size)
         found[link] = found.get(link, Fraction(0)) + Fraction(1, len(others))
     return found

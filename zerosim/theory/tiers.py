@@ -142,7 +142,7 @@ def _kept(workload: Workload, rank: int) -> Iterable[tuple[UnitSize, int]]:
         row = shard_elements(unit.elements, workload.num_ranks)
         if not workload.owner_broadcast:
             yield unit, row
-        elif workload.owner(position) == rank:
+        elif workload.owner(position, rank) == rank:
             yield unit, row * workload.num_ranks
 
 
@@ -228,7 +228,7 @@ def _of_update(
 
 def _checkpoints(workload: Workload) -> Iterable[Copy]:
     """Activation checkpoints to the host in forward, and back before their block's backward."""
-    kept = workload.checkpoints
+    kept = workload.activations
     if kept is None or not kept.is_on_host:
         return
     ways = (
@@ -242,7 +242,7 @@ def _checkpoints(workload: Workload) -> Iterable[Copy]:
             origin=origin,
             target=target,
             unit="",
-            num_elements=kept.part_elements,
+            num_elements=workload.part_elements,
             element_bytes=workload.element_bytes,
             times=kept.num_blocks * workload.accumulate,
         )

@@ -47,7 +47,7 @@ def expected_traffic(
 
     Args:
         workload: the step.
-        rank: 0 to N - 1.
+        rank: 0 to N - 1; with T tensor parallel ranks, to N T - 1.
         algorithm: zerosim's own messages, which are the bound that the papers mean, or the native
             calls of a backend for the same requests.
 
@@ -89,8 +89,8 @@ def require_rank(workload: Workload, rank: int) -> None:
     Raises:
         ConfigError: there is none.
     """
-    if not 0 <= rank < workload.num_ranks:
-        raise ConfigError(f"rank {rank}: expected 0 to {workload.num_ranks - 1}")
+    if not 0 <= rank < workload.world_size:
+        raise ConfigError(f"rank {rank}: expected 0 to {workload.world_size - 1}")
 
 
 def total_sent_bytes(rows: tuple[TrafficRow, ...], phase: Phase | None = None) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from zerosim.config import STAGES
 from zerosim.errors import ConfigError
+from zerosim.events import Algorithm
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES
 from zerosim.theory.partition import UnitSize, cut_buckets
 from zerosim.tiers import Tier
@@ -20,15 +21,17 @@ DEFAULT_QUANTIZATION_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoints:
-    """Activation checkpoints: the inputs of blocks, from which backward computes the rest again.
+class Activations:
+    """What blocks hand on and keep: their inputs, from which backward may compute the rest again.
 
     Attributes:
         num_blocks: how many there are in a micro-step.
-        elements: of one, b s h: sequences of a micro-batch, tokens of each, width.
-        tensor_parallel: T, ranks that compute each block together.
-        is_partitioned: each of those T keeps its part only (ZeRO-R, P_a).
-        is_on_host: kept in the host's memory (P_a+cpu).
+        elements: of the input of one, b s h: sequences of a micro-batch, tokens of each, width.
+        carrier: who carries out the sums of tensor parallel ranks, which the backend is asked for.
+        is_recomputed: only the inputs are kept, as checkpoints.
+        is_partitioned: each of the ranks that compute a block together keeps its part of them only
+            (ZeRO-R, P_a).
+        is_on_host: they are kept in the host's memory (P_a+cpu).
 
     Raises:
         ConfigError: a number is below 1.
@@ -36,23 +39,18 @@ class Checkpoints:
 
     num_blocks: int
     elements: int
-    tensor_parallel: int = 1
+    carrier: Algorithm = Algorithm.GLOO
+    is_recomputed: bool = False
     is_partitioned: bool = False
     is_on_host: bool = False
 
     def __post_init__(self) -> None:
         for what, number in (
             ("number of blocks", self.num_blocks),
-            ("elements of a checkpoint", self.elements),
-            ("tensor parallel", self.tensor_parallel),
+            ("elements of an input", self.elements),
         ):
             if number < 1:
                 raise ConfigError(f"{what} is {number}: expected 1 or more")
-
-    @property
-    def part_elements(self) -> int:
-        """Elements of a checkpoint that a rank keeps."""
-        return -(-self.elements // self.tensor_parallel) if self.is_partitioned else self.elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ class Workload:
 
     Attributes:
         stage: 0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters.
-        num_ranks: N.
+        num_ranks: N, that the states are divided among.
         units: in forward order.
         element_bytes: of the compute dtype, in which parameters and gradients travel.
         accumulate: micro-steps of the optimizer step, g.
@@ -77,13 +75,15 @@ class Workload:
         owner_broadcast: a unit is kept whole by one rank, which broadcasts it.
         delayed_update: what a step computes is updated during the next one.
         has_pending_update: with `delayed_update`, this step ends an update of the one before.
-        ranks_per_node: P; 0 if all ranks are on one node.
+        tensor_parallel: T, neighbours that compute each block together; each is one of the N ranks
+            at its place in the other groups. There are N T ranks in all.
+        ranks_per_node: of all ranks; 0 if they are on one node.
         quantize_weights: forward gathers int8 (qwZ).
         secondary_partition: S, ranks that keep all parameters among them for backward (hpZ); 1
             for no such copy.
         quantize_gradients: gradients are reduced as int4 by two all-to-alls (qgZ).
         quantization_block: elements that share an fp32 scale.
-        checkpoints: of activations; None if there are none.
+        activations: of the blocks; None if they move nothing, or it is not known.
 
     Raises:
         ConfigError: a value is out of its range, two units have the same name, or the ranks do not
@@ -106,12 +106,13 @@ class Workload:
     owner_broadcast: bool = False
     delayed_update: bool = False
     has_pending_update: bool = True
+    tensor_parallel: int = 1
     ranks_per_node: int = 0
     quantize_weights: bool = False
     secondary_partition: int = 1
     quantize_gradients: bool = False
     quantization_block: int = DEFAULT_QUANTIZATION_BLOCK
-    checkpoints: Checkpoints | None = None
+    activations: Activations | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", tuple(self.units))
@@ -127,6 +128,7 @@ class Workload:
             ("secondary partition", self.secondary_partition),
             ("quantization block", self.quantization_block),
             ("ranks of a node", self.node_size),
+            ("tensor parallel", self.tensor_parallel),
         ):
             if number < 1:
                 raise ConfigError(f"{what} is {number}: expected 1 or more")
@@ -151,9 +153,19 @@ class Workload:
         return self.stage > 0
 
     @property
+    def world_size(self) -> int:
+        """All ranks: N T."""
+        return self.num_ranks * self.tensor_parallel
+
+    @property
+    def world_node_size(self) -> int:
+        """Ranks of a node, of all ranks."""
+        return self.ranks_per_node or self.world_size
+
+    @property
     def node_size(self) -> int:
-        """P: ranks of a node."""
-        return self.ranks_per_node or self.num_ranks
+        """P: ranks of a node, of the N that the states are divided among."""
+        return max(1, self.world_node_size // self.tensor_parallel)
 
     @property
     def num_nodes(self) -> int:
@@ -180,6 +192,15 @@ class Workload:
         """Whether backward gathers from a secondary partition (hpZ)."""
         return self.secondary_partition > 1
 
-    def owner(self, position: int) -> int:
-        """The rank that keeps the unit at this position with `owner_broadcast`."""
-        return position % self.num_ranks
+    def owner(self, position: int, rank: int = 0) -> int:
+        """The rank that keeps the unit at this position for `rank`, with `owner_broadcast`."""
+        together = self.tensor_parallel
+        return position % self.num_ranks * together + rank % together
+
+    @property
+    def part_elements(self) -> int:
+        """Elements of an input that a rank keeps; 0 if no activations are known."""
+        kept = self.activations
+        if kept is None:
+            return 0
+        return -(-kept.elements // self.tensor_parallel) if kept.is_partitioned else kept.elements

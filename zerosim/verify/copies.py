@@ -18,6 +18,7 @@ from zerosim.theory import CopyRow as PlannedRow
 from zerosim.theory import Workload, expected_copies
 from zerosim.theory.disk import overhead_bytes
 from zerosim.tiers import Link, Tier, link_of_copy
+from zerosim.verify.ledgers import has_no_law
 from zerosim.verify.report import CopyBytes, CopyLedger
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -88,21 +89,16 @@ def _measure_rank(rank: RankTrace) -> dict[int, CopyMeasure]:
     return {iteration: dict(rows) for iteration, rows in found.items()}
 
 
-def copy_rows(
-    workload: Workload | None, measured: Mapping[int, CopyMeasure]
-) -> tuple[CopyLedger, ...]:
+def copy_rows(workload: Workload, measured: Mapping[int, CopyMeasure]) -> tuple[CopyLedger, ...]:
     """Theory, trace and kernel, a row for each reason that is planned or was recorded.
 
     Args:
-        workload: None where no law is known.
         measured: of one iteration, for all ranks.
     """
-    planned = {
-        rank: {} if workload is None else planned_by_reason(workload, rank) for rank in measured
-    }
+    planned = {rank: planned_by_reason(workload, rank) for rank in measured}
     keys = {key for rows in (*measured.values(), *planned.values()) for key in rows}
     return tuple(
-        _row(key, measured, None if workload is None else planned)
+        _row(key, measured, planned, has_law=not has_no_law(key.purpose, workload))
         for key in sorted(keys, key=_order)
     )
 
@@ -118,20 +114,20 @@ def planned_by_reason(workload: Workload, rank: int) -> dict[CopyReason, Planned
 def _row(
     key: CopyReason,
     measured: Mapping[int, CopyMeasure],
-    planned: Mapping[int, Mapping[CopyReason, PlannedRow]] | None,
+    planned: Mapping[int, Mapping[CopyReason, PlannedRow]],
+    *,
+    has_law: bool,
 ) -> CopyLedger:
     cells, counts = [], []
     for rank, copies in sorted(measured.items()):
         copied = copies.get(key) or Copied()
-        theory = None
-        if planned is not None:
-            row = planned[rank].get(key)
-            theory = 0 if row is None else row.payload_bytes
+        row = planned[rank].get(key)
+        theory = 0 if row is None else row.payload_bytes
         has_counter = key.link is Link.STORAGE
         cells.append(
             CopyBytes(
                 rank=rank,
-                theory=theory,
+                theory=theory if has_law else None,
                 trace=copied.payload_bytes,
                 kernel=copied.kernel_bytes if has_counter else None,
                 framing=copied.framing_bytes,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
-from zerosim.theory import Workload, copy_deviations, copy_formula, copy_law
+from zerosim.theory import Cause, Workload, copy_deviations, copy_formula, copy_law
 from zerosim.tiers import Link
 from zerosim.verify.copies import Copied, CopyMeasure, CopyReason, planned_by_reason
+from zerosim.verify.ledgers import has_no_law
 from zerosim.verify.report import CopyLedger, Verdict
 
 _IDS = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the-disk"}
@@ -91,6 +92,8 @@ def _pairs(
         for rank, measured in sorted(step.measured.items()):
             planned = planned_by_reason(step.workload, rank)
             for key in [*planned, *(key for key in measured if key not in planned)]:
+                if has_no_law(key.purpose, step.workload):
+                    continue
                 row, copied = planned.get(key), measured.get(key) or Copied()
                 yield (
                     iteration,
@@ -118,16 +121,20 @@ def _law_verdict(checked: Mapping[int, CheckedCopies], link: Link) -> Verdict:
     law = copy_law(workload, link)
     copied = sum(row.copied[0].trace for row in last.rows if row.link is link)
     part = Fraction(copied * workload.num_ranks, max(1, workload.num_parameters))
+    named = [(str(cause.cause), cause.bytes) for cause in copy_deviations(workload, 0, link)]
+    without = sum(row.copied[0].trace for row in last.rows if row.copied[0].theory is None)
+    if without and link is Link.BUS:
+        named.append((Cause.ACTIVATIONS, Fraction(without)))
     causes = ", ".join(
-        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-        for cause in copy_deviations(workload, 0, link)
+        f"{name} {'+' if size > 0 else ''}{format_exact_bytes(size)}" for name, size in named
     )
     measured = f"{format_exact_bytes(copied)} = {format_decimal(part, 3)} B x {PSI}/N"
+    what = law.symbols if law.payloads else "no parameters and no gradients"
     if causes:
         measured += f", of it beside the law: {causes}"
     return Verdict(
         id=_IDS[link],
-        title=f"A rank copies {law.symbols} {_WORDS[link]} a step",
+        title=f"A rank copies {what} {_WORDS[link]} a step",
         formula=copy_formula(workload, link),
         holds=not problems,
         measured=f"{measured}; {_first(problems)}" if problems else measured,

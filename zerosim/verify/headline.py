@@ -22,7 +22,7 @@ def headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]
     workload = step.workload
     name = system_name(workload)
     copied = _copied(workload, verdicts)
-    if workload.num_ranks == 1:
+    if workload.world_size == 1:
         return f"One rank of {name} has nobody to send to{copied}."
     expected = law(workload)
     causes = step_causes(step, 0, algorithm)
@@ -48,7 +48,7 @@ def _copied(workload: Workload, verdicts: list[Verdict]) -> str:
             (Link.BUS, "copied-over-the-bus", "over its bus"),
             (Link.STORAGE, "copied-to-and-from-the-disk", "to and from its disk"),
         )
-        if identity in holding
+        if identity in holding and copy_law(workload, link).payloads
     ]
     return f" and copies {' and '.join(parts)}" if parts else ""
 

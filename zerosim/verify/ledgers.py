@@ -9,12 +9,23 @@ from typing import Any
 
 from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError, TraceError
-from zerosim.events import Algorithm, Phase
+from zerosim.events import Algorithm, Phase, Purpose
 from zerosim.record import Trace, ranks_per_node
-from zerosim.theory import Cost, TrafficRow, UnitSize, Workload, expected_traffic
+from zerosim.theory import Activations, Cost, TrafficRow, UnitSize, Workload, expected_traffic
 from zerosim.verify.measure import Moved, RankLedger, Reason
 from zerosim.verify.report import LedgerRow, RankBytes
 
+OF_BLOCKS = frozenset(
+    {
+        Purpose.ACTIVATIONS,
+        Purpose.GATHER_ACTIVATIONS,
+        Purpose.OFFLOAD_ACTIVATIONS,
+        Purpose.FETCH_ACTIVATIONS,
+    }
+)
+"""What depends on the blocks of a model, and not on its parameters."""
+_POSITIONS, _BLOCK = "embedding.position.weight", "blocks."
+"""Of a built-in GPT: a parameter of as many elements as one sequence has, and its blocks."""
 PHASE_ORDER = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
 
 
@@ -32,6 +43,42 @@ def config_of(trace: Trace) -> EngineConfig:
         ) from None
 
 
+def tensor_parallel_of(trace: Trace) -> int:
+    """T, ranks that compute each block together: as the run says, else as its calls do."""
+    told = trace.manifest.run.get("tensor_parallel")
+    if isinstance(told, int):
+        return told
+    first = trace.ranks[0]
+    groups = (first.groups.get(e.group) for e in first.events if e.purpose in OF_BLOCKS)
+    return next((len(group.ranks) for group in groups if group is not None), 1)
+
+
+def activations_of(trace: Trace, config: EngineConfig) -> Activations | None:
+    """What the blocks of a built-in GPT hand on and keep; None of a model that is not known."""
+    manifest = trace.manifest
+    slots = {slot.name: slot.elements for unit in manifest.units for slot in unit.slots}
+    batch, sequence = manifest.run.get("batch"), slots.get(_POSITIONS)
+    blocks = {
+        unit.name.removesuffix(".frozen") for unit in manifest.units if unit.name.startswith(_BLOCK)
+    }
+    if not isinstance(batch, int) or sequence is None or not blocks:
+        return None
+    known = list(Algorithm)
+    return Activations(
+        num_blocks=len(blocks),
+        elements=batch * sequence,
+        carrier=Algorithm(manifest.backend) if manifest.backend in known else Algorithm.OTHER,
+        is_recomputed=config.checkpoint_activations,
+        is_partitioned=config.partition_activations,
+        is_on_host=config.cpu_checkpointing,
+    )
+
+
+def has_no_law(purpose: Purpose, workload: Workload | None) -> bool:
+    """Whether what is moved for this purpose depends on a model that theory does not know."""
+    return workload is None or (workload.activations is None and purpose in OF_BLOCKS)
+
+
 def workload_of(trace: Trace, iteration: int) -> Workload:
     """What the engine of a trace was configured to do in one iteration.
 
@@ -41,10 +88,11 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
     manifest, config = trace.manifest, config_of(trace)
     metrics = trace.ranks[0].metrics
     names = {metric.name for metric in metrics if metric.iteration == iteration}
+    together = tensor_parallel_of(trace)
     skipped = {metric.iteration for metric in metrics if metric.name == "overflow"}
     return Workload(
         stage=config.stage,
-        num_ranks=manifest.num_ranks,
+        num_ranks=manifest.num_ranks // together,
         units=tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units),
         element_bytes=config.dtype.element_bytes,
         accumulate=config.accumulate,
@@ -64,6 +112,8 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
         secondary_partition=config.secondary_partition,
         quantize_gradients=config.quantize_gradients,
         quantization_block=config.quantization_block,
+        tensor_parallel=together,
+        activations=activations_of(trace, config),
     )
 
 
@@ -82,29 +132,38 @@ def ledger_rows(
         workload: None for a program whose law is not known: theory is then what the trace shows.
         algorithm: who carries the engine's collectives out.
     """
-    expected: dict[int, dict[Reason, TrafficRow]] = {}
-    native: dict[int, dict[Reason, TrafficRow]] = {}
+    expected = {rank: _without_law(ledger, workload) for rank, ledger in ledgers.items()}
+    native = {rank: dict(costs) for rank, costs in expected.items()}
     if workload is not None:
         for rank in ledgers:
-            expected[rank] = _by_reason(expected_traffic(workload, rank, Algorithm.RING))
-            native[rank] = _by_reason(expected_traffic(workload, rank, algorithm))
+            expected[rank] |= _by_reason(expected_traffic(workload, rank, Algorithm.RING))
+            native[rank] |= _by_reason(expected_traffic(workload, rank, algorithm))
     reasons = {reason for ledger in ledgers.values() for reason in ledger.moved}
     for rows in expected.values():
         reasons |= set(rows)
     return tuple(_row(reason, ledgers, expected, native) for reason in sorted(reasons, key=_order))
 
 
+def _without_law(ledger: RankLedger, workload: Workload | None) -> dict[Reason, Cost]:
+    """What the trace shows for reasons of which theory says nothing."""
+    return {
+        reason: moved.cost
+        for reason, moved in ledger.moved.items()
+        if has_no_law(reason.purpose, workload)
+    }
+
+
 def _row(
     reason: Reason,
     ledgers: dict[int, RankLedger],
-    expected: dict[int, dict[Reason, TrafficRow]],
-    native: dict[int, dict[Reason, TrafficRow]],
+    expected: dict[int, dict[Reason, Cost]],
+    native: dict[int, dict[Reason, Cost]],
 ) -> LedgerRow:
     sent, received = [], []
     for rank, ledger in sorted(ledgers.items()):
         moved = ledger.moved.get(reason) or Moved()
-        bound = _traffic(expected, rank, reason, moved)
-        actual = _traffic(native, rank, reason, moved)
+        bound = expected[rank].get(reason, Cost())
+        actual = native[rank].get(reason, Cost())
         sent.append(
             RankBytes(
                 rank=rank,
@@ -138,18 +197,11 @@ def _row(
     )
 
 
-def _traffic(
-    expected: dict[int, dict[Reason, TrafficRow]], rank: int, reason: Reason, moved: Moved
-) -> Cost:
-    """What is expected for a reason: nothing if theory does not know it."""
-    if rank not in expected:
-        return moved.cost
-    row = expected[rank].get(reason)
-    return Cost() if row is None else Cost(row.sent_bytes, row.received_bytes)
-
-
-def _by_reason(rows: tuple[TrafficRow, ...]) -> dict[Reason, TrafficRow]:
-    return {Reason(row.phase, row.purpose, row.op): row for row in rows}
+def _by_reason(rows: tuple[TrafficRow, ...]) -> dict[Reason, Cost]:
+    return {
+        Reason(row.phase, row.purpose, row.op): Cost(row.sent_bytes, row.received_bytes)
+        for row in rows
+    }
 
 
 def _order(reason: Reason) -> tuple[Any, ...]:

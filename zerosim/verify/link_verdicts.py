@@ -66,7 +66,7 @@ def between_nodes_verdict(checked: Mapping[int, CheckedLinks]) -> Verdict:
         measured += f"; {problems[0]}{more}"
     return Verdict(
         id="sent-between-nodes",
-        title=(f"A node of {workload.node_size} ranks sends {law.symbols} to other nodes a step"),
+        title=f"A node of {workload.world_node_size} ranks sends {law.symbols} to others a step",
         formula=(
             f"{format_decimal(law.sent_bytes / unit, 3)} x {format_exact(workload.num_parameters)}"
             f" x {workload.element_bytes} B = {format_exact_bytes(law.sent_bytes)}"

@@ -12,11 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Op, Purpose
-from zerosim.record import Peers, RankTrace, Trace, link_between, match_sockets
+from zerosim.record import Peers, RankTrace, Trace, link_between, match_sockets, node_of
 from zerosim.theory import Cost, Workload, framing, planned_calls
 from zerosim.tiers import Link
-from zerosim.verify.measure import Reason, is_measured
+from zerosim.verify.ledgers import has_no_law
+from zerosim.verify.measure import Reason, cost_of, is_measured
 from zerosim.verify.report import LinkRow, RankBytes
 
 _ON_ITS_OWN = (Op.SEND, Op.RECEIVE)
@@ -70,9 +72,12 @@ def _measure_rank(
             continue
         parent = event
         if event.kind is Kind.COLLECTIVE:
-            if event.sent_bytes is None:
-                return None
             parents[event.id] = event
+            if event.sent_bytes is None:
+                within = _within_a_node(trace, rank, event)
+                if within is None:
+                    return None
+                _add(found[event.iteration][_reason(event), Link.NODE], rank, event, within)
             _add_wire(trace, rank, found[event.iteration], event, peers, has_wire=has_wire)
         elif event.parent is not None:
             parent = parents[event.parent]
@@ -91,6 +96,21 @@ def _reason(event: Event) -> Reason:
 def _add_message(sent: Sent, rank: RankTrace, event: Event) -> None:
     size = event.payload_bytes
     one = Cost(size, 0, 1, 0) if event.op is Op.SEND else Cost(0, size, 0, 1)
+    _add(sent, rank, event, one)
+
+
+def _within_a_node(trace: Trace, rank: RankTrace, event: Event) -> Cost | None:
+    """What a native call sends if none of it can leave the node; None if it may, or is unknown."""
+    group = rank.groups.get(event.group)
+    if group is None or len({node_of(trace, peer) for peer in group.ranks}) > 1:
+        return None
+    try:
+        return cost_of(rank, event)
+    except ConfigError:
+        return None
+
+
+def _add(sent: Sent, rank: RankTrace, event: Event, one: Cost) -> None:
     sent.cost += one
     backend = rank.groups[event.group].backend if event.group in rank.groups else ""
     added = framing(backend, one)
@@ -128,8 +148,15 @@ def link_rows(workload: Workload, ledgers: Mapping[int, LinkLedger]) -> tuple[Li
     planned = {rank: _planned(workload, rank) for rank in ledgers}
     keys = {key for ledger in ledgers.values() for key in ledger}
     keys |= {key for plan in planned.values() for key in plan}
+    for rank, ledger in ledgers.items():
+        without = {k: v.cost.sent_bytes for k, v in ledger.items() if _has_none(k, workload)}
+        planned[rank] = planned[rank] | without
     rows = [_row(key, ledgers, planned) for key in sorted(keys, key=_order)]
     return tuple(row for row in rows if any(cell.theory or cell.trace for cell in row.sent))
+
+
+def _has_none(key: OnLink, workload: Workload) -> bool:
+    return has_no_law(key[0].purpose, workload)
 
 
 def _planned(workload: Workload, rank: int) -> dict[OnLink, int]:

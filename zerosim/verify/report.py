@@ -124,6 +124,11 @@ class CopyLedger:
     copied: tuple[CopyBytes, ...]
 
     @property
+    def has_no_law(self) -> bool:
+        """Whether theory does not know how much it ought to be."""
+        return any(cell.theory is None for cell in self.copied)
+
+    @property
     def link(self) -> Link:
         """What the copies go over."""
         return link_of_copy(self.origin, self.target)

@@ -8,6 +8,7 @@ from zerosim.errors import TraceError
 from zerosim.events import Algorithm, Phase
 from zerosim.record import Trace, iterations, num_nodes
 from zerosim.theory import Workload, law
+from zerosim.verify.activation_verdicts import activation_verdicts
 from zerosim.verify.copies import STEP_PHASES, copy_rows, measure_copies
 from zerosim.verify.copy_verdicts import CheckedCopies, copy_verdicts
 from zerosim.verify.headline import headline
@@ -82,6 +83,7 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         verdicts += claim_verdicts(checked, algorithm)
         verdicts.append(calls_verdict(checked))
         verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
+        verdicts += activation_verdicts(checked)
     verdicts += [*copy_verdicts(copies), *link_verdicts(links, interfaces)]
     verdicts += [conservation_verdict(trace), matching_verdict(trace)]
     step = checked.get(shown)
