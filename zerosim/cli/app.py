@@ -20,6 +20,7 @@ from zerosim.cli.profiles import profiles
 from zerosim.cli.run import run
 from zerosim.cli.serve import serve
 from zerosim.cli.show import show
+from zerosim.cli.systems import systems
 from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
@@ -46,6 +47,7 @@ app.command()(graph)
 app.command()(memory)
 app.command("compare")(compare_traces)
 app.command()(profiles)
+app.command()(systems)
 app.command()(fit)
 app.command()(table)
 app.command()(export)

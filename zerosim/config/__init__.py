@@ -4,6 +4,7 @@
     checks      how a value is refused, and how a configuration goes through JSON
     engine      what `zerosim.initialize` takes
     run         what `zerosim run` adds
+    systems     the ZeRO family by name
 
 Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
 """
@@ -21,10 +22,12 @@ from zerosim.config.choices import (
 )
 from zerosim.config.engine import EngineConfig
 from zerosim.config.run import RunConfig
+from zerosim.config.systems import SYSTEMS, System
 
 __all__ = [
     "STAGES",
     "STAGE_NAMES",
+    "SYSTEMS",
     "CollectivesKind",
     "DType",
     "DeviceKind",
@@ -33,5 +36,6 @@ __all__ = [
     "ModelName",
     "Offload",
     "RunConfig",
+    "System",
     "choice",
 ]

@@ -23,6 +23,15 @@ def require(holds: bool, what: str, value: object, expected: str) -> None:
         raise ConfigError(f"{what} is {value}: expected {expected}")
 
 
+def require_divisor(what: str, size: int, num_ranks: int) -> None:
+    """Refuse groups of a size that does not divide the number of ranks.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    require(num_ranks % size == 0, what, size, f"a divisor of the {num_ranks} ranks")
+
+
 def require_whole(config: object, *names: str) -> None:
     """Refuse fields that are no whole numbers.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from zerosim.config.checks import AT_LEAST_ONE, Plain, require, require_whole
+from zerosim.config.checks import AT_LEAST_ONE, Plain, require, require_divisor, require_whole
 from zerosim.config.choices import STAGES, CollectivesKind, DType, Offload, choice
 
 
@@ -154,6 +154,21 @@ class EngineConfig(Plain):
         self._check_tiers()
         self._check_nodes()
         self._check_activations()
+
+    def require_ranks(self, num_ranks: int, tensor_parallel: int = 1) -> None:
+        """See that so many ranks can be grouped as this asks for.
+
+        Args:
+            num_ranks: of the whole program.
+            tensor_parallel: so many of them compute each layer together.
+
+        Raises:
+            ConfigError: a size of groups does not divide them.
+        """
+        divided = num_ranks // tensor_parallel
+        require_divisor("secondary-partition", self.secondary_partition, divided)
+        if self.quantize_gradients and self.ranks_per_node:
+            require_divisor("ranks-per-node", self.ranks_per_node, num_ranks)
 
     def _check_tiers(self) -> None:
         for name in ("offload_optimizer", "offload_param"):

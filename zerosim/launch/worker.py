@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from torch import nn
 
 from zerosim.collectives import Group
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
@@ -34,8 +35,10 @@ from zerosim.implementations import Step, make_step
 from zerosim.launch.job import Job
 from zerosim.launch.parallel import data_group, divide
 from zerosim.models import Batches, build, context_of
+from zerosim.models.tiling import tile_linears, tiled_units
 from zerosim.rows import rank_file_name
 from zerosim.trace import labels, trace
+from zerosim.trace.blocks import default_blocks
 from zerosim.trace.sink import Description
 
 ERROR_FILE = "rank-{rank}.error.txt"
@@ -113,11 +116,21 @@ def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Gro
     run = job.run
     with on_host():
         model = build(run.model, run.seed, layers=run.layers, width=run.width).to(device)
+        config = _tiled(model, run, config)
         divide(model, run)
     if not job.deepspeed:
         return initialize(model, config, data, resume=run.resume)
     settings = read_settings(job.deepspeed, job.run.ranks)
     return open_engine(model, replace(settings, engine=config))
+
+
+def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConfig:
+    """Cut the model's large linear layers, if that is asked for, and make units of the pieces."""
+    if run.tiles == 1:
+        return config
+    blocks = config.units or tuple(name for name, _ in default_blocks(model))
+    tile_linears(model, run.tiles)
+    return replace(config, units=tiled_units(model, blocks))
 
 
 def _train_engine(

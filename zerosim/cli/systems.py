@@ -1,0 +1,165 @@
+"""`zerosim systems`: the same training through every system of the family, one table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.jobs import launch_job, moment, require_free
+from zerosim.cli.ledgers import MARKS
+from zerosim.cli.options import decimal, whole
+from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
+from zerosim.errors import ConfigError
+from zerosim.launch.job import Job
+from zerosim.quantities import PSI, format_decimal
+from zerosim.record import load
+from zerosim.tiers import Link, Tier
+from zerosim.verify.system import SystemRow, system_row
+
+RANKS_PER_NODE = 2
+_NAMES = tuple(system.name for system in SYSTEMS)
+HEADINGS = (
+    "",
+    "device, MB",
+    "host, MB",
+    "disk, MB",
+    "in a node, MB",
+    "between nodes, MB",
+    "bus, MB",
+    "to and from disk, MB",
+    "step, ms",
+    "loss",
+    "",
+)
+
+
+def systems(  # noqa: PLR0913 - an option is an argument
+    *,
+    ranks: Annotated[int, whole("Processes, in nodes of 2.")] = 4,
+    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
+    steps: Annotated[int, whole("Optimizer steps.")] = 5,
+    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
+    seed: Annotated[int, whole("Of weights and data.")] = 0,
+    only: Annotated[
+        str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
+    ] = None,
+    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for docs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Train one model with every system of the ZeRO family, in bf16, and compare what they do."""
+    run = RunConfig(
+        model=model,  # type: ignore[arg-type]
+        ranks=ranks,
+        steps=steps,
+        batch=batch,
+        seed=seed,
+        timeout_s=timeout,
+    )
+    if ranks % RANKS_PER_NODE:
+        raise ConfigError(f"ranks is {ranks}: expected an even number, for nodes of 2")
+    chosen = _chosen(only)
+    folder = out or Path("traces") / f"systems-{moment()}"
+    for system in chosen:
+        require_free(folder / system.name, overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="zerosim-systems-", dir=_disk_of(folder)) as disk:
+        for job in _jobs(run, chosen, folder, disk):
+            launch_job(job)
+    rows = [system_row(load(folder / one.name, strict=True), one.title) for one in chosen]
+    if as_json:
+        print_json([row.to_plain() for row in rows])
+    elif markdown:
+        _print_markdown(run, rows)
+    else:
+        _print(run, rows)
+        typer.echo(f"\nnext: zerosim verify {folder / chosen[-1].name}")
+    return 1 if any(row.holds is False for row in rows) else 0
+
+
+def _chosen(only: str | None) -> list[System]:
+    if only is None:
+        return list(SYSTEMS)
+    names = [part.strip() for part in only.split(",")]
+    for name in names:
+        if name not in _NAMES:
+            raise ConfigError(f"only is {name!r}: expected some of {', '.join(_NAMES)}")
+    return [system for system in SYSTEMS if system.name in names]
+
+
+def _disk_of(folder: Path) -> Path:
+    """A folder on the disk that the traces are written to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _jobs(run: RunConfig, chosen: Sequence[System], folder: Path, disk: str) -> Iterator[Job]:
+    """What the same ranks can do one after another."""
+    base = EngineConfig(ranks_per_node=RANKS_PER_NODE)
+    for wanted, those in groupby(chosen, key=lambda system: system.run_of(run)):
+        engines = [(one.configure(base, disk), folder / one.name) for one in those]
+        yield Job(wanted, tuple(engines))
+
+
+def _what(run: RunConfig) -> str:
+    return (
+        f"{run.model}, bf16, {run.ranks} ranks in nodes of {RANKS_PER_NODE}, {run.batch} sequences "
+        f"a rank, {run.steps} steps. Memory: the most of any rank; bytes: of one step, the most of "
+        "any rank, between nodes of any node"
+    )
+
+
+def _cells(row: SystemRow) -> tuple[str, ...]:
+    links = (Link.NODE, Link.NETWORK, Link.BUS, Link.STORAGE)
+    return (
+        row.name,
+        *(_mega(row.held_bytes[tier]) for tier in Tier),
+        *(_mega(row.moved_bytes[link]) for link in links),
+        "" if row.step_ns is None else format_decimal(Fraction(row.step_ns, 10**6), 0),
+        f"{row.losses[-1]:.4f}" if row.losses else "",
+        MARKS[row.holds][0],
+    )
+
+
+def _mega(value: int) -> str:
+    return format_decimal(Fraction(value, 10**6), 2) if value else "-"
+
+
+def _print(run: RunConfig, rows: Sequence[SystemRow]) -> None:
+    console = make_console()
+    console.print(Text(_what(run), style="dim"))
+    table = make_table(*HEADINGS, left=1)
+    for row in rows:
+        table.add_row(*_cells(row))
+    print_table(console, table)
+    console.print()
+    for row in rows:
+        mark, colour = MARKS[row.holds]
+        console.print(Text.assemble((mark, colour), f" {row.name}: {row.headline}"))
+
+
+def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
+    command = f"zerosim systems --model {run.model} --ranks {run.ranks} --steps {run.steps}"
+    lines = [
+        f"{_what(run)} ({PSI} is the same for all; a dash is nothing).",
+        "",
+        f"    {command} --batch {run.batch} --markdown",
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "| --- " + "| ---: " * (len(HEADINGS) - 1) + "|",
+        *("| " + " | ".join(_cells(row)) + " |" for row in rows),
+        "",
+        *(f"- **{row.name}**: {row.headline}" for row in rows),
+    ]
+    typer.echo("\n".join(lines))
