@@ -94,6 +94,8 @@ def most_gathered_bytes(
     return always + most
 
 
+NUM_BUFFERS = 2
+"""Of constant size (C_B, section 6.2): one is on its way while the next is filled."""
 LEAVING = 2
 """Pieces of reduced gradients that may be on their way from the device to the host at once."""
 
@@ -144,3 +146,15 @@ def secondary_bytes(
         * shard_elements(padded_elements(unit.elements, num_ranks), secondary_partition)
         for unit in units
     }
+
+
+def checkpoint_bytes(elements: int, num_parts: int, element_bytes: int) -> int:
+    """What a rank keeps of the input of a block that backward computes again.
+
+    Source: "ZeRO" (arXiv 1910.02054), section 6.1.
+
+    Args:
+        elements: of the input, b s h.
+        num_parts: T ranks that keep one part each, padded alike; 1 for all of it.
+    """
+    return shard_elements(elements, num_parts) * element_bytes

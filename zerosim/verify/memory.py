@@ -13,6 +13,7 @@ from zerosim.errors import TraceError
 from zerosim.memory import Role
 from zerosim.record import Trace, iterations
 from zerosim.tiers import Tier
+from zerosim.verify.beside import beside_verdicts
 from zerosim.verify.ledgers import config_of, is_engine_trace
 from zerosim.verify.memory_plan import PLACES, Plan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RoleRow
@@ -54,8 +55,9 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     checks = check_states(plan, lines, complete, place)
     verdicts = [states_verdict(plan, checks)] if checks else []
     reports = []
+    by_tier = {Tier.DEVICE: lines} | {tier: timelines(trace, tier) for tier in tiers}
     for tier in tiers:
-        beyond = timelines(trace, tier)
+        beyond = by_tier[tier]
         found = check_states(plan, beyond, complete, PLACES[tier])
         if found and (tier in plan.tiers or any(check.measured for check in found)):
             verdicts.append(states_verdict(plan, found, tier))
@@ -64,6 +66,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         verdicts.append(gradients_verdict(trace, plan, lines))
     if config.stage == 3:
         verdicts.append(gathered_verdict(trace, plan, lines, config.prefetch))
+    verdicts += beside_verdicts(trace, plan, config, by_tier)
     peaks = tuple(
         rank_peak(line, plan, accumulate=config.accumulate, place=place) for line in lines.values()
     )

@@ -26,6 +26,7 @@ from zerosim.theory import (
     secondary_bytes,
 )
 from zerosim.tiers import Tier
+from zerosim.verify.ledgers import tensor_parallel_of
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
 """What the first update makes; on a disk they are there from the beginning, as zeros."""
@@ -159,8 +160,7 @@ class Plan:
 def plan_of(trace: Trace, config: EngineConfig) -> Plan:
     """What decides the model states of a trace."""
     manifest = trace.manifest
-    together = manifest.run.get("tensor_parallel", 1)
-    ranks_together = together if isinstance(together, int) and together > 0 else 1
+    ranks_together = tensor_parallel_of(trace)
     num_ranks = manifest.num_ranks // ranks_together
     units = tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units)
     size = config.dtype.element_bytes

@@ -1,0 +1,189 @@
+"""What a rank keeps beside its model states for a time, held against its law.
+
+    secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
+    checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
+    buffers        buckets pass through two buffers whose size no model changes (ZeRO-R, C_B)
+
+Imports zerosim's L0, record, theory, analysis and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from zerosim.analysis.memory import Timeline, states_of
+from zerosim.config import EngineConfig
+from zerosim.events import Phase, Purpose
+from zerosim.memory import Moment, Role
+from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.record import Trace
+from zerosim.theory import bucket_columns
+from zerosim.theory.residency import NUM_BUFFERS, checkpoint_bytes
+from zerosim.tiers import Tier
+from zerosim.verify.ledgers import activations_of, tensor_parallel_of
+from zerosim.verify.memory_plan import PLACES, Plan
+from zerosim.verify.report import Verdict
+from zerosim.verify.states import name_units
+
+Lines = Mapping[Tier, Mapping[int, Timeline]]
+"""By tier and rank; the device is always there."""
+
+
+def beside_verdicts(trace: Trace, plan: Plan, config: EngineConfig, lines: Lines) -> list[Verdict]:
+    """Those of what the run was configured to keep."""
+    found = []
+    if plan.secondary:
+        found.append(secondary_verdict(trace, plan, config, lines[Tier.DEVICE]))
+    if config.checkpoint_activations:
+        found.append(checkpoints_verdict(trace, config, lines))
+    if config.constant_buffers and plan.num_ranks > 1:
+        found.append(buffers_verdict(trace, plan, config, lines[Tier.DEVICE]))
+    return found
+
+
+def secondary_verdict(
+    trace: Trace, plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]
+) -> Verdict:
+    """hpZ: when an update begins a rank has its part of all that forward gathered, then nothing."""
+    size, group = config.dtype.element_bytes, config.secondary_partition
+    strays, measured = [], []
+    for rank in trace.ranks:
+        if rank.rank not in lines:
+            continue
+        gathered = {
+            event.unit
+            for event in rank.events
+            if event.purpose is Purpose.GATHER_PARAMETERS and event.phase is Phase.FORWARD
+        }
+        expected = {unit: part for unit, part in plan.secondary.items() if unit in gathered}
+        line = lines[rank.rank]
+        for number, held in _at_phases(line, Role.SECONDARY, (Phase.FORWARD, Phase.UPDATE)):
+            sample = line.samples[number]
+            if sample.phase is Phase.FORWARD and sample.micro_step > 0:
+                continue
+            wanted = expected if sample.phase is Phase.UPDATE else {}
+            if sample.phase is Phase.UPDATE:
+                measured.append(sum(held.values()))
+            strays += [
+                f"{_where(line, number)}: {format_exact_bytes(held.get(unit, 0))} of {unit}, "
+                f"expected {format_exact_bytes(wanted.get(unit, 0))}"
+                for unit in held.keys() | wanted.keys()
+                if held.get(unit, 0) != wanted.get(unit, 0)
+            ]
+    return _verdict(
+        "secondary-parameters",
+        f"Beside its states each rank keeps {size}{PSI}/{group} from forward to the update",
+        f"{PSI} = {format_exact(plan.num_parameters)}: "
+        f"{format_exact_bytes(Fraction(size * plan.num_parameters, group))}, with padding "
+        f"{format_exact_bytes(sum(plan.secondary.values()))}",
+        measured,
+        strays,
+    )
+
+
+def checkpoints_verdict(trace: Trace, config: EngineConfig, lines: Lines) -> Verdict:
+    """When a backward begins, what is left of the blocks is their inputs, or parts of them."""
+    together = tensor_parallel_of(trace) if config.partition_activations else 1
+    tier = Tier.HOST if config.cpu_checkpointing else Tier.DEVICE
+    known = activations_of(trace, config)
+    size = config.dtype.element_bytes
+    each = None if known is None else checkpoint_bytes(known.elements, together, size)
+    strays, measured = [], []
+    for line in lines.get(tier, lines[Tier.DEVICE]).values():
+        for number, held in _at_phases(line, Role.CHECKPOINTS, (Phase.BACKWARD,)):
+            measured.append(sum(held.values()))
+            if known is not None and each is not None:
+                if len(held) != known.num_blocks:
+                    words = f"{len(held)} of {known.num_blocks} blocks ({name_units(held)})"
+                    strays.append(f"{_where(line, number)}: inputs of {words}")
+                strays += [
+                    f"{_where(line, number)}: {format_exact_bytes(found)} of {unit}, expected "
+                    f"{format_exact_bytes(each)}"
+                    for unit, found in held.items()
+                    if found != each
+                ]
+    part = f" / {together} ranks" if together > 1 else ""
+    return _verdict(
+        "checkpoints",
+        f"After forward the inputs of the blocks are kept {PLACES[tier]}, b·s·h{part} each",
+        ""
+        if each is None or known is None
+        else f"{known.num_blocks} blocks: {format_exact_bytes(known.num_blocks * each)}",
+        measured,
+        strays,
+        is_known=known is not None,
+    )
+
+
+def buffers_verdict(
+    trace: Trace, plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]
+) -> Verdict:
+    """C_B: no bucket has memory of its own, and what all share does not grow."""
+    assert config.bucket_elements is not None
+    columns = bucket_columns(config.bucket_elements, plan.num_ranks)
+    least = NUM_BUFFERS * columns * plan.num_ranks * config.dtype.element_bytes
+    names = {bucket.name for bucket in trace.manifest.buckets}
+    strays, measured = [], []
+    for line in lines.values():
+        sizes = []
+        for number, held, changed in states_of(line, Role.BUFFERS):
+            sample = line.samples[number]
+            own = names & held.keys() if changed and sample.iteration >= 0 else set()
+            strays += [f"{_where(line, number)}: bucket {name} has its own" for name in own]
+            if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE:
+                sizes.append(held.get("", 0))
+        strays += [
+            f"rank {line.rank} has {format_exact_bytes(found)} of shared buffers, at first "
+            f"{format_exact_bytes(sizes[0])}"
+            for found in sizes
+            if found != sizes[0] or found < least
+        ]
+        measured += sizes
+    return _verdict(
+        "constant-buffers",
+        "Buckets pass through two buffers of constant size",
+        f"2 x {format_exact(columns * plan.num_ranks)} elements: {format_exact_bytes(least)}, and "
+        "those of the collectives",
+        measured,
+        strays,
+    )
+
+
+def _at_phases(
+    line: Timeline, role: Role, phases: tuple[Phase, ...]
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """The samples at which one of these phases began, with what a role has by unit."""
+    for number, held, _ in states_of(line, role):
+        sample = line.samples[number]
+        if sample.moment is Moment.PHASE and sample.phase in phases and sample.iteration >= 0:
+            yield number, held
+
+
+def _where(line: Timeline, number: int) -> str:
+    sample = line.samples[number]
+    return f"rank {line.rank} when {sample.phase} of iteration {sample.iteration} begins"
+
+
+def _verdict(
+    identity: str,
+    title: str,
+    formula: str,
+    measured: list[int],
+    strays: list[str],
+    *,
+    is_known: bool = True,
+) -> Verdict:
+    if not measured:
+        words = "nothing: no iteration came so far"
+    else:
+        least, most = min(measured), max(measured)
+        words = format_exact_bytes(most)
+        if least != most:
+            words = f"{format_exact(least)} to {words}"
+    if strays:
+        words += f"; {strays[0]}{f' (and {len(strays) - 1} more)' if len(strays) > 1 else ''}"
+    if not is_known:
+        words += "; the size of an input is not known of this model"
+    holds = False if strays else True if measured and is_known else None
+    return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=words)
