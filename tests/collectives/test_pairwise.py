@@ -156,6 +156,8 @@ def test_a_buffer_without_a_row_for_each_rank_is_refused(wrong):
         (range(4), 0, "2", 2),
         (range(4), 0, None, 4),
         (range(0, 8, 2), 0, "4", 2),
+        (range(1, 4, 2), 2, "4", 1),
+        (range(2, 4), 2, None, 2),
         (range(3), 1, None, 1),
     ],
 )
@@ -167,20 +169,17 @@ def test_nodes_are_as_configured_or_as_launched(monkeypatch, ranks, configured, 
 
 
 @pytest.mark.parametrize(
-    ("configured", "launched", "message"),
+    ("ranks", "configured", "launched", "message"),
     [
-        (3, None, "ranks-per-node is 3: expected a divisor of the 4 ranks"),
-        (
-            0,
-            "3",
-            "the nodes have 3, 1 of the 4 ranks: expected as many on each, try --ranks-per-node",
-        ),
+        (range(4), 3, "4", "expected a divisor of the 4 ranks"),
+        (range(4), 0, "3", "expected a divisor of the 4 ranks"),
+        ((0, 1, 2, 5), 0, "2", "expected nodes that have equally many of the 4 ranks, not 2, 1, 1"),
     ],
 )
-def test_nodes_that_are_not_filled_equally_are_refused(monkeypatch, configured, launched, message):
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    if launched is not None:
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", launched)
+def test_nodes_that_are_not_filled_equally_are_refused(
+    monkeypatch, ranks, configured, launched, message
+):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", launched)
     with pytest.raises(ConfigError) as caught:
-        node_size(Group(0, (0, 1, 2, 3)), configured)
-    assert str(caught.value) == message
+        node_size(Group(0, tuple(ranks)), configured)
+    assert str(caught.value) == f"ranks-per-node is {configured or launched}: {message}"

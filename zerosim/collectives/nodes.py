@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import torch.distributed as dist
 
 from zerosim.collectives.group import Group
+from zerosim.config.checks import require_divisor
 from zerosim.errors import ConfigError
 
 _LAUNCHED = "LOCAL_WORLD_SIZE"
@@ -32,37 +33,29 @@ _made: WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], dist.ProcessGr
 
 
 def node_size(group: Group, ranks_per_node: int) -> int:
-    """Ranks of each node, as configured, else as launched; all of them if neither says.
+    """Ranks of the group on each node, as configured, else as launched; all if neither says.
 
     Args:
-        ranks_per_node: 0 for as launched.
+        ranks_per_node: of the whole program, whose nodes are filled one after another; 0 for as
+            launched.
 
     Raises:
-        ConfigError: the group does not fill nodes of that size, or not all equally.
+        ConfigError: the program's ranks do not fill nodes, or those of the group are not on all of
+            its nodes in equal numbers.
     """
-    if ranks_per_node:
-        return require_divisor("ranks-per-node", ranks_per_node, group.size)
-    launched = int(os.environ.get(_LAUNCHED, "0"))
-    if not launched:
+    of_node = ranks_per_node or int(os.environ.get(_LAUNCHED, "0"))
+    if not of_node:
         return group.size
-    counts = Counter(rank // launched for rank in group.ranks)
+    of_program = dist.get_world_size() if dist.is_initialized() else group.size
+    require_divisor("ranks-per-node", of_node, of_program)
+    counts = Counter(rank // of_node for rank in group.ranks)
     if len(set(counts.values())) > 1:
+        found = ", ".join(str(count) for count in counts.values())
         raise ConfigError(
-            f"the nodes have {', '.join(map(str, counts.values()))} of the {group.size} ranks: "
-            "expected as many on each, try --ranks-per-node"
+            f"ranks-per-node is {of_node}: expected nodes that have equally many of the "
+            f"{group.size} ranks, not {found}"
         )
     return group.size // len(counts)
-
-
-def require_divisor(what: str, size: int, num_ranks: int) -> int:
-    """See that ranks can be divided into groups of this size.
-
-    Raises:
-        ConfigError: they cannot.
-    """
-    if num_ranks % size:
-        raise ConfigError(f"{what} is {size}: expected a divisor of the {num_ranks} ranks")
-    return size
 
 
 def neighbours(group: Group, size: int) -> Group:

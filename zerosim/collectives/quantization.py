@@ -145,7 +145,8 @@ class Quantizer:
         row = columns + columns % 2
         self._room = max(min(block, row), min(_PIECE_ELEMENTS, num_rows * row))
         self._scratch = torch.empty(self._room, dtype=torch.float32, device=device)
-        self._nibbles = torch.empty(self._room // 2, dtype=torch.int8, device=device)
+        nibbles = self._room // 2 if bits is Bits.INT4 else 0
+        self._nibbles = torch.empty(nibbles, dtype=torch.int8, device=device)
         for tensor in (self._scratch, self._nibbles):
             hold(tensor, Role.BUFFERS, "")
 

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from zerosim.collectives import Handle, Ring, make_collectives
-from zerosim.collectives.nodes import counterparts, neighbours, node_size, require_divisor
+from zerosim.collectives.nodes import counterparts, neighbours, node_size
 from zerosim.collectives.pairwise import Pairwise
 from zerosim.collectives.protocol import Carried
 from zerosim.collectives.quantization import Bits, Error, Quantizer
+from zerosim.config.checks import require_divisor
 from zerosim.engine.flat import FlatUnit
 from zerosim.events import Phase, Purpose
 from zerosim.memory import Role
@@ -107,10 +108,11 @@ class SecondaryGathering:
             ConfigError: S does not divide the number of ranks.
         """
         config, group = context.config, context.collectives.group
-        size = require_divisor("secondary-partition", config.secondary_partition, group.size)
+        require_divisor("secondary-partition", config.secondary_partition, group.size)
         self._primary = primary
+        near = neighbours(group, config.secondary_partition)
         self._collectives = make_collectives(
-            config.collectives, neighbours(group, size), context.executor, config.chunk_bytes
+            config.collectives, near, context.executor, config.chunk_bytes
         )
         self._parts: dict[str, torch.Tensor] = {}
 
@@ -160,7 +162,7 @@ class QuantizedReduction:
         """Have buffers for the largest bucket; one set is enough, as buckets follow each other.
 
         Raises:
-            ConfigError: the ranks do not fill nodes equally.
+            ConfigError: the nodes do not have equally many ranks.
         """
         config, group = context.config, context.collectives.group
         self._group, self._submit = group, context.executor.submit

@@ -21,11 +21,19 @@ class Job:
         engines: who trains, by zerosim's engine with a configuration or somebody else, and the
             folder of its trace, for each run.
         deepspeed: the DeepSpeed configuration that the engines come from, in JSON; "" if none.
+
+    Raises:
+        ConfigError: so many ranks cannot be grouped as an engine is configured.
     """
 
     run: RunConfig
     engines: tuple[tuple[EngineConfig | Implementation, Path], ...]
     deepspeed: str = ""
+
+    def __post_init__(self) -> None:
+        for who, _ in self.engines:
+            if isinstance(who, EngineConfig):
+                who.require_ranks(self.run.ranks, self.run.tensor_parallel)
 
     def encode(self) -> str:
         """The job as one command line argument."""
