@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from zerosim.record import Trace
 from zerosim.tiers import Link
-from zerosim.verify.copies import STEP_PHASES, measure_copies
+from zerosim.verify.copies import measure_copies
 from zerosim.verify.links import measure_links
 
 
@@ -26,7 +26,6 @@ def bytes_by_link(trace: Trace, iteration: int) -> dict[Link, int]:
             found[way.link] += copies.payload_bytes
     sent = measure_links(trace) or {}
     for ledger in sent.get(iteration, {}).values():
-        for (reason, link), moved in ledger.items():
-            if reason.phase in STEP_PHASES:
-                found[link] += moved.cost.sent_bytes
+        for (_, link), moved in ledger.items():
+            found[link] += moved.cost.sent_bytes
     return {link: found[link] for link in Link if found[link]}

@@ -19,9 +19,8 @@ from zerosim.theory import Workload, expected_copies
 from zerosim.theory.disk import overhead_bytes
 from zerosim.tiers import Link, Tier, link_of_copy
 from zerosim.verify.ledgers import has_no_law
+from zerosim.verify.measure import STEP_PHASES
 from zerosim.verify.report import CopyBytes, CopyLedger
-
-STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from zerosim.record import Peers, RankTrace, Trace, link_between, match_sockets,
 from zerosim.theory import Cost, Workload, framing, planned_calls
 from zerosim.tiers import Link
 from zerosim.verify.ledgers import has_no_law
-from zerosim.verify.measure import Reason, cost_of, is_measured
+from zerosim.verify.measure import STEP_PHASES, Reason, cost_of, is_measured
 from zerosim.verify.report import LinkRow, RankBytes
 
 _ON_ITS_OWN = (Op.SEND, Op.RECEIVE)
@@ -45,7 +45,7 @@ LinkLedger = Mapping[OnLink, Sent]
 
 
 def measure_links(trace: Trace) -> dict[int, dict[int, LinkLedger]] | None:
-    """What each rank sent over each link class, by iteration and rank.
+    """What each rank sent within optimizer steps over each link class, by iteration and rank.
 
     Returns:
         None if some call's messages are not in the trace.
@@ -68,7 +68,8 @@ def _measure_rank(
     parents: dict[int, Event] = {}
     has_wire = is_measured(rank)
     for event in rank.events:
-        if event.op is None or event.kind not in (Kind.COLLECTIVE, Kind.TRANSFER):
+        is_message = event.kind in (Kind.COLLECTIVE, Kind.TRANSFER)
+        if event.op is None or not is_message or event.phase not in STEP_PHASES:
             continue
         parent = event
         if event.kind is Kind.COLLECTIVE:
@@ -191,13 +192,14 @@ def _row(
     )
 
 
-_PHASES = ("forward", "backward", "update")
-
-
 def _order(key: OnLink) -> tuple[int, int, str, str]:
     reason, link = key
-    place = _PHASES.index(reason.phase) if reason.phase in _PHASES else len(_PHASES)
-    return list(Link).index(link), place, reason.purpose.value, reason.op.value
+    return (
+        list(Link).index(link),
+        STEP_PHASES.index(reason.phase),
+        reason.purpose.value,
+        reason.op.value,
+    )
 
 
 def of_link(rows: Iterable[LinkRow], link: Link) -> list[LinkRow]:

@@ -14,6 +14,9 @@ from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.record import Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.theory import Cost, cost, framing
 
+STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+"""What belongs to an optimizer step: an evaluation or a checkpoint does not."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:

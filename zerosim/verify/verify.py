@@ -9,14 +9,14 @@ from zerosim.events import Algorithm, Phase
 from zerosim.record import Trace, iterations, num_nodes
 from zerosim.theory import Workload, law
 from zerosim.verify.activation_verdicts import activation_verdicts
-from zerosim.verify.copies import STEP_PHASES, copy_rows, measure_copies
+from zerosim.verify.copies import copy_rows, measure_copies
 from zerosim.verify.copy_verdicts import CheckedCopies, copy_verdicts
 from zerosim.verify.headline import headline
 from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
 from zerosim.verify.link_verdicts import CheckedLinks, link_verdicts
 from zerosim.verify.links import link_rows, measure_links
-from zerosim.verify.measure import RankLedger, algorithm_of, measure
+from zerosim.verify.measure import STEP_PHASES, RankLedger, algorithm_of, measure
 from zerosim.verify.program_strategies import strategies_of
 from zerosim.verify.programs import verify_program
 from zerosim.verify.report import LedgerRow, Report, Verdict
