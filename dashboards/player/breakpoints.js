@@ -16,7 +16,7 @@ import { formatBytes } from "#player/format.js";
  * @property {number} [bytes] sent by a rank in the step: at least so many
  */
 
-export const STEP_KINDS = ["mark", "compute", "collective", "transfer", "wait"];
+export const STEP_KINDS = ["mark", "compute", "collective", "transfer", "copy", "wait"];
 
 /**
  * The name of what a step concerns.

@@ -27,6 +27,7 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {readonly string[]} edges the same, dark or light enough for a thin line
  * @property {Readonly<Record<Phase, string>>} phases
  * @property {Readonly<Record<Phase, string>>} communication
+ * @property {readonly [string, string]} copies over the bus, to and from a disk
  * @property {string} unknown a packet of which the shard is not known
  * @property {string} traffic
  */
@@ -59,6 +60,7 @@ const PALETTES = {
     communication: {
       forward: "#8594A9", backward: "#AD6C2F", update: "#7C9A89", setup: "#A3ABB6", outside: "#A3ABB6",
     },
+    copies: ["#2f8f8a", "#8a6d3b"],
     unknown: "#6b7684",
     traffic: "#4572A7",
   },
@@ -88,6 +90,7 @@ const PALETTES = {
     communication: {
       forward: "#6A7A91", backward: "#A06D38", update: "#567C68", setup: "#626D7A", outside: "#626D7A",
     },
+    copies: ["#4fb8b2", "#c09a5f"],
     unknown: "#93a0af",
     traffic: "#5F93CE",
   },
@@ -96,6 +99,8 @@ const PALETTES = {
 /** Memory by role; the first that is part of the role's name. */
 const ROLES = /** @type {const} */ ([
   ["gathered", "#8CC6EC", "#5B9CC9"],
+  ["secondary", "#4FA3D1", "#7DB8DE"],
+  ["checkpoint", "#9B7FC0", "#B79BD6"],
   ["buffer", "#E3CF6B", "#C7B14A"],
   ["activation", "#C9B5DF", "#9D84BD"],
   ["parameters", "#0072B2", "#2F8FD3"],

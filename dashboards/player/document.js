@@ -23,6 +23,7 @@ import {
 /** @import { ReplayDocument } from "#player/types.d.ts" */
 
 export const NUMBERS_PER_PACKET = 6;
+export const NUMBERS_PER_COPY = 4;
 export const NUMBERS_PER_BAR = 7;
 export const NUMBERS_PER_PATH_SPAN = 4;
 export const MAX_CELL_CODE = 7;
@@ -65,12 +66,17 @@ export function checkDocument(value) {
   }
   record({
     duration_ns: atLeast(0),
-    bars: rows([index(num.ranks), index(2), index(3), index(4), finite, finite, whole(-1, num.steps)]),
-    path: rows([index(num.ranks), index(4), finite, finite]),
+    bars: rows([index(num.ranks), index(4), index(4), index(4), finite, finite, whole(-1, num.steps)]),
+    path: rows([index(num.ranks), index(5), finite, finite]),
   })(doc.timeline, "timeline");
   list(nullable(atLeast(0)), num.ranks)(doc.traffic.total, "traffic.total");
+  list(record({ link: oneOf(LINKS), law: text, law_bytes: list(nullable(atLeast(0)), num.ranks) }))(
+    doc.traffic.links,
+    "traffic.links",
+  );
   if (doc.memory !== null) {
-    const { roles, ranks } = doc.memory;
+    const { roles, tiers, ranks } = doc.memory;
+    list(oneOf(TIERS), roles.length)(tiers, "memory.tiers");
     list(nullable(memoryCheck(roles.length, num)), num.ranks)(ranks, "memory.ranks");
   }
   if (doc.broken !== null) {
@@ -78,6 +84,11 @@ export function checkDocument(value) {
   }
   return doc;
 }
+
+/** @type {readonly import("#player/types.d.ts").Tier[]} */
+export const TIERS = ["device", "host", "disk"];
+/** @type {readonly import("#player/types.d.ts").Link[]} */
+export const LINKS = ["within a node", "between nodes", "bus", "storage"];
 
 const phase = oneOf(["forward", "backward", "update", "setup", "outside"]);
 
@@ -90,6 +101,7 @@ const outline = record({
     stage_name: text,
     dtype: text,
     num_ranks: whole(1),
+    ranks_per_node: whole(1),
     algorithm: text,
     backend: text,
     device: text,
@@ -104,7 +116,7 @@ const outline = record({
   units: list(
     record({ name: text, elements: count, padded_elements: count, trainable: flag }),
   ),
-  states: list(record({ role: text, label: text, bytes_per_parameter: atLeast(0) })),
+  states: list(record({ role: text, tier: oneOf(TIERS), label: text, bytes_per_parameter: atLeast(0) })),
   texts: list(text),
   steps: list(record({})),
   collectives: list(record({})),
@@ -116,9 +128,10 @@ const outline = record({
     law_bytes: nullable(atLeast(0)),
     psi_bytes: atLeast(0),
     total: list(nullable(atLeast(0))),
+    links: list(record({})),
   }),
   memory: nullable(
-    record({ roles: list(text), ranks: list(() => {}), law: text, law_bytes: nullable(atLeast(0)) }),
+    record({ roles: list(text), tiers: list(text), ranks: list(() => {}), law: text, law_bytes: nullable(atLeast(0)), laws: list(record({ law: text, law_bytes: atLeast(0) })) }),
   ),
   verdict: record({ headline: text, holds: nullable(flag) }),
   notes: list(text),
@@ -132,11 +145,13 @@ const outline = record({
 const stepCheck = (num, numShards) => {
   const sentByRank = list(atLeast(0), num.ranks);
   return record({
-    kind: oneOf(["mark", "compute", "collective", "transfer", "wait"]),
+    kind: oneOf(["mark", "compute", "collective", "transfer", "copy", "wait"]),
     phase,
     micro_step: whole(-1),
     unit: indexOrNone(num.units),
     unit_name: text,
+    origin: oneOf(["", ...TIERS]),
+    target: oneOf(["", ...TIERS]),
     op: text,
     purpose: text,
     collective: indexOrNone(num.collectives),
@@ -158,9 +173,23 @@ const stepCheck = (num, numShards) => {
       finite,
       finite,
     ]),
+    copies: rows([index(num.ranks), atLeast(0), finite, finite]),
+    copy: nullable(copyCheck(num)),
     sent: (value, path, key) =>
       (Array.isArray(value) && value.length === 0) || sentByRank(value, path, key),
     cells: rows([index(num.cells), whole(0, MAX_CELL_CODE + 1)]),
+  });
+};
+
+/** @param {Lengths} num @returns {Check} */
+const copyCheck = (num) => {
+  const byRank = list(nullable(atLeast(0)), num.ranks);
+  return record({
+    formula: indexOrNone(num.texts),
+    filled: indexOrNone(num.texts),
+    theory: byRank,
+    trace: byRank,
+    counted: byRank,
   });
 };
 
@@ -180,6 +209,8 @@ const collectiveCheck = (num) => {
     payload_bytes: atLeast(0),
     elements: atLeast(0),
     element_bytes: atLeast(0),
+    dtype: text,
+    bits: whole(0),
     formula: indexOrNone(num.texts),
     filled: indexOrNone(num.texts),
     theory: byRank,

@@ -2,7 +2,7 @@
 
 import { find, make, write } from "#player/dom.js";
 import { formatBytes, formatPsi } from "#player/format.js";
-import { readLedger } from "#player/ledger.js";
+import { readCopy, readLedger } from "#player/ledger.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
@@ -25,16 +25,19 @@ export function createExplanation(root, model) {
   function explain({ position, rank }) {
     const step = doc.steps[position];
     const collective = doc.collectives[step.collective];
+    const moved = step.copy ?? collective;
+    const takesPart = step.ranks.includes(rank);
     const global = doc.ranks[rank];
     write(title, doc.texts[step.title]);
     title.title = doc.texts[step.title];
     write(what, doc.texts[step.what]);
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
-    write(sentBy, collective ? `rank ${global} sends` : "no bytes are sent in this step");
-    write(formula, (collective && doc.texts[collective.formula]) ?? "");
-    write(filled, collective && doc.texts[collective.filled] ? `= ${doc.texts[collective.filled]}` : "");
-    ledger.replaceChildren(...(collective ? readLedger(collective, rank).map(entryBox) : []));
+    write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? `rank ${global} sends` : "no bytes are sent in this step");
+    write(formula, (moved && doc.texts[moved.formula]) ?? "");
+    write(filled, moved && doc.texts[moved.filled] ? `= ${doc.texts[moved.filled]}` : "");
+    const entries = step.copy ? readCopy(step, step.copy, rank) : collective ? readLedger(collective, rank) : [];
+    ledger.replaceChildren(...entries.map(entryBox));
     const memory = doc.memory?.ranks[rank];
     write(peakBytes, memory ? `peak ${formatBytes(memory.peak_bytes)}` : "not recorded");
     write(peakEvent, memory ? ` at step ${memory.peak_step + 1}` : "");
@@ -54,6 +57,11 @@ export function createExplanation(root, model) {
     }
     write(traffic, trafficText(model, scene.sent[scene.rank], scene.rank));
   };
+}
+
+/** @param {number} rank global @param {boolean} takesPart */
+function copyWords(rank, takesPart) {
+  return takesPart ? `rank ${rank} copies` : `rank ${rank} copies nothing in this step`;
 }
 
 /** @param {import("#player/ledger.js").Entry} entry */

@@ -2,11 +2,11 @@
 
 import { formatBytes, formatExact } from "#player/format.js";
 
-/** @import { Collective } from "#player/types.d.ts" */
+/** @import { Collective, CopyLedger, Step } from "#player/types.d.ts" */
 
 /**
  * @typedef {object} Entry
- * @property {"theory" | "trace" | "wire"} name
+ * @property {"theory" | "trace" | "wire" | "disk" | "bus"} name
  * @property {string} value an exact number of bytes, or why there is none
  * @property {boolean | null} agrees with the ledger before it; null: there is nothing to compare
  * @property {string} note
@@ -30,6 +30,35 @@ export function readLedger(collective, rank) {
       note: same === false ? signed(Number(trace) - Number(theory)) : "",
     },
     readWire(trace, collective.wire[rank], collective.framing[rank]),
+  ];
+}
+
+/**
+ * What a rank copies in a step: theory, trace, and what the kernel counted of a disk. A bus has no
+ * counter of a process.
+ * @param {Step} step
+ * @param {CopyLedger} ledger
+ * @param {number} rank
+ * @returns {Entry[]}
+ */
+export function readCopy({ origin, target }, { theory, trace, counted }, rank) {
+  const [expected, asked, measured] = [theory[rank], trace[rank], counted[rank]];
+  const same = expected === null || asked === null ? null : expected === asked;
+  const agrees = measured === null || asked === null ? null : measured === asked;
+  return [
+    { name: "theory", value: amount(expected, "no law"), agrees: same, note: "" },
+    {
+      name: "trace",
+      value: amount(asked, "not measured"),
+      agrees: same,
+      note: same === false ? signed(Number(asked) - Number(expected)) : "",
+    },
+    {
+      name: origin === "disk" || target === "disk" ? "disk" : "bus",
+      value: amount(measured, "not measured"),
+      agrees,
+      note: agrees === false ? signed(Number(measured) - Number(asked)) : "",
+    },
   ];
 }
 

@@ -1,10 +1,10 @@
 // Reads a replay document into what is needed in every frame: typed arrays of times, cell changes
 // with their inverses, and bytes sent before each step.
 
-import { NUMBERS_PER_PACKET, checkDocument } from "#player/document.js";
+import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET, TIERS, checkDocument } from "#player/document.js";
 
 /** @import { Model, PhaseSpan } from "#player/scene.d.ts" */
-/** @import { ReplayDocument } from "#player/types.d.ts" */
+/** @import { Link, ReplayDocument, Run } from "#player/types.d.ts" */
 
 /**
  * Check a parsed document and make its model.
@@ -28,7 +28,12 @@ export function readModel(document) {
     initial,
     ...readChanges(doc, initial),
     sentBefore: sumSent(doc),
-    numPackets: Int32Array.from(doc.steps, (step) => step.packets.length / NUMBERS_PER_PACKET),
+    movedBefore: doc.traffic.links.map(({ link }) => sumMoved(doc, link)),
+    tiers: TIERS.filter((tier) => doc.states.some((state) => state.tier === tier)),
+    numPackets: Int32Array.from(
+      doc.steps,
+      ({ packets, copies }) => packets.length / NUMBERS_PER_PACKET + copies.length / NUMBERS_PER_COPY,
+    ),
   };
 }
 
@@ -92,4 +97,36 @@ function sumSent(doc) {
     }
   }
   return sentBefore;
+}
+
+/** What went over a link before each step. @param {ReplayDocument} doc @param {Link} link */
+function sumMoved({ ranks, steps, run }, link) {
+  const numRanks = ranks.length;
+  const moved = new Float64Array((steps.length + 1) * numRanks);
+  for (const [k, { packets, copies, origin, target }] of steps.entries()) {
+    const row = k * numRanks;
+    const next = row + numRanks;
+    moved.copyWithin(next, row, next);
+    for (let i = 0; i < packets.length; i += NUMBERS_PER_PACKET) {
+      const [from, to] = [packets[i], packets[i + 1]];
+      if (from >= 0 && to >= 0 && linkBetween(run, ranks[from], ranks[to]) === link) {
+        moved[next + from] += packets[i + 3];
+      }
+    }
+    for (let i = 0; i < copies.length && linkOfCopy(origin, target) === link; i += NUMBERS_PER_COPY) {
+      moved[next + copies[i]] += copies[i + 1];
+    }
+  }
+  return moved;
+}
+
+/** What a message goes over. @param {Run} run @param {number} from global rank @param {number} to
+ *  @returns {Link} */
+export function linkBetween({ ranks_per_node: size }, from, to) {
+  return Math.floor(from / size) === Math.floor(to / size) ? "within a node" : "between nodes";
+}
+
+/** What a copy goes over. @param {string} origin @param {string} target @returns {Link} */
+export function linkOfCopy(origin, target) {
+  return origin === "disk" || target === "disk" ? "storage" : "bus";
 }

@@ -1,10 +1,11 @@
 // A step in words and in rows: what the narration says, and the table shows.
 
-import { NUMBERS_PER_PACKET } from "#player/document.js";
+import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
 import { formatBytes, formatRanks } from "#player/format.js";
 import { sentInStep } from "#player/frames.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
+/** @import { Step, Tier } from "#player/types.d.ts" */
 
 /**
  * What one rank does in a step.
@@ -14,6 +15,7 @@ import { sentInStep } from "#player/frames.js";
  * @property {number} sends bytes
  * @property {string} to global ranks
  * @property {number} receives bytes
+ * @property {number} copies bytes between its tiers
  * @property {number} sent bytes before this step
  * @property {number | null} memory bytes; null where not recorded
  */
@@ -28,11 +30,13 @@ export function narrate(model, position) {
   const amounts = [...doc.ranks.keys()]
     .map((rank) => sentInStep(model, position, rank))
     .filter((bytes) => bytes > 0);
+  const copied = [...doc.ranks.keys()].map((rank) => copiedInStep(step, rank)).filter((bytes) => bytes > 0);
   return [
     `Step ${position + 1} of ${numSteps}.`,
     sentence(doc.texts[step.title]),
     sentence(doc.texts[step.what]),
-    amounts.length > 0 ? narrateSent(amounts) : "",
+    amounts.length > 0 ? narrateSent(amounts, "sends", "send") : "",
+    copied.length > 0 ? narrateSent(copied, "copies", "copy") : "",
   ]
     .filter(Boolean)
     .join(" ");
@@ -43,14 +47,23 @@ function sentence(text) {
   return /[.!?]$/.test(text) || text === "" ? text : `${text}.`;
 }
 
-/** @param {readonly number[]} amounts of the ranks that send */
-function narrateSent(amounts) {
+/** Bytes that a rank copies between its tiers in a step. @param {Step} step @param {number} rank */
+export function copiedInStep({ copies }, rank) {
+  let bytes = 0;
+  for (let i = 0; i < copies.length; i += NUMBERS_PER_COPY) {
+    bytes += copies[i] === rank ? copies[i + 1] : 0;
+  }
+  return bytes;
+}
+
+/** @param {readonly number[]} amounts of the ranks that do @param {string} one @param {string} several */
+function narrateSent(amounts, one, several) {
   const [least, most] = [Math.min(...amounts), Math.max(...amounts)];
   if (amounts.length === 1) {
-    return `One rank sends ${formatBytes(most)}.`;
+    return `One rank ${one} ${formatBytes(most)}.`;
   }
   const each = least === most ? formatBytes(most) : `${formatBytes(least)} to ${formatBytes(most)}`;
-  return `${amounts.length} ranks send ${each} each.`;
+  return `${amounts.length} ranks ${several} ${each} each.`;
 }
 
 /**
@@ -79,6 +92,7 @@ export function readRows(model, position) {
       sends: sentInStep(model, position, rank),
       to: formatRanks([...to].sort((a, b) => a - b)),
       receives,
+      copies: copiedInStep(doc.steps[position], rank),
       sent: model.sentBefore[position * numRanks + rank],
       memory: memoryAt(model, position, rank),
     };
@@ -101,17 +115,20 @@ function doing({ doc }, position, rank) {
 }
 
 /**
- * Bytes in use by a rank, at its own time in a step; null where not recorded.
+ * Bytes in use on the device of a rank, or in another of its tiers, at its own time in a step; null
+ * where not recorded.
  * @param {Model} model
  * @param {number} position
  * @param {number} rank
+ * @param {Tier} [tier]
  */
-export function memoryAt(model, position, rank) {
-  return rolesAt(model, position, rank)?.reduce((sum, bytes) => sum + bytes, 0) ?? null;
+export function memoryAt(model, position, rank, tier = "device") {
+  const tiers = model.doc.memory?.tiers ?? [];
+  return rolesAt(model, position, rank)?.reduce((sum, bytes, i) => sum + (tiers[i] === tier ? bytes : 0), 0) ?? null;
 }
 
 /**
- * The same by role, in the order of `memory.roles`.
+ * The same by series, in the order of `memory.roles` and `memory.tiers`.
  * @param {Model} model
  * @param {number} position
  * @param {number} rank

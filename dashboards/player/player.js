@@ -80,7 +80,7 @@ export class Player extends Screen {
     );
     this.updateExplanation = createExplanation(root, model);
     this.updateLegend = createLegend(host("legend"), [model]);
-    this.updateTable = createTable(this.table);
+    this.updateTable = createTable(this.table, model);
     this.updateControls = createControls(root, model, {
       seek: (step) => this.seek(step),
       setSpeed: (speed) => this.change({ speed }),

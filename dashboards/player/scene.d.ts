@@ -4,7 +4,7 @@
  * `doc.ranks`, never global ranks.
  */
 
-import type { Phase, ReplayDocument } from "#player/types.d.ts";
+import type { Phase, ReplayDocument, Tier } from "#player/types.d.ts";
 
 /** Steps of one phase that follow each other: `first` and `last` belong to it. */
 export interface PhaseSpan {
@@ -24,7 +24,7 @@ export interface Track {
   phases: PhaseSpan[];
   /** Which of `phases` a step belongs to. */
   phaseOf: Int32Array;
-  /** Messages of a step: packets.length / 6. */
+  /** Messages and copies of a step. */
   numPackets: Int32Array;
 }
 
@@ -47,6 +47,10 @@ export interface Model extends Track {
   changeBefore: Uint8Array;
   /** Bytes sent before step k by rank r: [k * numRanks + r]; row numSteps holds the totals. */
   sentBefore: Float64Array;
+  /** The same by link of `doc.traffic.links`, in their order: what went over it. */
+  movedBefore: Float64Array[];
+  /** The tiers in which states can lie, in order. */
+  tiers: Tier[];
 }
 
 /** What one frame shows. */

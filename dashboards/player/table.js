@@ -4,17 +4,21 @@ import { make } from "#player/dom.js";
 import { formatBytes, formatExact } from "#player/format.js";
 import { readRows } from "#player/moment.js";
 
-/** @import { Scene } from "#player/scene.d.ts" */
+/** @import { Model, Scene } from "#player/scene.d.ts" */
 
 const COLUMNS = ["rank", "doing", "sends", "to", "receives", "sent so far", "memory now"];
+/** Where bytes go between tiers. */
+const COPY_COLUMN = "copies";
 
 /**
  * @param {HTMLElement} host
+ * @param {Model} model
  */
-export function createTable(host) {
+export function createTable(host, { doc }) {
+  const hasCopies = doc.steps.some(({ kind }) => kind === "copy");
   const body = make("tbody", "");
   const head = make("tr", "");
-  for (const name of COLUMNS) {
+  for (const name of hasCopies ? [...COLUMNS, COPY_COLUMN] : COLUMNS) {
     const cell = make("th", "", name);
     cell.scope = "col";
     head.append(cell);
@@ -32,7 +36,7 @@ export function createTable(host) {
     if (position !== shown) {
       shown = position;
       caption.textContent = `Step ${position + 1}: what each rank does`;
-      body.replaceChildren(...readRows(model, position).map(rowElement));
+      body.replaceChildren(...readRows(model, position).map((row) => rowElement(row, hasCopies)));
     }
     for (const [at, row] of [...body.rows].entries()) {
       row.classList.toggle("selected", at === rank);
@@ -40,8 +44,8 @@ export function createTable(host) {
   };
 }
 
-/** @param {import("#player/moment.js").Row} row */
-function rowElement({ rank, doing, sends, to, receives, sent, memory }) {
+/** @param {import("#player/moment.js").Row} row @param {boolean} hasCopies */
+function rowElement({ rank, doing, sends, to, receives, copies, sent, memory }, hasCopies) {
   const name = make("th", "", `rank ${rank}`);
   name.scope = "row";
   return make(
@@ -54,6 +58,7 @@ function rowElement({ rank, doing, sends, to, receives, sent, memory }) {
     make("td", "number", bytes(receives)),
     make("td", "number sent", `${formatExact(sent)} B`),
     make("td", "number", memory === null ? "not recorded" : formatBytes(memory)),
+    ...(hasCopies ? [make("td", "number", bytes(copies))] : []),
   );
 }
 

@@ -6,7 +6,11 @@
 
 /** "outside": the mark that ends an iteration, and all of a program that told of no phases. */
 export type Phase = "forward" | "backward" | "update" | "setup" | "outside";
-export type StepKind = "mark" | "compute" | "collective" | "transfer" | "wait";
+export type StepKind = "mark" | "compute" | "collective" | "transfer" | "copy" | "wait";
+/** Where bytes lie on a rank. */
+export type Tier = "device" | "host" | "disk";
+/** What bytes travel over: between device and host, to and from a disk, from rank to rank. */
+export type Link = "bus" | "storage" | "within a node" | "between nodes";
 
 export interface ReplayDocument {
   schema: 1;
@@ -54,6 +58,8 @@ export interface Run {
   stage_name: string;
   dtype: string;
   num_ranks: number;
+  /** Ranks of each node; nodes are filled one after another. `num_ranks` if there is one node. */
+  ranks_per_node: number;
   /** "ring", "gloo", "nccl", "other". */
   algorithm: string;
   backend: string;
@@ -76,8 +82,10 @@ export interface Unit {
 }
 
 export interface State {
-  /** "parameters" | "gradients" | "fp32 master" | "momentum" | "variance" */
+  /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance" */
   role: string;
+  /** States are in the order of their tiers; a run that keeps all on the device has only that. */
+  tier: Tier;
   /** "parameters · bf16" */
   label: string;
   bytes_per_parameter: number;
@@ -105,9 +113,12 @@ export interface Step {
   unit: number;
   /** What it is called: a unit, a bucket; "" if unknown. */
   unit_name: string;
-  /** "all-gather" ...; "" for computations and marks. */
+  /** Of a copy, the tiers that it leads from and to; "" for all else. */
+  origin: Tier | "";
+  target: Tier | "";
+  /** "all-gather" ...; "" for computations, copies and marks. */
   op: string;
-  /** "gather parameters" ...; "" likewise. */
+  /** "gather parameters" ...; "" for computations and marks. */
   purpose: string;
   /** The collective that a hop belongs to or a wait waits for; -1. */
   collective: number;
@@ -138,8 +149,23 @@ export interface Step {
   packets: number[];
   /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */
   sent: number[];
+  /** What each rank copies between its tiers, four numbers each: rank, bytes, start_ns, end_ns. */
+  copies: number[];
+  /** The ledgers of a copy; null for all else. */
+  copy: CopyLedger | null;
   /** Cells that change as this step begins, two numbers each: cell, new code. */
   cells: number[];
+}
+
+/** By rank; null where not known or not measured. */
+export interface CopyLedger {
+  /** What a rank copies, in symbols and with numbers; in `texts`. -1 where no law is known. */
+  formula: number;
+  filled: number;
+  theory: (number | null)[];
+  trace: (number | null)[];
+  /** What the kernel counted, of copies from and to a disk. */
+  counted: (number | null)[];
 }
 
 export interface Collective {
@@ -156,6 +182,9 @@ export interface Collective {
   payload_bytes: number;
   elements: number;
   element_bytes: number;
+  dtype: string;
+  /** Of an element that was quantized for its way; 0 if it was not. */
+  bits: number;
   /** Bytes sent by a rank, as a formula in symbols and the same with numbers; in `texts`.
    *  -1 where no law is known. */
   formula: number;
@@ -171,11 +200,13 @@ export interface Collective {
 export interface Timeline {
   duration_ns: number;
   /** Seven numbers each: rank, lane, kind, phase, start_ns, end_ns, step.
-   *  lane 0 the program, 1 communication; kind 0 compute, 1 collective, 2 wait;
+   *  lane 0 the program, 1 communication, 2 copies over the bus, 3 copies to and from the disk;
+   *  kind 0 compute, 1 collective, 2 wait, 3 copy; an update that is computed beside the program
+   *  is in lane 2;
    *  phase 0 forward, 1 backward, 2 update, 3 none of these. */
   bars: number[];
   /** The critical path, four numbers each: rank, cause, start_ns, end_ns.
-   *  cause 0 compute, 1 communication, 2 waiting, 3 other. Empty where it is not known. */
+   *  cause 0 compute, 1 communication, 2 waiting, 3 other, 4 copying. Empty where it is not known. */
   path: number[];
 }
 
@@ -188,20 +219,30 @@ export interface Traffic {
   psi_bytes: number;
   /** What each rank sent in the whole iteration, as `zerosim verify` says; null if not known. */
   total: (number | null)[];
+  /** The links that bytes go over, where there is more to tell apart than messages of one node. */
+  links: LinkLaw[];
+}
+
+export interface LinkLaw {
+  link: Link;
+  /** "4 BΨ/N"; "" if it is told by its bytes only. */
+  law: string;
+  /** By rank; null without a law. */
+  law_bytes: (number | null)[];
 }
 
 export interface Memory {
   /** Of each series, in the order in which they are stacked, tier by tier. */
   roles: string[];
   /** Of each series. */
-  tiers: ("device" | "host" | "disk")[];
+  tiers: Tier[];
   /** By rank; null where a rank recorded none. */
   ranks: (RankMemory | null)[];
   /** Of model states on the device: "16Ψ/N"; "" without a law. */
   law: string;
   law_bytes: number | null;
   /** Of every tier where model states should be, the device first; empty without a law. */
-  laws: { tier: "device" | "host" | "disk"; law: string; law_bytes: number }[];
+  laws: { tier: Tier; law: string; law_bytes: number }[];
 }
 
 export interface RankMemory {

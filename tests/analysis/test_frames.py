@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from tests.graph.plans import load_plan, plans
 from tests.graph.runs import Plan
 from zerosim.analysis.frames import (
+    Band,
     Frames,
     Holding,
     Holdings,
@@ -35,7 +36,7 @@ def layout(stage=3, num_ranks=3, **changes) -> Layout:
         "num_ranks": num_ranks,
         "trainable": {UNIT: True},
         "num_pieces": {UNIT: 1},
-        "states": MODEL_STATES,
+        "states": tuple(map(Band, MODEL_STATES)),
         "first_update": False,
         "keeps_gradients": stage < 2,
     }
@@ -52,8 +53,8 @@ def test_a_rank_of_stage_3_cannot_compute_with_what_it_has_not_gathered():
     held.gathered(0, UNIT, 1)
     held.gathered(0, UNIT, 2)
     held.compute(0, UNIT)
-    assert held.cell(0, Role.PARAMETERS, UNIT, 0) is Holding.KEPT
-    assert held.cell(0, Role.PARAMETERS, UNIT, 2) is Holding.GATHERED
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 0) is Holding.KEPT
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 2) is Holding.GATHERED
     held.free_parameters(0, UNIT)
     assert held.parameters[0, UNIT] == {0}
 
@@ -67,7 +68,7 @@ def test_what_another_rank_has_updated_is_of_before_until_it_is_gathered():
         held.finish_reduction(rank, [PIECE])
         held.update(rank, UNIT)
         held.updated(rank, UNIT)
-    assert held.cell(0, Role.PARAMETERS, UNIT, 1) is Holding.STALE
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 1) is Holding.STALE
     with pytest.raises(IllegalFrame, match="holds only as it was before the update"):
         held.compute(0, UNIT)
     held.gathered(0, UNIT, 1)
@@ -79,7 +80,7 @@ def test_a_gradient_is_not_added_twice():
     held = Holdings(layout())
     held.make_gradient(0, UNIT)
     held.add(0, PIECE, 2, frozenset({1}))
-    assert held.cell(0, Role.GRADIENTS, UNIT, 2) is Holding.SUMMED
+    assert held.cell(0, Band(Role.GRADIENTS), UNIT, 2) is Holding.SUMMED
     with pytest.raises(IllegalFrame, match="rank 0 reduces shard 2 of block twice: the gradient "):
         held.add(0, PIECE, 2, frozenset({1, 2}))
 
@@ -105,19 +106,19 @@ def test_what_is_left_of_a_gradient_when_it_is_reduced(stage):
     held = Holdings(layout(stage, num_pieces={UNIT: 2}))
     pieces = list(held.pieces(UNIT))
     held.make_gradient(1, UNIT)
-    assert {held.cell(1, Role.GRADIENTS, UNIT, s) for s in range(3)} == {Holding.PARTIAL}
+    assert {held.cell(1, Band(Role.GRADIENTS), UNIT, s) for s in range(3)} == {Holding.PARTIAL}
     for piece in pieces:
-        assert held.cell(1, Role.GRADIENTS, UNIT, 1) is Holding.PARTIAL
+        assert held.cell(1, Band(Role.GRADIENTS), UNIT, 1) is Holding.PARTIAL
         for shard in range(3) if stage == 0 else [1]:
             held.add(1, piece, shard, frozenset({0, 2}))
         held.finish_reduction(1, [piece])
     rest = {0: Holding.REDUCED, 1: Holding.PARTIAL}.get(stage, Holding.ABSENT)
-    cells = [held.cell(1, Role.GRADIENTS, UNIT, shard) for shard in range(3)]
+    cells = [held.cell(1, Band(Role.GRADIENTS), UNIT, shard) for shard in range(3)]
     assert cells == [rest, Holding.REDUCED, rest]
     held.update(1, UNIT)
     held.updated(1, UNIT)
     held.end_update(1)
-    after = {held.cell(1, Role.GRADIENTS, UNIT, shard) for shard in range(3)}
+    after = {held.cell(1, Band(Role.GRADIENTS), UNIT, shard) for shard in range(3)}
     assert after == {Holding.STALE if stage < 2 else Holding.ABSENT}
 
 
@@ -126,7 +127,7 @@ def test_who_keeps_which_states(stage):
     held = Holdings(layout(stage, first_update=True, keeps_gradients=False))
 
     def kept(role):
-        return [held.cell(1, role, UNIT, shard) is Holding.KEPT for shard in range(3)]
+        return [held.cell(1, Band(role), UNIT, shard) is Holding.KEPT for shard in range(3)]
 
     own = [False, True, False]
     assert kept(Role.PARAMETERS) == (own if stage == 3 else [True] * 3)
@@ -139,7 +140,9 @@ def test_who_keeps_which_states(stage):
 
 def test_a_frozen_unit_has_parameters_only():
     held = Holdings(layout(stage=0, trainable={UNIT: False}, keeps_gradients=True))
-    codes = {held.cell(0, role, UNIT, 0) for role in MODEL_STATES if role is not Role.PARAMETERS}
+    codes = {
+        held.cell(0, Band(role), UNIT, 0) for role in MODEL_STATES if role is not Role.PARAMETERS
+    }
     assert codes == {Holding.ABSENT}
 
 

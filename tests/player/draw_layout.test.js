@@ -17,6 +17,7 @@ const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
 }));
 const STATES = [2, 2, 4, 4, 4].map((bytes, i) => ({
   role: `role ${i}`,
+  tier: /** @type {const} */ ("device"),
   label: `the role ${i} · bf16`,
   bytes_per_parameter: bytes,
 }));

@@ -17,12 +17,14 @@ import { scaleOf, sentByPhase } from "#player/draw/traffic.js";
 const step = (fields) => ({
   kind: "compute", phase: "forward", micro_step: 0, unit: 0, unit_name: "", op: "", purpose: "",
   collective: -1, hop: -1, time_ns: 0, start_ns: 0, end_ns: 100, until: 0, title: 0, what: 0, why: 0,
-  source: -1, ranks: [0, 1], packets: [], sent: [], cells: [], ...fields,
+  source: -1, ranks: [0, 1], packets: [], sent: [], cells: [],
+  origin: "", target: "", copies: [], copy: null, ...fields,
 });
 
 /** @type {State[]} */
 const STATES = ["parameters", "gradients", "fp32 master", "momentum"].map((role) => ({
   role,
+  tier: "device",
   label: role,
   bytes_per_parameter: role.endsWith("s") ? 2 : 4,
 }));
@@ -135,7 +137,7 @@ test("traffic by phase adds up to what was sent", () => {
 });
 
 test("the traffic's scale has room for three Psi, and for more where more was sent", () => {
-  const traffic = { law: "2Ψ(N−1)/N", law_bytes: 150, psi_bytes: 100, total: [150, null] };
+  const traffic = { law: "2Ψ(N−1)/N", law_bytes: 150, psi_bytes: 100, total: [150, null], links: [] };
   assert.equal(scaleOf(traffic), 300);
   assert.equal(scaleOf({ ...traffic, total: [400, null] }), 400);
   assert.equal(scaleOf({ ...traffic, law: "", law_bytes: null }), 150);

@@ -37,6 +37,7 @@ test("the table has what each rank does", () => {
     sends: 800,
     to: "2",
     receives: 800,
+    copies: 0,
     sent: 800,
     memory: 3600,
   });

@@ -10,10 +10,11 @@ const MS = 1e6;
 const RANKS = [0, 1, 2];
 
 /** Parameters and gradients in bf16, a momentum in fp32. */
+/** @type {import("#player/types.d.ts").State[]} */
 const STATES = [
-  { role: "parameters", label: "parameters · bf16", bytes_per_parameter: 2 },
-  { role: "gradients", label: "gradients · bf16", bytes_per_parameter: 2 },
-  { role: "momentum", label: "momentum · fp32", bytes_per_parameter: 4 },
+  { role: "parameters", tier: "device", label: "parameters · bf16", bytes_per_parameter: 2 },
+  { role: "gradients", tier: "device", label: "gradients · bf16", bytes_per_parameter: 2 },
+  { role: "momentum", tier: "device", label: "momentum · fp32", bytes_per_parameter: 4 },
 ];
 
 /**
@@ -90,6 +91,10 @@ class Maker {
       ranks: [...RANKS],
       packets: [],
       sent: [],
+      copies: [],
+      copy: null,
+      origin: "",
+      target: "",
       cells: [],
       ...more,
       title: this.text(title),
@@ -178,6 +183,8 @@ class Maker {
       payload_bytes: ELEMENTS[unit] * 2,
       elements: ELEMENTS[unit],
       element_bytes: 2,
+      dtype: "bfloat16",
+      bits: 0,
       formula: this.text("(N−1)/N · Ψ_unit · 2 B"),
       filled: this.text(`(3−1)/3 · ${ELEMENTS[unit]} · 2 B = ${sent[0]} B`),
       theory: [...sent],
@@ -228,6 +235,7 @@ class Maker {
         stage_name: "ZeRO-3",
         dtype: "bf16",
         num_ranks: NUM_RANKS,
+        ranks_per_node: NUM_RANKS,
         algorithm: "ring",
         backend: "gloo",
         device: "cpu",
@@ -258,6 +266,7 @@ class Maker {
         law_bytes: 3 * psi * 2 * (2 / 3),
         psi_bytes: psi * 2,
         total: RANKS.map(() => 3 * psi * 2 * (2 / 3)),
+        links: [],
       },
       memory: {
         roles: ["optimizer", "parameters", "gradients", "gathered"],

@@ -7,13 +7,14 @@ from itertools import product
 
 import pytest
 
-from zerosim.analysis.frames import Step
+from zerosim.analysis.frames import Message, Step
 from zerosim.config import DType
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.replay.words import Setting, describe, texts
 from zerosim.theory import bytes_a_parameter
 from zerosim.theory.placement import Optimizer
+from zerosim.tiers import Tier
 
 STAGES = (None, 0, 1, 2, 3)
 
@@ -55,6 +56,72 @@ def every_step():
             for hop in range(6):
                 yield step(Kind.TRANSFER, phase, [call], hop=hop), 6, None
     yield step(Kind.WAIT, Phase.UPDATE, [event(Kind.WAIT, Phase.UPDATE)]), 0, None
+    yield from of_the_family()
+
+
+def of_the_family():
+    """What the later systems do and the stages do not."""
+    yield from of_zero_plus_plus()
+    gather = {"purpose": Purpose.GATHER_PARAMETERS, "unit": "block", "algorithm": Algorithm.RING}
+    for op in (Op.SEND, Op.BROADCAST):
+        call = event(Kind.COLLECTIVE, Phase.UPDATE, op=op, **gather)
+        yield step(Kind.COLLECTIVE, Phase.UPDATE, [call]), 0, None
+    for phase in Phase:
+        yield step(Kind.MARK, phase, []), 0, None
+        yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0, None
+        for purpose, (origin, target) in product(COPIED, WAYS):
+            copies = [
+                event(
+                    Kind.COPY, phase, rank, unit="block", purpose=purpose, origin=origin,
+                    target=target, dtype="bfloat16",
+                )
+                for rank in range(4)
+            ]  # fmt: skip
+            for some in (copies, copies[:1], copies[1:3]):
+                yield step(Kind.COPY, phase, some), 0, None
+            waits = [event(Kind.WAIT, phase, parent=1)]
+            yield step(Kind.WAIT, phase, waits), 0, copies[0]
+
+
+def of_zero_plus_plus():
+    """Quantized gathers, gathers among neighbours, exchanges within and between nodes."""
+    nodes, places = ((0, 1), (2, 3)), ((0, 2), (1, 3))
+    gather = {"op": Op.ALL_GATHER, "purpose": Purpose.GATHER_PARAMETERS, "unit": "block"}
+    ring = {"algorithm": Algorithm.RING, "dtype": "int8"}
+    call = event(Kind.COLLECTIVE, Phase.FORWARD, **gather, **ring)
+    yield step(Kind.TRANSFER, Phase.FORWARD, [call], hop=0), 3, None
+    call = event(Kind.COLLECTIVE, Phase.BACKWARD, **gather, algorithm=Algorithm.RING)
+    yield step(Kind.TRANSFER, Phase.BACKWARD, [call], hop=0, groups=nodes), 1, None
+    exchange = event(
+        Kind.COLLECTIVE, Phase.BACKWARD, op=Op.ALL_TO_ALL, purpose=Purpose.REDUCE_GRADIENTS,
+        unit="block", algorithm=Algorithm.PAIRWISE, dtype="int4",
+    )  # fmt: skip
+    for groups in (nodes, places, ()):
+        pairs = groups or ((0, 1), (0, 2))
+        messages = tuple(Message(a, b, None, 10, 0, 9) for a, b in pairs)
+        one = step(
+            Kind.TRANSFER, Phase.BACKWARD, [exchange], hop=0, groups=groups, messages=messages
+        )
+        yield one, 1, None
+
+
+COPIED = (
+    Purpose.OFFLOAD_GRADIENTS, Purpose.RETURN_PARAMETERS, Purpose.FETCH_PARAMETERS,
+    Purpose.STORE_PARAMETERS, Purpose.FETCH_STATES, Purpose.STORE_STATES,
+    Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS,
+)  # fmt: skip
+WAYS = (
+    (Tier.DEVICE, Tier.HOST), (Tier.HOST, Tier.DEVICE), (Tier.HOST, Tier.DISK),
+    (Tier.DISK, Tier.HOST),
+)  # fmt: skip
+FAMILY = (
+    {},
+    {"states_tier": Tier.HOST},
+    {"states_tier": Tier.HOST, "is_delayed": True},
+    {"states_tier": Tier.DISK, "parameters_tier": Tier.DISK},
+    {"parameters_tier": Tier.HOST, "owners": True},
+    {"ranks_per_node": 2, "secondary": 2, "block": 256},
+)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -152,9 +219,11 @@ def test_the_optimizers_bytes_are_those_of_the_dtype():
 def test_no_text_is_without_a_use():
     """Every text of the file is found by some step."""
     seen = set()
-    for stage in (None, 0, 1, 2, 3):
-        for one, num_hops, awaited in every_step():
-            seen.add(describe(one, setting(stage), num_hops=num_hops, awaited=awaited).why)
+    runs = [(setting(stage), every_step) for stage in STAGES]
+    runs += [(setting(3, **system), of_the_family) for system in FAMILY]
+    for of_run, every in runs:
+        for one, num_hops, awaited in every():
+            seen.add(describe(one, of_run, num_hops=num_hops, awaited=awaited).why)
     for path, text in _leaves(texts()["why"]):
         pattern = re.sub(r"\\\{\w+\\\}", r"[^ ]+( units)?", re.escape(text))
         assert any(re.fullmatch(pattern, told) for told in seen), path

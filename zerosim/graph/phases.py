@@ -77,5 +77,25 @@ def _from_events(events: Iterable[Event]) -> Iterator[Border]:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
 
 
+def late_updates(rank: RankTrace, marks: Iterable[Border]) -> dict[int, int]:
+    """Updates that were computed during the next iteration, by event id: that iteration.
+
+    A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and
+    a thread of its own.
+
+    Args:
+        marks: the rank's borders, on its own clock.
+    """
+    ends = {one.iteration: one.time_ns for one in marks if one.phase is Phase.OUTSIDE}
+    return {
+        event.id: event.iteration + 1
+        for event in rank.events
+        if event.kind is Kind.COMPUTE
+        and event.phase is Phase.UPDATE
+        and event.start_ns is not None
+        and event.start_ns >= ends.get(event.iteration, event.start_ns + 1)
+    }
+
+
 def _issue(event: Event) -> int:
     return event.issue_ns

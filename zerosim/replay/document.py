@@ -15,11 +15,13 @@ from zerosim.errors import ConfigError, TraceError
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
 from zerosim.record import Trace, iterations
+from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.memory import Memory, memory_of
 from zerosim.replay.plain import Plain, Texts
 from zerosim.replay.subject import Subject
 from zerosim.replay.timeline import bars_of, path_of
-from zerosim.theory import law, padded_elements
+from zerosim.theory import copy_law, law, link_law_bytes, padded_elements
+from zerosim.tiers import Link, link_of_copy
 from zerosim.verify import verify
 from zerosim.verify.measure import algorithm_of
 
@@ -147,6 +149,7 @@ class _Maker:
             "stage_name": "" if config is None else STAGE_NAMES[config.stage],
             "dtype": "" if config is None else config.dtype.value,
             "num_ranks": manifest.num_ranks,
+            "ranks_per_node": ranks_per_node(self.trace),
             "algorithm": algorithm_of(self.trace).value,
             "backend": manifest.backend,
             "device": manifest.device,
@@ -160,17 +163,16 @@ class _Maker:
 
     def _states(self) -> list[dict[str, Any]]:
         assert self.subject.config is not None
-        name = {
-            Role.PARAMETERS: self.subject.config.dtype.value,
-            Role.GRADIENTS: self.subject.config.dtype.value,
-        }
+        dtype = self.subject.config.dtype.value
+        name = {Role.PARAMETERS: dtype, Role.GRADIENTS: dtype, Role.SECONDARY: dtype}
         return [
             {
                 "role": role.value,
+                "tier": tier.value,
                 "label": f"{role.removeprefix('fp32 ')} · {name.get(role, 'fp32')}",
                 "bytes_per_parameter": size,
             }
-            for role, size in self.subject.state_bytes().items()
+            for (role, tier), size in self.subject.bands().items()
         ]
 
     def _verdict(self) -> tuple[dict[str, Any], list[int | None]]:
@@ -199,7 +201,48 @@ class _Maker:
             words = f"{times}{PSI}(N−1)/N"  # noqa: RUF001 - the minus sign of mathematics
             law_bytes = float(expected.sent_bytes)
             psi_bytes = workload.num_parameters * workload.element_bytes
-        return {"law": words, "law_bytes": law_bytes, "psi_bytes": psi_bytes, "total": total}
+        return {
+            "law": words,
+            "law_bytes": law_bytes,
+            "psi_bytes": psi_bytes,
+            "total": total,
+            "links": self._links(),
+        }
+
+    def _links(self) -> list[dict[str, Any]]:
+        """The link classes that bytes go over, with what the law gives each rank."""
+        trace, workload, found = self.trace, self.subject.workload, []
+        per_node = ranks_per_node(trace)
+        if per_node < trace.manifest.num_ranks:
+            found += [
+                {
+                    "link": link.value,
+                    "law": "",
+                    "law_bytes": [
+                        None if workload is None else float(link_law_bytes(workload, rank, link))
+                        for rank in self.subject.places
+                    ],
+                }
+                for link in (Link.NODE, Link.NETWORK)
+            ]
+        ways = {
+            link_of_copy(event.origin, event.target)
+            for step in self.subject.steps.steps
+            for event in step.events.values()
+            if event.origin is not None and event.target is not None
+        }
+        for link in (Link.BUS, Link.STORAGE):
+            if link in ways:
+                expected = None if workload is None else copy_law(workload, link)
+                each = None if expected is None else float(expected.sent_bytes)
+                found.append(
+                    {
+                        "link": link.value,
+                        "law": "" if expected is None else expected.symbols.replace(" x ", ""),
+                        "law_bytes": [each for _ in self.subject.places],
+                    }
+                )
+        return found
 
     def _memory(self) -> dict[str, Any] | None:
         found: Memory | None = memory_of(

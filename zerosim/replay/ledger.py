@@ -1,27 +1,18 @@
-"""The collectives of an iteration, each with its formula and its three ledgers.
+"""The collectives and copies of an iteration, each with its formula and its ledgers.
 
-Theory is computed from the sizes in the manifest, never from what was recorded of the call.
 Imports zerosim's L0, record, theory, verify.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Op, Purpose
-from zerosim.quantities import format_exact
+from zerosim.events import Event
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
-from zerosim.replay.words import find
-from zerosim.theory import (
-    Workload,
-    bucket_size,
-    cost,
-    cut_buckets,
-    framing,
-    padded_elements,
-)
+from zerosim.replay.laws import Planned, Said
+from zerosim.theory import Workload, framing
 from zerosim.verify.measure import cost_of, count_messages
 
 Count = int | None
@@ -48,6 +39,24 @@ class CollectiveLedger:
     framing: tuple[Count, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLedger:
+    """What one copy moved between the tiers of each rank.
+
+    Attributes:
+        formula, filled: as of a collective.
+        theory: by rank of the trace; None if no law is known.
+        trace: what was asked for; 0 where a rank took no part.
+        counted: what the kernel counted, of a disk; None where it was not measured.
+    """
+
+    formula: str
+    filled: str
+    theory: tuple[Count, ...]
+    trace: tuple[Count, ...]
+    counted: tuple[Count, ...]
+
+
 class Ledgers:
     """Makes the ledgers of a trace's collectives."""
 
@@ -60,55 +69,58 @@ class Ledgers:
         self._trace, self._workload = trace, workload
         self._peers = match_sockets(trace)
         self._messages = {rank.rank: count_messages(rank) for rank in trace.ranks}
-        self._sizes = {} if workload is None else _sizes(workload)
+        self._planned = None if workload is None else Planned(workload)
 
-    def of(self, matched: MatchedCollective) -> CollectiveLedger:
-        """The ledgers of one collective."""
-        event = next(iter(matched.events.values()))
-        formula, filled, theory = self._law(matched.op, event)
-        rows = [self._of_rank(rank, matched.events.get(rank.rank)) for rank in self._trace.ranks]
+    def of(self, parts: Sequence[MatchedCollective]) -> CollectiveLedger:
+        """The ledgers of one collective, or of several that groups of ranks call alike."""
+        said: dict[int, Said] = {}
+        events: dict[int, list[Event]] = {}
+        for matched in parts:
+            for rank, event in matched.events.items():
+                events.setdefault(rank, []).append(event)
+                law = None if self._planned is None else self._planned.call(matched, event)
+                if law is not None:
+                    said.setdefault(rank, law)
+        first = next(iter(said.values()), None)
+        rows = [self._of_rank(rank, events.get(rank.rank, [])) for rank in self._trace.ranks]
         return CollectiveLedger(
-            formula=formula,
-            filled=filled,
-            theory=tuple(theory if r.rank in matched.events else 0 for r in self._trace.ranks),
+            formula="" if first is None else first.formula,
+            filled="" if first is None else first.filled,
+            theory=tuple(_theory(said, events, rank.rank) for rank in self._trace.ranks),
             trace=tuple(row[0] for row in rows),
             wire=tuple(row[1] for row in rows),
             framing=tuple(row[2] for row in rows),
         )
 
-    def _law(self, op: Op, event: Event) -> tuple[str, str, Count]:
-        """What a ring makes a rank send for this, in symbols, with numbers, and as a number."""
-        workload = self._workload
-        if workload is None or event.purpose is None or workload.num_ranks == 1:
-            return "", "", None
-        size = self._sizes.get((event.purpose, event.unit))
-        if size is None or op not in (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE):
-            return "", "", None
-        elements, element_bytes = size
-        count = workload.num_ranks
-        sent = cost(Algorithm.RING, op, count, 0, elements, element_bytes).sent_bytes
-        passes = 2 if op is Op.ALL_REDUCE else 1
-        share = Fraction(passes * (count - 1) * elements * element_bytes, count)
-        assert sent == share, "a padded unit is cut in equal shards"
-        which = op if event.purpose in _OF_UNITS else "scalar"
-        fields = {
-            "unit": event.unit,
-            "element_bytes": element_bytes,
-            "N": count,
-            "N_1": count - 1,
-            "elements": format_exact(elements),
-            "bytes": format_exact(sent),
-        }
-        return (
-            find("formula", which).format_map(fields),
-            find("filled", which).format_map(fields),
-            sent,
+    def of_copies(self, events: Mapping[int, Event]) -> CopyLedger:
+        """The ledgers of a copy that ranks make alike."""
+        said: dict[int, Said] = {}
+        for rank, event in events.items():
+            law = None if self._planned is None else self._planned.copy(event)
+            if law is not None:
+                said[rank] = law
+        first = next(iter(said.values()), None)
+        ranks = [rank.rank for rank in self._trace.ranks]
+        return CopyLedger(
+            formula="" if first is None else first.formula,
+            filled="" if first is None else first.filled,
+            theory=tuple(
+                0 if rank not in events else said[rank].bytes if rank in said else None
+                for rank in ranks
+            ),
+            trace=tuple(events[rank].payload_bytes if rank in events else 0 for rank in ranks),
+            counted=tuple(events[rank].counted_bytes if rank in events else None for rank in ranks),
         )
 
-    def _of_rank(self, rank: RankTrace, event: Event | None) -> tuple[Count, Count, Count]:
-        """Trace, wire and framing of one rank's call."""
-        if event is None:
+    def _of_rank(self, rank: RankTrace, events: Sequence[Event]) -> tuple[Count, Count, Count]:
+        """Trace, wire and framing of one rank's calls."""
+        if not events:
             return 0, None, None
+        columns = zip(*(self._of_call(rank, event) for event in events), strict=True)
+        trace, wire, framing = (_sum(column) for column in columns)
+        return trace, wire, framing
+
+    def _of_call(self, rank: RankTrace, event: Event) -> tuple[Count, Count, Count]:
         try:
             moved = cost_of(rank, event, self._messages[rank.rank].get(event.id, (0, 0)))
         except ConfigError:
@@ -123,18 +135,13 @@ class Ledgers:
         return moved.sent_bytes, wire, None if added is None else added.sent_bytes
 
 
-_OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
-_SCALARS = {Purpose.AVERAGE_LOSS: 4, Purpose.OVERFLOW_FLAG: 4, Purpose.GRADIENT_NORM: 8}
+def _theory(said: Mapping[int, Said], events: Mapping[int, object], rank: int) -> Count:
+    if rank not in events:
+        return 0
+    return said[rank].bytes if rank in said else None
 
 
-def _sizes(workload: Workload) -> dict[tuple[Purpose, str], tuple[int, int]]:
-    """Elements and bytes of an element that theory gives each buffer."""
-    count, size = workload.num_ranks, workload.element_bytes
-    found = {
-        (Purpose.GATHER_PARAMETERS, unit.name): (padded_elements(unit.elements, count), size)
-        for unit in workload.units
-    }
-    for bucket in cut_buckets(workload.units, count, workload.bucket_elements):
-        found[Purpose.REDUCE_GRADIENTS, bucket.name] = (bucket_size(bucket, count), size)
-    found |= {(purpose, ""): (count, width) for purpose, width in _SCALARS.items()}
-    return found
+def _sum(column: Sequence[Count]) -> Count:
+    """The sum; None if one of them is not known."""
+    known = [count for count in column if count is not None]
+    return sum(known) if len(known) == len(column) else None

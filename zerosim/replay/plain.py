@@ -9,9 +9,10 @@ from typing import Any
 
 from zerosim.analysis.frames import Frames, Message, Step
 from zerosim.events import Event, Kind
+from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.ledger import CollectiveLedger
 from zerosim.replay.subject import Subject
-from zerosim.replay.words import Setting, describe
+from zerosim.replay.words import BITS, Setting, describe
 
 
 class Texts:
@@ -36,13 +37,25 @@ class Plain:
         """Prepare."""
         self.subject, self.texts = subject, texts
         config = subject.config
+        of_engine: dict[str, Any] = {}
+        if config is not None:
+            of_engine = {
+                "stage": config.stage,
+                "accumulate": config.accumulate,
+                "states_tier": config.offload_optimizer.tier,
+                "parameters_tier": config.offload_param.tier,
+                "owners": config.owner_broadcast,
+                "is_delayed": config.delayed_update,
+                "secondary": config.secondary_partition,
+                "block": config.quantization_block,
+            }
         self.setting = Setting(
-            stage=None if config is None else config.stage,
             num_ranks=subject.num_shards,
-            accumulate=1 if config is None else config.accumulate,
             iteration=subject.iteration,
             backend=subject.trace.manifest.backend,
-            states=subject.state_bytes(),
+            ranks_per_node=ranks_per_node(subject.trace),
+            **of_engine,
+            states={role: size for (role, _), size in subject.bands().items()},
         )
 
     def step(self, number: int, frames: Frames | None) -> dict[str, Any]:
@@ -62,6 +75,7 @@ class Plain:
         changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
         unit = "" if about is None else about.unit
         is_call = step.kind in (Kind.TRANSFER, Kind.COLLECTIVE)
+        is_copy = step.kind is Kind.COPY
         ranks = list(step.events) or [rank.rank for rank in subject.trace.ranks]
         return {
             "kind": step.kind.value,
@@ -69,8 +83,12 @@ class Plain:
             "micro_step": step.micro_step,
             "unit": subject.units.get(unit, -1),
             "unit_name": unit,
+            "origin": about.origin.value if is_copy and about and about.origin else "",
+            "target": about.target.value if is_copy and about and about.target else "",
             "op": about.op.value if is_call and about and about.op else "",
-            "purpose": about.purpose.value if is_call and about and about.purpose else "",
+            "purpose": about.purpose.value
+            if (is_call or is_copy) and about and about.purpose
+            else "",
             "collective": -1 if step.collective is None else subject.collectives[step.collective],
             "hop": -1 if step.hop is None else step.hop,
             "time_ns": step.time_ns,
@@ -84,6 +102,10 @@ class Plain:
             "ranks": [subject.places[rank] for rank in ranks],
             "packets": [number for message in step.messages for number in self._packet(message)],
             "sent": self._sent(step),
+            "copies": [number for one in step.events.values() for number in self._copy(one)]
+            if is_copy
+            else [],
+            "copy": self._copy_ledger(number),
             "cells": [number for change in changes for number in (change[0], int(change[1]))],
         }
 
@@ -97,6 +119,26 @@ class Plain:
             message.start_ns - zero,
             message.end_ns - zero,
         )
+
+    def _copy(self, event: Event) -> tuple[int, ...]:
+        subject = self.subject
+        shift = subject.graph.clocks.offset_ns(event.rank) - subject.steps.zero_ns
+        start = event.issue_ns if event.start_ns is None else event.start_ns
+        end = start if event.end_ns is None else event.end_ns
+        place = subject.places[event.rank]
+        return place, event.payload_bytes, start + shift, max(start, end) + shift
+
+    def _copy_ledger(self, number: int) -> dict[str, Any] | None:
+        ledger = self.subject.copies.get(number)
+        if ledger is None:
+            return None
+        return {
+            "formula": self.texts.number(ledger.formula),
+            "filled": self.texts.number(ledger.filled),
+            "theory": list(ledger.theory),
+            "trace": list(ledger.trace),
+            "counted": list(ledger.counted),
+        }
 
     def _sent(self, step: Step) -> list[int]:
         """What each rank sends in a call whose messages are not known."""
@@ -127,6 +169,8 @@ class Plain:
             "payload_bytes": event.payload_bytes,
             "elements": event.elements,
             "element_bytes": event.payload_bytes // event.elements if event.elements else 0,
+            "dtype": event.dtype,
+            "bits": BITS.get(event.dtype, 0),
             **self._numbers(ledger),
         }
 

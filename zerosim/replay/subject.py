@@ -5,17 +5,20 @@ Imports the standard library, zerosim's L0, record, graph, analysis, theory, ver
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from operator import attrgetter
 
-from zerosim.analysis.frames import Frames, Layout, Step, Steps, play, steps
+from zerosim.analysis.frames import Band, Frames, Layout, Step, Steps, play, steps
+from zerosim.analysis.frames.joined import together
 from zerosim.config import EngineConfig
 from zerosim.events import Event, Kind, Phase
 from zerosim.graph import EventGraph, build_graph
-from zerosim.memory import MODEL_STATES, Role
 from zerosim.record import MatchedCollective, Trace
+from zerosim.replay.bands import bands_of
 from zerosim.replay.ledger import Ledgers
-from zerosim.theory import Workload, bytes_a_parameter
-from zerosim.theory.placement import Optimizer
+from zerosim.theory import Workload
+from zerosim.tiers import Tier
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
 
 MOST_CELLS = 2_000_000
@@ -32,6 +35,7 @@ class Subject:
             position in the matching.
         local_times: by rank, how far it was at each step.
         ledgers: by position in the matching.
+        copies: ledgers of copies, by step.
     """
 
     def __init__(self, trace: Trace, iteration: int) -> None:
@@ -61,39 +65,71 @@ class Subject:
         used = {step.collective for step in self.steps.steps if step.collective is not None}
         self.collectives = {index: place for place, index in enumerate(sorted(used))}
         ledgers = Ledgers(trace, self.workload)
-        self.ledgers = {index: ledgers.of(self.matched(index)) for index in self.collectives}
+        self.ledgers = {index: ledgers.of(self.parts(index)) for index in self.collectives}
+        self.copies = {
+            number: ledgers.of_copies(step.events)
+            for number, step in enumerate(self.steps.steps)
+            if step.kind is Kind.COPY
+        }
 
     @property
     def num_shards(self) -> int:
         """Of every unit: the number of ranks of the run."""
         return self.trace.manifest.num_ranks
 
+    def parts(self, index: int) -> tuple[MatchedCollective, ...]:
+        """The collectives that are one step with this one, itself among them."""
+        members = self.steps.joined.get(index, (index,))
+        return tuple(self.graph.matching.collectives[member] for member in members)
+
     def matched(self, index: int) -> MatchedCollective:
-        """A collective by its position in the matching."""
-        return self.graph.matching.collectives[index]
+        """A collective by its position in the matching; several that are one step as one."""
+        members = self.steps.joined.get(index, (index,))
+        return together(self.graph.matching, members)
 
     def num_hops(self, index: int) -> int:
         """Steps that the hops of a collective are; 0 if it is not shown by hop."""
         return self.steps.num_hops.get(index, 0)
 
     def awaited(self, step: Step) -> Event | None:
-        """The collective that a wait waits for."""
-        if step.kind is not Kind.WAIT or step.collective is None:
+        """The collective or the copy that a wait waits for."""
+        if step.kind is not Kind.WAIT:
             return None
-        return next(iter(self.matched(step.collective).events.values()))
+        if step.collective is not None:
+            return next(iter(self.matched(step.collective).events.values()))
+        event = step.event
+        if event is None or event.parent is None:
+            return None
+        events = self.trace.ranks[self.places[event.rank]].events
+        place = bisect_left(events, event.parent, key=attrgetter("id"))
+        return events[place] if place < len(events) else None
 
-    def state_bytes(self) -> dict[Role, int]:
-        """Bytes that each model state takes for one parameter; nothing without an engine."""
-        if self.config is None:
-            return {}
-        return {r.role: r.bytes for r in bytes_a_parameter(self.config.dtype, Optimizer.ADAM)}
+    def bands(self) -> dict[Band, int]:
+        """The states that a rank can have, tier by tier: bytes of each for one parameter.
+
+        What a tier keeps, and what only passes through it. Nothing without an engine.
+        """
+        return {} if self.config is None else bands_of(self.config)
+
+    @property
+    def ranks_together(self) -> int:
+        """Ranks that compute each layer together (tensor parallel)."""
+        together = self.trace.manifest.run.get("tensor_parallel", 1)
+        return together if isinstance(together, int) and together > 0 else 1
 
     def frames(self) -> Frames | None:
         """What the ranks hold at each step; None where it is not known, or more than fits."""
         manifest, config = self.trace.manifest, self.config
         if config is None or not manifest.units:
             return None
-        num_cells = len(self.places) * len(MODEL_STATES) * len(manifest.units) * self.num_shards
+        if self.ranks_together > 1:
+            self.notes.append(
+                f"{self.ranks_together} ranks compute each layer together: what each of them holds "
+                "of a unit is not shown"
+            )
+            return None
+        bands = self.bands()
+        num_cells = len(self.places) * len(bands) * len(manifest.units) * self.num_shards
         if num_cells > MOST_CELLS:
             self.notes.append(
                 f"{len(manifest.units):,} units on {len(self.places)} ranks are more than the "
@@ -103,16 +139,21 @@ class Subject:
         num_pieces = Counter(
             segment.unit for bucket in manifest.buckets for segment in bucket.segments
         )
-        roles = tuple(self.state_bytes())
         layout = Layout(
             stage=config.stage,
             ranks=tuple(self.places),
             num_ranks=self.num_shards,
             trainable={unit.name: unit.trainable for unit in manifest.units},
             num_pieces=dict(num_pieces),
-            states=roles,
+            states=tuple(bands),
             first_update=not self._has_updated(),
-            keeps_gradients=config.stage < 2 and self.iteration > 0,
+            keeps_gradients=self.iteration > 0
+            and (config.stage < 2 or config.offload_optimizer.tier is not Tier.DEVICE),
+            states_tier=config.offload_optimizer.tier,
+            parameters_tier=config.offload_param.tier,
+            owners=config.owner_broadcast,
+            delayed=config.delayed_update,
+            secondary=config.secondary_partition,
         )
         return play(layout, manifest.buckets, self.steps.steps)
 

@@ -12,15 +12,19 @@ from zerosim.analysis.frames import Step
 from zerosim.errors import TraceError
 from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph
+from zerosim.graph.phases import borders, late_updates
+from zerosim.graph.table import copy_link
 
-_LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1}
-_KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2}
+_LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1, Kind.COPY: 2}
+_KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2, Kind.COPY: 3}
 PHASES = {Phase.FORWARD: 0, Phase.BACKWARD: 1, Phase.UPDATE: 2, Phase.SETUP: 3, Phase.OUTSIDE: 3}
 _CAUSES = tuple(Cause)
 
 
 def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Step]) -> list[int]:
     """Seven numbers for each: rank, lane, kind, phase, start, end, step.
+
+    Lanes are the program, collectives, copies over the bus, copies to and from a disk.
 
     Args:
         zero_ns: when the iteration began, on the graph's clock.
@@ -33,8 +37,9 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
     for place, rank in enumerate(graph.trace.ranks):
         shift = graph.clocks.offset_ns(rank.rank) - zero_ns
         number = 0
+        late = late_updates(rank, borders(rank, 0))
         for event in rank.events:
-            if event.iteration != iteration or event.kind not in _LANES:
+            if late.get(event.id, event.iteration) != iteration or event.kind not in _LANES:
                 continue
             if event.start_ns is None or (
                 event.kind is Kind.COLLECTIVE and event.parent is not None
@@ -43,7 +48,10 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
             start = event.start_ns + shift
             end = start if event.end_ns is None else max(start, event.end_ns + shift)
             number = of_event.get((rank.rank, event.id), number)
-            kind, lane = _KINDS[event.kind], _LANES[event.kind]
+            kind = _KINDS[event.kind]
+            lane = _LANES[event.kind] + max(0, copy_link(event))
+            if event.id in late:  # beside the program, where copies are
+                lane = _LANES[Kind.COPY]
             bars += [place, lane, kind, PHASES[event.phase], start, end, number]
     return bars
 

@@ -16,6 +16,7 @@ from zerosim.analysis.frames import Step
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.record.text import name_ranks
+from zerosim.tiers import Link, Tier, link_of_copy, link_of_message
 
 
 @cache
@@ -47,20 +48,44 @@ class Setting:
         accumulate: micro-steps of an iteration.
         backend: who carries native calls out.
         states: bytes that each model state takes for one parameter.
+        ranks_per_node: P; N if all ranks are of one node.
+        states_tier: where the optimizer's states are kept.
+        parameters_tier: where a rank's own parameters are kept.
+        owners: one rank keeps all of a unit.
+        is_delayed: updates are computed during the next iteration.
+        secondary: neighbours that keep all parameters among them.
+        block: elements that share a scale where they are quantized.
     """
 
-    stage: int | None
     num_ranks: int
-    accumulate: int
     iteration: int
     backend: str
     states: Mapping[Role, int]
+    stage: int | None = None
+    accumulate: int = 1
+    ranks_per_node: int = 0
+    states_tier: Tier = Tier.DEVICE
+    parameters_tier: Tier = Tier.DEVICE
+    owners: bool = False
+    is_delayed: bool = False
+    secondary: int = 1
+    block: int = 0
 
     @property
     def optimizer_bytes(self) -> int:
         """K: what the optimizer keeps for one parameter."""
-        kept = (Role.PARAMETERS, Role.GRADIENTS)
+        kept = (Role.PARAMETERS, Role.GRADIENTS, Role.SECONDARY)
         return sum(size for role, size in self.states.items() if role not in kept)
+
+    def links(self, step: Step) -> set[Link]:
+        """What the messages of a step go over."""
+        per_node = self.ranks_per_node or self.num_ranks
+        return {link_of_message(one.source, one.target, per_node) for one in step.messages}
+
+
+BITS = {"int4": 4, "int8": 8}
+"""Of an element that is quantized for its way."""
+_LINK_NAMES = {Link.BUS: "bus", Link.STORAGE: "way to the disk"}
 
 
 def describe(step: Step, setting: Setting, *, num_hops: int, awaited: Event | None) -> Words:
@@ -68,7 +93,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int, awaited: Event | No
 
     Args:
         num_hops: of its collective.
-        awaited: the collective that a wait waits for.
+        awaited: the collective or the copy that a wait waits for.
     """
     event = step.event
     unit = "" if event is None else event.unit
@@ -84,13 +109,25 @@ def describe(step: Step, setting: Setting, *, num_hops: int, awaited: Event | No
         "hops": num_hops,
         "iteration": setting.iteration,
         "element_bytes": setting.states.get(Role.GRADIENTS, 0),
+        "full_bits": 8 * setting.states.get(Role.GRADIENTS, 0),
         "optimizer_bytes": setting.optimizer_bytes,
         "micro_step": _micro_step(step, setting),
+        "parameters_tier": setting.parameters_tier.value,
+        "secondary": setting.secondary,
+        "per_node": setting.ranks_per_node or setting.num_ranks,
+        "block": setting.block,
+        "target": Tier.HOST.value,
     }
+    if event is not None:
+        fields |= {"wire_dtype": event.dtype, "bits": BITS.get(event.dtype, "")}
     if step.kind is Kind.WAIT:
         fields |= _of_wait(step, awaited)
-    keys = _keys(step, setting, num_hops)
-    return Words(*(find(*key).format_map(fields) for key in keys))
+    if step.kind is Kind.COPY:
+        fields |= _of_copy(step, setting, fields)
+    title, what, why = (find(*key).format_map(fields) for key in _keys(step, setting, num_hops))
+    if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
+        what += find("what", "quantized").format_map(fields)
+    return Words(title, what, why)
 
 
 def find(*path: str) -> str:
@@ -115,7 +152,13 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
         return _of_computation(step, setting)
     event = step.event
     purpose = Purpose.UNLABELLED if event is None or event.purpose is None else event.purpose
-    return ("title", purpose), _how(step, num_hops), _reason(purpose, step.phase, setting)
+    if step.kind is Kind.COPY:
+        return ("title", purpose), ("what", "copy"), _reason_of_copy(step, purpose, setting)
+    special = _of_family(step, purpose, setting)
+    if special is None:
+        return ("title", purpose), _how(step, num_hops, setting), _reason(purpose, step, setting)
+    what = ("what", "to_owner") if special == "to_owner" else _how(step, num_hops, setting)
+    return ("title", purpose), what, ("why", special)
 
 
 def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
@@ -125,6 +168,10 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
     stage = setting.stage or 0
     if step.phase is Phase.FORWARD and stage == 3:
         why += "_3"
+    elif step.phase is Phase.UPDATE and setting.is_delayed:
+        why += "_late"
+    elif step.phase is Phase.UPDATE and setting.states_tier is not Tier.DEVICE:
+        why += "_host"
     elif step.phase is Phase.UPDATE and stage >= 1:
         why += "_1"
     elif step.phase is Phase.SETUP:
@@ -137,15 +184,52 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
     if setting.stage is None or step.phase not in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE):
         return ("title", "computation"), ("what", "computation"), ("why", "computation")
     what = "update_all" if step.phase is Phase.UPDATE and setting.stage == 0 else phase
-    return ("title", phase), ("what", what), ("why", phase, str(setting.stage))
+    why: Path = ("why", phase, str(setting.stage))
+    if step.phase is Phase.UPDATE and setting.states_tier is not Tier.DEVICE:
+        what = "update_on_host"
+        why = ("why", what if setting.states_tier is Tier.HOST else "update_from_disk")
+        why = ("why", "update_late") if setting.is_delayed else why
+    elif step.phase is Phase.FORWARD and setting.parameters_tier is not Tier.DEVICE:
+        why = ("why", "forward_away")
+    return ("title", phase), ("what", what), why
 
 
-def _how(step: Step, num_hops: int) -> Path:
+def _of_family(step: Step, purpose: Purpose, setting: Setting) -> str | None:
+    """The reason of what the later systems call where the stages call something else."""
+    event = step.event
+    if event is None or setting.stage is None:
+        return None
+    if purpose is Purpose.REDUCE_GRADIENTS and event.op is Op.ALL_TO_ALL:
+        return f"exchange_{_span(step, setting)}"
+    if purpose is not Purpose.GATHER_PARAMETERS:
+        return None
+    if event.op in _OF_OWNERS:
+        return _OF_OWNERS[event.op]
+    if event.dtype in BITS:
+        return "gather_quantized"
+    is_part = bool(step.groups) and setting.secondary > 1
+    return "gather_secondary" if is_part and step.phase is Phase.BACKWARD else None
+
+
+_OF_OWNERS = {Op.SEND: "to_owner", Op.RECEIVE: "to_owner", Op.BROADCAST: "gather_owner"}
+
+
+def _span(step: Step, setting: Setting) -> str:
+    """Whom an all-to-all connects: neighbours, the nodes, or all ranks."""
+    links = setting.links(step)
+    if len(links) == 1 and step.groups:
+        return "within" if Link.NODE in links else "between"
+    return "all"
+
+
+def _how(step: Step, num_hops: int, setting: Setting) -> Path:
     """What is said of a hop, or of a collective whose hops are not known."""
     event = step.event
     op = None if event is None else event.op
     if step.kind is not Kind.TRANSFER or op is None or event is None:
         return ("what", "send" if op in (Op.SEND, Op.RECEIVE) else "native")
+    if event.algorithm is Algorithm.PAIRWISE:
+        return ("what", "pairwise", _span(step, setting))
     of_ring = texts()["what"]["ring"].get(op) if event.algorithm is Algorithm.RING else None
     if of_ring is None:
         return ("what", "send")
@@ -162,20 +246,55 @@ def _how(step: Step, num_hops: int) -> Path:
     return ("what", "ring", op, which)
 
 
-def _reason(purpose: Purpose, phase: Phase, setting: Setting) -> Path:
+def _reason(purpose: Purpose, step: Step, setting: Setting) -> Path:
     why = texts()["why"].get(purpose)
     if isinstance(why, str):
         return ("why", purpose)
     stage = str(setting.stage)
-    if why is not None and stage in why.get(phase, {}):
-        return ("why", purpose, phase, stage)
+    if why is not None and stage in why.get(step.phase, {}):
+        return ("why", purpose, step.phase, stage)
     return ("why", "unlabelled")
+
+
+def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
+    event = step.event
+    if purpose is Purpose.FETCH_PARAMETERS and event is not None:
+        if event.origin is Tier.DISK:
+            return ("why", purpose, "disk")
+        return ("why", purpose, "owner" if setting.owners else "host")
+    known = isinstance(texts()["why"].get(purpose), str)
+    return ("why", purpose) if known else ("why", "unlabelled")
 
 
 def _micro_step(step: Step, setting: Setting) -> str:
     if setting.accumulate == 1 or step.phase not in (Phase.FORWARD, Phase.BACKWARD):
         return ""
     return f", micro-step {step.micro_step + 1} of {setting.accumulate}"
+
+
+def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict[str, object]:
+    event = step.event
+    assert event is not None, "a copy is somebody's"
+    everyone = len(step.events) == setting.num_ranks > 1
+    one = everyone or len(step.events) == 1
+    amounts = texts()["what"]["amount"]
+    key = str(event.purpose)
+    if setting.owners and event.purpose in (Purpose.FETCH_PARAMETERS, Purpose.STORE_PARAMETERS):
+        key = "owner"
+    link = None
+    if event.origin is not None and event.target is not None:
+        link = link_of_copy(event.origin, event.target)
+    verbs = {verb: f"{verb}{'s' * one}" for verb in ("read", "write")}
+    verbs["copy"] = "copies" if one else "copy"
+    return {
+        "copiers": "each rank" if everyone else name_ranks(tuple(step.events)),
+        "amount": amounts.get(key, "{copy} its bytes").format_map({**fields, **verbs}),
+        "its": "its" if one else "their",
+        "link": "" if link is None else _LINK_NAMES[link],
+        "origin": event.origin,
+        "target": event.target,
+        "dtype": f", in {event.dtype}" if event.dtype else "",
+    }
 
 
 def _of_wait(step: Step, awaited: Event | None) -> dict[str, object]:

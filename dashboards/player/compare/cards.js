@@ -9,6 +9,7 @@ import { layoutMap } from "#player/draw/layout.js";
 import {
   drawGutter,
   drawStateNames,
+  drawTierNames,
   drawUnitNames,
   outlineUnit,
   paintGroup,
@@ -44,10 +45,11 @@ import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 export function statesOf({ phase, what }, states) {
   const all = [...states.keys()];
   if (phase === "update" && what === "computed") {
-    return all;
+    const onHost = states.some(({ role, tier }) => role === "gradients" && tier === "host");
+    return all.filter((s) => states[s].tier === (onHost ? "host" : "device"));
   }
   const part = phase === "backward" && what !== "computes" ? "gradient" : "parameter";
-  return all.filter((s) => states[s].role.includes(part));
+  return all.filter((s) => states[s].tier === "device" && states[s].role.includes(part));
 }
 
 /**
@@ -122,6 +124,7 @@ export class RunCard {
     } else {
       drawStateNames(ctx, this.layout, states, colours, fonts);
     }
+    drawTierNames(ctx, this.layout, this.layout.width, states, colours, fonts);
     if (states.length === 0) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.text;

@@ -8,6 +8,7 @@ import { placeOf } from "#player/compare/model.js";
 import { rolesAt } from "#player/moment.js";
 
 /** @import { Comparison, Run } from "#player/compare/model.js" */
+/** @import { ReplayDocument } from "#player/types.d.ts" */
 
 /** @typedef {{kind: string, amount: number}} Part what of it is what: a role, a phase ... */
 
@@ -18,6 +19,7 @@ import { rolesAt } from "#player/moment.js";
  * @property {readonly Part[]} parts in the order in which they are drawn
  * @property {number | null} total null where it is not known
  * @property {number | null} law where the law says that it ends, or is
+ * @property {readonly Part[]} [elsewhere] parts beyond the total: memory of the host and on the disk
  */
 
 /** The program stands still for communication; it does what was not recorded. */
@@ -26,13 +28,17 @@ export const OTHER = "other";
 
 /** So much longer than its longest bar is a scale, so that a law at its end is seen. */
 const MARGIN = 1.02;
+const DEVICE = "device";
+/** @type {readonly string[]} */
+export const AWAY = ["host", "disk"];
 const BAR = 7;
 const PROGRAM = 0;
 const COMPUTE = 0;
 const WAIT = 2;
 
 /**
- * Memory of a rank by role: what was recorded, else what the model states are.
+ * Memory of a rank by role: what was recorded, else what the model states are. The total is of its
+ * device; behind it what lies on its host and on its disk.
  * @param {Run} run
  * @param {number} step
  * @param {number} rank global
@@ -43,10 +49,19 @@ export function memoryNow(run, step, rank, cells) {
   const { model, aligned } = run;
   const place = placeOf(run, rank);
   const recorded = rolesAt(model, step, place);
-  const parts = recorded
-    ? recorded.map((amount, role) => ({ kind: model.doc.memory?.roles[role] ?? "", amount }))
-    : model.doc.states.map(({ role }, state) => ({ kind: role, amount: heldOf(model, cells, place, state) }));
-  return { title: aligned.title, parts, total: totalOf(parts), law: aligned.law_bytes };
+  const { memory, states } = model.doc;
+  const every = recorded
+    ? recorded.map((amount, i) => ({ kind: memory?.roles[i] ?? "", tier: memory?.tiers[i] ?? DEVICE, amount }))
+    : states.map(({ role, tier }, s) => ({ kind: role, tier, amount: heldOf(model, cells, place, s) }));
+  const onDevice = every.filter(({ tier }) => tier === DEVICE).map(({ kind, amount }) => ({ kind, amount }));
+  const elsewhere = AWAY.flatMap((tier) => {
+    const own = every.filter((part) => part.tier === tier);
+    return own.length > 0 ? [{ kind: tier, amount: totalOf(own) ?? 0 }] : [];
+  });
+  const total = totalOf(onDevice);
+  return {
+    title: aligned.title, parts: [...onDevice, ...elsewhere], total, law: aligned.law_bytes, elsewhere,
+  };
 }
 
 /**
@@ -132,7 +147,7 @@ export function scalesOf({ runs }, rank) {
     const { doc, numSteps, numRanks, sentBefore, numStates } = run.model;
     const bytes = doc.units.reduce((sum, unit) => sum + unit.padded_elements, 0);
     const states = doc.states.reduce((sum, state) => sum + state.bytes_per_parameter * bytes, 0);
-    const held = doc.memory?.ranks[place]?.peak_bytes ?? (numStates > 0 ? states : 0);
+    const held = mostHeld(doc, place) ?? (numStates > 0 ? states : 0);
     memory = Math.max(memory, held, run.aligned.law_bytes ?? 0);
     sent = Math.max(sent, sentBefore[numSteps * numRanks + place], doc.traffic.law_bytes ?? 0);
     time = Math.max(time, doc.local_ns[place][numSteps - 1]);
@@ -140,7 +155,17 @@ export function scalesOf({ runs }, rank) {
   return { memory: memory * MARGIN, sent: sent * MARGIN, time };
 }
 
-/** @param {readonly Part[]} parts */
+/** The most that a rank has in all of its tiers together. @param {ReplayDocument} doc @param {number} place */
+function mostHeld({ memory }, place) {
+  const own = memory?.ranks[place];
+  if (!own) {
+    return null;
+  }
+  const totals = own.times_ns.map((_, t) => own.bytes.reduce((sum, row) => sum + row[t], 0));
+  return Math.max(own.peak_bytes, ...totals);
+}
+
+/** @param {readonly {amount: number}[]} parts */
 function totalOf(parts) {
   return parts.length > 0 ? parts.reduce((sum, { amount }) => sum + amount, 0) : null;
 }

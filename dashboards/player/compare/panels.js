@@ -2,17 +2,18 @@
 
 import { PHASES, palette } from "#player/colours.js";
 import { WORDS } from "#player/compare/words.js";
-import { OTHER, WAITING } from "#player/compare/figures.js";
+import { AWAY, OTHER, WAITING } from "#player/compare/figures.js";
 import { find, make, write } from "#player/dom.js";
 import { fillOf } from "#player/draw/areas.js";
 import { Gauges } from "#player/draw/gauges.js";
 import { legendEntries } from "#player/draw/stack.js";
-import { waitFill } from "#player/draw/textures.js";
+import { textures, waitFill } from "#player/draw/textures.js";
 import { swatch } from "#player/legend.js";
 
 /** @import { Row } from "#player/compare/figures.js" */
 /** @import { Comparison, Run } from "#player/compare/model.js" */
 /** @import { Palette, Theme } from "#player/colours.js" */
+/** @import { ReplayDocument } from "#player/types.d.ts" */
 /** @import { FillOf } from "#player/draw/gauges.js" */
 /** @import { Entry } from "#player/draw/stack.js" */
 
@@ -30,7 +31,12 @@ import { swatch } from "#player/legend.js";
 const LEAST_SHARE = 0.02;
 
 /** @type {FillOf} */
-const roleFill = (ctx, kind, colours, scale) => fillOf(ctx, kind, colours.theme, colours, scale);
+const roleFill = (ctx, kind, colours, scale) => {
+  const away = AWAY.indexOf(kind);
+  return away < 0
+    ? fillOf(ctx, kind, colours.theme, colours, scale)
+    : textures.get(ctx, "dense", colours.copies[away], colours.card, scale);
+};
 
 /** @type {FillOf} */
 const timeFill = (ctx, kind, colours, scale) => {
@@ -51,7 +57,9 @@ export function createPanels(root, { runs }) {
   const isRecorded = runs.some(({ model }) => model.doc.memory !== null);
   const phases = PHASES.filter((phase) => runs.some(({ model }) => model.doc.steps.some((s) => s.phase === phase)));
   const inIteration = phases.filter((phase) => phase !== "outside");
-  const memory = makePanel(root, "memory", roleFill, legendEntries([...roles], true));
+  const tiers = AWAY.filter((tier) => runs.some(({ model }) => hasTier(model.doc, tier)));
+  const places = tiers.map((tier) => ({ label: WORDS.onTier(tier), roles: [tier] }));
+  const memory = makePanel(root, "memory", roleFill, [...legendEntries([...roles], true), ...places]);
   const sent = makePanel(root, "sent", timeFill, inIteration.map(entryOf));
   const time = makePanel(root, "time", timeFill, [
     { label: WORDS.computing, roles: inIteration },
@@ -71,6 +79,11 @@ export function createPanels(root, { runs }) {
   };
 }
 
+/** @param {ReplayDocument} doc @param {string} tier */
+function hasTier({ memory, states }, tier) {
+  return memory ? memory.tiers.some((one) => one === tier) : states.some((state) => state.tier === tier);
+}
+
 /** @param {string} phase @returns {Entry} */
 const entryOf = (phase) => ({ label: phase, roles: [phase] });
 
@@ -86,11 +99,11 @@ function rolesOf(runs) {
   }
   const order = memories.map(({ roles }) => roles).sort((one, other) => other.length - one.length);
   const ranks = memories.flatMap((memory) =>
-    memory.ranks.flatMap((rank) => (rank ? { roles: memory.roles, ...rank } : [])),
+    memory.ranks.flatMap((rank) => (rank ? { roles: memory.roles, tiers: memory.tiers, ...rank } : [])),
   );
   const peak = Math.max(...ranks.map(({ peak_bytes: bytes }) => bytes));
   return [...new Set(order.flat())].filter((role) =>
-    ranks.some(({ roles, bytes }) => bytes[roles.indexOf(role)]?.some((one) => one >= LEAST_SHARE * peak)),
+    ranks.some(({ roles, tiers, bytes }) => bytes.some((row, i) => roles[i] === role && tiers[i] === "device" && row.some((one) => one >= LEAST_SHARE * peak))),
   );
 }
 
@@ -122,11 +135,11 @@ function makePanel(root, name, fill, entries) {
         legend.replaceChildren(...entries.map((entry) => legendItem(entry, fill, palette(theme))));
         law.replaceChildren(...(rows.some((row) => row.law !== null) ? [lawItem(palette(theme))] : []));
       }
-      const shownRows = rows.map(({ title, parts, total, law }) => ({
+      const shownRows = rows.map(({ title, parts, total, law, elsewhere = [] }) => ({
         name: title,
         parts,
         mark: law,
-        value: total === null ? WORDS.notRecorded : say(total, law),
+        value: total === null ? WORDS.notRecorded : say(total, law) + WORDS.elsewhere(elsewhere),
       }));
       const values = [say(most, Math.max(0, ...rows.map(({ law }) => law ?? 0)) || null), ...shownRows.map(({ value }) => value)];
       const widest = values.reduce((one, other) => (other.length > one.length ? other : one));

@@ -41,6 +41,10 @@ export const WORDS = {
     return law === null ? sent : `${sent.replace(" Ψ", "")} of ${formatPsi(law, psi)}`;
   },
   law: "law",
+  onTier: (/** @type {string} */ tier) => `on the ${tier}`,
+  /** What lies beside the device. */
+  elsewhere: (/** @type {readonly {kind: string, amount: number}[]} */ parts) =>
+    parts.map(({ kind, amount }) => ` + ${formatBytes(amount)} ${kind}`).join(""),
   bytes: formatBytes,
   exact: (/** @type {number} */ bytes) => `${formatExact(bytes)} B`,
   duration: formatDuration,

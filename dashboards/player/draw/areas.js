@@ -32,9 +32,10 @@ export function fillOf(ctx, role, theme, colours, scale) {
  * @param {Plot} plot
  * @param {Palette} colours
  * @param {Fonts} fonts
+ * @param {boolean} [isStrip] one of several
  */
-export function drawScale(ctx, { left, width, top, bottom, most }, colours, fonts) {
-  const step = niceStep(most / 1e6, Math.max(2, Math.floor((bottom - top) / (fonts.size * 3.2))));
+export function drawScale(ctx, { left, width, top, bottom, most }, colours, fonts, isStrip = false) {
+  const step = niceStep(most / 1e6, Math.max(isStrip ? 1 : 2, Math.floor((bottom - top) / (fonts.size * 3.2))));
   const places = Math.max(0, -Math.floor(Math.log10(step)));
   ctx.font = fonts.text;
   ctx.textAlign = "right";
@@ -86,7 +87,7 @@ export function drawAreas({ ctx, scale }, { times, tops }, roles, plot, theme, c
 
 /**
  * @param {CanvasRenderingContext2D} ctx
- * @param {Memory} memory
+ * @param {Pick<Memory, "law" | "law_bytes">} memory
  * @param {Plot} plot
  * @param {{x: number, y: number}} peak where no words may stand
  * @param {Palette} colours

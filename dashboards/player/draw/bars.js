@@ -2,7 +2,7 @@
 // through them, and the axis.
 
 import { PHASES, shardColour } from "#player/colours.js";
-import { laneY } from "#player/draw/lanes.js";
+import { laneHeight, laneY } from "#player/draw/lanes.js";
 import { niceStep } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
 
@@ -13,6 +13,7 @@ import { waitFill } from "#player/draw/textures.js";
 /** @import { Timeline } from "#player/types.d.ts" */
 
 const WAIT = 2;
+const COPY = 3;
 
 /**
  * @param {Layer} layer
@@ -49,10 +50,10 @@ export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours) {
       end = Math.min(right, end);
       const lane = bars[i + 1];
       const y = laneY(lanes, rank, lane);
-      const h = lane === 0 ? lanes.program : lanes.communication;
+      const h = laneHeight(lanes, lane);
       const w = Math.max(1, end - x - (end - x > 3 ? 0.75 : 0));
-      ctx.fillStyle = fills[kind * PHASES.length + bars[i + 3]];
-      if (rounded && w >= 6) {
+      ctx.fillStyle = kind === COPY ? colours.copies[lane - 2] : fills[kind * PHASES.length + bars[i + 3]];
+      if (rounded && w >= 6 && h >= 5) {
         ctx.beginPath();
         ctx.roundRect(x, y, w, h, 2);
         ctx.fill();

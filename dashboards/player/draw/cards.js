@@ -4,7 +4,7 @@
 import { palette, shardColour } from "#player/colours.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
-import { drawGutter, drawStateNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
+import { drawGutter, drawStateNames, drawTierNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
@@ -50,6 +50,8 @@ export class Cards {
         states: doc.states,
         fonts,
         measure: this.measure,
+        ranks: doc.ranks,
+        perNode: doc.run.ranks_per_node,
       });
       for (const layer of [this.base, this.cells, this.marks]) {
         layer.fit(width, height);
@@ -122,6 +124,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     if (!gutter) {
       drawStateNames(ctx, { ...layout, left: card.x + pad }, doc.states, colours, fonts);
     }
+    drawTierNames(ctx, { ...layout, left: card.x + pad }, card.w - 2 * pad, doc.states, colours, fonts);
     if (doc.states.length === 0) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.text;
@@ -132,6 +135,46 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
   if (gutter) {
     drawGutter(ctx, { ...layout, left: cards[0].x - 12 }, doc.states, colours, fonts);
   }
+  drawNodes(ctx, layout, colours, fonts);
+}
+
+/**
+ * The borders of nodes: a bracket below the cards of each, a dashed line between two.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {CardLayout} layout
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
+  const bottom = nodeY + 4;
+  ctx.textAlign = "center";
+  ctx.font = fonts.strong;
+  for (const [n, { left, right, name }] of nodes.entries()) {
+    const middle = nodeY - fonts.size * 0.36;
+    ctx.strokeStyle = colours.wait;
+    ctx.lineWidth = 2;
+    ctx.beginPath();
+    ctx.moveTo(left + 1, cards[0].y + cards[0].h + 3);
+    ctx.lineTo(left + 1, middle);
+    ctx.lineTo(right - 1, middle);
+    ctx.lineTo(right - 1, cards[0].y + cards[0].h + 3);
+    ctx.stroke();
+    const half = ctx.measureText(name).width / 2 + 10;
+    ctx.fillStyle = colours.card;
+    ctx.fillRect((left + right) / 2 - half, middle - fonts.size * 0.6, 2 * half, fonts.size * 1.2);
+    ctx.fillStyle = colours.text;
+    ctx.fillText(name, (left + right) / 2, nodeY);
+    if (n > 0) {
+      const x = Math.round((nodes[n - 1].right + left) / 2);
+      ctx.setLineDash([2, 4]);
+      ctx.beginPath();
+      ctx.moveTo(x, 2);
+      ctx.lineTo(x, bottom);
+      ctx.stroke();
+      ctx.setLineDash([]);
+    }
+  }
+  ctx.textAlign = "left";
 }
 
 /**
@@ -168,7 +211,14 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      ctx.fillText(formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
+      const where = model.tiers.length > 1 ? "device " : "";
+      ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
+      ctx.textAlign = "right";
+      for (const [s, { seamY }] of bands.entries()) {
+        if (!Number.isNaN(seamY)) {
+          ctx.fillText(formatBytes(heldBytes(model, cells, r, doc.states[s].tier)), right, seamY);
+        }
+      }
     }
     ctx.textAlign = "left";
     drawUnitNames(ctx, { ...layout, left }, labels, step.unit, colours, fonts);

@@ -6,17 +6,32 @@ import { Layer, watch } from "#player/draw/layer.js";
 import { arcOf, edgesOf, pointOn, progress } from "#player/draw/ring.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
+import { linkBetween } from "#player/model.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { CardLayout } from "#player/draw/layout.js" */
 /** @import { Arc, Edge } from "#player/draw/ring.js" */
 /** @import { Fonts } from "#player/draw/text.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
+/** @import { ReplayDocument, Step } from "#player/types.d.ts" */
 
 /** With more packets than this there is no room for their bytes. */
 const MOST_LABELS = 16;
 
-/** @typedef {{edge: Edge, arc: Arc, text: string, width: number, fill: string, ink: string}} Packet */
+/**
+ * A packet on its arc.
+ * @typedef {object} Packet
+ * @property {Edge} edge
+ * @property {Arc} arc
+ * @property {string} text
+ * @property {number} width
+ * @property {string} fill
+ * @property {string} ink
+ * @property {boolean} crosses from one node to another
+ */
+
+/** How arcs between nodes are dashed; those within a node are not. */
+export const CROSSING = [9, 6];
 
 export class Flow {
   /** @param {HTMLElement} host */
@@ -29,6 +44,8 @@ export class Flow {
     this.changed = watch();
     this.movedTo = watch();
     this.at = { x: 0, y: 0 };
+    /** Of quantized packets, how large an element is beside one that is not; else 1. */
+    this.share = 1;
   }
 
   /**
@@ -45,6 +62,7 @@ export class Flow {
     if (changed) {
       this.arcs.fit(width, layout.ringHeight);
       this.moving.fit(width, layout.ringHeight);
+      this.share = shareOf(doc, step);
       this.packets = this.prepare(scene, layout, colours, fonts);
       drawArcs(this.arcs.ctx, this.packets, colours);
       if (this.packets.length === 0 && step.sent.length > 0) {
@@ -83,7 +101,10 @@ export class Flow {
           low: Math.min(ringHeight - labelHeight, high + labelHeight + 12),
           high,
         });
-        return { edge, arc, text, width: this.measure(text, fonts.monoStrong) + 12, fill, ink: inkOn(fill) };
+        const crosses =
+          edge.from >= 0 && edge.to >= 0 &&
+          linkBetween(doc.run, doc.ranks[edge.from], doc.ranks[edge.to]) === "between nodes";
+        return { edge, arc, text, width: this.measure(text, fonts.monoStrong) + 12, fill, ink: inkOn(fill), crosses };
       });
   }
 
@@ -104,11 +125,16 @@ export class Flow {
     ctx.textAlign = "center";
     ctx.strokeStyle = colours.card;
     ctx.lineWidth = 3;
-    for (const { edge, arc, text, width, fill, ink } of this.packets) {
+    for (const packet of this.packets) {
+      const { edge, arc, text, width, fill, ink } = packet;
       pointOn(arc, progress(edge, start_ns, end_ns, tween), at);
       const w = labelled ? width : 10;
       const h = labelled ? labelHeight : 10;
       const y = Math.min(ringHeight - h / 2 - 2, Math.max(h / 2 + 1, at.y));
+      if (labelled && this.share < 1) {
+        drawSmall(ctx, packet, at.x, y, h, this.share, fonts, colours);
+        continue;
+      }
       ctx.fillStyle = fill;
       ctx.beginPath();
       ctx.roundRect(at.x - w / 2, y - h / 2, w, h, 5);
@@ -137,12 +163,15 @@ function drawArcs(ctx, packets, colours) {
   ctx.fillStyle = colours.muted;
   const many = packets.length > MOST_LABELS;
   ctx.lineWidth = many ? 1 : 2.5;
-  for (const { arc } of packets) {
+  for (const { arc, crosses } of packets) {
+    ctx.strokeStyle = crosses ? colours.wait : colours.arc;
+    ctx.setLineDash(crosses ? CROSSING : []);
     ctx.beginPath();
     ctx.moveTo(arc[0], arc[1]);
     ctx.bezierCurveTo(arc[2], arc[3], arc[4], arc[5], arc[6], arc[7]);
     ctx.stroke();
   }
+  ctx.setLineDash([]);
   for (const { arc, edge } of packets) {
     if (many || edge.to < 0) {
       continue;
@@ -158,6 +187,42 @@ function drawArcs(ctx, packets, colours) {
     ctx.fill();
     ctx.restore();
   }
+}
+
+/** How large an element of a step's packets is beside one that is not quantized. @param {ReplayDocument} doc
+ *  @param {Step} step */
+export function shareOf(doc, step) {
+  const bits = doc.collectives[step.collective]?.bits ?? 0;
+  return bits > 0 && doc.run.element_bytes > 0 ? Math.min(1, bits / (8 * doc.run.element_bytes)) : 1;
+}
+
+/**
+ * A packet of quantized elements: its area is as much smaller as they are, its bytes stand beside it.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Packet} packet
+ * @param {number} x
+ * @param {number} y
+ * @param {number} h of a packet that is not quantized
+ * @param {number} share
+ * @param {Fonts} fonts
+ * @param {Palette} colours
+ */
+function drawSmall(ctx, { text, width, fill }, x, y, h, share, fonts, colours) {
+  const side = Math.max(5, Math.round((h - 4) * Math.sqrt(share)));
+  const w = width + side + 4;
+  ctx.strokeStyle = colours.card;
+  ctx.lineWidth = 3;
+  ctx.fillStyle = colours.card;
+  ctx.beginPath();
+  ctx.roundRect(x - w / 2, y - h / 2, w, h, 5);
+  ctx.stroke();
+  ctx.fill();
+  ctx.fillStyle = fill;
+  ctx.beginPath();
+  ctx.roundRect(x - w / 2 + 4, y - side / 2, side, side, 2);
+  ctx.fill();
+  ctx.fillStyle = colours.text;
+  ctx.fillText(text, x + side / 2 + 1, y + fonts.size * 0.36);
 }
 
 /**

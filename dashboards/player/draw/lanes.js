@@ -18,6 +18,8 @@ const MOST_ROW = 84;
  * @property {number} program height of the lane of the program
  * @property {number} communication
  * @property {number} seam between the two
+ * @property {number} copies height of all lanes of copies, below the two; 0 if there are none
+ * @property {number} copyLanes
  */
 
 /**
@@ -28,9 +30,10 @@ const MOST_ROW = 84;
  * @param {number} given.selected
  * @param {Fonts} given.fonts
  * @param {number} given.labelWidth
+ * @param {number} [given.copyLanes] 2 if a disk is among where copies lead
  * @returns {Lanes}
  */
-export function layoutLanes({ width, height, numRanks, selected, fonts, labelWidth }) {
+export function layoutLanes({ width, height, numRanks, selected, fonts, labelWidth, copyLanes = 0 }) {
   const axisY = Math.max(0, Math.round(height - fonts.size - 9));
   const count = Math.max(1, Math.min(numRanks, Math.floor(axisY / LEAST_ROW)));
   const first = Math.max(0, Math.min(numRanks - count, selected - Math.floor(count / 2)));
@@ -38,7 +41,8 @@ export function layoutLanes({ width, height, numRanks, selected, fonts, labelWid
   const rowHeight = exact >= 6 ? Math.floor(exact) : exact;
   const gap = rowHeight >= 24 ? 9 : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;
   const seam = rowHeight >= 24 ? 5 : rowHeight >= 10 ? 2 : 0;
-  const lane = rowHeight - gap - seam;
+  const copies = copyLanes === 0 ? 0 : Math.max(1, Math.round((rowHeight - gap - seam) * (copyLanes > 1 ? 0.36 : 0.24)));
+  const lane = rowHeight - gap - seam - copies;
   const program = rowHeight >= 6 ? Math.round(lane * 0.52) : lane * 0.6;
   const left = Math.ceil(labelWidth) + 14;
   return {
@@ -52,12 +56,23 @@ export function layoutLanes({ width, height, numRanks, selected, fonts, labelWid
     program,
     communication: lane - program,
     seam,
+    copies,
+    copyLanes,
   };
 }
 
 /** Top of a lane of a rank. @param {Lanes} lanes @param {number} rank @param {number} lane */
-export function laneY({ first, rowHeight, program, seam }, rank, lane) {
-  return (rank - first) * rowHeight + (lane === 0 ? 0 : program + seam);
+export function laneY({ first, rowHeight, program, seam, communication, copies, copyLanes }, rank, lane) {
+  const top = (rank - first) * rowHeight;
+  if (lane < 2) {
+    return top + (lane === 0 ? 0 : program + seam);
+  }
+  return top + program + seam + communication + (lane === 3 && copyLanes > 1 ? copies / 2 : 0) + 1;
+}
+
+/** Height of a lane. @param {Lanes} lanes @param {number} lane */
+export function laneHeight({ program, communication, copies, copyLanes }, lane) {
+  return lane === 0 ? program : lane === 1 ? communication : Math.max(1, copies / copyLanes - 1);
 }
 
 /** The part of the time that is shown. */

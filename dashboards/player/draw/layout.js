@@ -19,6 +19,7 @@ const MOST_PER_BYTE = 18;
  * @property {number} y from the top of the stage
  * @property {number} h
  * @property {number} labelY baseline of its label
+ * @property {number} seamY baseline of the name of the tier that begins with it; NaN if none does
  */
 
 /**
@@ -35,7 +36,11 @@ const MOST_PER_BYTE = 18;
  * @property {number} unitsY baseline of the units' names
  * @property {number} ringHeight above the cards
  * @property {number} labelHeight of a packet
+ * @property {NodeSpan[]} nodes where cards of one node stand; empty if there is one node
+ * @property {number} nodeY baseline of their names
  */
+
+/** @typedef {{left: number, right: number, name: string}} NodeSpan */
 
 /**
  * Widths of units: by the square root of their elements, so that small ones stay visible.
@@ -94,10 +99,16 @@ export function unitColumns(elements, width, gap, least) {
  * @param {readonly State[]} given.states
  * @param {Fonts} given.fonts
  * @param {Measure} given.measure
+ * @param {readonly number[]} [given.ranks] global
+ * @param {number} [given.perNode] ranks of a node
  * @returns {CardLayout}
  */
-export function layoutCards({ width, height, numRanks, units, states, fonts, measure }) {
+export function layoutCards({ width, height, numRanks, units, states, fonts, measure, ranks = [], perNode = Infinity }) {
   const gap = numRanks <= 4 ? 16 : 10;
+  const nodes = nodesOf(ranks, perNode);
+  const nodeFooter = nodes.length > 1 ? fonts.size + 13 : 0;
+  const nodeGap = nodes.length > 1 ? NODE_GAP : 0;
+  const numSeams = seamsIn(states);
   const { size } = fonts;
   const labelHeight = size + 9;
   const ringHeight =
@@ -111,7 +122,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   /** @param {boolean} gutter */
   const attempt = (gutter) => {
     const gutterWidth = gutter ? Math.ceil(roleWidth) + 12 : 0;
-    const room = width - gutterWidth - gap * (numRanks - 1) - 2;
+    const room = width - gutterWidth - gap * (numRanks - 1) - nodeGap * (nodes.length - 1) - 2;
     const cardWidth = Math.floor(Math.min(room / numRanks, mostWide));
     const pad = cardWidth < 190 ? 8 : 12;
     const inner = cardWidth - 2 * pad;
@@ -123,7 +134,8 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const between = gutter ? 9 : 8;
     const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
     const free =
-      height - ringHeight - header - footer - 2 - states.length * above - (states.length - 1) * between;
+      height - ringHeight - header - footer - nodeFooter - 2 - states.length * above -
+      (states.length - 1) * between - numSeams * seamHeight(size);
     const perByte = Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
     const fits = labelWidth <= inner && perByte * 2 >= LEAST_BAND;
     return { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, fits };
@@ -139,17 +151,24 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   const top = ringHeight;
   const bands = layoutBands(states, top + header, perByte, { above, between, gutter }, size);
   const unitsY = belowBands(bands, top + header, fonts);
-  const cardHeight = Math.min(height - top - 1, unitsY - fonts.smallSize - 5 + footer - top);
-  const used = gutterWidth + numRanks * cardWidth + (numRanks - 1) * gap;
+  const cardHeight = Math.min(height - top - nodeFooter - 1, unitsY - fonts.smallSize - 5 + footer - top);
+  const used = gutterWidth + numRanks * cardWidth + (numRanks - 1) * gap + nodeGap * (nodes.length - 1);
   const left = Math.round((width - used) / 2) + gutterWidth;
   const least = numRanks <= 4 ? 16 : 9;
+  const cards = Array.from({ length: numRanks }, (_, r) => ({
+    x: left + r * (cardWidth + gap) + nodeGap * Math.max(0, nodes.findIndex(({ places }) => places.includes(r))),
+    y: top,
+    w: cardWidth,
+    h: Math.round(cardHeight),
+  }));
   return {
-    cards: Array.from({ length: numRanks }, (_, r) => ({
-      x: left + r * (cardWidth + gap),
-      y: top,
-      w: cardWidth,
-      h: Math.round(cardHeight),
+    cards,
+    nodes: nodes.map(({ name, places }) => ({
+      name,
+      left: cards[places[0]].x,
+      right: cards[places[places.length - 1]].x + cardWidth,
     })),
+    nodeY: top + Math.round(cardHeight) + size + 7,
     pad,
     columns: unitColumns(units.map((unit) => unit.elements), inner, 3, least),
     bands,
@@ -175,8 +194,12 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
  */
 function layoutBands(states, top, perByte, { above, between, gutter }, size) {
   let y = top;
-  return states.map((state) => {
-    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0 };
+  return states.map((state, s) => {
+    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0, seamY: NaN };
+    if (isSeam(states, s)) {
+      y += seamHeight(size);
+      band.seamY = Math.round(y - (gutter ? 8 : 4));
+    }
     band.y = Math.round(y + above);
     band.labelY = gutter
       ? Math.round(band.y + band.h / 2 + size * 0.36)
@@ -184,6 +207,43 @@ function layoutBands(states, top, perByte, { above, between, gutter }, size) {
     y = band.y + band.h + between;
     return band;
   });
+}
+
+const NODE_GAP = 22;
+
+/** Room for the name of a tier, between its states and those of the tier above. @param {number} size */
+function seamHeight(size) {
+  return size + 9;
+}
+
+/** Whether another tier begins with a state. @param {readonly State[]} states @param {number} s */
+export function isSeam(states, s) {
+  return s > 0 && states[s].tier !== states[s - 1].tier;
+}
+
+/** @param {readonly State[]} states */
+function seamsIn(states) {
+  return states.filter((_, s) => isSeam(states, s)).length;
+}
+
+/**
+ * The nodes of some ranks, in their order; none if all are of one.
+ * @param {readonly number[]} ranks global, ascending
+ * @param {number} perNode
+ */
+export function nodesOf(ranks, perNode) {
+  /** @type {{name: string, places: number[]}[]} */
+  const nodes = [];
+  for (const [place, rank] of ranks.entries()) {
+    const name = `node ${Math.floor(rank / perNode)}`;
+    const last = nodes.at(-1);
+    if (last?.name === name) {
+      last.places.push(place);
+    } else {
+      nodes.push({ name, places: [place] });
+    }
+  }
+  return nodes.length > 1 ? nodes : [];
 }
 
 /**
@@ -229,7 +289,8 @@ export function layoutMap({ width, height, units, states, fonts, measure }) {
     const room = { above: gutter ? 0 : fonts.size + 4, between: gutter ? 8 : 6, gutter };
     const left = edge + (gutter ? Math.ceil(roleWidth) + 10 : 0);
     const free =
-      height - 2 * edge - fonts.smallSize - 9 - states.length * room.above - (states.length - 1) * room.between;
+      height - 2 * edge - fonts.smallSize - 9 - states.length * room.above - (states.length - 1) * room.between -
+      seamsIn(states) * seamHeight(fonts.size);
     const perByte = Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
     const fits = labelWidth <= width - left && perByte * 2 >= LEAST_BAND;
     return { room, left, perByte, fits };

@@ -71,6 +71,27 @@ export function drawGutter(ctx, { left, bands }, states, colours, fonts) {
 }
 
 /**
+ * Names of the tiers below the device, each above its first state, with a line over it.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {MapPlace} place
+ * @param {number} width
+ * @param {readonly State[]} states
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+export function drawTierNames(ctx, { left, bands }, width, states, colours, fonts) {
+  for (const [s, { seamY }] of bands.entries()) {
+    if (!Number.isNaN(seamY)) {
+      ctx.fillStyle = colours.line;
+      ctx.fillRect(left, seamY - fonts.size - 1, width, 1);
+      ctx.fillStyle = colours.text;
+      ctx.font = fonts.strong;
+      ctx.fillText(states[s].tier, left, seamY);
+    }
+  }
+}
+
+/**
  * Names of units below their columns, the active one strong.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place

@@ -6,12 +6,50 @@ import { Cursor, Layer, watch } from "#player/draw/layer.js";
 import { localTime } from "#player/draw/moment.js";
 import { legendEntries, stackOf } from "#player/draw/stack.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
+import { TIERS } from "#player/document.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */
 /** @import { Plot } from "#player/draw/areas.js" */
 /** @import { View } from "#player/draw/layer.js" */
 /** @import { Fonts } from "#player/draw/text.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
+/** @import { Memory, RankMemory, Tier } from "#player/types.d.ts" */
+
+/**
+ * What lies in one tier.
+ * @typedef {object} Strip
+ * @property {Tier} tier
+ * @property {string[]} roles
+ * @property {number[][]} bytes by role, then by time
+ * @property {number} most bytes at its upper end
+ * @property {string} law
+ * @property {number | null} law_bytes
+ */
+
+/**
+ * A strip for each tier; all have one scale, so that heights are bytes everywhere. Pure.
+ * @param {Memory} memory
+ * @param {RankMemory} own of a rank
+ * @returns {Strip[]}
+ */
+export function stripsOf({ roles, tiers, laws, law, law_bytes: bytes }, own) {
+  const found = TIERS.filter((tier) => tier === "device" || tiers.includes(tier)).map((tier) => {
+    const rows = [...tiers.keys()].filter((i) => tiers[i] === tier);
+    const totals = own.times_ns.map((_, t) => rows.reduce((sum, i) => sum + own.bytes[i][t], 0));
+    const ofTier = laws.find((one) => one.tier === tier);
+    const isDevice = tier === "device";
+    const strip = {
+      tier,
+      roles: rows.map((i) => roles[i]),
+      bytes: rows.map((i) => own.bytes[i]),
+      law: ofTier?.law ?? (isDevice ? law : ""),
+      law_bytes: ofTier?.law_bytes ?? (isDevice ? bytes : null),
+    };
+    const top = Math.max(isDevice ? own.peak_bytes : 0, ...(isDevice ? [] : totals), strip.law_bytes ?? 0);
+    return { ...strip, most: top * 1.06 };
+  });
+  return found.filter(({ tier, most }) => tier === "device" || most > 0);
+}
 
 /** @implements {View} */
 export class MemoryView {
@@ -62,28 +100,44 @@ export class MemoryView {
       ctx.textAlign = "left";
       return;
     }
-    const most = Math.max(memory.peak_bytes, doc.memory.law_bytes ?? 0) * 1.06;
-    const roles = doc.memory.roles.map((role, i) => ({
+    const strips = stripsOf(doc.memory, memory);
+    const most = strips.reduce((sum, strip) => sum + strip.most, 0);
+    const roles = [...new Set(doc.memory.roles)].map((role) => ({
       role,
-      most: memory.bytes[i].reduce((most, bytes) => Math.max(most, bytes), 0),
+      most: Math.max(...memory.bytes.filter((_, i) => doc.memory?.roles[i] === role).map((row) => Math.max(...row))),
     }));
     const legendTop = this.drawLegend(roles, memory.peak_bytes, theme, colours, fonts);
     const left = Math.ceil(this.measure("MB", fonts.text)) + 14;
     const plot = {
       left,
       width: width - left - 4,
-      top: fonts.size + 4,
+      top: fonts.size + (strips.length > 1 ? 8 : 4),
       bottom: legendTop - 12,
       most: most || 1,
       duration: Math.max(1, doc.timeline.duration_ns),
     };
     this.plot = plot;
-    drawScale(ctx, plot, colours, fonts);
-    const stack = stackOf(memory, plot.duration, plot.width);
-    drawAreas(layer, stack, doc.memory.roles, plot, theme, colours);
-    const peak = peakPoint(memory, plot);
-    const taken = drawLawLine(ctx, doc.memory, plot, peak, colours, fonts, this.measure);
-    drawPeak(ctx, peak, plot, taken, colours, fonts, this.measure);
+    const gap = strips.length > 1 ? fonts.size + 8 : 0;
+    const room = plot.bottom - plot.top - gap * (strips.length - 1);
+    let top = plot.top;
+    for (const strip of strips) {
+      const own = { ...plot, most: strip.most || 1, top, bottom: Math.round(top + (room * strip.most) / (most || 1)) };
+      if (strips.length > 1) {
+        ctx.font = fonts.strong;
+        ctx.fillStyle = colours.text;
+        ctx.fillText(strip.tier, own.left, own.top - 4);
+      }
+      drawScale(ctx, own, colours, fonts, strips.length > 1);
+      const stack = stackOf({ ...memory, bytes: strip.bytes }, own.duration, own.width);
+      drawAreas(layer, stack, strip.roles, own, theme, colours);
+      const isDevice = strip.tier === "device";
+      const peak = isDevice ? peakPoint(memory, own) : { x: -99, y: -99 };
+      const taken = drawLawLine(ctx, strip, own, peak, colours, fonts, this.measure);
+      if (isDevice) {
+        drawPeak(ctx, peak, own, taken, colours, fonts, this.measure);
+      }
+      top = own.bottom + gap;
+    }
     this.cursor.fit(0, plot.bottom, colours.strong, 2);
   }
 

@@ -2,7 +2,7 @@
 // rank holds. Pure.
 
 /** @import { Model } from "#player/scene.d.ts" */
-/** @import { State, Step } from "#player/types.d.ts" */
+/** @import { State, Step, Tier } from "#player/types.d.ts" */
 
 /**
  * Positions of the states that a step works on.
@@ -15,15 +15,30 @@ export function activeStates(step, states) {
     return [];
   }
   const all = states.map((_, i) => i);
+  if (step.kind === "copy") {
+    const role = roleOfCopy(step);
+    return all.filter(
+      (i) => role(states[i].role) && (states[i].tier === step.origin || states[i].tier === step.target),
+    );
+  }
   if (step.op === "" && step.phase === "update") {
-    return all;
+    const onHost = states.some(({ role, tier }) => role === "gradients" && tier === "host");
+    return all.filter((i) => states[i].tier === (onHost ? "host" : "device") && !states[i].role.includes("secondary"));
   }
   const isGradient =
     step.op === ""
       ? step.phase === "backward"
       : step.purpose.includes("gradient") || (!step.purpose.includes("param") && step.op.includes("reduce"));
   const part = isGradient ? "gradient" : "parameter";
-  return all.filter((i) => states[i].role.includes(part));
+  return all.filter((i) => states[i].tier === "device" && states[i].role.includes(part));
+}
+
+/** Which states a copy is of. @param {Step} step @returns {(role: string) => boolean} */
+function roleOfCopy({ purpose }) {
+  if (purpose.includes("states")) {
+    return (role) => ["fp32 master", "momentum", "variance"].includes(role);
+  }
+  return (role) => (purpose.includes("gradients") ? role === "gradients" : purpose.includes("parameters") && role === "parameters");
 }
 
 /**
@@ -43,15 +58,16 @@ export function doing(step, rank) {
 }
 
 /**
- * Bytes of model states that a rank holds. What has not arrived does not count.
+ * Bytes of model states that a rank holds in a tier. What has not arrived does not count.
  * @param {Model} model
  * @param {Uint8Array} cells
  * @param {number} rank
+ * @param {Tier} [tier]
  */
-export function heldBytes(model, cells, rank) {
+export function heldBytes(model, cells, rank, tier = "device") {
   let bytes = 0;
   for (let state = 0; state < model.numStates; state += 1) {
-    bytes += heldOf(model, cells, rank, state);
+    bytes += model.doc.states[state].tier === tier ? heldOf(model, cells, rank, state) : 0;
   }
   return bytes;
 }

@@ -18,6 +18,8 @@ const SHORT = new Map([
   ["fp32 master", "master"],
   ["gathered parameters", "gathered"],
   ["communication buffers", "buffers"],
+  ["secondary parameters", "secondary"],
+  ["activation checkpoints", "checkpoints"],
 ]);
 
 /** What the optimizer keeps: one entry of a legend where three have no room. */

@@ -1,6 +1,7 @@
 // The stage: rank cards with the ring above them, or strips where there are many ranks.
 
 import { Cards } from "#player/draw/cards.js";
+import { Copies } from "#player/draw/copies.js";
 import { Flow } from "#player/draw/flow.js";
 import { pointIn } from "#player/draw/layer.js";
 import { MAX_CARDS } from "#player/draw/layout.js";
@@ -18,6 +19,9 @@ export class Stage {
     this.cards = null;
     /** @type {Flow | null} */
     this.flow = null;
+    this.copies = null;
+    /** @type {Copies | null} */
+    this.copies = null;
     /** @type {Strips | null} */
     this.strips = null;
     /** @type {Model | null} */
@@ -52,12 +56,15 @@ export class Stage {
       if (scene.model.numRanks <= MAX_CARDS) {
         this.cards = new Cards(this.host);
         this.flow = new Flow(this.host);
+        this.copies = new Copies(this.host);
       } else {
         this.strips = new Strips(this.host);
       }
     }
     if (this.cards && this.flow) {
-      this.flow.render(scene, this.cards.render(scene, this.width, this.height), this.width);
+      const layout = this.cards.render(scene, this.width, this.height);
+      this.flow.render(scene, layout, this.width);
+      this.copies?.render(scene, layout, this.width, this.height);
     }
     this.strips?.render(scene, this.width, this.height);
   }
@@ -70,6 +77,7 @@ export class Stage {
   clear() {
     this.cards?.remove();
     this.flow?.remove();
+    this.copies?.remove();
     this.strips?.remove();
     this.cards = null;
     this.flow = null;

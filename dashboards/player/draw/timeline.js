@@ -12,6 +12,16 @@ import { fontsFor, measurer } from "#player/draw/text.js";
 /** @import { Lanes } from "#player/draw/lanes.js" */
 /** @import { View } from "#player/draw/layer.js" */
 /** @import { Model, Scene, ViewCallbacks } from "#player/scene.d.ts" */
+/** @import { Timeline } from "#player/types.d.ts" */
+
+/** Lanes that copies need: for the bus, and one more for a disk. @param {Timeline} timeline */
+export function copyLanesIn({ bars }) {
+  let most = 1;
+  for (let i = 1; i < bars.length; i += 7) {
+    most = Math.max(most, bars[i]);
+  }
+  return most - 1;
+}
 
 /** A pointer that moved less has clicked. */
 const CLICK = 5;
@@ -155,7 +165,8 @@ export class TimelineView {
       ? this.measure(`rank ${longest}`, fonts.strong) + fonts.size * 0.68 + 7
       : this.measure(`▸ ${longest}`, fonts.strong);
     const numRanks = model.numRanks;
-    const lanes = layoutLanes({ width, height, numRanks, selected: rank, fonts, labelWidth });
+    const copyLanes = copyLanesIn(doc.timeline);
+    const lanes = layoutLanes({ width, height, numRanks, selected: rank, fonts, labelWidth, copyLanes });
     this.lanes = lanes;
     layer.fit(width, height);
     this.picked.fit(width, lanes.axisY);

@@ -7,9 +7,9 @@ import { formatBytes } from "#player/format.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { View } from "#player/draw/layer.js" */
-/** @import { Fonts } from "#player/draw/text.js" */
+/** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
-/** @import { Traffic } from "#player/types.d.ts" */
+/** @import { Link, ReplayDocument, Traffic } from "#player/types.d.ts" */
 
 /**
  * @typedef {object} TrafficLayout
@@ -20,7 +20,19 @@ import { formatBytes } from "#player/format.js";
  * @property {number} bar
  * @property {number} bottom of the bars
  * @property {number} most bytes at the right end of the scale
+ * @property {number} linkTop of the rows by link; NaN without
+ * @property {number} linkRow
+ * @property {number} linkLeft of their bars
+ * @property {number} linkMost bytes at the right end of their scale
  */
+
+/** What a link is called where there is little room. @type {Readonly<Record<Link, string>>} */
+export const LINK_NAMES = {
+  "within a node": "in the node",
+  "between nodes": "across nodes",
+  bus: "bus",
+  storage: "disk",
+};
 
 /**
  * Bytes at the right end of the scale: three Psi where a law is known, and never less than sent.
@@ -89,18 +101,21 @@ export class TrafficView {
   }
 
   /** @param {Scene} scene */
-  drawScale({ document: doc, theme, present, rank: selected }) {
+  drawScale({ document: doc, model, theme, present, rank: selected }) {
     const { width, height } = this;
     const { ctx } = this.layer;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const { traffic, ranks } = doc;
     const few = ranks.length <= 8;
+    const links = traffic.links.length;
+    const linkRow = links > 0 ? Math.min(30, Math.max(fonts.size + 3, Math.floor(height * 0.115))) : 0;
+    const linkHeight = links > 0 ? links * linkRow + fonts.size + 12 : 0;
     const hasLaw = traffic.law !== "" && traffic.law_bytes !== null;
     const longest = `${few ? "rank " : ""}${ranks[ranks.length - 1]}`;
     const left = Math.ceil(this.measure(longest, fonts.strong)) + 12;
     const lawTop = hasLaw ? fonts.size + 8 : 2;
-    const bottom = Math.max(lawTop + 10, height - fonts.size - 10);
+    const bottom = Math.max(lawTop + 10, height - fonts.size - 10 - linkHeight);
     const exact = Math.min(38, (bottom - lawTop) / ranks.length);
     const rowHeight = exact >= 5 ? Math.floor(exact) : exact;
     const layout = {
@@ -111,12 +126,16 @@ export class TrafficView {
       bar: rowHeight >= 12 ? Math.round(rowHeight * 0.68) : Math.max(1, rowHeight - (rowHeight > 4 ? 2 : 0.5)),
       bottom: Math.round(lawTop + rowHeight * ranks.length),
       most: scaleOf(traffic),
+      linkTop: links > 0 ? height - links * linkRow : NaN,
+      linkRow,
+      linkLeft: Math.ceil(Math.max(0, ...traffic.links.map(({ link }) => this.measure(LINK_NAMES[link], fonts.text)))) + 12,
+      linkMost: linkScale(model, selected),
     };
     this.layout = layout;
     for (const layer of [this.layer, this.line]) {
       layer.fit(width, height);
     }
-    this.bars.fit(layout.width, layout.bottom - layout.top, left, layout.top);
+    this.bars.fit(width, height);
     const every = [1, 2, 4, 8, 16].find((step) => step * rowHeight >= fonts.size + 2) ?? 32;
     for (const [r, rank] of ranks.entries()) {
       const y = layout.top + r * rowHeight;
@@ -134,19 +153,24 @@ export class TrafficView {
     if (hasLaw) {
       drawLaw(this.line.ctx, traffic, layout, colours, fonts, this.measure(traffic.law, fonts.strong));
     }
+    if (links > 0) {
+      drawLinks(this.layer.ctx, this.line.ctx, doc, selected, layout, width, colours, fonts);
+    }
   }
 
   /** @param {Scene} scene */
-  drawBars({ model, position, sent, theme, present }) {
+  drawBars(scene) {
+    const { model, position, sent, theme, present } = scene;
     const layout = /** @type {TrafficLayout} */ (this.layout);
-    const { rowHeight, bar, width, most } = layout;
+    const { left, top, rowHeight, bar, width, most } = layout;
     const { ctx } = this.bars;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     this.bars.clear();
     for (let r = 0; r < model.numRanks; r += 1) {
       sentByPhase(model, position, sent, r, this.parts);
-      let x = 0;
+      let x = left;
+      const y = top + r * rowHeight;
       for (let p = 0; p < PHASES.length; p += 1) {
         const w = (this.parts[p] / most) * width;
         if (w <= 0) {
@@ -154,14 +178,33 @@ export class TrafficView {
         }
         const fill = colours.phases[PHASES[p]];
         ctx.fillStyle = fill;
-        ctx.fillRect(x, r * rowHeight, Math.max(0.5, w - 1), bar);
+        ctx.fillRect(x, y, Math.max(0.5, w - 1), bar);
         if (bar >= fonts.size + 3 && this.measure(PHASES[p], fonts.text) + 10 < w) {
           ctx.fillStyle = inkOn(fill);
           ctx.font = fonts.text;
-          ctx.fillText(PHASES[p], x + 6, r * rowHeight + bar / 2 + fonts.size * 0.35);
+          ctx.fillText(PHASES[p], x + 6, y + bar / 2 + fonts.size * 0.35);
         }
         x += w;
       }
+    }
+    this.drawMoved(scene, layout, colours, fonts);
+  }
+
+  /** What went over each link of the selected rank. @param {Scene} scene @param {TrafficLayout} layout
+   *  @param {Palette} colours @param {Fonts} fonts */
+  drawMoved({ model, position, tween, rank }, { linkTop, linkRow, linkLeft, linkMost }, colours, fonts) {
+    const { ctx } = this.bars;
+    const room = this.width - linkLeft - valueRoom(this.measure, fonts);
+    ctx.font = fonts.text;
+    for (const [k, { link }] of model.doc.traffic.links.entries()) {
+      const bytes = movedAt(model, k, position, tween, rank);
+      const y = linkTop + k * linkRow;
+      ctx.fillStyle = linkColour(colours, link);
+      ctx.fillRect(linkLeft, y + 2, (bytes / linkMost) * room, linkRow - 5);
+      ctx.fillStyle = colours.text;
+      ctx.textAlign = "right";
+      ctx.fillText(formatBytes(Math.round(bytes)), this.width, y + linkRow / 2 + fonts.size * 0.33);
+      ctx.textAlign = "left";
     }
   }
 
@@ -175,6 +218,73 @@ export class TrafficView {
       layer.remove();
     }
   }
+}
+
+/** Bytes that went over a link of a rank, the played part of the step included. @param {Model} model
+ *  @param {number} link @param {number} position @param {number | null} tween @param {number} rank */
+export function movedAt({ movedBefore, numRanks }, link, position, tween, rank) {
+  const at = position * numRanks + rank;
+  const before = movedBefore[link][at];
+  return before + (tween ?? 0) * (movedBefore[link][at + numRanks] - before);
+}
+
+/** Bytes at the right end of the links' scale. @param {Model} model @param {number} rank */
+function linkScale({ doc, movedBefore, numSteps, numRanks }, rank) {
+  const totals = movedBefore.map((moved) => moved[numSteps * numRanks + rank]);
+  const laws = doc.traffic.links.map(({ law_bytes: law }) => law[rank] ?? 0);
+  return Math.max(1, ...totals, ...laws) * 1.02;
+}
+
+/** @param {Palette} colours @param {Link} link */
+function linkColour(colours, link) {
+  if (link === "bus" || link === "storage") {
+    return colours.copies[Number(link === "storage")];
+  }
+  return link === "within a node" ? colours.traffic : colours.select;
+}
+
+/** Room for a number of bytes at the right. @param {Measure} measure @param {Fonts} fonts */
+function valueRoom(measure, fonts) {
+  return Math.ceil(measure("99.9 MB", fonts.text)) + 10;
+}
+
+/**
+ * Names of the links, their grounds and laws.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {CanvasRenderingContext2D} above what is moved
+ * @param {ReplayDocument} doc
+ * @param {number} rank
+ * @param {TrafficLayout} layout
+ * @param {number} width
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+function drawLinks(ctx, above, { traffic, ranks }, rank, { linkTop, linkRow, linkLeft, linkMost }, width, colours, fonts) {
+  const room = width - linkLeft - valueRoom((text, font) => measured(ctx, text, font), fonts);
+  ctx.font = fonts.strong;
+  ctx.fillStyle = colours.text;
+  ctx.fillText(`rank ${ranks[rank]} by link`, 0, linkTop - 6);
+  for (const [k, { link, law_bytes: law }] of traffic.links.entries()) {
+    const y = linkTop + k * linkRow;
+    ctx.font = fonts.text;
+    ctx.fillStyle = colours.muted;
+    ctx.fillText(LINK_NAMES[link], 0, y + linkRow / 2 + fonts.size * 0.33);
+    ctx.fillStyle = colours.track;
+    ctx.fillRect(linkLeft, y + 2, room, linkRow - 5);
+    const bytes = law[rank];
+    if (bytes !== null) {
+      above.fillStyle = colours.card;
+      above.fillRect(Math.round(linkLeft + (bytes / linkMost) * room) - 2, y, 5, linkRow - 1);
+      above.fillStyle = colours.strong;
+      above.fillRect(Math.round(linkLeft + (bytes / linkMost) * room) - 1, y, 3, linkRow - 1);
+    }
+  }
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {string} text @param {string} font */
+function measured(ctx, text, font) {
+  ctx.font = font;
+  return ctx.measureText(text).width;
 }
 
 /**

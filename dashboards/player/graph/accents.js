@@ -5,13 +5,12 @@
 /**
  * @typedef {object} Accents
  * @property {string} selected a frame around an event, and its edges
- * @property {readonly [string, string]} copies over the bus, to or from the disk
  */
 
 /** @type {Readonly<Record<Theme, Accents>>} */
 const ACCENTS = {
-  light: { selected: "#b3176f", copies: ["#2f8f8a", "#8a6d3b"] },
-  dark: { selected: "#ff86c8", copies: ["#4fb8b2", "#c09a5f"] },
+  light: { selected: "#b3176f" },
+  dark: { selected: "#ff86c8" },
 };
 
 /** @param {Theme} theme */

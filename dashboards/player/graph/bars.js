@@ -192,7 +192,7 @@ class Brush {
         : sort === "send" || sort === "receive"
           ? shardColour(colours, model.doc.nodes.shard[node])
           : sort === "copy"
-            ? this.picture.accents.copies[model.track[node] === DISK ? 1 : 0]
+            ? colours.copies[model.track[node] === DISK ? 1 : 0]
             : colours.communication[this.phase(node)];
     return mix(colours.card, own, this.strength(node));
   }

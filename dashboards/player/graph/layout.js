@@ -14,7 +14,7 @@ const MESSAGE_LANE = 18;
 /**
  * The lanes of all ranks, or of one. `communication` is what collectives have, with their messages
  * below them where these are drawn. Copies have lanes of their own under it.
- * @typedef {Lanes & {messages: boolean, calls: number, copies: number, copyTracks: readonly number[]}} GraphLanes
+ * @typedef {Lanes & {messages: boolean, calls: number, copyTracks: readonly number[]}} GraphLanes
  */
 
 /**
@@ -58,6 +58,7 @@ export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, m
     seam,
     messages,
     copies,
+    copyLanes: copyTracks.length,
     copyTracks,
     calls: messages ? Math.round(communication * 0.5) : communication,
   };

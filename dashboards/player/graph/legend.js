@@ -2,7 +2,7 @@
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";
-import { accents, stripes } from "#player/graph/accents.js";
+import { stripes } from "#player/graph/accents.js";
 import { phasesIn } from "#player/graph/filter.js";
 import { DISK } from "#player/graph/model.js";
 
@@ -24,7 +24,7 @@ export function createLegend(list, model) {
       entry("arrived, others missing", stripes(communication[0] ?? colours.communication.outside)),
       ...model.copyTracks.map((track) => {
         const isDisk = track === DISK;
-        return entry(isDisk ? "copy, disk" : "copy, bus", accents(theme).copies[Number(isDisk)]);
+        return entry(isDisk ? "copy, disk" : "copy, bus", colours.copies[Number(isDisk)]);
       }),
       entry("waits", stripes(colours.wait)),
       ...(model.doc.path ? [entry("critical path", path)] : []),

@@ -1,22 +1,30 @@
 """An iteration, step by step, and what every rank holds at each of them: what a replay shows.
 
-    step      the records: steps, messages
-    order     the order of steps over all ranks
-    find      the steps of an iteration, from the event graph
-    holdings  what ranks hold, as sets of shards, and what may happen to them
-    rules     what each stage does to them, step by step
-    frames    the steps played on the holdings
+    step        the records: steps, messages
+    order       the order of steps over all ranks
+    joined      which collectives of several groups are one step
+    find        the steps of an iteration, from the event graph
+    layout      what decides who holds what, and in which tier
+    holdings    what ranks hold on their devices, as sets of shards, and what may happen to them
+    away        what they hold on the host and on the disk
+    ledger      the cells, and which of them changed
+    rules       what each stage does to them, step by step
+    gathers     of these, what gathers do; reductions; copying
+    frames      the steps played on the holdings
 
 Imports numpy, zerosim's L0, record and graph; never torch.
 """
 
 from zerosim.analysis.frames.find import steps
 from zerosim.analysis.frames.frames import Broken, Frames, play
-from zerosim.analysis.frames.holdings import Holding, Holdings, IllegalFrame, Layout, Piece
-from zerosim.analysis.frames.rules import cell_number, pieces_of
+from zerosim.analysis.frames.holdings import Holding, Holdings, IllegalFrame, Piece
+from zerosim.analysis.frames.layout import Band, Layout
+from zerosim.analysis.frames.ledger import cell_number
+from zerosim.analysis.frames.reductions import pieces_of
 from zerosim.analysis.frames.step import Message, Step, Steps
 
 __all__ = [
+    "Band",
     "Broken",
     "Frames",
     "Holding",

@@ -11,12 +11,13 @@ from itertools import accumulate
 
 import numpy as np
 
+from zerosim.analysis.frames.joined import groups_of, join, stand_in, together
 from zerosim.analysis.frames.order import Part, in_order, with_ends
 from zerosim.analysis.frames.step import Message, Step, Steps
 from zerosim.errors import TraceError
-from zerosim.events import Event, Kind, Op, Phase
+from zerosim.events import Algorithm, Event, Kind, Op, Phase
 from zerosim.graph import EventGraph
-from zerosim.graph.phases import borders
+from zerosim.graph.phases import borders, late_updates
 from zerosim.graph.table import NONE
 from zerosim.record import MatchedCollective
 
@@ -46,13 +47,22 @@ class _Finder:
     def __init__(self, graph: EventGraph, iteration: int) -> None:
         self.graph, self.iteration = graph, iteration
         trace = graph.trace
+        self.num_ranks = trace.manifest.num_ranks
         self.shift = {rank.rank: graph.clocks.offset_ns(rank.rank) for rank in trace.ranks}
-        self.of_call: dict[tuple[int, int], int] = {
+        of_call: dict[tuple[int, int], int] = {
             (rank, event.id): index
             for index, matched in enumerate(graph.matching.collectives)
             for rank, event in matched.events.items()
             if event.iteration == iteration
         }
+        self.joined = join(trace, graph.matching, set(of_call.values()))
+        first = stand_in(self.joined)
+        self.of_call = {call: first[index] for call, index in of_call.items()}
+        self.units_in = {
+            bucket.name: tuple(dict.fromkeys(one.unit for one in bucket.segments))
+            for bucket in trace.manifest.buckets
+        }
+        self.late = {rank.rank: late_updates(rank, borders(rank, 0)) for rank in trace.ranks}
         self.marks: list[Part] = []
         self.parts: list[Part] = []
         self.end: Part | None = None
@@ -85,21 +95,25 @@ class _Finder:
         self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
 
     def _find_work(self) -> None:
-        """Computations and waits, the n-th of a kind with the n-th of the other ranks."""
+        """Computations, copies and waits, the n-th of a kind with the n-th of the other ranks."""
         found: dict[tuple[object, ...], Part] = {}
         for rank in self.graph.trace.ranks:
             seen: Counter[tuple[object, ...]] = Counter()
             shift, unfinished = self.shift[rank.rank], set(rank.unfinished)
+            late, copies = self.late[rank.rank], {}
             for event in rank.events:
-                if event.iteration != self.iteration or event.start_ns is None:
+                iteration = late.get(event.id, event.iteration)
+                if iteration != self.iteration or event.start_ns is None:
                     continue
                 collective = None
                 if event.kind is Kind.COMPUTE:
                     key: tuple[object, ...] = (event.phase, event.micro_step, event.unit)
+                elif event.kind is Kind.COPY:
+                    key = copies[event.id] = _of_copy(event)
                 elif event.kind is Kind.WAIT and event.parent is not None:
                     collective = self.of_call.get((rank.rank, event.parent))
-                    key = ("wait", collective)
-                    if collective is None:
+                    key = ("wait", copies.get(event.parent) or collective)
+                    if key[1] is None:
                         continue
                 else:
                     continue
@@ -108,6 +122,8 @@ class _Finder:
                 part = found.setdefault(
                     (*key, place), Part(event.kind, event.phase, event.micro_step, collective)
                 )
+                part.is_late = event.id in late
+                part.units = (event.unit,)
                 end = event.start_ns if event.end_ns is None else event.end_ns
                 part.add(event, event.start_ns + shift, end + shift)
                 part.is_over &= event.id not in unfinished
@@ -131,12 +147,14 @@ class _Finder:
             )
             if collective is None:
                 continue
-            hop = known.hop or 0
+            is_pairwise = self._of(collective).algorithm is Algorithm.PAIRWISE
+            hop = 0 if is_pairwise else known.hop or 0  # those are all posted at once
             part = found[collective].setdefault(
                 hop, Part(Kind.TRANSFER, known.phase, known.micro_step, collective, hop)
             )
             message, is_over = self._message(send, receive)
             part.span(message.source, message.start_ns, message.end_ns)
+            part.over(message.target, message.end_ns)
             part.is_over &= is_over
             part.messages.append(message)
         return found
@@ -191,22 +209,31 @@ class _Finder:
     def _find_collectives(self, hops: dict[int, dict[int, Part]]) -> None:
         """Collectives that are not shown by hop, and the events of those that are."""
         for index in sorted(set(self.of_call.values())):
-            matched = self.graph.matching.collectives[index]
+            members = self.joined[index]
+            matched = together(self.graph.matching, members)
             event = next(iter(matched.events.values()))
+            groups = groups_of(self.graph.matching, members, self.num_ranks)
             if index in hops:
                 for part in hops[index].values():
-                    part.events = dict(matched.events)
+                    part.events, part.groups = dict(matched.events), groups
+                    part.units = self.units_in.get(event.unit, (event.unit,))
                     self.parts.append(part)
                 continue
-            part = Part(Kind.COLLECTIVE, event.phase, event.micro_step, index)
+            part = Part(Kind.COLLECTIVE, event.phase, event.micro_step, index, groups=groups)
+            part.units = self.units_in.get(event.unit, (event.unit,))
             for rank, own in matched.events.items():
                 start = own.issue_ns if own.start_ns is None else own.start_ns
                 end = self._end_of(rank, own, start)
                 part.add(own, start + self.shift[rank], end + self.shift[rank])
                 part.is_over &= own.id not in self._unfinished(rank)
             if matched.op is Op.SEND:
-                part.messages += self._point_to_point(matched)
+                for member in members:
+                    part.messages += self._point_to_point(self.graph.matching.collectives[member])
             self.parts.append(part)
+
+    def _of(self, index: int) -> Event:
+        """The first call of a collective."""
+        return next(iter(self.graph.matching.collectives[index].events.values()))
 
     def _unfinished(self, rank: int) -> tuple[int, ...]:
         return next(one.unfinished for one in self.graph.trace.ranks if one.rank == rank)
@@ -260,6 +287,7 @@ class _Finder:
                 end_ns=max(time, part.end - zero),
                 starts={rank: start - zero for rank, start in part.starts.items()},
                 is_over=part.is_over,
+                groups=part.groups,
             )
             for part, time in zip(found, times, strict=True)
         ]
@@ -268,9 +296,16 @@ class _Finder:
             iteration=self.iteration,
             zero_ns=zero,
             steps=tuple(with_ends(made, times)),
+            joined={index: members for index, members in self.joined.items() if len(members) > 1},
             num_hops={index: n for index, n in num_hops.items() if index is not None},
             notes=tuple(self.notes),
         )
+
+
+def _of_copy(event: Event) -> tuple[object, ...]:
+    """What copies of several ranks have in common."""
+    ways = (event.origin, event.target)
+    return (event.purpose, *ways, event.phase, event.micro_step, event.unit)
 
 
 def _is_short_wait(part: Part) -> bool:

@@ -12,8 +12,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zerosim.analysis.frames.holdings import Holding, IllegalFrame, Layout
-from zerosim.analysis.frames.rules import Change, Rules
+from zerosim.analysis.frames.holdings import Holding, IllegalFrame
+from zerosim.analysis.frames.layout import Layout
+from zerosim.analysis.frames.ledger import Change
+from zerosim.analysis.frames.rules import Rules
 from zerosim.analysis.frames.step import Step
 from zerosim.manifest import BucketLayout
 
@@ -64,8 +66,9 @@ def play(layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step])
         steps: in order.
     """
     player = Rules(layout, buckets, steps)
-    initial = player.all_cells()
-    player.cells = list(initial)
+    ledger = player.ledger
+    initial = ledger.all_cells()
+    ledger.cells = list(initial)
     ending: dict[int, list[Step]] = defaultdict(list)
     changes: list[tuple[Change, ...]] = []
     broken = None
@@ -76,7 +79,7 @@ def play(layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step])
             player.begin(step)
         except IllegalFrame as error:
             broken = Broken(position, str(error))
-        changes.append(tuple(player.changed()))
+        changes.append(tuple(ledger.changed()))
         if broken is not None:
             break
         if step.is_over:

@@ -6,7 +6,7 @@ twice) is an `IllegalFrame` that says which rank, which shard, and why. A gradie
 set of ranks whose gradients have been added in it: reduced is what holds all of them.
 
 Source of what each stage keeps: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 5.
-Imports the standard library and zerosim's L0.
+Imports the standard library, zerosim's L0 and its siblings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from zerosim.analysis.frames.away import Away
+from zerosim.analysis.frames.layout import Band, Layout
 from zerosim.memory import Role
+from zerosim.tiers import Tier
 
 Place = tuple[int, str]
 """A rank and a unit."""
@@ -59,45 +62,12 @@ class Piece:
     index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """What decides who holds what.
-
-    Attributes:
-        ranks: those that are in the trace; the run may have more.
-        num_ranks: of the run, N: also the number of shards of a unit.
-        trainable: by unit, in the order of forward.
-        num_pieces: by unit, into how many pieces the buckets cut it.
-        states: the model states that there are, in order.
-        first_update: True in the iteration whose update makes momentum and variance.
-        keeps_gradients: True if gradient buffers are there from the iteration before.
-    """
-
-    stage: int
-    ranks: tuple[int, ...]
-    num_ranks: int
-    trainable: dict[str, bool]
-    num_pieces: dict[str, int]
-    states: tuple[Role, ...]
-    first_update: bool
-    keeps_gradients: bool
-
-    @property
-    def shards(self) -> range:
-        """Of every unit."""
-        return range(self.num_ranks)
-
-    def own(self, rank: int, first_stage: int) -> range:
-        """The shards that a rank keeps of what is partitioned from `first_stage` on."""
-        return range(rank, rank + 1) if self.stage >= first_stage else self.shards
-
-
 @dataclass(slots=True)
 class Holdings:
     """What every rank holds at one moment.
 
     Attributes:
-        parameters: by rank and unit, the shards with their present value.
+        parameters: by rank and unit, the shards on the device with their present value.
         stale: likewise, those with the value of before the update.
         gradients: by rank, unit and piece, for each shard which ranks are in the sum; the whole
             gradient that backward made.
@@ -105,7 +75,10 @@ class Holdings:
         moments: by rank and unit, the shards with momentum and variance.
         applied: the ranks and units whose gradient has been applied and is of no use any more.
         unreduced: by rank and unit, the pieces of the whole gradient that are to be reduced.
-        arriving: shards on their way: rank, unit, role, shard.
+        offloaded: by rank and unit, the pieces of the newest gradient that have left the device.
+        secondary: by rank and unit, the shards kept for backward beside the own one.
+        away: what lies on the host and on the disk.
+        arriving: shards on their way: rank, unit, role, shard, tier that they come to.
     """
 
     layout: Layout
@@ -116,15 +89,19 @@ class Holdings:
     moments: dict[Place, set[int]] = field(default_factory=dict)
     applied: set[Place] = field(default_factory=set)
     unreduced: dict[Place, set[Piece]] = field(default_factory=dict)
-    arriving: set[tuple[int, str, Role, int]] = field(default_factory=set)
+    offloaded: dict[Place, set[Piece]] = field(default_factory=dict)
+    secondary: dict[Place, set[int]] = field(default_factory=dict)
+    away: Away = field(init=False)
+    arriving: set[tuple[int, str, Role, int, Tier]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         layout = self.layout
+        self.away = Away(layout)
         for rank in layout.ranks:
             for unit, trainable in layout.trainable.items():
-                self.parameters[rank, unit] = set(layout.own(rank, 3))
+                self.parameters[rank, unit] = set(layout.on_device(rank))
                 self.stale[rank, unit] = set()
-                has_moments = trainable and not layout.first_update
+                has_moments = trainable and not layout.first_update and not layout.updates_on_host
                 self.moments[rank, unit] = set(layout.own(rank, 1) if has_moments else ())
                 if trainable and layout.keeps_gradients:
                     self.applied.add((rank, unit))
@@ -139,7 +116,10 @@ class Holdings:
                 state = "holds only as it was before the update"
                 if shard not in self.stale[rank, unit]:
                     state = "does not hold"
-                raise IllegalFrame(f"rank {rank} {why} shard {shard} of {unit}, which it {state}")
+                where = " on its device" if self.layout.is_away else ""
+                raise IllegalFrame(
+                    f"rank {rank} {why} shard {shard} of {unit}, which it {state}{where}"
+                )
 
     def gathered(self, rank: int, unit: str, shard: int) -> None:
         """A shard of parameters has arrived."""
@@ -148,7 +128,7 @@ class Holdings:
 
     def free_parameters(self, rank: int, unit: str) -> None:
         """Give back what was gathered (stage 3)."""
-        self.parameters[rank, unit].intersection_update(self.layout.own(rank, 3))
+        self.parameters[rank, unit].intersection_update(self.layout.on_device(rank))
 
     def compute(self, rank: int, unit: str) -> None:
         """Begin to compute with a unit: needs all of its shards."""
@@ -167,6 +147,7 @@ class Holdings:
         A gradient that is there already is added to: micro-steps, or a unit that is used twice.
         """
         self.applied.discard((rank, unit))
+        self.offloaded[rank, unit] = set()
         self.unreduced[rank, unit] = set(self.pieces(unit))
         for piece in self.pieces(unit):
             whole = self.gradients.setdefault((rank, piece), {})
@@ -231,6 +212,9 @@ class Holdings:
 
     def update(self, rank: int, unit: str) -> None:
         """Begin to update a unit: the rows to update need the sum of all ranks."""
+        if self.layout.updates_on_host:
+            self._require_on_host(rank, unit)
+            return
         for piece in self.pieces(unit):
             reduced = self.reduced.get((rank, piece), set())
             for shard in self.layout.own(rank, 1):
@@ -241,11 +225,55 @@ class Holdings:
     def updated(self, rank: int, unit: str) -> None:
         """A unit is updated: the own rows are new; what others own is now of before."""
         own = set(self.layout.own(rank, 1))
+        if self.layout.updates_on_host:
+            self._updated_on_host(rank, unit, own)
+            return
         self.moments[rank, unit] |= own
-        old = self.parameters[rank, unit] - own
+        self.outdate(rank, unit, but=own)
+        if self.layout.is_away:
+            self.gathered(rank, unit, rank)
+            spot = (rank, unit, Role.PARAMETERS, self.layout.parameters_tier)
+            self.away.outdate(spot)
+        self.applied.add((rank, unit))
+
+    def outdate(self, rank: int, unit: str, but: set[int]) -> None:
+        """Parameters on the device are of before the update, but for some."""
+        old = self.parameters[rank, unit] - but
         self.stale[rank, unit] |= old
         self.parameters[rank, unit] -= old
-        self.applied.add((rank, unit))
+
+    def _require_on_host(self, rank: int, unit: str) -> None:
+        spot = (rank, unit, Role.GRADIENTS, Tier.HOST)
+        left = set(self.pieces(unit)) - self.offloaded.get((rank, unit), set())
+        if not self.away.has(spot, [rank]) or (left and not self.layout.delayed):
+            raise IllegalFrame(
+                f"rank {rank} updates {unit} on its host with a gradient that has not left the "
+                "device"
+            )
+        for role in self.away.made_states():
+            if not self.away.has((rank, unit, role, Tier.HOST), [rank]):
+                raise IllegalFrame(
+                    f"rank {rank} updates {unit} on its host, where it does not hold the {role}"
+                )
+
+    def _updated_on_host(self, rank: int, unit: str, own: set[int]) -> None:
+        """What is on the host is new; the device and the disk have what was before."""
+        layout, away = self.layout, self.away
+        for role in away.states_there():
+            if layout.states_tier is Tier.DISK:
+                away.outdate((rank, unit, role, Tier.DISK))
+            away.put((rank, unit, role, Tier.HOST), own)
+        if not layout.delayed or not self.offloaded.get((rank, unit)):
+            away.outdate((rank, unit, Role.GRADIENTS, Tier.HOST))
+        if layout.parameters_tier is Tier.DISK:
+            away.outdate((rank, unit, Role.PARAMETERS, Tier.DISK))
+        if layout.is_away and not layout.owners:
+            away.put((rank, unit, Role.PARAMETERS, Tier.HOST), own)
+        elif layout.is_away:
+            away.outdate((rank, unit, Role.PARAMETERS, layout.parameters_tier))
+        if not layout.delayed:
+            self.outdate(rank, unit, but=set())
+            self.applied.add((rank, unit))
 
     def end_update(self, rank: int) -> None:
         """The iteration's gradients are used up: stages 2 and 3 free them."""
@@ -256,24 +284,39 @@ class Holdings:
 
     # ------------------------------------------------------------------------------ cells
 
-    def cell(self, rank: int, role: Role, unit: str, shard: int) -> Holding:
-        """What a rank has of one shard of one unit in one role."""
-        if (rank, unit, role, shard) in self.arriving:
+    def cell(self, rank: int, band: Band, unit: str, shard: int) -> Holding:
+        """What a rank has of one shard of one unit in one role and tier."""
+        if (rank, unit, band.role, shard, band.tier) in self.arriving:
             return Holding.ARRIVING
+        if band.tier is not Tier.DEVICE:
+            return self._cell_away(rank, band, unit, shard)
+        return self._cell_on_device(rank, band.role, unit, shard)
+
+    def _cell_on_device(self, rank: int, role: Role, unit: str, shard: int) -> Holding:
         if role is Role.PARAMETERS:
             return self._parameter_cell(rank, unit, shard)
+        if role is Role.SECONDARY:
+            is_kept = shard in self.secondary.get((rank, unit), ())
+            return Holding.GATHERED if is_kept else Holding.ABSENT
         if not self.layout.trainable[unit]:
             return Holding.ABSENT
         if role is Role.GRADIENTS:
             return self._gradient_cell(rank, unit, shard)
-        kept = self.moments[rank, unit]
-        if role is Role.MASTER:
-            kept = set(self.layout.own(rank, 1))
+        is_master = role is Role.MASTER
+        kept = set(self.layout.own(rank, 1)) if is_master else self.moments[rank, unit]
         return Holding.KEPT if shard in kept else Holding.ABSENT
+
+    def _cell_away(self, rank: int, band: Band, unit: str, shard: int) -> Holding:
+        spot = (rank, unit, *band)
+        if self.away.has(spot, [shard]):
+            if band.role is Role.GRADIENTS:
+                return Holding.REDUCED
+            return Holding.KEPT if self.away.stays(*band) else Holding.GATHERED
+        return Holding.STALE if self.away.is_old(spot, [shard]) else Holding.ABSENT
 
     def _parameter_cell(self, rank: int, unit: str, shard: int) -> Holding:
         if shard in self.parameters[rank, unit]:
-            is_own = shard in self.layout.own(rank, 3)
+            is_own = shard in self.layout.on_device(rank)
             return Holding.KEPT if is_own else Holding.GATHERED
         return Holding.STALE if shard in self.stale[rank, unit] else Holding.ABSENT
 

@@ -5,9 +5,9 @@ Imports the standard library, zerosim's L0 and its sibling.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -18,7 +18,13 @@ from zerosim.events import Event, Kind, Phase
 
 @dataclass(slots=True)
 class Part:
-    """A step while it is found: what each rank does for it."""
+    """A step while it is found: what each rank does for it.
+
+    Attributes:
+        ends: by rank, when it was over there.
+        units: that it is about.
+        is_late: the update of the iteration before, on a thread of its own.
+    """
 
     kind: Kind
     phase: Phase
@@ -31,6 +37,10 @@ class Part:
     longest: int = 0
     messages: list[Message] = field(default_factory=list)
     is_over: bool = True
+    ends: dict[int, int] = field(default_factory=dict)
+    units: tuple[str, ...] = ()
+    is_late: bool = False
+    groups: tuple[tuple[int, ...], ...] = ()
 
     @property
     def last_start(self) -> int:
@@ -38,9 +48,11 @@ class Part:
         return max(self.starts.values())
 
     @property
-    def on_program(self) -> bool:
-        """Whether the program's own thread did it, not the one of the collectives."""
-        return self.kind in (Kind.MARK, Kind.COMPUTE, Kind.WAIT)
+    def lane(self) -> str:
+        """Whose it is: the program's own thread, or the collectives'."""
+        if self.kind in (Kind.MARK, Kind.COMPUTE, Kind.WAIT):
+            return "late updates" if self.is_late else "program"
+        return "collectives"
 
     def add(self, event: Event, start: int, end: int) -> None:
         """What one rank does for it."""
@@ -50,20 +62,27 @@ class Part:
     def span(self, rank: int, start: int, end: int) -> None:
         """When one rank does it."""
         self.starts[rank] = min(start, self.starts.get(rank, start))
-        self.end = max(self.end, start, end)
+        self.over(rank, max(start, end))
         self.longest = max(self.longest, end - start)
+
+    def over(self, rank: int, end: int) -> None:
+        """When it is over on one rank, as far as is known."""
+        self.ends[rank] = max(end, self.ends.get(rank, end))
+        self.end = max(self.end, end)
 
 
 def in_order(parts: list[Part]) -> list[Part]:
     """By the last rank's begin, but never against the order of any rank's thread.
 
     Not all ranks take part in everything (one need not wait where others do), so the last begin
-    alone could turn two around.
+    alone could turn two around. Copies have threads of their own, as many as there are workers:
+    a copy comes after what was done with its unit before it, and before what is done after it.
     """
-    lanes: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    lanes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for place, part in enumerate(parts):
         for rank in part.starts:
-            lanes[rank, part.on_program].append(place)
+            if part.kind is not Kind.COPY:
+                lanes[rank, part.lane].append(place)
     missing = [0] * len(parts)
     followers: list[list[int]] = [[] for _ in parts]
     for (rank, _), places in lanes.items():
@@ -72,6 +91,9 @@ def in_order(parts: list[Part]) -> list[Part]:
         for before, after in pairwise(places):
             followers[before].append(after)
             missing[after] += 1
+    for before, after in (*_around_copies(parts), *_after_marks(parts)):
+        followers[before].append(after)
+        missing[after] += 1
     ready = [_key(parts[place], place) for place, count in enumerate(missing) if not count]
     heapify(ready)
     done: list[Part] = []
@@ -87,6 +109,49 @@ def in_order(parts: list[Part]) -> list[Part]:
     return done + [parts[key[-1]] for key in sorted(rest)]
 
 
+def _around_copies(parts: list[Part]) -> Iterator[tuple[int, int]]:
+    """What a copy follows and what follows it, by unit and rank."""
+    if not any(part.kind is Kind.COPY for part in parts):
+        return
+    about: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for place, part in enumerate(parts):
+        for rank in part.starts:
+            for unit in part.units:
+                about[rank, unit].append(place)
+    for (rank, _), places in about.items():
+        by_start = sorted(places, key=lambda place: parts[place].starts[rank])
+        by_end = sorted(places, key=lambda place: parts[place].ends[rank])
+        starts = [parts[place].starts[rank] for place in by_start]
+        ends = [parts[place].ends[rank] for place in by_end]
+        for place in places:
+            if parts[place].kind is not Kind.COPY:
+                continue
+            before = bisect_right(ends, parts[place].starts[rank]) - 1
+            after = bisect_left(starts, parts[place].ends[rank])
+            if before >= 0 and by_end[before] != place:
+                yield by_end[before], place
+            if after < len(by_start) and by_start[after] != place:
+                yield place, by_start[after]
+
+
+def _after_marks(parts: list[Part]) -> Iterator[tuple[int, int]]:
+    """What only some ranks do comes after the phase has begun, on all of them."""
+    marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for place, part in enumerate(parts):
+        if part.kind is Kind.MARK:
+            for rank, start in part.starts.items():
+                marks[rank].append((start, place))
+    for of_rank in marks.values():
+        of_rank.sort()
+    for place, part in enumerate(parts):
+        if part.lane == "program" or len(part.starts) == len(marks):
+            continue
+        for rank, start in part.starts.items():
+            before = bisect_right(marks[rank], (start, len(parts))) - 1
+            if before >= 0:
+                yield marks[rank][before][1], place
+
+
 def _key(part: Part, place: int) -> tuple[int, int, int]:
     return part.last_start, _turn(part), place
 
@@ -95,7 +160,14 @@ def _turn(part: Part) -> int:
     return _TURN[part.kind] + (part.hop or 0)
 
 
-_TURN = {Kind.MARK: 0, Kind.COMPUTE: 1, Kind.WAIT: 2, Kind.COLLECTIVE: 3, Kind.TRANSFER: 4}
+_TURN = {
+    Kind.MARK: 0,
+    Kind.COMPUTE: 1,
+    Kind.WAIT: 2,
+    Kind.COPY: 3,
+    Kind.COLLECTIVE: 4,
+    Kind.TRANSFER: 5,
+}
 """Of steps that begin at the same moment; hops count on from the last."""
 
 

@@ -40,6 +40,8 @@ class Step:
         collective: position in the graph's matching, of a hop, a collective, or what is waited
             for; None otherwise.
         hop: of a transfer; None otherwise.
+        groups: the ranks that communicate with each other, where those are several groups; of all
+            other steps empty.
         messages: of this hop.
         time_ns: when the last rank began.
         start_ns, end_ns: first begin and last end of all ranks.
@@ -55,6 +57,7 @@ class Step:
     events: dict[int, Event] = field(default_factory=dict)
     collective: int | None = None
     hop: int | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
     messages: tuple[Message, ...] = ()
     time_ns: int
     start_ns: int
@@ -77,6 +80,8 @@ class Steps:
     Attributes:
         zero_ns: when the first rank began the iteration, on the graph's clock; the times of
             steps are counted from there.
+        joined: by collective that stands for several, all of them: what groups of ranks do alike at
+            the same time.
         num_hops: by collective, how many steps its hops are; 0 for one that is not shown by hop.
         notes: what is left out, and why.
     """
@@ -84,6 +89,7 @@ class Steps:
     iteration: int
     zero_ns: int
     steps: tuple[Step, ...]
+    joined: dict[int, tuple[int, ...]]
     num_hops: dict[int, int]
     notes: tuple[str, ...]
 

@@ -1,0 +1,90 @@
+"""What every rank holds beside its device: on the host and on the disk.
+
+What was updated is there with its new value; a copy of before the update is old, wherever it lies.
+Source of what is kept where: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5, and
+Ren et al., "ZeRO-Offload" (arXiv 2101.06840), section 4.
+Imports the standard library, zerosim's L0 and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from zerosim.analysis.frames.layout import OPTIMIZER_STATES, Layout
+from zerosim.memory import Role
+from zerosim.tiers import Tier
+
+Spot = tuple[int, str, Role, Tier]
+"""A rank, a unit, a role, a tier beside the device."""
+
+
+@dataclass(slots=True)
+class Away:
+    """What lies on the host and on the disk.
+
+    Attributes:
+        held: the shards with their present value.
+        old: those with a value of before.
+    """
+
+    layout: Layout
+    held: dict[Spot, set[int]] = field(default_factory=dict)
+    old: dict[Spot, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        layout = self.layout
+        for rank in layout.ranks:
+            for unit, trainable in layout.trainable.items():
+                if layout.is_away:
+                    spot = (rank, unit, Role.PARAMETERS, layout.parameters_tier)
+                    self.held[spot] = set(layout.kept(rank, unit))
+                if not trainable or not layout.updates_on_host:
+                    continue
+                for role in self.made_states():
+                    self.held[rank, unit, role, layout.states_tier] = {rank}
+                if layout.keeps_gradients:
+                    gradients = self.held if layout.delayed else self.old
+                    gradients[rank, unit, Role.GRADIENTS, Tier.HOST] = {rank}
+
+    def states_there(self) -> tuple[Role, ...]:
+        """The optimizer's states that are kept in their tier."""
+        layout = self.layout
+        there = [band.role for band in layout.states if band.tier is layout.states_tier]
+        return tuple(role for role in OPTIMIZER_STATES if role in there)
+
+    def made_states(self) -> tuple[Role, ...]:
+        """Those that there are before the update: on a disk all of them, as zeros at first."""
+        is_first = self.layout.first_update and self.layout.states_tier is Tier.HOST
+        return tuple(r for r in self.states_there() if r is Role.MASTER or not is_first)
+
+    def has(self, spot: Spot, shards: Iterable[int]) -> bool:
+        """Whether shards are there with their present value."""
+        return set(shards) <= self.held.get(spot, set())
+
+    def is_old(self, spot: Spot, shards: Iterable[int]) -> bool:
+        """Whether one of some shards is there as it was before."""
+        return bool(set(shards) & self.old.get(spot, set()))
+
+    def put(self, spot: Spot, shards: Iterable[int]) -> None:
+        """Shards have come, with their present value."""
+        came = set(shards)
+        self.held.setdefault(spot, set()).update(came)
+        self.old.setdefault(spot, set()).difference_update(came)
+
+    def outdate(self, spot: Spot) -> None:
+        """What is there has been changed elsewhere, or was used up."""
+        gone = self.held.pop(spot, set())
+        self.old.setdefault(spot, set()).update(gone)
+
+    def drop(self, spot: Spot) -> None:
+        """Nothing is there any more."""
+        self.held.pop(spot, None)
+        self.old.pop(spot, None)
+
+    def stays(self, role: Role, tier: Tier) -> bool:
+        """Whether a role is kept in a tier, or only passes through it."""
+        layout = self.layout
+        if role is Role.PARAMETERS:
+            return tier is layout.parameters_tier
+        return role is Role.GRADIENTS or tier is layout.states_tier

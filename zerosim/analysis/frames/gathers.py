@@ -1,0 +1,99 @@
+"""What a gather of parameters does to what the ranks hold: by a ring, a broadcast, messages.
+
+Imports the standard library, zerosim's L0 and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zerosim.analysis.frames.layout import Band
+from zerosim.analysis.frames.ledger import Ledger, is_message
+from zerosim.analysis.frames.step import Step
+from zerosim.events import Kind, Op
+from zerosim.memory import Role
+
+_PARAMETERS = Band(Role.PARAMETERS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Shards that come to a rank; the sender is None if every owner sends its own."""
+
+    source: int | None
+    target: int
+    shards: tuple[int, ...]
+
+
+class Gathers:
+    """Parameters on their way from rank to rank."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Work on these holdings."""
+        self._ledger = ledger
+
+    def begin(self, step: Step, unit: str) -> None:
+        """Shards leave; who sends them holds them."""
+        holdings = self._ledger.holdings
+        for one in self._arrivals(step, unit):
+            for shard in one.shards:
+                sender = shard if one.source is None else one.source
+                if sender in self._ledger.places and not self._is_secondary(step, sender, unit):
+                    holdings.require_parameters(sender, unit, [shard], "sends")
+            self._ledger.announce(one.target, unit, _PARAMETERS, one.shards)
+
+    def end(self, step: Step, unit: str) -> None:
+        """They are there."""
+        for one in self._arrivals(step, unit):
+            self._ledger.arrive(one.target, unit, _PARAMETERS, one.shards)
+            for shard in one.shards:
+                self._ledger.holdings.gathered(one.target, unit, shard)
+        for rank in step.events:
+            if step.is_last_hop and self._is_secondary(step, rank, unit):
+                own = self._ledger.holdings.secondary[rank, unit]
+                for shard in own:
+                    self._ledger.holdings.gathered(rank, unit, shard)
+                self._ledger.touch(rank, Role.PARAMETERS, unit, own)
+
+    def _arrivals(self, step: Step, unit: str) -> Iterator[_Arrival]:
+        """What comes to ranks that are in the trace.
+
+        Of a native call nothing is known but its result: each rank receives what it has not.
+        """
+        ledger = self._ledger
+        if step.kind is Kind.TRANSFER or is_message(step):
+            for message in step.messages:
+                if message.target in ledger.places:
+                    shards = self._carried(step, message.source, message.shard)
+                    if shards:
+                        yield _Arrival(message.source, message.target, shards)
+            return
+        event = step.event
+        for rank in step.events:
+            if event is not None and event.op is Op.BROADCAST:
+                root = event.peers[0] if event.peers else None
+                if rank != root:
+                    yield _Arrival(root, rank, tuple(ledger.layout.shards))
+            else:
+                others = [shard for shard in ledger.layout.shards if shard != rank]
+                if self._is_secondary(step, rank, unit):
+                    own = ledger.holdings.secondary[rank, unit]
+                    others = [shard for shard in ledger.layout.shards if shard not in own]
+                yield _Arrival(None, rank, tuple(others))
+
+    def _carried(self, step: Step, source: int, shard: int | None) -> tuple[int, ...]:
+        """The shards of a unit that a message carries."""
+        layout, event = self._ledger.layout, step.event
+        if event is not None and event.op is Op.BROADCAST:
+            return tuple(layout.shards)
+        if is_message(step):
+            return (source,)
+        if shard is None:
+            return ()
+        return tuple(layout.part(shard, len(self._ledger.group_of(step, source))))
+
+    def _is_secondary(self, step: Step, rank: int, unit: str) -> bool:
+        """Whether a rank gathers from what neighbours keep, not from what every rank owns."""
+        is_part = len(self._ledger.group_of(step, rank)) < self._ledger.layout.num_ranks
+        return is_part and bool(self._ledger.holdings.secondary.get((rank, unit)))

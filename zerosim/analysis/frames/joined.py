@@ -1,0 +1,78 @@
+"""Which collectives are one step of a replay: what several groups of ranks do alike.
+
+In a run of our engine the groups of ZeRO++ or of tensor parallelism do the same at the same place
+of the program: all gathers of a unit within its nodes are one step, and so are the messages with
+which all ranks bring a unit to its owner. Other programs tell of no units, and keep theirs apart.
+Imports the standard library, zerosim's L0 and record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from zerosim.record import MatchedCollective, Matching, Trace
+
+_Alike = tuple[object, ...]
+
+
+def join(trace: Trace, matching: Matching, indices: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """By the collective that stands for others, all that are one step with it, ascending.
+
+    Args:
+        indices: positions in the matching of those that are shown, of one iteration.
+    """
+    if not trace.manifest.units:
+        return {index: (index,) for index in indices}
+    seen: Counter[tuple[_Alike, tuple[int, ...]]] = Counter()
+    alike: dict[_Alike, list[int]] = defaultdict(list)
+    for index in sorted(indices):
+        matched = matching.collectives[index]
+        event = next(iter(matched.events.values()))
+        of_all = len(matched.key.ranks) == trace.manifest.num_ranks and not matched.key.is_message
+        what = (matched.op, event.purpose, event.unit, event.phase, event.micro_step)
+        nth = seen[what, matched.key.ranks]
+        seen[what, matched.key.ranks] += 1
+        alike[(index,) if of_all else (*what, *_shape(matched), nth)].append(index)
+    return {members[0]: tuple(members) for members in alike.values()}
+
+
+def _shape(matched: MatchedCollective) -> tuple[int, int]:
+    """How many ranks, and how far apart: neighbours, or ranks at the same place of their nodes."""
+    ranks = matched.key.ranks
+    if matched.key.is_message:
+        return 2, 0
+    return len(ranks), ranks[1] - ranks[0] if len(ranks) > 1 else 0
+
+
+def together(matching: Matching, members: tuple[int, ...]) -> MatchedCollective:
+    """Several collectives seen as one: the call of each rank, the first one of several."""
+    first = matching.collectives[members[0]]
+    if len(members) == 1:
+        return first
+    events = {
+        rank: event
+        for index in reversed(members)
+        for rank, event in matching.collectives[index].events.items()
+    }
+    return replace(first, events=dict(sorted(events.items())))
+
+
+def groups_of(
+    matching: Matching, members: tuple[int, ...], num_ranks: int
+) -> tuple[tuple[int, ...], ...]:
+    """The groups that communicate; empty where it is all ranks, or messages.
+
+    Args:
+        num_ranks: of the run.
+    """
+    found = [matching.collectives[index].key for index in members]
+    if found[0].is_message or len(found[0].ranks) == num_ranks:
+        return ()
+    return tuple(sorted(key.ranks for key in found))
+
+
+def stand_in(joined: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    """By collective, the one that stands for it."""
+    return {index: first for first, members in joined.items() for index in members}

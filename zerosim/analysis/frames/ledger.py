@@ -1,0 +1,111 @@
+"""What the rules of all sorts share: the holdings, and which cells may have changed.
+
+Imports the standard library, zerosim's L0 and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from zerosim.analysis.frames.holdings import Holding, Holdings
+from zerosim.analysis.frames.layout import Band, Layout
+from zerosim.analysis.frames.step import Step
+from zerosim.events import Kind, Op
+from zerosim.memory import Role
+
+Change = tuple[int, Holding]
+"""A cell's number, and what it becomes."""
+Spot = tuple[int, Band, str, int]
+"""A rank, a state in a tier, a unit, a shard."""
+
+
+def cell_number(layout: Layout, place: int, band: Band, unit: int, shard: int) -> int:
+    """Number of a cell: rank by rank, state by state, unit by unit, shard by shard.
+
+    Args:
+        place: of the rank in `layout.ranks`.
+        unit: position among the units.
+    """
+    state = layout.states.index(band)
+    row = (place * len(layout.states) + state) * len(layout.trainable) + unit
+    return row * layout.num_ranks + shard
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The holdings, and what may have changed in them since it was last asked.
+
+    Attributes:
+        cells: as they were when they were last asked for.
+    """
+
+    layout: Layout
+    holdings: Holdings
+    cells: list[Holding] = field(default_factory=list)
+    touched: set[Spot] = field(default_factory=set)
+    units: dict[str, int] = field(init=False)
+    places: dict[int, int] = field(init=False)
+    bands: dict[Role, tuple[Band, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.units = {unit: index for index, unit in enumerate(self.layout.trainable)}
+        self.places = {rank: place for place, rank in enumerate(self.layout.ranks)}
+        self.bands = {
+            role: tuple(band for band in self.layout.states if band.role is role) for role in Role
+        }
+
+    def all_cells(self) -> tuple[Holding, ...]:
+        """Every cell as it is now."""
+        layout = self.layout
+        return tuple(
+            self.holdings.cell(rank, band, unit, shard)
+            for rank in layout.ranks
+            for band in layout.states
+            for unit in self.units
+            for shard in layout.shards
+        )
+
+    def changed(self) -> Iterator[Change]:
+        """The cells that are not what they were."""
+        numbers = sorted(
+            (cell_number(self.layout, self.places[rank], band, self.units[unit], shard), spot)
+            for spot in self.touched
+            for rank, band, unit, shard in (spot,)
+        )
+        self.touched.clear()
+        for number, spot in numbers:
+            holding = self.holdings.cell(*spot)
+            if holding is not self.cells[number]:
+                self.cells[number] = holding
+                yield number, holding
+
+    def group_of(self, step: Step, rank: int) -> tuple[int, ...]:
+        """The ranks that communicate with one in a step, itself among them."""
+        everyone = tuple(self.layout.shards)
+        return next((group for group in step.groups if rank in group), everyone)
+
+    def touch(self, rank: int, role: Role, unit: str, shards: Iterable[int] | None = None) -> None:
+        """Cells that may have changed, in every tier."""
+        every = self.layout.shards if shards is None else tuple(shards)
+        self.touched.update(
+            (rank, band, unit, shard) for band in self.bands[role] for shard in every
+        )
+
+    def announce(self, rank: int, unit: str, band: Band, shards: Iterable[int]) -> None:
+        """Shards are on their way."""
+        for shard in shards:
+            self.holdings.arriving.add((rank, unit, band.role, shard, band.tier))
+        self.touch(rank, band.role, unit, shards)
+
+    def arrive(self, rank: int, unit: str, band: Band, shards: Iterable[int]) -> None:
+        """They are no longer on their way."""
+        for shard in shards:
+            self.holdings.arriving.discard((rank, unit, band.role, shard, band.tier))
+        self.touch(rank, band.role, unit, shards)
+
+
+def is_message(step: Step) -> bool:
+    """A message of no collective, sent and received."""
+    event = step.event
+    return step.kind is Kind.COLLECTIVE and event is not None and event.op in (Op.SEND, Op.RECEIVE)

@@ -1,0 +1,146 @@
+"""What a reduction of gradients does to what the ranks hold: rings, native calls, all-to-alls.
+
+Imports the standard library, zerosim's L0 and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from zerosim.analysis.frames.holdings import Piece, Summed
+from zerosim.analysis.frames.layout import Band
+from zerosim.analysis.frames.ledger import Ledger
+from zerosim.analysis.frames.step import Step
+from zerosim.events import Event, Kind, Op
+from zerosim.manifest import BucketLayout
+from zerosim.memory import Role
+
+_GRADIENTS = Band(Role.GRADIENTS)
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A shard of a gradient under way: what its sender had summed when it sent it."""
+
+    target: int
+    piece: Piece
+    shard: int
+    sum: Summed
+    is_finished: bool
+
+
+class Reductions:
+    """Gradients on their way from rank to rank."""
+
+    def __init__(self, ledger: Ledger, buckets: Sequence[BucketLayout]) -> None:
+        """Work on these holdings."""
+        self._ledger = ledger
+        self._pieces = pieces_of(buckets)
+        self._flights: dict[int, list[_Flight]] = {}
+
+    def begin(self, step: Step, event: Event) -> None:
+        """Sums leave; what they are added to holds none of the same ranks."""
+        flights: list[_Flight] = []
+        for piece in self._pieces.get(event.unit, ()):
+            if event.op is Op.ALL_TO_ALL:
+                flights += self._exchanged(step, piece)
+            elif step.kind is Kind.COLLECTIVE:
+                flights += self._native(step, event, piece)
+            else:
+                flights += self._of_ring(step, event, piece)
+        for one in flights:
+            if not one.is_finished:
+                self._ledger.holdings.check_add(one.target, one.piece, one.shard, one.sum)
+            self._ledger.announce(one.target, one.piece.unit, _GRADIENTS, [one.shard])
+        self._flights[id(step)] = flights
+
+    def end(self, step: Step, event: Event) -> None:
+        """They are added, or kept as they came."""
+        holdings = self._ledger.holdings
+        for one in self._flights.pop(id(step), ()):
+            self._ledger.arrive(one.target, one.piece.unit, _GRADIENTS, [one.shard])
+            if one.is_finished:
+                holdings.keep_sum(one.target, one.piece, one.shard, one.sum)
+            else:
+                holdings.add(one.target, one.piece, one.shard, one.sum)
+        if step.is_last_hop:
+            for rank in step.events:
+                pieces = self._pieces.get(event.unit, ())
+                if event.op is Op.ALL_TO_ALL and not self._is_summed(rank, pieces):
+                    continue  # the ranks of other nodes are still to come
+                holdings.finish_reduction(rank, pieces)
+                for piece in pieces:
+                    self._ledger.touch(rank, Role.GRADIENTS, piece.unit)
+
+    def _is_summed(self, rank: int, pieces: Iterable[Piece]) -> bool:
+        holdings, everyone = self._ledger.holdings, set(self._ledger.layout.shards)
+        return all(holdings.summed(rank, one, rank, "reduces") >= everyone for one in pieces)
+
+    def _of_ring(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
+        layout, holdings = self._ledger.layout, self._ledger.holdings
+        size, hop = layout.num_ranks, step.hop or 0
+        is_finished = event.op is Op.ALL_REDUCE and hop >= size - 1
+        seen = set()
+        for message in step.messages:
+            source, target, shard = message.source, message.target, message.shard
+            if target not in self._ledger.places or shard not in layout.shards:
+                continue
+            assert shard is not None
+            if (target, shard) in seen:  # chunks of one message
+                continue
+            seen.add((target, shard))
+            if source in self._ledger.places:
+                sum_ = holdings.summed(source, piece, shard, "sends")
+            else:  # a rank that is not in the trace: what a ring makes it send
+                num_summed = size if is_finished else hop + 1
+                sum_ = frozenset((source - index) % size for index in range(num_summed))
+            if is_finished:
+                holdings.require_whole(source, piece, shard, sum_, "passes on")
+            yield _Flight(target, piece, shard, sum_, is_finished)
+
+    def _native(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
+        everyone = frozenset(self._ledger.layout.shards)
+        for rank in step.events:
+            is_scatter = event.op is Op.REDUCE_SCATTER
+            for shard in range(rank, rank + 1) if is_scatter else self._ledger.layout.shards:
+                own = self._ledger.holdings.summed(rank, piece, shard, "reduces")
+                yield _Flight(rank, piece, shard, everyone - own, is_finished=False)
+
+    def _exchanged(self, step: Step, piece: Piece) -> Iterator[_Flight]:
+        """Each rank of a group gets the others' part of the shards that it goes on with."""
+        holdings = self._ledger.holdings
+        for rank in step.events:
+            group = self._ledger.group_of(step, rank)
+            for shard in self._goes_on_with(rank, group):
+                own = holdings.summed(rank, piece, shard, "reduces")
+                arriving: set[int] = set()
+                for source in group:
+                    if source in self._ledger.places:
+                        arriving |= holdings.summed(source, piece, shard, "sends")
+                    else:
+                        arriving.add(source)
+                yield _Flight(rank, piece, shard, frozenset(arriving) - own, is_finished=False)
+
+    def _goes_on_with(self, rank: int, group: tuple[int, ...]) -> Iterator[int]:
+        """The shards that a rank adds up.
+
+        Neighbours: those of all ranks at their place in the nodes; ranks at one place of all
+        nodes: each its own.
+        """
+        is_node = group == tuple(range(group[0], group[0] + len(group)))
+        for shard in self._ledger.layout.shards:
+            if shard == rank or (is_node and shard % len(group) == rank % len(group)):
+                yield shard
+
+
+def pieces_of(buckets: Sequence[BucketLayout]) -> dict[str, tuple[Piece, ...]]:
+    """By bucket, the pieces of units that are reduced with it."""
+    seen: Counter[str] = Counter()
+    found: dict[str, list[Piece]] = defaultdict(list)
+    for bucket in buckets:
+        for segment in bucket.segments:
+            found[bucket.name].append(Piece(unit=segment.unit, index=seen[segment.unit]))
+            seen[segment.unit] += 1
+    return {name: tuple(pieces) for name, pieces in found.items()}
