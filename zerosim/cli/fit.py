@@ -22,9 +22,10 @@ from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import MARKS
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGE_NAMES, EngineConfig, Offload, RunConfig
-from zerosim.errors import ConfigError, OutOfMemory, RunError
+from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
 from zerosim.launch.job import Job
+from zerosim.launch.nursery import keep
 from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
 
@@ -85,6 +86,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     run = RunConfig(**run_values(context.params) | {"timeout_s": timeout})
     _require_gpt(run)
     of_engine = engine_values(context.params)
+    keep()  # else each try would import PyTorch again
     chosen = SYSTEMS if every else {_name(of_engine): {}}
     found = {}
     with tempfile.TemporaryDirectory(dir=nvme_path, prefix="zerosim-fit-") as folder:
@@ -172,7 +174,11 @@ class _Trials:
 def _no_room(folder: Path) -> str:
     """What had no room in a run that failed; "" if it failed for another reason."""
     kind = f"{OutOfMemory.__name__}: "
-    for rank in load(folder).ranks:
+    try:
+        ranks = load(folder).ranks
+    except TraceError:  # it failed before there was one
+        return ""
+    for rank in ranks:
         if rank.failure is not None and rank.failure.message.startswith(kind):
             # what to try is what this command does
             return rank.failure.message.removeprefix(kind).partition("; try ")[0]

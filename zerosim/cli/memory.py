@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis.memory import Timeline
+from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
 from zerosim.cli.ledgers import MARKS, print_verdict
 from zerosim.cli.memory_tables import peak_table, states_tables
@@ -18,6 +19,7 @@ from zerosim.cli.options import open_trace, whole
 from zerosim.cli.plot import print_plot
 from zerosim.errors import ConfigError
 from zerosim.quantities import PSI, format_exact
+from zerosim.record import Trace
 from zerosim.record.text import name_ranks
 from zerosim.tiers import Tier
 from zerosim.verify import MemoryReport, RankPeak, verify_memory
@@ -52,12 +54,13 @@ def memory(
         print_json(report.to_plain())
     else:
         beyond = {each.tier: timelines(trace, each.tier) for each in report.tiers}
-        _print(make_console(), report, {Tier.DEVICE: lines} | beyond, rank=rank)
+        _print(make_console(), trace, report, {Tier.DEVICE: lines} | beyond, rank=rank)
     return 1 if report.holds is False else 0
 
 
 def _print(
     console: Console,
+    trace: Trace,
     report: MemoryReport,
     lines: Mapping[Tier, Mapping[int, Timeline]],
     *,
@@ -86,6 +89,7 @@ def _print(
     console.print()
     drawn = report.iteration if report.iteration is not None else highest.iteration
     _draw(console, report, lines, highest.rank, drawn if drawn >= 0 else None)
+    print_addresses(console, trace, highest.rank, drawn if drawn >= 0 else None)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
 

@@ -41,7 +41,7 @@ _SHORT = {
     Phase.BACKWARD: ("bwd", "b"),
     Phase.UPDATE: ("upd", "u"),
 }
-_GLYPHS = {
+GLYPHS = {
     Role.PARAMETERS: ("p", "blue"),
     Role.GRADIENTS: ("g", "red"),
     Role.MASTER: ("f", "cyan"),
@@ -108,7 +108,7 @@ def print_plot(
             elif role is None:
                 text.append(" ")
             else:
-                letter, colour = _GLYPHS[role]
+                letter, colour = GLYPHS[role]
                 text.append(letter if is_plain else "█", style=f"not dim {colour}")
         console.print(_trimmed(text))
     console.print(Text(f"{'0':>{_MARGIN}}{corner}{low * picture.tops.shape[1]}", style="dim"))
@@ -188,7 +188,7 @@ def _print_legend(
     ]
     text = Text("at its highest, from below: ", style="dim")
     for place, (role, size) in enumerate(parts):
-        letter, colour = _GLYPHS[role]
+        letter, colour = GLYPHS[role]
         text.append(", " if place else "")
         text.append(letter if is_plain else "█", style=f"not dim {colour}")
         text.append(f" {role} {format_bytes(size)}")
