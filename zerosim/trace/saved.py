@@ -22,7 +22,8 @@ from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import Holdings, storage_of
 
 _PLAIN = (torch.Tensor, nn.Parameter)
-"""A subclass need not have a storage of its own; it passes through uncounted."""
+"""A subclass need not have a storage of its own; it passes through uncounted, but for a DTensor,
+which is a shell around this rank's part."""
 
 
 class _Packed:
@@ -130,7 +131,8 @@ class SavedTensors:
 
     @guarded
     def _count(self, tensor: torch.Tensor) -> _Packed | None:
-        storage = storage_of(tensor) if type(tensor) in _PLAIN else None
+        part: Any = tensor if type(tensor) in _PLAIN else getattr(tensor, "_local_tensor", None)
+        storage = storage_of(part) if type(part) in _PLAIN else None
         if storage is None:
             return None
         if tensor.grad_fn is not None:
