@@ -122,8 +122,8 @@ class UnitOptimizer:
         for row in rows:
             device = "cpu" if self._tier is Tier.HOST else row.device
             master = torch.empty(row.numel(), dtype=torch.float32, device=device)
-            self._fill(master, row)
             hold(master, Role.MASTER, self._unit, self._tier)
+            self._fill(master, row)
             masters.append(master)
         return masters
 

@@ -14,6 +14,7 @@ from zerosim.memory import Role
 from zerosim.record import Trace, iterations
 from zerosim.tiers import Tier
 from zerosim.verify.beside import beside_verdicts
+from zerosim.verify.device_places import figures
 from zerosim.verify.ledgers import config_of, is_engine_trace
 from zerosim.verify.memory_plan import PLACES, Plan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RoleRow
@@ -79,7 +80,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         stage=config.stage,
         law=plan.law,
         dtype=config.dtype.value,
-        num_ranks=plan.num_ranks,
+        num_ranks=trace.manifest.num_ranks,
         num_parameters=plan.num_parameters,
         element_bytes=config.dtype.element_bytes,
         ranks=tuple(lines),
@@ -92,6 +93,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         verdicts=tuple(verdicts),
         notes=_notes(trace, lines, complete),
         tiers=tuple(reports),
+        addresses=figures(trace),
     )
 
 

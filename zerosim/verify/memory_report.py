@@ -121,6 +121,35 @@ class TierReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddressFigures:
+    """How full a device with a limit was in one iteration, and how its free memory lay.
+
+    Attributes:
+        iteration: -1 is the set-up.
+        limit_bytes: of the device.
+        used_bytes: the most, with what rounding up added.
+        free_bytes, largest_free_bytes: when the free memory lay in the smallest pieces: all of
+            it, and its largest piece.
+        full: something had no room.
+    """
+
+    rank: int
+    iteration: int
+    limit_bytes: int
+    used_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+    full: bool
+
+    @property
+    def fragmentation(self) -> Fraction:
+        """The share of the free bytes that lies outside the largest piece; 0 if none is free."""
+        if not self.free_bytes:
+            return Fraction(0)
+        return 1 - Fraction(self.largest_free_bytes, self.free_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReport:
     """Model states against their law, the peaks, and the verdicts over all complete iterations.
 
@@ -138,6 +167,7 @@ class MemoryReport:
         causes: from the law to what `ranks[0]` keeps.
         peaks: by rank.
         tiers: the host and the disk, if anything was there or should have been.
+        addresses: by rank and iteration, of a device with a limit; empty without one.
         notes: what else a reader should know.
     """
 
@@ -160,6 +190,7 @@ class MemoryReport:
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
     tiers: tuple[TierReport, ...] = ()
+    addresses: tuple[AddressFigures, ...] = ()
 
     @property
     def unexplained_bytes(self) -> int | None:

@@ -100,7 +100,8 @@ def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
         return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"
     of_unit = f" of {event.unit}" if event.unit else ""
     phase = "" if sample.phase is Phase.OUTSIDE else f" in {sample.phase}"
-    return f"when the {event.op}{of_unit} ({event.purpose}) {verb}{phase}{place}"
+    called = "copy" if event.kind is Kind.COPY else event.op
+    return f"when the {called}{of_unit} ({event.purpose}) {verb}{phase}{place}"
 
 
 def _during(line: Timeline, position: int) -> str:
