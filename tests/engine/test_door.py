@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
+import tempfile
 import warnings
 from functools import partial
 from pathlib import Path
@@ -38,6 +40,53 @@ CONFIG = {
     "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": DECAY}},
 }
 STAGES = (0, 1, 2, 3)
+DISK = {"device": "nvme", "nvme_path": "a folder"}
+FAMILY = {
+    "optimizer on the host": (
+        {"zero_optimization": {"stage": 2, "cpu_offload": True}},
+        {"stage": 2, "offload_optimizer": "cpu"},
+    ),
+    "parameters on the host": (
+        {"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}},
+        {"stage": 3, "offload_param": "cpu"},
+    ),
+    "all on a disk": (
+        {"zero_optimization": {"stage": 3, "offload_optimizer": DISK, "offload_param": DISK}},
+        {"stage": 3},
+    ),
+    "ZeRO++": (
+        {
+            "zero_optimization": {
+                "stage": 3,
+                "zero_hpz_partition_size": 2,
+                "zero_quantized_weights": True,
+                "zero_quantized_gradients": True,
+            }
+        },
+        {
+            "stage": 3,
+            "secondary_partition": 2,
+            "quantize_weights": True,
+            "quantize_gradients": True,
+            "bucket_elements": 500_000_000,  # which elements share a scale follows the buckets
+        },
+    ),
+    "checkpoints": (
+        {
+            "zero_optimization": {"stage": 1},
+            "activation_checkpointing": {
+                "partition_activations": True,
+                "cpu_checkpointing": True,
+                "contiguous_memory_optimization": True,
+            },
+        },
+        {"stage": 1},
+    ),
+}
+"""What DeepSpeed's file says, and the engine's own configuration that trains to the same bits.
+
+Where a thing is kept changes no bit, so the engine keeps it on the device.
+"""
 
 
 def the_loop():
@@ -105,6 +154,15 @@ def _door_on_ranks():
         loop.parameter_groups = groups
         scheduler = {"type": "WarmupLR", "params": WARMUP}
         found["groups", stage] = through_the_door(zero_optimization=zero, scheduler=scheduler)
+    loop.parameter_groups = one_group
+    for name, (sections, named) in FAMILY.items():
+        with tempfile.TemporaryDirectory() as folder:
+            text = json.dumps(sections | {"bf16": {"enabled": True}})
+            asked = json.loads(text.replace(DISK["nvme_path"], folder))
+            found["door", name] = through_the_door(**asked)
+        own = {"dtype": "bf16", "learning_rate": LR, "weight_decay": DECAY, "clip": CLIP}
+        config = EngineConfig(**own, accumulate=ACCUMULATE, **named)
+        found["own", name] = engines_own_loop(loop, config)
     return found
 
 
@@ -132,6 +190,14 @@ def test_a_loop_written_for_deepspeed_trains_as_the_engine_does(ranks, stage):
             assert losses[-1] < losses[0]
             assert norm > 0
             assert local_rank == 0
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_whole_family_through_the_door(ranks, name):
+    for found in ranks:
+        (losses, weights, _), *_ = found["door", name]
+        assert _same((losses, weights), found["own", name])
 
 
 @pytest.mark.ranks

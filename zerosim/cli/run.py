@@ -91,7 +91,8 @@ def run(  # noqa: PLR0913 - an option is an argument
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
     num_ranks = joined or (4 if ranks is None else ranks)
-    file = read_file(deepspeed_config, num_ranks, context) if deepspeed_config else None
+    num_data_parallel = max(1, num_ranks // max(1, tensor_parallel))
+    file = read_file(deepspeed_config, num_data_parallel, context) if deepspeed_config else None
     if explain:
         return explain_file(file, as_json=as_json)
     of_run = run_values(context.params) | {"ranks": num_ranks, "timeout_s": timeout}

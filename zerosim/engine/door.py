@@ -159,6 +159,7 @@ def open_engine(
     optimizer: Optimizer | None = None,
     model_parameters: Iterable[Any] | None = None,
     lr_scheduler: Any = None,
+    resume: bool = False,
 ) -> DeepSpeedEngine:
     """Make the engine that a DeepSpeed configuration describes.
 
@@ -169,9 +170,14 @@ def open_engine(
         model_parameters: tensors, or groups as `torch.optim` takes them; all by default.
         lr_scheduler: of the program's own, in place of the configuration's; or what makes one of
             the optimizer.
+        resume: go on from the last state on the disk, as `engine.initialize` does; the
+            configuration's scheduler then stands where it stood.
 
     Raises:
-        ConfigError: the model, the optimizer or the scheduler cannot be trained with.
+        ConfigError: the model, the optimizer or the scheduler cannot be trained with, or there is
+            nothing to resume.
+        DiskError: the state on the disk is damaged, or cannot be written.
+        EnvironmentFault: the folder for the disk is of no use.
     """
     require_trainable(model)
     group = group or world()
@@ -179,8 +185,10 @@ def open_engine(
     if config.stage == 3:
         config = replace(config, prefetch=_units_ahead(model, group, settings.prefetch_elements))
     scheduler = _scheduler(facade, settings, lr_scheduler)
-    engine = DeepSpeedEngine(model, config, group, facade, settings)
+    engine = DeepSpeedEngine(model, config, group, facade, settings, resumes=resume)
     engine.lr_scheduler = scheduler
+    if resume and isinstance(scheduler, Scheduler):
+        scheduler.step(engine.iteration - engine.skipped_steps - 1)
     return engine
 
 

@@ -115,6 +115,7 @@ class Engine:
         if resumes:
             self.iteration = saved["iteration"]
             self._updater.resume(saved["update"])
+            self.skipped_steps = self.iteration - self._updater.updates
         self._saver = None
         if context.disk is not None and config.offload_optimizer is Offload.NVME:
             self._saver = Saver(context.disk, self._device)

@@ -58,9 +58,11 @@ class DeepSpeedEngine(Engine):
         group: Group,
         optimizer: EngineOptimizer,
         settings: Settings,
+        *,
+        resumes: bool = False,
     ) -> None:
         """See `door.open_engine`."""
-        super().__init__(model, config, group, groups_of(optimizer))
+        super().__init__(model, config, group, groups_of(optimizer), resumes=resumes)
         self.optimizer = optimizer
         self.lr_scheduler: Any = None
         self.training_dataloader: Any = None

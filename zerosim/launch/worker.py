@@ -120,8 +120,8 @@ def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Gro
         divide(model, run)
     if not job.deepspeed:
         return initialize(model, config, data, resume=run.resume)
-    settings = read_settings(job.deepspeed, job.run.ranks)
-    return open_engine(model, replace(settings, engine=config))
+    settings = replace(read_settings(job.deepspeed, data.size), engine=config)
+    return open_engine(model, settings, data, resume=run.resume)
 
 
 def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConfig:
