@@ -11,14 +11,23 @@ from pathlib import Path
 
 import torch
 
-from tests.bench import pages, rooms, scale, serving
+from tests.bench import disk, pages, quantize, rooms, scale, serving
 from tests.bench.training import Row, measure, measure_programs
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
 
 TARGET = Path("docs/bench.md")
-PARTS = ("training", "scale", "serving", "pages", "rooms", "programs")
-"""As they follow each other in the report."""
+PARTS = {
+    "training": "# Benchmarks",
+    "scale": "## The event graph at scale",
+    "serving": "## Serving a class",
+    "pages": "## The Replay page",
+    "rooms": "## A room of 30 and of 300",
+    "programs": "## Tracing other programs",
+    "disk": "## The disk store",
+    "quantize": "## Quantization",
+}
+"""As they follow each other in the report, and the heading that each begins with."""
 
 
 def main() -> None:
@@ -39,10 +48,15 @@ def main() -> None:
         rows = run_ranks(
             measure_programs, options.ranks, options.model, options.pairs, deadline_s=3600
         )[0]
-        parts["programs"] = "\n".join(
-            ["## Tracing other programs", "", *_preface(options), "", *_rows(rows)]
-        )
-    modules = {"scale": scale, "serving": serving, "pages": pages, "rooms": rooms}
+        parts["programs"] = "\n".join([PARTS["programs"], "", *_preface(options), "", *_rows(rows)])
+    modules = {
+        "scale": scale,
+        "serving": serving,
+        "pages": pages,
+        "rooms": rooms,
+        "disk": disk,
+        "quantize": quantize,
+    }
     for name, module in modules.items():
         if options.only in (None, name):
             parts[name] = "\n".join(module.table())
@@ -53,14 +67,15 @@ def main() -> None:
 
 
 def _parts(text: str) -> dict[str, str]:
-    """The parts of an earlier report: each but the first begins with a heading of its own."""
+    """The parts of an earlier report, by their headings."""
     pieces = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    return dict(zip(PARTS, pieces, strict=False))
+    by_heading = {piece.partition("\n")[0]: piece for piece in pieces}
+    return {name: by_heading[head] for name, head in PARTS.items() if head in by_heading}
 
 
 def _report(rows: list[Row], options: argparse.Namespace) -> str:
     lines = [
-        "# Benchmarks",
+        PARTS["training"],
         "",
         *_preface(options),
         "Bytes are what the kernel sent for rank 0 in one step.",
