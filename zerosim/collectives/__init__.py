@@ -1,5 +1,8 @@
 """Collective operations: one protocol, our rings, and the backend's own calls.
 
+Beside them what ZeRO++ needs: groups of ranks in nodes (`nodes`), an all-to-all of our own
+(`pairwise`), blocks of int8 and int4 (`quantization`).
+
 Imports torch, zerosim's L0 and trace.labels. Never theory: what a ring sends is proved, not
 assumed.
 """

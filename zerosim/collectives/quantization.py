@@ -277,6 +277,8 @@ def _blocks(matrix: torch.Tensor, rows: slice, columns: slice, length: int) -> t
 
 
 def _add_error(error: Error, exact: torch.Tensor, found: torch.Tensor) -> None:
+    """Add up squares; `found` is scratch memory and not needed any more."""
+    exact = exact.float()
     off = torch.linalg.vector_norm(found.sub_(exact)).double()
-    size = torch.linalg.vector_norm(exact, dtype=torch.float32).double()
+    size = torch.linalg.vector_norm(exact).double()
     error.sums += torch.stack([off * off, size * size])
