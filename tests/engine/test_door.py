@@ -25,7 +25,9 @@ from tests.engine.samples import Stack, build, freeze, inputs
 from tests.ranks import run_ranks
 from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
+from zerosim.dsconfig import read_settings
 from zerosim.engine import door as door_module
+from zerosim.engine.door import open_engine
 from zerosim.engine.scaling import LossScaler
 from zerosim.errors import ConfigError
 
@@ -362,6 +364,32 @@ def test_deepspeeds_scheduler_by_hand():
     assert engine.get_lr() == made.get_last_lr() == [0.4]
     made.step(1)
     assert engine.get_lr() == [pytest.approx(0.2)]
+
+
+def test_a_schedule_goes_on_with_the_state_on_the_disk(tmp_path):
+    """Overflows at first, so that steps and updates are two counts."""
+    fp16 = {"enabled": True, "initial_scale_power": 30, "hysteresis": 1}
+    warm = {"type": "WarmupLR", "params": {"warmup_max_lr": LR, "warmup_num_steps": 50}}
+
+    def settings(folder):
+        disk = {"device": "nvme", "nvme_path": str(tmp_path / folder)}
+        zero = {"stage": 3, "offload_optimizer": disk}
+        return read_settings(small(fp16=fp16, scheduler=warm, zero_optimization=zero), 1)
+
+    def batches(first):
+        return lambda step: even_batch(first + step)
+
+    whole = open_engine(even(), settings("whole"))
+    expected = train_through(whole, batches(0), 24)
+    first = open_engine(even(), settings("parts"))
+    train_through(first, batches(0), 18)
+    first.close()
+    second = open_engine(even(), settings("parts"), resume=True)
+    assert second.global_steps == 18
+    assert 0 < second.skipped_steps == first.skipped_steps < 18
+    assert second.get_lr() == first.get_lr()
+    assert not differences(train_through(second, batches(18), 6), expected)
+    assert second.get_lr() == whole.get_lr()
 
 
 def test_a_step_that_overflowed_does_not_step_the_scheduler():
