@@ -21,6 +21,8 @@ from zerosim.models import Batches
 from zerosim.record import load
 from zerosim.theory import cost, framing
 from zerosim.tiers import Tier
+from zerosim.trace import labels
+from zerosim.trace.sink import Description
 
 NUM_RANKS, TOGETHER = 4, 2
 NUM_DATA = NUM_RANKS // TOGETHER
@@ -116,6 +118,19 @@ def _refusals():
     return found
 
 
+def _cut_layer(folder):
+    """A layer cut by columns, by a program without an engine: autograd saves a DTensor."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (NUM_RANKS,))
+    layer = parallelize_module(torch.nn.Linear(WIDTH, WIDTH), mesh, ColwiseParallel())
+    labels.describe(Description())  # no engine speaks for this process any more
+    with trace(folder):
+        loss = layer(torch.ones(BATCH, WIDTH, requires_grad=True)).sum()
+        loss.backward()
+
+
 def _everything(folder):
     outcomes = {name: _train(config) for name, config in CASES.items()}
     outcomes |= {("twice", name): _train(config) for name, config in TWICE.items()}
@@ -126,6 +141,7 @@ def _everything(folder):
         with trace(Path(folder, name)):
             _train(CASES[3, name], steps=2)
             dist.barrier()
+    _cut_layer(Path(folder, "cut layer"))
     return outcomes, _refusals()
 
 
@@ -255,3 +271,16 @@ def test_each_rank_keeps_its_share_of_the_inputs(recorded):
 def test_a_model_that_cannot_be_cut_is_refused_before_ranks_start(run, deepspeed, message):
     with pytest.raises(ConfigError, match=message):
         require_divisible(run, engine_config(), is_deepspeed=deepspeed)
+
+
+def test_what_autograd_saves_of_a_cut_layer_is_counted(folder, answers):
+    assert len(answers) == NUM_RANKS
+    for rank in load(folder / "cut layer", strict=True).ranks:
+        border = next(s for s in rank.memory_samples if s.phase is Phase.BACKWARD)
+        saved = [
+            change.bytes
+            for sample in rank.memory_samples[: border.number + 1]
+            for change in sample.changes
+            if change.role is Role.ACTIVATIONS
+        ]
+        assert saved == [BATCH * WIDTH * 4], "its input; the weights are parameters"
