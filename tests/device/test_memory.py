@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 import torch
 
 from tests.engine.samples import CONTEXT, gpt
 from zerosim.config import EngineConfig
-from zerosim.device import ALIGNMENT_BYTES, DeviceMemory, device_memory, on_host, resized
+from zerosim.device import ALIGNMENT_BYTES, DeviceMemory, device_memory, on_device, on_host, resized
 from zerosim.engine import initialize
 from zerosim.errors import OutOfMemory
 from zerosim.events import Phase
@@ -141,6 +144,22 @@ def test_an_iteration_ends_with_the_map_of_its_largest_use() -> None:
         AddressBlock(2 * KB, 6 * KB, Role.OTHER, ""),
         AddressBlock(8 * KB, 6 * KB, Role.GRADIENTS, "head"),
     )
+
+
+def test_another_thread_counts_if_it_says_so() -> None:
+    def allocate(within: Callable[[], AbstractContextManager[None]]) -> torch.Tensor:
+        with within():
+            return _empty(2 * KB)
+
+    with DeviceMemory(16 * KB) as memory, ThreadPoolExecutor(1) as thread:
+        beside = thread.submit(allocate, nullcontext).result()
+        assert memory.used_bytes == 0
+        inside = thread.submit(allocate, on_device).result()
+        assert memory.used_bytes == 2 * KB
+        del beside, inside
+        assert memory.used_bytes == 0
+    with on_device():  # there is no limit any more
+        _empty(2 * KB)
 
 
 def test_without_a_limit_nothing_is_counted() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -107,10 +108,21 @@ class BackgroundExecutor:
     After a failure everything that was asked for later fails with the same error.
     """
 
-    def __init__(self, device: torch.device, name: str = "zerosim-collectives") -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        name: str = "zerosim-collectives",
+        within: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            within: what the thread works in, from its beginning to its end.
+        """
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._failed: ZerosimError | None = None
+        self._within = within
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
 
@@ -130,6 +142,10 @@ class BackgroundExecutor:
         self._thread.join()
 
     def _loop(self) -> None:
+        with self._within():
+            self._serve()
+
+    def _serve(self) -> None:
         while (pending := self._queue.get()) is not None:
             try:
                 if self._failed is not None:

@@ -6,7 +6,7 @@ trace.holdings.
 """
 
 from zerosim.device.cuda import device_memory
-from zerosim.device.memory import DeviceMemory, on_host, reserved, resized
+from zerosim.device.memory import DeviceMemory, on_device, on_host, reserved, resized
 from zerosim.device.space import ALIGNMENT_BYTES, AddressSpace, rounded
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "AddressSpace",
     "DeviceMemory",
     "device_memory",
+    "on_device",
     "on_host",
     "reserved",
     "resized",

@@ -152,6 +152,16 @@ class _Mode(TorchDispatchMode):
 
 
 @contextmanager
+def on_device() -> Iterator[None]:
+    """What another thread than the one that began the device's memory allocates counts inside."""
+    if _State.memory is None:
+        yield
+        return
+    with _Mode(_State.memory):
+        yield
+
+
+@contextmanager
 def on_host() -> Iterator[None]:
     """What this thread allocates inside is the host's and takes no room on the device."""
     before = _thread.on_host

@@ -28,6 +28,7 @@ from zerosim.collectives import (
     world,
 )
 from zerosim.config import EngineConfig, Offload
+from zerosim.device import on_device
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.local import whole
@@ -99,7 +100,11 @@ class Engine:
         require_sound(config, tensor, group)
         # tensor parallelism calls its collectives while it computes: one at a time, then
         in_background = config.overlap and group.size > 1 and tensor.size == 1
-        self._executor = BackgroundExecutor(self._device) if in_background else InlineExecutor()
+        self._executor = (
+            BackgroundExecutor(self._device, within=on_device)
+            if in_background
+            else InlineExecutor()
+        )
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
         )
