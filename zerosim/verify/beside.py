@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from zerosim.analysis.memory import Timeline, states_of
 from zerosim.config import EngineConfig
-from zerosim.events import Phase, Purpose
+from zerosim.events import Phase
 from zerosim.memory import Moment, Role
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.record import Trace
@@ -34,7 +34,7 @@ def beside_verdicts(trace: Trace, plan: Plan, config: EngineConfig, lines: Lines
     """Those of what the run was configured to keep."""
     found = []
     if plan.secondary:
-        found.append(secondary_verdict(trace, plan, config, lines[Tier.DEVICE]))
+        found.append(secondary_verdict(plan, config, lines[Tier.DEVICE]))
     if config.checkpoint_activations:
         found.append(checkpoints_verdict(trace, config, lines))
     if config.constant_buffers and plan.num_ranks > 1:
@@ -42,22 +42,13 @@ def beside_verdicts(trace: Trace, plan: Plan, config: EngineConfig, lines: Lines
     return found
 
 
-def secondary_verdict(
-    trace: Trace, plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]
-) -> Verdict:
+def secondary_verdict(plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]) -> Verdict:
     """hpZ: when an update begins a rank has its part of all that forward gathered, then nothing."""
     size, group = config.dtype.element_bytes, config.secondary_partition
     strays, measured = [], []
-    for rank in trace.ranks:
-        if rank.rank not in lines:
-            continue
-        gathered = {
-            event.unit
-            for event in rank.events
-            if event.purpose is Purpose.GATHER_PARAMETERS and event.phase is Phase.FORWARD
-        }
+    for line in lines.values():
+        gathered = _gathered_in_forward(line)
         expected = {unit: part for unit, part in plan.secondary.items() if unit in gathered}
-        line = lines[rank.rank]
         for number, held in _at_phases(line, Role.SECONDARY, (Phase.FORWARD, Phase.UPDATE)):
             sample = line.samples[number]
             if sample.phase is Phase.FORWARD and sample.micro_step > 0:
@@ -148,6 +139,19 @@ def buffers_verdict(
         measured,
         strays,
     )
+
+
+def _gathered_in_forward(line: Timeline) -> set[str]:
+    """Units that had all their rows in some forward of an iteration."""
+    return {
+        unit
+        for (role, unit), (numbers, sizes) in line.holders.items()
+        if role is Role.GATHERED
+        and any(
+            line.samples[number].phase is Phase.FORWARD and line.samples[number].iteration >= 0
+            for number in numbers[sizes > 0].tolist()
+        )
+    }
 
 
 def _at_phases(
