@@ -17,7 +17,6 @@ Imports torch, zerosim's L0, trace.labels, and the rest of zerosim.offload.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import os
 import threading
@@ -28,7 +27,7 @@ from typing import Self
 import torch
 
 from zerosim.collectives import Handle
-from zerosim.errors import DiskError, EnvironmentFault
+from zerosim.errors import DiskError
 from zerosim.offload import layout
 from zerosim.offload.commits import (
     SLOTS,
@@ -41,6 +40,7 @@ from zerosim.offload.commits import (
     rank_folder,
     write_commit,
 )
+from zerosim.offload.folder import supports_direct, take
 from zerosim.offload.layout import Version
 from zerosim.offload.pool import Buffer, Pool
 from zerosim.offload.workers import Job, Station, Work, Workers
@@ -90,10 +90,10 @@ class DiskStore:
         """
         self.folder = rank_folder(folder, rank)
         self._num_ranks = num_ranks
-        self._lock = _take(self.folder)
+        self._lock = take(self.folder)
         try:
             begin = empty(self.folder) if state is None else go_back(self.folder, state.sequence)
-            self.direct = _supports_direct(self.folder)
+            self.direct = supports_direct(self.folder)
             self._pool = Pool(buffers, buffer_bytes, threads)
         except BaseException:
             os.close(self._lock)
@@ -283,35 +283,3 @@ def _request(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
         elements=tensor.numel(),
         payload_bytes=tensor.numel() * tensor.element_size(),
     )
-
-
-def _take(folder: Path) -> int:
-    """Have a rank's folder for this process alone, until what is returned is closed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot keep files in {folder}: {error.strerror}; give a folder on a disk that can "
-            "be written"
-        ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise EnvironmentFault(
-            f"{folder} is used by another process: end it, or give another folder"
-        ) from None
-    return lock
-
-
-def _supports_direct(folder: Path) -> bool:
-    """Whether the file system lets reads and writes pass the page cache by."""
-    path = folder / "direct.probe"
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_CLOEXEC, 0o644))
-    except OSError:
-        return False
-    finally:
-        path.unlink(missing_ok=True)
-    return True
