@@ -261,16 +261,15 @@ def test_each_rank_keeps_its_share_of_the_inputs(recorded):
 
 
 @pytest.mark.parametrize(
-    ("run", "deepspeed", "message"),
+    ("run", "message"),
     [
-        (RunConfig(model=ModelName.MLP, tensor_parallel=2), False, "the mlp"),
-        (RunConfig(ranks=3, tensor_parallel=3), False, "a divisor of gpt-tiny's 4 heads"),
-        (RunConfig(tensor_parallel=2), True, "DeepSpeed configuration"),
+        (RunConfig(model=ModelName.MLP, tensor_parallel=2), "the mlp"),
+        (RunConfig(ranks=3, tensor_parallel=3), "a divisor of gpt-tiny's 4 heads"),
     ],
 )
-def test_a_model_that_cannot_be_cut_is_refused_before_ranks_start(run, deepspeed, message):
+def test_a_model_that_cannot_be_cut_is_refused_before_ranks_start(run, message):
     with pytest.raises(ConfigError, match=message):
-        require_divisible(run, engine_config(), is_deepspeed=deepspeed)
+        require_divisible(run, engine_config())
 
 
 def test_what_autograd_saves_of_a_cut_layer_is_counted(folder, answers):

@@ -85,7 +85,7 @@ def require_able(job: Job) -> None:
     """
     for who, _ in job.engines:
         if isinstance(who, EngineConfig):
-            require_divisible(job.run, who, is_deepspeed=bool(job.deepspeed))
+            require_divisible(job.run, who)
             require_device(job.run, who)
 
 

@@ -59,7 +59,7 @@ def _mesh(device: str, num_ranks: int, num_together: int) -> DeviceMesh:
     return init_device_mesh(device, shape, mesh_dim_names=(_DATA, _TENSOR))
 
 
-def require_divisible(run: RunConfig, config: EngineConfig, *, is_deepspeed: bool) -> None:
+def require_divisible(run: RunConfig, config: EngineConfig) -> None:
     """See that the ranks can compute this model together, and train it as configured.
 
     Raises:
@@ -68,11 +68,6 @@ def require_divisible(run: RunConfig, config: EngineConfig, *, is_deepspeed: boo
     together = run.tensor_parallel
     if together == 1:
         return
-    if is_deepspeed:
-        raise ConfigError(
-            f"tensor-parallel is {together} with a DeepSpeed configuration, whose ranks are all "
-            "data parallel: give the engine's own options"
-        )
     if run.model is ModelName.MLP:
         raise ConfigError(
             f"tensor-parallel is {together} for the mlp, which has no blocks to cut: expected a "
