@@ -214,6 +214,13 @@ def test_parameters_on_the_host_with_the_optimizer_on_the_device_are_stored():
     assert all(phase is not Phase.UPDATE for phase, *_ in rows(both))
 
 
+def test_backward_from_a_secondary_partition_fetches_nothing():
+    step = workload(3, 1000, offload_param=Tier.HOST, secondary_partition=2)
+    fetches = [phase for phase, purpose, *_ in rows(step) if purpose is Purpose.FETCH_PARAMETERS]
+    assert fetches == [Phase.FORWARD]
+    assert copy_law(step, Link.BUS).sent_bytes == (2 + 2) * 250
+
+
 def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
     for more, cause in (
         ({"update_skipped": True}, Cause.SKIPPED_UPDATE),

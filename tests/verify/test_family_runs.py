@@ -50,7 +50,11 @@ ON_FOUR = {
     "all on disk": {"stage": 3, **INFINITY},
     "owners": {"stage": 3, **INFINITY, "owner_broadcast": True, "ranks_per_node": 2},
     "hpZ": {"stage": 3, "secondary_partition": 2, "ranks_per_node": 2, "accumulate": 2},
+    "hpZ, parameters on host": {"stage": 3, "secondary_partition": 4, "offload_param": "cpu"}
+    | {"frozen": True},
     "ZeRO++": {"stage": 3, **ZEROPP, "ranks_per_node": 2},
+    "quantized, all on disk": {"stage": 3, **INFINITY, "ranks_per_node": 2}
+    | {"quantize_weights": True, "quantize_gradients": True},
     "ZeRO++ in buckets": {"stage": 3, **ZEROPP, "ranks_per_node": 2, "accumulate": 2}
     | {"bucket_elements": 700, "quantization_block": 64},
 }
@@ -58,11 +62,13 @@ ON_FOUR = {
 
 def train(folder: str, cases: dict[str, dict]) -> None:
     """Train a small model with each configuration, traced."""
-    for name, config in cases.items():
+    for name, case in cases.items():
         torch.manual_seed(0)
         model = nn.Sequential(
             nn.Linear(IN, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 30), nn.ReLU(), nn.Linear(30, OUT)
         )
+        model[2].weight.requires_grad_(not case.get("frozen"))
+        config = {key: value for key, value in case.items() if key != "frozen"}
         disk = Path(folder, "disks", name)
         disk.mkdir(parents=True, exist_ok=True)
         on_disk = {"nvme_path": str(disk)} if "nvme" in config.values() else {}

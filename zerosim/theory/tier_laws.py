@@ -19,7 +19,7 @@ from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import multiple
 from zerosim.theory.partition import padded_elements
-from zerosim.theory.tiers import STATE_BYTES, planned_copies, route
+from zerosim.theory.tiers import STATE_BYTES, passes_over_kept, planned_copies, route
 from zerosim.theory.traffic import require_rank
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link, Tier, link_of_copy
@@ -68,7 +68,7 @@ def _fetch_terms(workload: Workload) -> list[CopyTerm]:
             purpose=Purpose.FETCH_PARAMETERS,
             origin=origin,
             target=target,
-            times=2 * workload.accumulate,
+            times=len(passes_over_kept(workload)) * workload.accumulate,
             element_bytes=workload.element_bytes,
             counts_frozen=True,
         )

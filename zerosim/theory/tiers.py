@@ -23,7 +23,6 @@ from zerosim.tiers import Link, Tier, link_of_copy
 
 STATE_BYTES = 12
 """Of a parameter on a disk: fp32 master, momentum, variance."""
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +118,16 @@ def route(origin: Tier, target: Tier) -> tuple[tuple[Tier, Tier], ...]:
     return tuple((order[at], order[at + step]) for at in range(here, there, step))
 
 
+def passes_over_kept(workload: Workload) -> tuple[Phase, ...]:
+    """The phases that gather what ranks keep; backward has a secondary partition in its place."""
+    if workload.has_secondary:
+        return (Phase.FORWARD,)
+    return (Phase.FORWARD, Phase.BACKWARD)
+
+
 def _fetches(workload: Workload, rank: int) -> Iterable[Copy]:
-    """Before each gather, the part that is kept elsewhere."""
-    for phase in _PASSES:
+    """Before each gather from it, the part that is kept elsewhere."""
+    for phase in passes_over_kept(workload):
         for unit, elements in _kept(workload, rank):
             for origin, target in route(workload.offload_param, Tier.DEVICE):
                 yield Copy(

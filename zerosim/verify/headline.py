@@ -8,8 +8,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from zerosim.events import Algorithm
-from zerosim.quantities import PSI, format_decimal
+from zerosim.quantities import PSI
 from zerosim.theory import Workload, copy_law, law, system_name
+from zerosim.theory.laws import multiple
 from zerosim.tiers import Link
 from zerosim.verify.report import Verdict
 from zerosim.verify.verdicts import Checked, step_causes
@@ -30,9 +31,13 @@ def headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]
     if beyond:
         ring_share = Fraction(workload.num_ranks - 1, workload.num_ranks)
         unit = workload.num_parameters * workload.element_bytes * ring_share
-        actual = _multiple(round((expected.sent_bytes + beyond) / unit))
+        more = round(beyond / unit)
         why = "; ".join(cause.words for cause in causes if not cause.is_excused)
-        return f"This run of {name} sends {actual}(N-1)/N a step, not {expected.symbols}: {why}."
+        if expected.symbols != f"{multiple(expected.payloads)}{PSI}(N-1)/N":
+            extra = f"{multiple(Fraction(more))}{PSI}(N-1)/N"
+            return f"This run of {name} sends {extra} a step beside {expected.symbols}: {why}."
+        actual = f"{multiple(expected.payloads + more)}{PSI}(N-1)/N"
+        return f"This run of {name} sends {actual} a step, not {expected.symbols}: {why}."
     step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
     if step_claim.holds:
         return f"This run of {name} sends {expected.symbols} a step{copied}, as the law says."
@@ -51,7 +56,3 @@ def _copied(workload: Workload, verdicts: list[Verdict]) -> str:
         if identity in holding and copy_law(workload, link).payloads
     ]
     return f" and copies {' and '.join(parts)}" if parts else ""
-
-
-def _multiple(payloads: Fraction | int) -> str:
-    return f"{'' if payloads == 1 else format_decimal(payloads, 0)}{PSI}"
