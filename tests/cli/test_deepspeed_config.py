@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.command import assert_one_line, command
 from zerosim.config import EngineConfig
+from zerosim.events import Purpose
 from zerosim.launch.agent import PatientAgent
 from zerosim.record import load
 
@@ -112,3 +113,47 @@ def test_a_run_follows_the_file_and_is_proved(file, tmp_path):
         "--learning-rate", 0, "--json", "--out", tmp_path / "fresh",
     )  # fmt: skip
     assert json.loads(fresh.out)["losses"] == json.loads(answer.out)["losses"]
+
+
+@pytest.mark.ranks
+def test_the_whole_family_by_a_file(tmp_path):
+    disk = {"device": "nvme", "nvme_path": str(tmp_path / "disk")}
+    family = {
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 0,
+        "bf16": {"enabled": True},
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.01}},
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": disk,
+            "offload_param": {"device": "cpu"},
+            "zero_quantized_weights": True,
+            "zero_quantized_gradients": True,
+        },
+        "activation_checkpointing": {"partition_activations": True, "cpu_checkpointing": True},
+    }
+    file = tmp_path / "ds_config.json"
+    file.write_text(json.dumps(family))
+    options = ("--model", "gpt-tiny", "--layers", 1, "--width", 32, "--ranks", 4, "--steps", 2)
+    answer = command(
+        "run", "--deepspeed-config", file, *options, "--tensor-parallel", 2, "--json",
+        "--out", tmp_path / "t",
+    )  # fmt: skip
+    assert answer.code == 0, answer
+    assert json.loads(answer.out)["holds"] is True
+    trace = load(tmp_path / "t", strict=True)
+    config = EngineConfig.from_plain(trace.manifest.config)
+    assert (config.offload_optimizer, config.offload_param) == ("nvme", "cpu")
+    assert config.quantize_weights
+    assert config.quantize_gradients
+    assert config.checkpoint_activations
+    assert config.partition_activations
+    assert config.cpu_checkpointing
+    purposes = {event.purpose for event in trace.ranks[0].events}
+    assert {
+        Purpose.FETCH_STATES,
+        Purpose.FETCH_PARAMETERS,
+        Purpose.OFFLOAD_GRADIENTS,
+        Purpose.OFFLOAD_ACTIVATIONS,
+        Purpose.GATHER_ACTIVATIONS,
+    } <= purposes
