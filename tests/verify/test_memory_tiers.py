@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.cli.command import command
-from tests.verify.memory_traces import UNITS, change, memory_trace, position_of, write
+from tests.verify.memory_traces import change, memory_trace, position_of, samples, write
 from tests.verify.test_memory import failed, report_of
-from zerosim.events import Phase
+from zerosim.events import Event, Kind, Phase, Purpose
+from zerosim.manifest import Slot
 from zerosim.memory import Moment, Role
 from zerosim.tiers import Tier
 
@@ -139,4 +141,84 @@ def test_without_other_tiers_none_is_named(tmp_path):
     out = command("memory", folder).out
     for words in ("on the device", "on the host", "on the disk", "tier"):
         assert words not in out
-    assert len(UNITS) == 4
+
+
+def verdict_of(folder, identity):
+    return next(verdict for verdict in report_of(folder).verdicts if verdict.id == identity)
+
+
+def test_buckets_pass_through_two_buffers_that_do_not_grow(tmp_path):
+    """Buckets of at most 40 elements on 3 ranks: 13 columns, so two buffers of 39 elements."""
+    options = {"constant_buffers": True, "bucket_elements": 40}
+    written = memory_trace(2, RANKS, **options)
+    for rank in range(RANKS):
+        change(written, rank, 1, Role.BUFFERS, "", 2 * 39 * 2 + 100)
+    folder = write(tmp_path / "good", written)
+    assert verdict_of(folder, "constant-buffers").holds is True
+    assert "2 x 39 elements: 156 B" in verdict_of(folder, "constant-buffers").formula
+    begin = position_of(written, 1, 2, Phase.UPDATE, Moment.PHASE)
+    change(written, 1, begin, Role.BUFFERS, "", 300)
+    verdict = verdict_of(write(tmp_path / "grows", written), "constant-buffers")
+    assert verdict.holds is False
+    assert "rank 1 has 300 B of shared buffers, at first 256 B" in verdict.measured
+    change(written, 1, begin, Role.BUFFERS, "", 256)
+    change(written, 1, begin, Role.BUFFERS, "head", 84)
+    verdict = verdict_of(write(tmp_path / "own", written), "constant-buffers")
+    assert "rank 1 when update of iteration 2 begins: bucket head has its own" in verdict.measured
+    small = memory_trace(2, RANKS, **options)
+    verdict = verdict_of(write(tmp_path / "small", small), "constant-buffers")
+    assert "has 0 B of shared buffers" in verdict.measured
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_the_inputs_of_all_blocks_are_kept_and_nothing_is_more(tmp_path, on_host):
+    """Two blocks whose inputs are 4 sequences of 8 tokens of width 3, in bf16."""
+    written = memory_trace(
+        3, RANKS, checkpoint_activations=True, cpu_checkpointing=on_host, frozen=True
+    )
+    each, tier = 2 * 4 * 8 * 3, Tier.HOST if on_host else Tier.DEVICE
+    positions = Slot(name="embedding.position.weight", shape=(8, 3), offset=0, elements=24)
+    units = [replace(unit, slots=(positions,)) for unit in written.manifest.units[:1]]
+    described = replace(
+        written.manifest, units=(*units, *written.manifest.units[1:]), run={"batch": 4}
+    )
+    written = replace(written, manifest=described)
+    for rank in range(RANKS):
+        for unit in ("blocks.0", "blocks.1"):
+            begin = position_of(written, rank, 0, Phase.BACKWARD, Moment.PHASE)
+            change(written, rank, begin, Role.CHECKPOINTS, unit, each, tier)
+    verdict = verdict_of(write(tmp_path / "good", written), "checkpoints")
+    assert (verdict.holds, verdict.measured) == (True, f"{2 * each} B")
+    assert f"on the {tier}" in verdict.title
+    begin = position_of(written, 2, 1, Phase.BACKWARD, Moment.PHASE)
+    change(written, 2, begin, Role.CHECKPOINTS, "blocks.1", each + 2, tier)
+    verdict = verdict_of(write(tmp_path / "large", written), "checkpoints")
+    assert verdict.holds is False
+    assert f"{each + 2} B of blocks.1, expected {each} B" in verdict.measured
+    change(written, 2, begin, Role.CHECKPOINTS, "blocks.1", 0, tier)
+    verdict = verdict_of(write(tmp_path / "few", written), "checkpoints")
+    assert "inputs of 1 of 2 blocks (blocks.0)" in verdict.measured
+
+
+def test_inputs_of_a_model_that_is_not_known_prove_nothing(tmp_path):
+    folder = write(tmp_path, memory_trace(3, RANKS, checkpoint_activations=True))
+    assert verdict_of(folder, "checkpoints").holds is None
+    assert "not known of this model" in verdict_of(folder, "checkpoints").measured
+
+
+def test_a_copy_has_its_name_in_a_peak(tmp_path):
+    written = memory_trace(3, 2, offload_param="cpu", counts_allocations=False)
+    copy = Event(
+        id=9000, rank=0, kind=Kind.COPY, iteration=1, phase=Phase.UPDATE, unit="head",
+        purpose=Purpose.STORE_PARAMETERS, origin=Tier.DEVICE, target=Tier.HOST, issue_ns=1,
+        start_ns=1, end_ns=2,
+    )  # fmt: skip
+    position = position_of(written, 0, 1, Phase.UPDATE, Moment.PHASE)
+    rows = written.rows[0]
+    place = samples(written, 0)[position]
+    rows[place] = ("memory", replace(rows[place][1], event=copy.id, moment=Moment.BEGIN))
+    rows.insert(place, ("event", copy))
+    change(written, 0, position, Role.BUFFERS, "", 10_000_000)
+    change(written, 0, position + 1, Role.BUFFERS, "", 0)
+    words = report_of(write(tmp_path, written)).peaks[0].when
+    assert words == "when the copy of head (store parameters) began in update in iteration 1"
