@@ -1,5 +1,6 @@
 # `make` lists the targets. Everything is installed in .venv and node_modules, and nothing outside of
-# them but Debian's chromium, which the browser tests need, where no Chromium is found.
+# them but Debian's chromium, which the browser tests need, where no Chromium is found; and iproute2,
+# which root needs for the tests over two nodes, where there is no `ip`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,6 +14,7 @@ STAMP := $(VENV)/.installed
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NODE_STAMP := node_modules/.installed
 CHROMIUM_STAMP := $(VENV)/.chromium
+IP_STAMP := $(VENV)/.ip
 DEEPSPEED_STAMP := $(VENV)/.deepspeed
 CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 DEMO := traces/demo
@@ -25,7 +27,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
 	do printf '%-20s %s\n' "$$name" "$$what"; done
 
-setup: $(STAMP) $(NODE_STAMP) $(CHROMIUM_STAMP)  ## install zerosim and its tools (minutes, once)
+setup: $(STAMP) $(NODE_STAMP) $(CHROMIUM_STAMP) $(IP_STAMP)  ## install zerosim and its tools (minutes, once)
 
 demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a browser (PORT=8050)
 	$(ZEROSIM) run --stage all --ranks 4 --steps 10 --out $(DEMO) --overwrite
@@ -97,3 +99,12 @@ $(CHROMIUM_STAMP): $(STAMP)
 	{ $$root apt-get update -qq && $$root apt-get install -qq --no-install-recommends chromium; } \
 	    >/dev/null 2>&1 && touch $@ || echo "note: it could not be installed; 'make test' needs \
 	chromium or google-chrome on the PATH, or CHROMIUM=/path/to/one" >&2
+
+# Two network namespaces need root, so others need no `ip` either; without it those tests are skipped
+# and say why.
+$(IP_STAMP): $(STAMP)
+	@if test "$$(id -u)" != 0 || command -v ip >/dev/null; then touch $@; exit 0; fi; \
+	echo "installing Debian's iproute2, for the tests over two nodes"; \
+	{ apt-get update -qq && apt-get install -qq --no-install-recommends iproute2; } \
+	    >/dev/null 2>&1 && touch $@ || echo "note: it could not be installed; the tests over two \
+	nodes are left out without ip" >&2
