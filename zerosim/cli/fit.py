@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -240,13 +241,16 @@ def _print(run: RunConfig, found: Mapping[str, Fit]) -> None:
 
 
 def _print_markdown(context: typer.Context, run: RunConfig, found: Mapping[str, Fit]) -> None:
+    words = (
+        f"T{_what(run)[1:]}: found by training, with other numbers of layers until one fits and "
+        "the next does not. A rank's device is host memory that an allocator with that limit gives "
+        "out; peak is the most that any rank had in use. Times is the number of parameters over "
+        "that of the first row."
+    )
     lines = [
         "# The largest model that fits",
         "",
-        f"{_what(run)[0].upper()}{_what(run)[1:]}: found by training, more layers each time until",
-        "something had no room. What a device's memory holds is counted by an allocator with that",
-        "limit; peak is the most that any rank had in use. Times is the number of parameters over",
-        "that of the first row.",
+        *wrap(words, 100),
         "",
         f"    zerosim fit {_command(context)}",
         "",
