@@ -75,6 +75,13 @@ SAME = {
     ("RootParameters", "no overlap"): {"overlap": False, "accumulate": 2},
 }
 """Where hpZ must not change a bit."""
+ELSEWHERE = {
+    "optimizer on the host": {"offload_optimizer": "cpu"},
+    "all on the host": {"offload_optimizer": "cpu", "offload_param": "cpu"},
+    "all on a disk": {"offload_optimizer": "nvme", "offload_param": "nvme"},
+    "in one place": {"contiguous_memory": True},
+}
+"""What must not change a bit of all three together."""
 
 
 # what the ranks do
@@ -90,6 +97,9 @@ def _train_all(folder):
             config = replace(BASE, **changes, secondary_partition=size)
             case = Case(model, config, steps=STEPS, evaluates=name != "odd")
             found[model, name, size] = train(case)
+    for name, changes in ({"at home": {}} | ELSEWHERE).items():
+        config = replace(BASE, **ALL, **changes, nvme_path=folder)
+        found[name] = train(Case("Stack", config, steps=STEPS))
     for model in ("FrozenFirst", "Branches", "RootParameters"):
         config = replace(BASE, **ALL, **ODD, dtype=DType.FP32)
         found[model, "all"] = train(Case(model, config, steps=STEPS, evaluates=True))
@@ -350,6 +360,12 @@ def test_quantization_moves_losses_a_little(ran, name):
 def test_how_it_is_overlapped_changes_no_bit(ran):
     found = ran.ranks[0][0]
     assert not found["all, no overlap"].differs_from(found["all, odd"])
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_where_things_are_kept_changes_no_bit(ran, name):
+    found = ran.ranks[0][0]
+    assert not found[name].differs_from(found["at home"])
 
 
 def test_every_rank_computes_with_the_same_weights_its_own_among_them(ran):
