@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from zerosim.config import EngineConfig, Offload
-from zerosim.errors import EnvironmentFault, RunError
+from zerosim.errors import DiskError, EnvironmentFault, RunError
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import lent
 from zerosim.record import explain_failure
@@ -51,7 +51,25 @@ def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
 
     begun = [folder for _, folder in job.engines if any(folder.glob(RANK_FILES))]
     folder = begun[-1] if begun else job.engines[0][1]
-    return explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+    words = explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+    who = next(who for who, path in job.engines if path == folder)
+    return words + (_resumable(who, job.run.ranks) if isinstance(who, EngineConfig) else "")
+
+
+def _resumable(config: EngineConfig, num_ranks: int) -> str:
+    """From where a run can go on, in a line of its own; "" if there is no such state."""
+    if config.offload_optimizer is not Offload.NVME:
+        return ""
+    from zerosim.offload import DiskStore
+
+    try:
+        state = DiskStore.last_good(Path(config.nvme_path), num_ranks)
+    except DiskError:
+        return ""
+    if state is None:
+        return ""
+    done = state.values["iteration"]
+    return f"\nthe state after {done} steps is in {config.nvme_path}: --resume goes on from it"
 
 
 def moment() -> str:

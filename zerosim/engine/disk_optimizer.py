@@ -99,17 +99,23 @@ class DiskOptimizer(UnitOptimizer):
         with labels.scope(unit=self._unit, purpose=Purpose.STORE_STATES, tensors=(self._unit,)):
             self._disk.write(self._name, buffer.tensor, on_done=buffer.release)
 
-    def resume(self, written: torch.Tensor, steps: int) -> None:
+    def resume(self, steps: int) -> None:
         """Go on from the states on the disk.
 
         Args:
-            written: a row in the compute dtype for the parameters.
-            steps: updates that the states have seen.
+            steps: updates that they have seen.
+        """
+        for piece in self._pieces[0]:
+            self._adam.state[piece]["step"].fill_(steps)
+
+    def write_parameters(self, written: torch.Tensor) -> None:
+        """Make parameters of the master on the disk.
+
+        Args:
+            written: a row in the compute dtype.
         """
         self.fetch()
         written.copy_(self._masters[0])
-        for piece in self._pieces[0]:
-            self._adam.state[piece]["step"].fill_(steps)
         self._forget().release()
 
     def let_go(self) -> None:

@@ -116,7 +116,7 @@ class Engine:
         self._stage = STAGES[config.stage](context)
         groups = groups or ParameterGroups.single(config)
         self._updater = Updater(context, self._stage, groups, resumes=resumes)
-        take_over(model, context, self._stage, self._updater)
+        take_over(model, context, self._stage, self._updater, resumes=resumes)
         if resumes:
             self.iteration = saved["iteration"]
             self._updater.resume(saved["update"])

@@ -20,7 +20,7 @@ from zerosim.collectives import Handle
 from zerosim.collectives.executor import Done
 from zerosim.config import Offload
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.shelves import UP, HostShelf, Shelf
+from zerosim.engine.shelves import UP, DiskShelf, HostShelf, Shelf
 from zerosim.events import Purpose
 from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
@@ -40,8 +40,16 @@ class Home:
         self.updates_on_host = context.config.offload_optimizer is not Offload.NONE
         self.places: dict[str, torch.Tensor] = {}
 
-    def keep(self, flat: FlatUnit) -> None:
-        """Take what this rank keeps of a unit that is complete on every rank."""
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - nothing is taken
+        """Take what this rank keeps of a unit that is complete on every rank.
+
+        Args:
+            resumes: go on with what an earlier run kept, where that is possible.
+
+        Returns:
+            True if what is kept is an earlier run's.
+        """
+        return False
 
     def own(self, flat: FlatUnit) -> torch.Tensor:
         """This rank's row, on the device."""
@@ -109,11 +117,12 @@ class DeviceHome(Home):
         super().__init__(context)
         self._shards: dict[str, torch.Tensor] = {}
 
-    def keep(self, flat: FlatUnit) -> None:
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - memory is new
         """Give the own row a memory of its own, so that the unit's can be freed."""
         shard = flat.rows[self._context.rank].clone()
         hold(shard, Role.PARAMETERS, flat.name)
         self._shards[flat.name] = shard
+        return False
 
     def own(self, flat: FlatUnit) -> torch.Tensor:
         """The shard."""
@@ -134,9 +143,13 @@ class ShelfHome(Home):
         super().__init__(context)
         self._shelf = shelf
 
-    def keep(self, flat: FlatUnit) -> None:
-        """Put the own row on the shelf."""
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
+        """Put the own row on the shelf, unless it is there."""
+        if resumes and isinstance(self._shelf, DiskShelf):
+            self._shelf.find(flat, flat.unit.columns)
+            return True
         self._shelf.put(flat, flat.rows[self._context.rank]).wait()
+        return False
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor] | None:
         """The shard, if it and the optimizer are on the host."""

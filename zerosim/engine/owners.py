@@ -46,10 +46,15 @@ class OwnerHome(Home):
         """Position in the group of the rank that keeps a unit."""
         return self._owners[flat.name]
 
-    def keep(self, flat: FlatUnit) -> None:
-        """The owner puts the unit on its shelf."""
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
+        """The owner puts the unit on its shelf, unless it is there."""
+        if resumes and isinstance(self._shelf, DiskShelf):
+            if self._is_own(flat):
+                self._shelf.find(flat, flat.flat.numel())
+            return True
         if self._is_own(flat):
             self._shelf.put(flat, flat.flat).wait()
+        return False
 
     def shared(self, flat: FlatUnit) -> None:
         """A row is never where the optimizer works."""

@@ -86,10 +86,15 @@ def prepare(
     return context, saved
 
 
-def take_over(model: nn.Module, context: Context, stage: Stage, updater: Updater) -> None:
+def take_over(
+    model: nn.Module, context: Context, stage: Stage, updater: Updater, *, resumes: bool
+) -> None:
     """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
 
     One unit after another, so that no more than one is whole where parameters are partitioned.
+
+    Args:
+        resumes: go on with what an earlier run kept, where that is possible.
     """
     collectives = context.collectives
     for flat in context.units:
@@ -101,8 +106,8 @@ def take_over(model: nn.Module, context: Context, stage: Stage, updater: Updater
         if context.communicates:
             with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
                 collectives.broadcast(flat.flat, 0).wait()
-        stage.home.keep(flat)
-        updater.adopt(flat)
+        found = stage.home.keep(flat, resumes=resumes)
+        updater.adopt(flat, found=found)
         stage.release(flat)
     for name, buffer in model.named_buffers():
         if context.communicates:

@@ -125,6 +125,11 @@ class DiskShelf:
             kept = buffer.tensor.view(target.dtype)
             return self._copies.copy(target, kept, UP, after=[read], then=buffer.release)
 
+    def find(self, flat: FlatUnit, elements: int) -> None:
+        """Go on with the vector that an earlier run kept."""
+        self._sizes[flat.name] = elements * flat.flat.element_size()
+        hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
+
     def announce(self, units: Sequence[FlatUnit]) -> None:
         """Read them ahead, as far as there are buffers; forget what was announced in vain."""
         wanted = {flat.name for flat in units}

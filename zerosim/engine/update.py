@@ -49,14 +49,21 @@ class Updater:
         self._device = context.units[0].flat.device
         self._groups = groups
         self._optimizers: dict[str, UnitOptimizer] = {}
+        self._found: set[str] = set()
         self.scaler = LossScaler(context.config)
         self.gradient_norm: float | None = None
         self._delayed = DelayedUpdate(self._device) if context.config.delayed_update else None
 
-    def adopt(self, flat: FlatUnit) -> None:
-        """Make the states of a unit whose parameters are complete: of the rows updated here."""
+    def adopt(self, flat: FlatUnit, *, found: bool) -> None:
+        """Make the states of a unit whose parameters are complete: of the rows updated here.
+
+        Args:
+            found: the parameters that are kept are an earlier run's.
+        """
         if not flat.unit.trainable:
             return
+        if found:
+            self._found.add(flat.name)
         config, disk = self._context.config, self._context.disk
         rows = self._stage.updated_rows()
         cuts = [self._groups.cuts(flat.unit, row) for row in rows]
@@ -77,9 +84,11 @@ class Updater:
         for flat in self._trained:
             optimizer = self._optimizers[flat.name]
             assert isinstance(optimizer, DiskOptimizer), f"{flat.name} is not on a disk"
-            (written,) = self._stage.home.written(flat)
-            optimizer.resume(written, saved["updates"])
-            self._stage.after_update(flat)
+            optimizer.resume(saved["updates"])
+            if flat.name not in self._found:
+                (written,) = self._stage.home.written(flat)
+                optimizer.write_parameters(written)
+                self._stage.after_update(flat)
         self._stage.finish_update()
         self.updates = saved["updates"]
         self.scaler.restore(saved["scaler"])
