@@ -265,6 +265,7 @@ def test_each_rank_keeps_its_share_of_the_inputs(recorded):
     [
         (RunConfig(model=ModelName.MLP, tensor_parallel=2), "the mlp"),
         (RunConfig(ranks=3, tensor_parallel=3), "a divisor of gpt-tiny's 4 heads"),
+        (RunConfig(tensor_parallel=2, tiles=2), "one of tiles and tensor-parallel"),
     ],
 )
 def test_a_model_that_cannot_be_cut_is_refused_before_ranks_start(run, message):

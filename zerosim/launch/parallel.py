@@ -73,6 +73,11 @@ def require_divisible(run: RunConfig, config: EngineConfig) -> None:
             f"tensor-parallel is {together} for the mlp, which has no blocks to cut: expected a "
             "GPT, try --model gpt-tiny"
         )
+    if run.tiles > 1:
+        raise ConfigError(
+            f"tiles is {run.tiles} with {together} tensor parallel ranks, which cut the same "
+            "matrices: give one of tiles and tensor-parallel"
+        )
     heads = heads_of(run.model)
     if heads % together:
         raise ConfigError(
