@@ -39,16 +39,21 @@ OTHERS_SIZE = SIZES[1]
 
 @dataclass(frozen=True)
 class Plain:
-    """One file, written and read from its beginning to its end, a call for each of the others."""
+    """One file, written and read from its beginning to its end, a call for each of the others.
+
+    Its memory is as much as the store's: a single piece would stay in the processor's cache.
+    """
 
     file: int
-    content: mmap.mmap
+    memory: list[mmap.mmap]
+    num_bytes: int
     num: int
 
     def write(self) -> None:
         for index in range(self.num):
-            count = os.pwritev(self.file, [self.content], index * len(self.content))
-            assert count == len(self.content), f"wrote {count} bytes"
+            piece = self.memory[index % BUFFERS]
+            count = os.pwritev(self.file, [piece], index * self.num_bytes)
+            assert count == self.num_bytes, f"wrote {count} bytes"
 
     def write_flushed(self) -> None:
         self.write()
@@ -56,8 +61,9 @@ class Plain:
 
     def read(self) -> None:
         for index in range(self.num):
-            count = os.preadv(self.file, [self.content], index * len(self.content))
-            assert count == len(self.content), f"read {count} bytes"
+            piece = self.memory[index % BUFFERS]
+            count = os.preadv(self.file, [piece], index * self.num_bytes)
+            assert count == self.num_bytes, f"read {count} bytes"
 
 
 @dataclass(frozen=True)
@@ -107,10 +113,11 @@ def _both(folder: Path, num_bytes: int, num: int, threads: int) -> Iterator[tupl
     flags = os.O_RDWR | os.O_CREAT | (os.O_DIRECT if disk.direct else 0)
     file = os.open(folder / "plain", flags, 0o600)
     os.posix_fallocate(file, 0, num_bytes * num)
-    content = mmap.mmap(-1, num_bytes)
-    content.write(os.urandom(num_bytes))
+    memory = [mmap.mmap(-1, num_bytes) for _ in range(BUFFERS)]
+    for piece in memory:
+        piece.write(os.urandom(num_bytes))
     try:
-        yield Plain(file, content, num), Store(disk, num_bytes, num)
+        yield Plain(file, memory, num_bytes, num), Store(disk, num_bytes, num)
     finally:
         disk.close()
         os.close(file)
