@@ -216,3 +216,12 @@ def test_what_is_not_known_is_refused(algorithm, op, more, words):
     given_values = {"num_ranks": 4, "rank": 0, "num_elements": 8, "element_bytes": 4} | more
     with pytest.raises(ConfigError, match=words):
         cost(algorithm, op, **given_values)
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_our_own_messages_between_each_two_ranks(rank):
+    found = cost(Algorithm.PAIRWISE, Op.ALL_TO_ALL, 4, rank, 4000, 1)
+    assert found == Cost(3000, 3000, 3, 3)
+    assert found.sent_bytes == cost(Algorithm.GLOO, Op.ALL_TO_ALL, 4, rank, 4000, 1).sent_bytes
+    with pytest.raises(ConfigError, match="the pairwise algorithm has no all-gather: expected all"):
+        cost(Algorithm.PAIRWISE, Op.ALL_GATHER, 4, rank, 4000, 1)

@@ -247,6 +247,22 @@ def test_checkpoints_on_the_host():
     ]
 
 
+def test_gathering_partitioned_checkpoints_is_a_twelfth_of_tensor_parallel_traffic():
+    kept = Activations(num_blocks=3, elements=960, is_recomputed=True, is_partitioned=True)
+    step = workload(3, 1000, activations=kept, tensor_parallel=4, accumulate=2)
+    sums, gathers = 0, 0
+    for call in planned_calls(step, 5):
+        sent_bytes = call.cost(step, 5, Algorithm.RING).sent_bytes
+        sums += sent_bytes if call.purpose is Purpose.ACTIVATIONS else 0
+        gathers += sent_bytes if call.purpose is Purpose.GATHER_ACTIVATIONS else 0
+    # 2 in forward, 2 again, 2 for gradients; an all-reduce of b s h counts twice
+    assert gathers == 3 * 2 * 960 * 2 * 3 // 4
+    assert sums == pytest.approx(12 * gathers, rel=0.01)  # Gloo's segments are not quite equal
+    assert law(step).sent_bytes == law(workload(3, 1000, accumulate=2)).sent_bytes
+    plain = workload(3, 1000, activations=Activations(num_blocks=3, elements=960))
+    assert all(call.purpose is not Purpose.ACTIVATIONS for call in planned_calls(plain))
+
+
 # ---- all of them
 
 

@@ -58,6 +58,8 @@ def _copies_table(report: Report) -> Table:
         table.add_row("total", f"over the {_KERNEL[link]}", "", "", *totals, style="bold")
     unexplained = report.unexplained_disk
     if Link.STORAGE in counters(report):
+        added = number_range([report.copied("framing", Link.STORAGE, rank) for rank in ranks])
+        table.add_row("", "of it heads, checksums, whole pages", "", "", "", "", added)
         text = NOT_MEASURED if unexplained is None else format_exact_bytes(unexplained)
         table.add_row("", "unexplained on the disk, any rank", "", "", "", "", text)
     return table
