@@ -9,6 +9,8 @@ Imports torch, zerosim's device, trace.labels and trace.holdings.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -23,6 +25,9 @@ from zerosim.offload.layout import in_pages, staging_bytes
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, let_go
+
+_HUGE_PAGE_BYTES = 2 << 20
+_libc = ctypes.CDLL(None)
 
 
 class _Releasing(threading.local):
@@ -88,6 +93,7 @@ class Pool:
             self._memory = torch.empty(
                 needed, dtype=torch.uint8, device="cpu", pin_memory=torch.cuda.is_initialized()
             )
+        _ask_for_huge_pages(self._memory)
         hold(self._memory, Role.BUFFERS, "", Tier.HOST)
         start = -self._memory.data_ptr() % PAGE_BYTES
         places = self._memory[start : start + needed - PAGE_BYTES].split(
@@ -125,3 +131,14 @@ class Pool:
         with labels.waiting(awaited):
             self._changed.wait_for(lambda: self._free)
             awaited.begun = self._free[0][1].begun
+
+
+def _ask_for_huge_pages(memory: torch.Tensor) -> None:
+    """Let the kernel use pages of 2 MiB: it pins each page that a disk reads or writes.
+
+    With pages of 4 KiB that took most of the processor's time, and two thirds of the bandwidth.
+    """
+    begin = memory.data_ptr() + -memory.data_ptr() % PAGE_BYTES
+    num_bytes = (memory.data_ptr() + memory.numel() - begin) // PAGE_BYTES * PAGE_BYTES
+    if num_bytes >= _HUGE_PAGE_BYTES and not torch.cuda.is_initialized():
+        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(num_bytes), mmap.MADV_HUGEPAGE)
