@@ -52,7 +52,7 @@ _HOMES = {
 
 _DEEPSPEEDS = {
     "zero": "build the model whole, initialize() divides it; engine.full_parameters() has it whole",
-    "checkpointing": "call torch.utils.checkpoint in the model",
+    "checkpointing": "give activation_checkpointing, or call torch.utils.checkpoint in the model",
     "PipelineModule": "give a model that one rank can compute",
     "init_inference": "zerosim trains only",
 }
