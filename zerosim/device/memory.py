@@ -39,6 +39,7 @@ class _Returns(Enum):
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_FAKE = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001 - it has no public name
 _kinds: dict[Any, _Returns] = {}
 
 
@@ -143,6 +144,9 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if torch._C._get_dispatch_mode(_FAKE) is not None:  # noqa: SLF001
+            # a DTensor asks for shapes, of tensors without memory
+            return func(*args, **(kwargs or {}))
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented  # a DTensor and the like: the operators that it calls are seen
         kwargs = kwargs or {}
