@@ -179,7 +179,8 @@ def table(place: Path | None = None) -> list[str]:
             f"aside; {os.cpu_count()} cores, of which others used {busy:.2f} when it began; one "
             f"thread of PyTorch. {THREADS} threads read and write, {BUFFERS} buffers wait for "
             "them. Plain is one file, written or read from its beginning to its end with calls as "
-            "large as the files. Flushed: plain once, the store each file, and it commits. Both in "
+            "large as the files, from ordinary memory (the pool asks for huge pages). "
+            "Flushed: plain once, the store each file, and it commits. Both in "
             f"turn; the ratio of their bandwidths is the median over {PAIRS} pairs, with its "
             "quartiles: above 1, the store is faster."
         ),
