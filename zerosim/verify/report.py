@@ -247,7 +247,7 @@ class Report:
         return None if any(value is None for value in values) else sum(values)
 
     def copied(self, ledger: str, link: Link, rank: int) -> int | None:
-        """What a rank copied over a link by this ledger, a field of `CopyBytes`; None if unknown."""
+        """What a rank copied over a link by this ledger, a field of `CopyBytes`, if it is known."""
         values = [getattr(row.copied[rank], ledger) for row in self.copies if row.link is link]
         return None if any(value is None for value in values) else sum(values)
 
