@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from dashboards.entry import Entry
 from dashboards.figures.laws import Laws, laws
 from dashboards.figures.waterfall import Bar, Cause, waterfall
+from dashboards.pages.places import Places, places_of
 from zerosim.config import STAGE_NAMES, STAGES
 from zerosim.errors import ConfigError, TraceError
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
@@ -119,6 +120,7 @@ class View:
     planned: tuple[Planned, ...]
     paper: tuple[tuple[int, tuple[str, ...]], ...]
     notes: tuple[str, ...]
+    places: Places
 
 
 def view(reports: Reports, query: Mapping[str, str]) -> View:
@@ -153,6 +155,7 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
         planned=planned,
         paper=_paper(),
         notes=report.notes,
+        places=places_of(report, place),
     )
 
 
@@ -263,7 +266,10 @@ def _laws(report: Report, place: int) -> Laws | None:
     if sent is None:
         sent = report.total("trace", place)
     psi = None if sent is None else Fraction(sent, unit)
-    return laws(round(report.law_bytes / unit / share), report.num_ranks, psi)
+    payloads = report.law_bytes / unit / share
+    if payloads.denominator != 1:  # of several groups or of owners: no curve of N alone
+        return None
+    return laws(int(payloads), report.num_ranks, psi)
 
 
 # ------------------------------------------------------------------- the reader's own table

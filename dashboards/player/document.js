@@ -190,6 +190,7 @@ const copyCheck = (num) => {
     theory: byRank,
     trace: byRank,
     counted: byRank,
+    framing: byRank,
   });
 };
 

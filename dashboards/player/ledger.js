@@ -41,10 +41,11 @@ export function readLedger(collective, rank) {
  * @param {number} rank
  * @returns {Entry[]}
  */
-export function readCopy({ origin, target }, { theory, trace, counted }, rank) {
+export function readCopy({ origin, target }, { theory, trace, counted, framing }, rank) {
   const [expected, asked, measured] = [theory[rank], trace[rank], counted[rank]];
+  const beside = framing[rank] ?? 0;
   const same = expected === null || asked === null ? null : expected === asked;
-  const agrees = measured === null || asked === null ? null : measured === asked;
+  const agrees = measured === null || asked === null ? null : measured === asked + beside;
   return [
     { name: "theory", value: amount(expected, "no law"), agrees: same, note: "" },
     {
@@ -57,9 +58,18 @@ export function readCopy({ origin, target }, { theory, trace, counted }, rank) {
       name: origin === "disk" || target === "disk" ? "disk" : "bus",
       value: amount(measured, "not measured"),
       agrees,
-      note: agrees === false ? signed(Number(measured) - Number(asked)) : "",
+      note: noteOf(agrees, beside, Number(measured) - Number(asked)),
     },
   ];
+}
+
+/** What is said beside a counter. @param {boolean | null} agrees @param {number} beside bytes of a file
+ *  that are not its content @param {number} extra */
+function noteOf(agrees, beside, extra) {
+  if (agrees === null || (agrees && beside === 0)) {
+    return "";
+  }
+  return agrees ? `${signed(beside)} file` : signed(extra);
 }
 
 /**

@@ -1,8 +1,10 @@
 // What the textures of the cells mean: those that occur in this document, as the stage draws them.
 
 import { make } from "#player/dom.js";
+import { palette } from "#player/colours.js";
 import { legend } from "#player/draw/legend.js";
 
+/** @import { Theme } from "#player/colours.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
 /** CSS pixels of a swatch at a text size of 15 px. */
@@ -27,15 +29,52 @@ export function createLegend(list, models) {
     }
     shown = key;
     const entries = legend(theme).filter((entry) => seen.has(entry.code));
+    const shownWays = WAYS.filter(({ occurs }) => models.some(occurs));
     list.replaceChildren(
-      ...entries.map(({ code, label, draw }) => {
-        const item = make("li", "", swatch(draw), SHORT[code] ?? label);
-        item.title = label;
-        return item;
-      }),
+      ...entries.map(({ code, label, draw }) => entry(draw, SHORT[code] ?? label, label)),
+      ...shownWays.map(({ draw, short, label }) => entry(draw(theme), short, label)),
     );
   };
 }
+
+/** @typedef {(ctx: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) => void} Draw */
+
+/** @param {Draw} draw @param {string} short @param {string} label */
+function entry(draw, short, label) {
+  const item = make("li", "", swatch(draw), short);
+  item.title = label;
+  return item;
+}
+
+/** What packets and their ways can be beside the usual.
+ *  @type {readonly {short: string, label: string, occurs: (model: Model) => boolean,
+ *                   draw: (theme: Theme) => Draw}[]} */
+const WAYS = [
+  {
+    short: "across nodes",
+    label: "from one node to another",
+    occurs: ({ doc }) => doc.run.ranks_per_node < doc.run.num_ranks,
+    draw: (theme) => (ctx, x, y, w, h) => {
+      ctx.strokeStyle = palette(theme).wait;
+      ctx.lineWidth = 2.5;
+      ctx.setLineDash([6, 3]);
+      ctx.beginPath();
+      ctx.moveTo(x, y + h / 2);
+      ctx.lineTo(x + w, y + h / 2);
+      ctx.stroke();
+      ctx.setLineDash([]);
+    },
+  },
+  {
+    short: "quantized",
+    label: "quantized for its way: as much smaller as its elements are",
+    occurs: ({ doc }) => doc.collectives.some(({ bits }) => bits > 0),
+    draw: (theme) => (ctx, x, y, w, h) => {
+      ctx.fillStyle = palette(theme).unknown;
+      ctx.fillRect(x + w / 2 - 4, y + h / 2 - 4, 8, 8);
+    },
+  },
+];
 
 /** @param {(ctx: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) => void} draw */
 export function swatch(draw) {

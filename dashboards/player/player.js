@@ -92,6 +92,10 @@ export class Player extends Screen {
   }
 
   start() {
+    if (this.model.doc.steps.some(({ kind }) => kind === "copy")) {
+      const hint = find(this.root, "#timeline-hint", HTMLElement);
+      write(hint, hint.textContent?.replace("communication below", "communication and copies below") ?? "");
+    }
     const actions = createActions(this);
     fillHelp(this.root, actions);
     listen(this, actions);

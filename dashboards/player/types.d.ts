@@ -54,7 +54,7 @@ export interface Run {
   model: string;
   /** -1 for a program that zerosim's engine did not run. */
   stage: number;
-  /** "data parallel", "ZeRO-1" ...; "" as above. */
+  /** "data parallel", "ZeRO-1", "ZeRO-2 + Offload" ...; "" as above. */
   stage_name: string;
   dtype: string;
   num_ranks: number;
@@ -82,7 +82,8 @@ export interface Unit {
 }
 
 export interface State {
-  /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance" */
+  /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance", or
+   *  "optimizer states", where the last three are one file */
   role: string;
   /** States are in the order of their tiers; a run that keeps all on the device has only that. */
   tier: Tier;
@@ -166,6 +167,8 @@ export interface CopyLedger {
   trace: (number | null)[];
   /** What the kernel counted, of copies from and to a disk. */
   counted: (number | null)[];
+  /** What a file is beside its content, part of `counted`; 0 on the bus. */
+  framing: (number | null)[];
 }
 
 export interface Collective {

@@ -187,7 +187,7 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     """
     own = (graph.place == place) & ~graph.is_kind(NodeKind.MATCH)
     borders, phases = _phases(graph, own)
-    computes = np.flatnonzero(own & graph.is_kind(NodeKind.COMPUTE))
+    computes = _on_program(graph, np.flatnonzero(own & graph.is_kind(NodeKind.COMPUTE)))
     waits = np.flatnonzero(own & graph.is_kind(NodeKind.WAIT))
     compute = _disjoint(graph.start[computes], graph.end[computes])
     still = _disjoint(graph.start[waits], graph.end[waits])
@@ -227,6 +227,17 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         communicates=has_begun,
         copies=copies_now,
     )
+
+
+def _on_program(graph: EventGraph, computes: Ints) -> Ints:
+    """Without delayed updates, which another thread computes beside the program."""
+    if not graph.trace.manifest.config.get("delayed_update"):
+        return computes
+    own = []
+    for node in computes.tolist():
+        event = graph.event_of(node)
+        own.append(event is not None and event.iteration == graph.iteration[node])
+    return computes[np.array(own, np.bool_)] if own else computes
 
 
 def _for_copies(graph: EventGraph, waits: Ints) -> Mask:

@@ -31,9 +31,9 @@ from zerosim.graph.lanes import main_lane
 from zerosim.graph.lifetimes import Lifetimes
 from zerosim.graph.model import EventGraph
 from zerosim.graph.parts import Edges, Nodes
-from zerosim.graph.phases import borders
+from zerosim.graph.phases import borders, late_updates
 from zerosim.graph.table import LINKS, NONE, Ints, Mask, Table, make_table
-from zerosim.record import Matching, Trace, match_collectives
+from zerosim.record import Matching, RankTrace, Trace, match_collectives
 
 
 def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
@@ -84,6 +84,7 @@ class _Builder:
     Attributes:
         brings: by row of a call, the node that brings its result to its rank.
         last_piece: by row of a computation, the node at which it is over.
+        late: by row, whether it is an update of the iteration before.
     """
 
     def __init__(self, trace: Trace, table: Table, clocks: Clocks) -> None:
@@ -94,6 +95,18 @@ class _Builder:
         self.edges = Edges()
         self.brings: Ints = np.arange(len(table.id))
         self.last_piece: Ints = np.arange(len(table.id))
+        self.late: Mask = np.zeros(len(table.id), np.bool_)
+        for place, rank in enumerate(trace.ranks):
+            self._find_late(place, rank)
+
+    def _find_late(self, place: int, rank: RankTrace) -> None:
+        """Updates on a thread of their own belong to the iteration that they are computed in."""
+        base = int(self.table.base[place])
+        rows = self.table.id[base : int(self.table.base[place + 1])]
+        for event, iteration in late_updates(self.trace, rank).items():
+            row = base + int(np.searchsorted(rows, event))
+            self.late[row] = True
+            self.table.iteration[row] = iteration
 
     def add_collectives(self, matching: Matching, calls: Ints, of_call: Ints) -> None:
         """The events, the collectives, and who arrives at them."""
@@ -114,7 +127,9 @@ class _Builder:
         low, high = int(table.base[place]), int(table.base[place + 1])
         kind = table.kind[low:high]
         is_wait = kind == NODE_CODES[NodeKind.WAIT]
-        on_lane = np.flatnonzero(is_wait | (kind == NODE_CODES[NodeKind.COMPUTE])) + low
+        is_late = self.late[low:high]
+        computes = (kind == NODE_CODES[NodeKind.COMPUTE]) & ~is_late
+        on_lane = np.flatnonzero(is_wait | computes) + low
         is_wait = is_wait[on_lane - low]
         marks = borders(rank, self.clocks.offset_ns(rank.rank))
         first_mark = self.nodes.add_borders(place, rank.rank, marks)
@@ -134,6 +149,9 @@ class _Builder:
         calls = np.flatnonzero(kind == NODE_CODES[NodeKind.CALL]) + low
         self._add_askers(calls, pieces, lane.start, ~moments)
         self._add_thread(calls, Reason.THREAD)
+        beside = np.flatnonzero(is_late) + low
+        self._add_askers(beside, pieces, lane.start, ~moments)
+        self._add_thread(beside, Reason.UPDATER)
         copies = np.flatnonzero(kind == NODE_CODES[NodeKind.COPY]) + low
         self._add_askers(copies, pieces, lane.start, ~moments)
         for link in range(len(LINKS)):

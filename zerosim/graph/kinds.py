@@ -61,6 +61,7 @@ class Reason(StrEnum):
     REDUCED = "reduced gradients of {target_unit} are applied"
     UPDATED = "new parameters of {source_unit} are gathered"
     UPDATED_IN_PLACE = "new parameters of {source_unit} are computed with"
+    UPDATER = "the updating thread of rank {target_rank} is free"
     COPIER = "the copying thread of rank {target_rank} is free"
     MOVED_ON = "{source_unit} goes on to the next tier"
     UPDATED_FETCHED = "new parameters of {source_unit} are fetched"
@@ -93,6 +94,7 @@ EDGE_KINDS: dict[Reason, EdgeKind] = {
     Reason.REDUCED: EdgeKind.LIFETIME,
     Reason.UPDATED: EdgeKind.LIFETIME,
     Reason.UPDATED_IN_PLACE: EdgeKind.LIFETIME,
+    Reason.UPDATER: EdgeKind.ORDER,
     Reason.COPIER: EdgeKind.ORDER,
     Reason.MOVED_ON: EdgeKind.LIFETIME,
     Reason.UPDATED_FETCHED: EdgeKind.LIFETIME,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zerosim.events import Event, Kind, Phase
 from zerosim.memory import Moment
-from zerosim.record import RankTrace
+from zerosim.record import RankTrace, Trace
 
 _BETWEEN = (Phase.SETUP, Phase.OUTSIDE)
 
@@ -77,16 +77,15 @@ def _from_events(events: Iterable[Event]) -> Iterator[Border]:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
 
 
-def late_updates(rank: RankTrace, marks: Iterable[Border]) -> dict[int, int]:
+def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
     """Updates that were computed during the next iteration, by event id: that iteration.
 
     A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and
-    a thread of its own.
-
-    Args:
-        marks: the rank's borders, on its own clock.
+    a thread of its own. Nothing in a run that delays none.
     """
-    ends = {one.iteration: one.time_ns for one in marks if one.phase is Phase.OUTSIDE}
+    if not trace.manifest.config.get("delayed_update"):
+        return {}
+    ends = {one.iteration: one.time_ns for one in borders(rank, 0) if one.phase is Phase.OUTSIDE}
     return {
         event.id: event.iteration + 1
         for event in rank.events

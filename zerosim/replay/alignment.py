@@ -231,7 +231,11 @@ def _is_whole(own: Happenings) -> bool:
 
 
 def _law(document: Document) -> tuple[str, float | None]:
-    run = document["run"]
+    run, memory = document["run"], document["memory"]
+    laws: list[Any] = [] if memory is None else memory["laws"]
+    if len(laws) > 1:  # of each tier; the number is the device's
+        parts = [f"{one['law']} {one['tier']}" for one in laws if one["law_bytes"]]
+        return " · ".join(parts), laws[0]["law_bytes"]
     if run["stage"] not in STAGE_NAMES or run["dtype"] not in list(DType):
         return "", None
     dtype = DType(run["dtype"])

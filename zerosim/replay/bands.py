@@ -21,6 +21,17 @@ _ORDER = (
 )
 
 
+_OPTIMIZER = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
+OPTIMIZER_FILE = "optimizer states"
+"""Master, momentum and variance where they are one file, for which `Role.MASTER` stands."""
+
+
+def name_of(band: Band, config: EngineConfig) -> str:
+    """What a band is called."""
+    is_file = config.offload_optimizer.tier is Tier.DISK and band.role is Role.MASTER
+    return OPTIMIZER_FILE if is_file else band.role.value
+
+
 def bands_of(config: EngineConfig) -> dict[Band, int]:
     """Bytes for one parameter by state and tier: what is kept there, and what passes through."""
     placement = Placement(
@@ -37,6 +48,9 @@ def bands_of(config: EngineConfig) -> dict[Band, int]:
     found[Band(Role.PARAMETERS)] = found[Band(Role.GRADIENTS)] = size
     if config.secondary_partition > 1:
         found[Band(Role.SECONDARY)] = size
+    if config.offload_optimizer.tier is Tier.DISK:  # one file, which goes to and fro as it is
+        together = [Band(role, Tier.DISK) for role in _OPTIMIZER]
+        found[Band(Role.MASTER, Tier.DISK)] = sum(found.pop(band) for band in together)
     # to and from a disk the way leads through the host
     for (role, tier), bytes_each in tuple(found.items()):
         if tier is Tier.DISK:

@@ -10,13 +10,15 @@ import math
 from collections import Counter
 from typing import Any
 
-from zerosim.config import STAGE_NAMES
+from zerosim.analysis.frames import Band
 from zerosim.errors import ConfigError, TraceError
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
 from zerosim.record import Trace, iterations
 from zerosim.record.nodes import ranks_per_node
+from zerosim.replay.bands import name_of
 from zerosim.replay.memory import Memory, memory_of
+from zerosim.replay.names import system_of
 from zerosim.replay.plain import Plain, Texts
 from zerosim.replay.subject import Subject
 from zerosim.replay.timeline import bars_of, path_of
@@ -146,7 +148,7 @@ class _Maker:
         return {
             "model": str(manifest.run.get("model", "")),
             "stage": -1 if config is None else config.stage,
-            "stage_name": "" if config is None else STAGE_NAMES[config.stage],
+            "stage_name": "" if config is None else system_of(config),
             "dtype": "" if config is None else config.dtype.value,
             "num_ranks": manifest.num_ranks,
             "ranks_per_node": ranks_per_node(self.trace),
@@ -162,14 +164,16 @@ class _Maker:
         }
 
     def _states(self) -> list[dict[str, Any]]:
-        assert self.subject.config is not None
-        dtype = self.subject.config.dtype.value
+        config = self.subject.config
+        assert config is not None
+        dtype = config.dtype.value
         name = {Role.PARAMETERS: dtype, Role.GRADIENTS: dtype, Role.SECONDARY: dtype}
         return [
             {
-                "role": role.value,
+                "role": name_of(Band(role, tier), config),
                 "tier": tier.value,
-                "label": f"{role.removeprefix('fp32 ')} · {name.get(role, 'fp32')}",
+                "label": f"{name_of(Band(role, tier), config).removeprefix('fp32 ')} · "
+                f"{name.get(role, 'fp32')}",
                 "bytes_per_parameter": size,
             }
             for (role, tier), size in self.subject.bands().items()
@@ -197,10 +201,11 @@ class _Maker:
         words, law_bytes, psi_bytes = "", None, 0
         if workload is not None:
             expected = law(workload)
-            times = "" if expected.payloads == 1 else format_decimal(expected.payloads, 0)
-            words = f"{times}{PSI}(N−1)/N"  # noqa: RUF001 - the minus sign of mathematics
             law_bytes = float(expected.sent_bytes)
             psi_bytes = workload.num_parameters * workload.element_bytes
+            words = expected.symbols.replace("-", "−")  # noqa: RUF001 - the minus of mathematics
+            if " + " in words:  # of several groups: too long for a line on a scale
+                words = f"{format_decimal(expected.sent_bytes / psi_bytes, 2)} {PSI}"
         return {
             "law": words,
             "law_bytes": law_bytes,

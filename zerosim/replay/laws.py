@@ -74,23 +74,24 @@ class Planned:
         if event.rank >= workload.num_ranks:
             return None
         for copy in self._copies(event.rank).get((event.phase, event.purpose, event.unit), ()):
-            if (copy.origin, copy.target, copy.num_elements) != (
+            size = copy.num_elements * copy.element_bytes
+            if (copy.origin, copy.target, size) != (
                 event.origin,
                 event.target,
-                event.elements,
+                event.payload_bytes,
             ):
                 continue
             fields = {
                 "unit": event.unit,
                 "elements": format_exact(copy.num_elements),
                 "element_bytes": copy.element_bytes,
-                "bytes": format_exact(copy.num_elements * copy.element_bytes),
+                "bytes": format_exact(size),
             }
             which = _copy_formula(workload, copy)
             return Said(
                 find("formula", which).format_map(fields),
                 find("filled", "copy").format_map(fields),
-                copy.num_elements * copy.element_bytes,
+                size,
             )
         return None
 

@@ -13,6 +13,8 @@ from zerosim.events import Event
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
 from zerosim.replay.laws import Planned, Said
 from zerosim.theory import Workload, framing
+from zerosim.theory.disk import overhead_bytes
+from zerosim.tiers import Tier
 from zerosim.verify.measure import cost_of, count_messages
 
 Count = int | None
@@ -48,6 +50,7 @@ class CopyLedger:
         theory: by rank of the trace; None if no law is known.
         trace: what was asked for; 0 where a rank took no part.
         counted: what the kernel counted, of a disk; None where it was not measured.
+        framing: what a file is beside its content, as a part of `counted`.
     """
 
     formula: str
@@ -55,6 +58,7 @@ class CopyLedger:
     theory: tuple[Count, ...]
     trace: tuple[Count, ...]
     counted: tuple[Count, ...]
+    framing: tuple[Count, ...]
 
 
 class Ledgers:
@@ -110,6 +114,7 @@ class Ledgers:
             ),
             trace=tuple(events[rank].payload_bytes if rank in events else 0 for rank in ranks),
             counted=tuple(events[rank].counted_bytes if rank in events else None for rank in ranks),
+            framing=tuple(_beside(events[rank]) if rank in events else None for rank in ranks),
         )
 
     def _of_rank(self, rank: RankTrace, events: Sequence[Event]) -> tuple[Count, Count, Count]:
@@ -133,6 +138,12 @@ class Ledgers:
                 delta.sent_bytes for delta in event.wire if (rank.rank, delta.socket) in self._peers
             )
         return moved.sent_bytes, wire, None if added is None else added.sent_bytes
+
+
+def _beside(copy: Event) -> int:
+    """What a file is beside the content that a copy reads or writes."""
+    is_file = Tier.DISK in (copy.origin, copy.target)
+    return overhead_bytes(copy.payload_bytes) if is_file else 0
 
 
 def _theory(said: Mapping[int, Said], events: Mapping[int, object], rank: int) -> Count:

@@ -1,13 +1,37 @@
-"""What runs are called where several stand beside each other.
+"""What a run is called: its system, and what tells it from others that stand beside it.
 
-Imports the standard library and `replay.moments`.
+Imports the standard library, zerosim's L0 and `replay.moments`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from zerosim.config import STAGE_NAMES, EngineConfig, Offload
 from zerosim.replay.moments import Document
+
+
+def system_of(config: EngineConfig) -> str:
+    """The stage, and what a run adds to it: "ZeRO-2 + Offload", "ZeRO-3 + qwZ, hpZ"."""
+    optimizer, parameters = config.offload_optimizer, config.offload_param
+    is_infinity = parameters is not Offload.NONE or optimizer is Offload.NVME
+    keeps = "P_a+cpu" if config.partition_activations else "checkpoints on the host"
+    named = (
+        ("Infinity", is_infinity),
+        ("Offload", optimizer is Offload.CPU and not is_infinity),
+        ("delayed update", config.delayed_update),
+        ("owners", config.owner_broadcast),
+        ("qwZ", config.quantize_weights),
+        ("hpZ", config.secondary_partition > 1),
+        ("qgZ", config.quantize_gradients),
+        (keeps, config.cpu_checkpointing),
+        ("P_a", config.partition_activations and not config.cpu_checkpointing),
+        ("C_B", config.constant_buffers),
+        ("M_D", config.contiguous_memory),
+    )
+    added = ", ".join(name for name, is_on in named if is_on)
+    stage = STAGE_NAMES[config.stage]
+    return f"{stage} + {added}" if added else stage
 
 
 def titles_of(documents: Sequence[Document]) -> list[str]:

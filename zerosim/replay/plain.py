@@ -138,6 +138,7 @@ class Plain:
             "theory": list(ledger.theory),
             "trace": list(ledger.trace),
             "counted": list(ledger.counted),
+            "framing": list(ledger.framing),
         }
 
     def _sent(self, step: Step) -> list[int]:

@@ -12,7 +12,7 @@ from zerosim.analysis.frames import Step
 from zerosim.errors import TraceError
 from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph
-from zerosim.graph.phases import borders, late_updates
+from zerosim.graph.phases import late_updates
 from zerosim.graph.table import copy_link
 
 _LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1, Kind.COPY: 2}
@@ -37,7 +37,7 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
     for place, rank in enumerate(graph.trace.ranks):
         shift = graph.clocks.offset_ns(rank.rank) - zero_ns
         number = 0
-        late = late_updates(rank, borders(rank, 0))
+        late = late_updates(graph.trace, rank)
         for event in rank.events:
             if late.get(event.id, event.iteration) != iteration or event.kind not in _LANES:
                 continue

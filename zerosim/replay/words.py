@@ -85,6 +85,8 @@ class Setting:
 
 BITS = {"int4": 4, "int8": 8}
 """Of an element that is quantized for its way."""
+_WITHOUT_A_NAME = ("", "uint8")
+"""Types that say nothing of what is copied: a file of several tensors is bytes."""
 _LINK_NAMES = {Link.BUS: "bus", Link.STORAGE: "way to the disk"}
 
 
@@ -286,14 +288,15 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
         link = link_of_copy(event.origin, event.target)
     verbs = {verb: f"{verb}{'s' * one}" for verb in ("read", "write")}
     verbs["copy"] = "copies" if one else "copy"
+    verbs["its"] = "its" if one else "their"
     return {
         "copiers": "each rank" if everyone else name_ranks(tuple(step.events)),
         "amount": amounts.get(key, "{copy} its bytes").format_map({**fields, **verbs}),
-        "its": "its" if one else "their",
+        "its": verbs["its"],
         "link": "" if link is None else _LINK_NAMES[link],
         "origin": event.origin,
         "target": event.target,
-        "dtype": f", in {event.dtype}" if event.dtype else "",
+        "dtype": "" if event.dtype in _WITHOUT_A_NAME else f", in {event.dtype}",
     }
 
 

@@ -9,6 +9,7 @@ import { layoutMap } from "#player/draw/layout.js";
 import {
   drawGutter,
   drawStateNames,
+  drawTierLines,
   drawTierNames,
   drawUnitNames,
   outlineUnit,
@@ -124,7 +125,8 @@ export class RunCard {
     } else {
       drawStateNames(ctx, this.layout, states, colours, fonts);
     }
-    drawTierNames(ctx, this.layout, this.layout.width, states, colours, fonts);
+    drawTierLines(ctx, this.layout, this.layout.width, colours, fonts);
+    drawTierNames(ctx, this.layout, states, colours, fonts);
     if (states.length === 0) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.text;

@@ -135,11 +135,11 @@ function makePanel(root, name, fill, entries) {
         legend.replaceChildren(...entries.map((entry) => legendItem(entry, fill, palette(theme))));
         law.replaceChildren(...(rows.some((row) => row.law !== null) ? [lawItem(palette(theme))] : []));
       }
-      const shownRows = rows.map(({ title, parts, total, law, elsewhere = [] }) => ({
+      const shownRows = rows.map(({ title, parts, total, law }) => ({
         name: title,
         parts,
         mark: law,
-        value: total === null ? WORDS.notRecorded : say(total, law) + WORDS.elsewhere(elsewhere),
+        value: total === null ? WORDS.notRecorded : say(total, law),
       }));
       const values = [say(most, Math.max(0, ...rows.map(({ law }) => law ?? 0)) || null), ...shownRows.map(({ value }) => value)];
       const widest = values.reduce((one, other) => (other.length > one.length ? other : one));

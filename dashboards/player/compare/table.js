@@ -59,7 +59,7 @@ function rowElement({ aligned, model }, at, memory, sent, time) {
   const bytes = (bytes) => (bytes === null ? WORDS.notRecorded : WORDS.exact(bytes));
   const { law_bytes: lawBytes } = model.doc.traffic;
   const numbers = [
-    bytes(memory.total),
+    bytes(memory.total) + WORDS.elsewhere(memory.elsewhere ?? []),
     aligned.law_bytes === null ? WORDS.none : WORDS.bytes(aligned.law_bytes),
     bytes(sent.total),
     lawBytes === null ? WORDS.none : WORDS.bytes(lawBytes),

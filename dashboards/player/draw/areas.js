@@ -92,12 +92,12 @@ export function drawAreas({ ctx, scale }, { times, tops }, roles, plot, theme, c
  * @param {{x: number, y: number}} peak where no words may stand
  * @param {Palette} colours
  * @param {Fonts} fonts
- * @param {Measure} measure
+ * @param {Measure | null} measure null where its words stand elsewhere
  * @returns {Box | null} room that its words take
  */
 export function drawLawLine(ctx, { law, law_bytes }, plot, peak, colours, fonts, measure) {
   const { left, width, top, bottom, most } = plot;
-  if (law === "" || law_bytes === null) {
+  if (law === "" || !law_bytes) {
     return null;
   }
   const y = Math.round(bottom - (law_bytes / most) * (bottom - top));
@@ -109,6 +109,9 @@ export function drawLawLine(ctx, { law, law_bytes }, plot, peak, colours, fonts,
   ctx.lineTo(left + width, y);
   ctx.stroke();
   ctx.setLineDash([]);
+  if (measure === null) {
+    return null;
+  }
   const text = `${law} = ${formatBytes(law_bytes)}`;
   const dot = { x: peak.x - 8, y: peak.y - 8, w: 16, h: 16 };
   const [atRight, atLeft] = [left + width - measure(text, fonts.strong) - 8, left + 8];

@@ -4,7 +4,7 @@
 import { palette, shardColour } from "#player/colours.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
-import { drawGutter, drawStateNames, drawTierNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
+import { drawGutter, drawStateNames, drawTierLines, drawTierNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
@@ -124,7 +124,9 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     if (!gutter) {
       drawStateNames(ctx, { ...layout, left: card.x + pad }, doc.states, colours, fonts);
     }
-    drawTierNames(ctx, { ...layout, left: card.x + pad }, card.w - 2 * pad, doc.states, colours, fonts);
+    const names = gutter ? [] : doc.states;
+    drawTierLines(ctx, { ...layout, left: card.x + pad }, card.w - 2 * pad, colours, fonts);
+    drawTierNames(ctx, { ...layout, left: card.x + pad }, names, colours, fonts);
     if (doc.states.length === 0) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.text;
@@ -133,7 +135,14 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     }
   }
   if (gutter) {
-    drawGutter(ctx, { ...layout, left: cards[0].x - 12 }, doc.states, colours, fonts);
+    const place = { ...layout, left: cards[0].x - 12 };
+    drawGutter(ctx, place, doc.states, colours, fonts);
+    ctx.textAlign = "right";
+    drawTierNames(ctx, place, doc.states, colours, fonts);
+    if (doc.states.some(({ tier }) => tier !== "device")) {
+      ctx.fillText("device", place.left, layout.bytesY);
+    }
+    ctx.textAlign = "left";
   }
   drawNodes(ctx, layout, colours, fonts);
 }
@@ -188,7 +197,7 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
  */
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { ctx, scale } = layer;
-  const { cards, bands, columns, pad, bytesY, twoLines } = layout;
+  const { cards, bands, columns, pad, gutter, bytesY, twoLines } = layout;
   const { model, document: doc, cells, position } = scene;
   const step = doc.steps[position];
   const states = activeStates(step, doc.states);
@@ -211,7 +220,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      const where = model.tiers.length > 1 ? "device " : "";
+      const where = model.tiers.length > 1 && !gutter ? "device " : "";
       ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
       ctx.textAlign = "right";
       for (const [s, { seamY }] of bands.entries()) {

@@ -44,6 +44,8 @@ export class Flow {
     this.changed = watch();
     this.movedTo = watch();
     this.at = { x: 0, y: 0 };
+    /** @type {number[]} where each packet stands at rest: those of an exchange near their senders */
+    this.rests = [];
     /** Of quantized packets, how large an element is beside one that is not; else 1. */
     this.share = 1;
   }
@@ -64,6 +66,7 @@ export class Flow {
       this.moving.fit(width, layout.ringHeight);
       this.share = shareOf(doc, step);
       this.packets = this.prepare(scene, layout, colours, fonts);
+      this.rests = restsOf(this.packets, step.op);
       drawArcs(this.arcs.ctx, this.packets, colours);
       if (this.packets.length === 0 && step.sent.length > 0) {
         drawNative(this.arcs.ctx, scene, layout, colours, fonts, this.measure(step.op, fonts.strong));
@@ -125,9 +128,9 @@ export class Flow {
     ctx.textAlign = "center";
     ctx.strokeStyle = colours.card;
     ctx.lineWidth = 3;
-    for (const packet of this.packets) {
+    for (const [k, packet] of this.packets.entries()) {
       const { edge, arc, text, width, fill, ink } = packet;
-      pointOn(arc, progress(edge, start_ns, end_ns, tween), at);
+      pointOn(arc, tween === null ? this.rests[k] : progress(edge, start_ns, end_ns, tween), at);
       const w = labelled ? width : 10;
       const h = labelled ? labelHeight : 10;
       const y = Math.min(ringHeight - h / 2 - 2, Math.max(h / 2 + 1, at.y));
@@ -187,6 +190,19 @@ function drawArcs(ctx, packets, colours) {
     ctx.fill();
     ctx.restore();
   }
+}
+
+/** Where packets stand at rest: half-way; those that go both ways between the same ranks, as in an
+ *  all-to-all, nearer to their senders, each at another place. @param {readonly Packet[]} packets
+ *  @param {string} op */
+export function restsOf(packets, op) {
+  /** @type {Map<number, number>} */
+  const sent = new Map();
+  return packets.map(({ edge }) => {
+    const before = sent.get(edge.from) ?? 0;
+    sent.set(edge.from, before + 1);
+    return op === "all-to-all" ? Math.min(0.44, 0.16 + 0.08 * before) : 0.5;
+  });
 }
 
 /** How large an element of a step's packets is beside one that is not quantized. @param {ReplayDocument} doc

@@ -127,16 +127,23 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const pad = cardWidth < 190 ? 8 : 12;
     const inner = cardWidth - 2 * pad;
     const name = measure("rank 0", fonts.strong) + size + 5;
-    const twoLines = name + 10 + measure("99.9 MB", fonts.mono) > inner;
+    const widest = gutter || numSeams === 0 ? "99.9 MB" : "device 99.9 MB";
+    const twoLines = name + 10 + measure(widest, fonts.mono) > inner;
     const header = twoLines ? 2 * size + 20 : size + 21;
     const footer = fonts.smallSize + 17;
     const above = gutter ? 0 : size + 6;
-    const between = gutter ? 9 : 8;
+    let between = gutter ? 9 : 8;
     const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
-    const free =
-      height - ringHeight - header - footer - nodeFooter - 2 - states.length * above -
-      (states.length - 1) * between - numSeams * seamHeight(size);
-    const perByte = Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
+    const left = height - ringHeight - header - footer - nodeFooter - 2 - states.length * above - numSeams * seamHeight(size);
+    const share = () => {
+      const free = left - (states.length - 1) * between;
+      return Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
+    };
+    let perByte = share();
+    // Names beside bands need room where tiers make many of them.
+    for (; numSeams > 0 && gutter && between < size && perByte * 2 + between < size + 1; between += 1) {
+      perByte = share();
+    }
     const fits = labelWidth <= inner && perByte * 2 >= LEAST_BAND;
     return { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, fits };
   };
@@ -198,7 +205,7 @@ function layoutBands(states, top, perByte, { above, between, gutter }, size) {
     const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0, seamY: NaN };
     if (isSeam(states, s)) {
       y += seamHeight(size);
-      band.seamY = Math.round(y - (gutter ? 8 : 4));
+      band.seamY = Math.round(y - (gutter ? 9 : 4));
     }
     band.y = Math.round(y + above);
     band.labelY = gutter
@@ -213,7 +220,7 @@ const NODE_GAP = 22;
 
 /** Room for the name of a tier, between its states and those of the tier above. @param {number} size */
 function seamHeight(size) {
-  return size + 9;
+  return size + 12;
 }
 
 /** Whether another tier begins with a state. @param {readonly State[]} states @param {number} s */

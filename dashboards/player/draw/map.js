@@ -71,22 +71,36 @@ export function drawGutter(ctx, { left, bands }, states, colours, fonts) {
 }
 
 /**
- * Names of the tiers below the device, each above its first state, with a line over it.
+ * A line above each tier below the device.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
  * @param {number} width
- * @param {readonly State[]} states
  * @param {Palette} colours
  * @param {Fonts} fonts
  */
-export function drawTierNames(ctx, { left, bands }, width, states, colours, fonts) {
-  for (const [s, { seamY }] of bands.entries()) {
+export function drawTierLines(ctx, { left, bands }, width, colours, fonts) {
+  ctx.fillStyle = colours.wait;
+  for (const { seamY } of bands) {
     if (!Number.isNaN(seamY)) {
-      ctx.fillStyle = colours.line;
-      ctx.fillRect(left, seamY - fonts.size - 1, width, 1);
-      ctx.fillStyle = colours.text;
-      ctx.font = fonts.strong;
-      ctx.fillText(states[s].tier, left, seamY);
+      ctx.fillRect(left, seamY - fonts.size - 2, width, 1);
+    }
+  }
+}
+
+/**
+ * Names of the tiers below the device, each above its first state.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {MapPlace} place
+ * @param {readonly State[]} states those whose tiers are named
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+export function drawTierNames(ctx, { left, bands }, states, colours, fonts) {
+  ctx.fillStyle = colours.text;
+  ctx.font = fonts.strong;
+  for (const [s, { tier }] of states.entries()) {
+    if (!Number.isNaN(bands[s].seamY)) {
+      ctx.fillText(tier, left, bands[s].seamY);
     }
   }
 }

@@ -7,11 +7,12 @@ import { localTime } from "#player/draw/moment.js";
 import { legendEntries, stackOf } from "#player/draw/stack.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { TIERS } from "#player/document.js";
+import { formatBytes } from "#player/format.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */
 /** @import { Plot } from "#player/draw/areas.js" */
 /** @import { View } from "#player/draw/layer.js" */
-/** @import { Fonts } from "#player/draw/text.js" */
+/** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
 /** @import { Memory, RankMemory, Tier } from "#player/types.d.ts" */
 
@@ -49,6 +50,36 @@ export function stripsOf({ roles, tiers, laws, law, law_bytes: bytes }, own) {
     return { ...strip, most: top * 1.06 };
   });
   return found.filter(({ tier, most }) => tier === "device" || most > 0);
+}
+
+/**
+ * What a strip is: its tier, and what the law says of that.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Strip} strip
+ * @param {Plot} plot
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ * @param {Measure} measure
+ */
+function drawStripHead(ctx, { tier, law, law_bytes: bytes }, { left, width, top }, colours, fonts, measure) {
+  ctx.font = fonts.strong;
+  ctx.fillStyle = colours.text;
+  ctx.fillText(tier, left, top - 4);
+  if (law === "" || !bytes) {
+    return;
+  }
+  const text = `${law} = ${formatBytes(bytes)}`;
+  const x = left + width - measure(text, fonts.text);
+  ctx.font = fonts.text;
+  ctx.fillText(text, x, top - 4);
+  ctx.strokeStyle = colours.strong;
+  ctx.lineWidth = 2;
+  ctx.setLineDash([6, 4]);
+  ctx.beginPath();
+  ctx.moveTo(x - 32, top - fonts.size * 0.6);
+  ctx.lineTo(x - 8, top - fonts.size * 0.6);
+  ctx.stroke();
+  ctx.setLineDash([]);
 }
 
 /** @implements {View} */
@@ -106,7 +137,7 @@ export class MemoryView {
       role,
       most: Math.max(...memory.bytes.filter((_, i) => doc.memory?.roles[i] === role).map((row) => Math.max(...row))),
     }));
-    const legendTop = this.drawLegend(roles, memory.peak_bytes, theme, colours, fonts);
+    const legendTop = this.drawLegend(roles, strips.length > 1, memory.peak_bytes, theme, colours, fonts);
     const left = Math.ceil(this.measure("MB", fonts.text)) + 14;
     const plot = {
       left,
@@ -123,16 +154,14 @@ export class MemoryView {
     for (const strip of strips) {
       const own = { ...plot, most: strip.most || 1, top, bottom: Math.round(top + (room * strip.most) / (most || 1)) };
       if (strips.length > 1) {
-        ctx.font = fonts.strong;
-        ctx.fillStyle = colours.text;
-        ctx.fillText(strip.tier, own.left, own.top - 4);
+        drawStripHead(ctx, strip, own, colours, fonts, this.measure);
       }
       drawScale(ctx, own, colours, fonts, strips.length > 1);
       const stack = stackOf({ ...memory, bytes: strip.bytes }, own.duration, own.width);
       drawAreas(layer, stack, strip.roles, own, theme, colours);
       const isDevice = strip.tier === "device";
       const peak = isDevice ? peakPoint(memory, own) : { x: -99, y: -99 };
-      const taken = drawLawLine(ctx, strip, own, peak, colours, fonts, this.measure);
+      const taken = drawLawLine(ctx, strip, own, peak, colours, fonts, strips.length > 1 ? null : this.measure);
       if (isDevice) {
         drawPeak(ctx, peak, own, taken, colours, fonts, this.measure);
       }
@@ -145,12 +174,13 @@ export class MemoryView {
    * Roles in the order in which they lie on each other; returns where it begins. Where it would
    * take the room of the areas, the optimizer's states are one entry, then small roles have none.
    * @param {readonly {role: string, most: number}[]} roles and the most that each ever has
+   * @param {boolean} isBrief there are several tiers to show
    * @param {number} peak
    * @param {Theme} theme
    * @param {Palette} colours
    * @param {Fonts} fonts
    */
-  drawLegend(roles, peak, theme, colours, fonts) {
+  drawLegend(roles, isBrief, peak, theme, colours, fonts) {
     const { ctx, scale } = this.layer;
     const { size } = fonts;
     const swatch = Math.round(size * 0.8);
@@ -174,8 +204,8 @@ export class MemoryView {
     };
     /** @param {ReturnType<typeof place>} tried */
     const fits = (tried) => ((tried.at(-1)?.row ?? 0) + 1) * line <= Math.max(line, this.height * 0.36);
-    let places = place(false, 0);
-    for (const share of [0, 0.03, 0.08, 0.15]) {
+    let places = place(isBrief, isBrief ? 0.02 * peak : 0);
+    for (const share of [isBrief ? 0.02 : 0, 0.03, 0.08, 0.15]) {
       if (!fits(places)) {
         places = place(true, share * peak);
       }

@@ -36,7 +36,7 @@ export function activeStates(step, states) {
 /** Which states a copy is of. @param {Step} step @returns {(role: string) => boolean} */
 function roleOfCopy({ purpose }) {
   if (purpose.includes("states")) {
-    return (role) => ["fp32 master", "momentum", "variance"].includes(role);
+    return (role) => ["fp32 master", "momentum", "variance", "optimizer states"].includes(role);
   }
   return (role) => (purpose.includes("gradients") ? role === "gradients" : purpose.includes("parameters") && role === "parameters");
 }

@@ -16,6 +16,7 @@ export function shortRole(role) {
 
 const SHORT = new Map([
   ["fp32 master", "master"],
+  ["optimizer states", "optimizer"],
   ["gathered parameters", "gathered"],
   ["communication buffers", "buffers"],
   ["secondary parameters", "secondary"],

@@ -62,7 +62,7 @@ class _Finder:
             bucket.name: tuple(dict.fromkeys(one.unit for one in bucket.segments))
             for bucket in trace.manifest.buckets
         }
-        self.late = {rank.rank: late_updates(rank, borders(rank, 0)) for rank in trace.ranks}
+        self.late = {rank.rank: late_updates(trace, rank) for rank in trace.ranks}
         self.marks: list[Part] = []
         self.parts: list[Part] = []
         self.end: Part | None = None

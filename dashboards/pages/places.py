@@ -1,0 +1,157 @@
+"""The part of Verify that speaks of places: copies between tiers, messages by link, interfaces.
+
+Imports the standard library, zerosim's L0 and verify.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from zerosim.quantities import format_exact
+from zerosim.tiers import Link
+from zerosim.verify import Report
+
+NOT_MEASURED = "not measured"
+NO_LAW = "no law"
+LINK_TITLES = {
+    Link.NODE: "within a node",
+    Link.NETWORK: "between nodes",
+    Link.BUS: "over the bus",
+    Link.STORAGE: "to and from the disk",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRow:
+    """A line of a table, for one rank.
+
+    Attributes:
+        where: a link, on the first line of it.
+        what: a purpose, with the tiers of a copy.
+        counted: what the kernel counted.
+        is_off: whether theory, trace and counter differ by more than what has a name.
+        is_total: of all lines of a link.
+    """
+
+    where: str
+    phase: str
+    what: str
+    calls: str
+    theory: str
+    trace: str
+    counted: str
+    is_off: bool = False
+    is_total: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What the page shows of tiers and nodes; empty where all is on one device and one node.
+
+    Attributes:
+        copies: a line for each reason, and the sum of each link.
+        links: likewise of messages between ranks.
+        interfaces: each node's network interface over the whole run, and what it is made of.
+        framing: bytes that files are beside their content, in the lines shown.
+    """
+
+    copies: tuple[PlaceRow, ...] = ()
+    links: tuple[PlaceRow, ...] = ()
+    interfaces: tuple[PlaceRow, ...] = ()
+    framing: str = ""
+
+
+def places_of(report: Report, place: int) -> Places:
+    """What one rank copied, and what it sent over which link.
+
+    Args:
+        place: of the rank among those of the report.
+    """
+    framing = sum(row.copied[place].framing for row in report.copies)
+    return Places(
+        copies=tuple(_copies(report, place)),
+        links=tuple(_links(report, place)),
+        interfaces=tuple(_interfaces(report)),
+        framing=format_exact(framing) if framing else "",
+    )
+
+
+def _copies(report: Report, place: int) -> list[PlaceRow]:
+    rows: list[PlaceRow] = []
+    for link in (Link.BUS, Link.STORAGE):
+        own = [row for row in report.copies if row.link is link]
+        for number, row in enumerate(own):
+            cell = row.copied[place]
+            rows.append(
+                PlaceRow(
+                    where=LINK_TITLES[link] if number == 0 else "",
+                    phase=row.phase.value,
+                    what=f"{row.purpose}, {row.origin} to {row.target}",
+                    calls=f"{format_exact(row.num_copies[place])} ×",  # noqa: RUF001 - times
+                    theory=_number(cell.theory, NO_LAW),
+                    trace=format_exact(cell.trace),
+                    counted=_number(cell.kernel),
+                    is_off=bool(cell.unexplained_trace or cell.unexplained_kernel),
+                )
+            )
+        if len(own) > 1:
+            theory, trace, kernel = (
+                report.copied(name, link, place) for name in ("theory", "trace", "kernel")
+            )
+            rows.append(_total(_number(theory, NO_LAW), _number(trace), _number(kernel)))
+    return rows
+
+
+def _links(report: Report, place: int) -> list[PlaceRow]:
+    rows: list[PlaceRow] = []
+    for link in (Link.NODE, Link.NETWORK):
+        own = [row for row in report.links if row.link is link]
+        sums: dict[str, int | None] = defaultdict(int)
+        for number, row in enumerate(own):
+            cell = row.sent[place]
+            for name in ("theory", "trace", "wire"):
+                before, value = sums[name], getattr(cell, name)
+                sums[name] = None if before is None or value is None else before + value
+            rows.append(
+                PlaceRow(
+                    where=LINK_TITLES[link] if number == 0 else "",
+                    phase=row.phase.value,
+                    what=row.purpose.value,
+                    calls=row.op.value,
+                    theory=format_exact(cell.theory),
+                    trace=format_exact(cell.trace),
+                    counted=_number(cell.wire),
+                    is_off=bool(cell.unexplained_trace or cell.unexplained_wire),
+                )
+            )
+        if len(own) > 1:
+            rows.append(_total(*(_number(sums[name]) for name in ("theory", "trace", "wire"))))
+    return rows
+
+
+def _interfaces(report: Report) -> list[PlaceRow]:
+    return [
+        PlaceRow(
+            where=f"node {one.node}",
+            phase="",
+            what=one.name,
+            calls=format_exact(one.others),
+            theory=format_exact(one.sockets),
+            trace=format_exact(one.headers),
+            counted=format_exact(one.counted),
+            is_off=bool(one.unexplained),
+        )
+        for one in report.interfaces
+    ]
+
+
+def _total(theory: str, trace: str, counted: str) -> PlaceRow:
+    return PlaceRow(
+        where="", phase="", what="together", calls="", theory=theory, trace=trace,
+        counted=counted, is_total=True,
+    )  # fmt: skip
+
+
+def _number(value: int | None, otherwise: str = NOT_MEASURED) -> str:
+    return otherwise if value is None else format_exact(value)
