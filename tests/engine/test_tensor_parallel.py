@@ -12,6 +12,7 @@ from tests.ranks import run_ranks
 from zerosim import trace
 from zerosim.collectives import Group, world
 from zerosim.config import ModelName, RunConfig
+from zerosim.device import DeviceMemory
 from zerosim.engine import initialize
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
@@ -118,6 +119,27 @@ def _refusals():
     return found
 
 
+def _in_use(config):
+    """Bytes of a limited device after the second forward, and after each step."""
+    with DeviceMemory(1 << 30) as device:
+        divided, group = _divided()
+        engine = initialize(divided, config, group)
+        batches = Batches(
+            seed=0, rank=group.rank, num_ranks=group.size, batch=BATCH, context=CONTEXT
+        )
+        after_steps = []
+        for iteration in range(3):
+            loss = engine(batches.at(iteration))
+            if iteration == 1:
+                after_forward = device.used_bytes
+            engine.backward(loss)
+            del loss
+            engine.step()
+            after_steps.append(device.used_bytes)
+        engine.close()
+    return after_forward, after_steps
+
+
 def _cut_layer(folder):
     """A layer cut by columns, by a program without an engine: autograd saves a DTensor."""
     from torch.distributed.device_mesh import init_device_mesh
@@ -142,7 +164,8 @@ def _everything(folder):
             _train(CASES[3, name], steps=2)
             dist.barrier()
     _cut_layer(Path(folder, "cut layer"))
-    return outcomes, _refusals()
+    in_use = {name: _in_use(CASES[3, name]) for name in ("kept", "partitioned", "on host")}
+    return outcomes, _refusals(), in_use
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +183,7 @@ pytestmark = pytest.mark.ranks
 
 def test_stages_and_ways_to_keep_activations_train_alike_to_the_bit(answers):
     first = answers[0][0]
-    for outcomes, _ in answers:
+    for outcomes, *_ in answers:
         for name, outcome in outcomes.items():
             reference = first["twice", "none"] if name[0] == "twice" else first[0, "none"]
             assert not outcome.differs_from(reference), name
@@ -186,10 +209,20 @@ def test_they_train_as_one_process_does(answers):
 
 
 def test_what_would_be_wrong_is_refused(answers):
-    for _, refusals in answers:
+    for _, refusals, _ in answers:
         assert "part of the gradient's norm" in refusals["clip"]
         assert "overflows" in refusals["fp16"]
         assert "compute blocks together" in refusals["group"]
+
+
+def test_partitioning_leaves_that_much_more_room_on_a_device(answers):
+    share = LAYERS * BSH * ELEMENT_BYTES // TOGETHER
+    for *_, in_use in answers:
+        after_forward = {name: forward for name, (forward, _) in in_use.items()}
+        assert after_forward["kept"] - after_forward["partitioned"] == share
+        assert after_forward["partitioned"] - after_forward["on host"] == share
+        for _, after_steps in in_use.values():
+            assert len(set(after_steps)) == 1, "nothing is left over from a step"
 
 
 @pytest.fixture(scope="module", params=["partitioned", "on host"])
