@@ -95,8 +95,11 @@ class DeviceMemory:
         """The most that was ever in use."""
         return self.places.peak_bytes
 
-    def take(self, storage: torch.UntypedStorage, what: str) -> None:
+    def take(self, storage: torch.UntypedStorage, operator: Any) -> None:
         """Give a storage a place, or another one if its size has changed.
+
+        Args:
+            operator: what has made it, or resized it.
 
         Raises:
             OutOfMemory: there is no room.
@@ -104,7 +107,7 @@ class DeviceMemory:
         if not self.places.take(storage):
             space = self.places.space
             raise out_of_memory(
-                what,
+                str(operator).removeprefix("aten.").partition(".")[0],
                 storage.nbytes(),
                 limit_bytes=space.limit_bytes,
                 used_bytes=space.used_bytes,
@@ -129,10 +132,15 @@ class DeviceMemory:
                     given = set(_keys(inputs))
                 if given and key_of(storage) in given:
                     continue
-            self.take(storage, str(operator).removeprefix("aten.").partition(".")[0])
+            self.take(storage, operator)
 
 
 class _Mode(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # nothing is compiled on such a device; to keep the compiler out, PyTorch would import it
+        return False
+
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._memory = memory
@@ -147,7 +155,7 @@ class _Mode(TorchDispatchMode):
         if torch._C._get_dispatch_mode(_FAKE) is not None:  # noqa: SLF001
             # a DTensor asks for shapes, of tensors without memory
             return func(*args, **(kwargs or {}))
-        if any(kind not in _PLAIN for kind in types):
+        if types and any(kind not in _PLAIN for kind in types):
             return NotImplemented  # a DTensor and the like: the operators that it calls are seen
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
