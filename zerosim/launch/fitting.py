@@ -57,11 +57,14 @@ def find_largest(attempt: Callable[[int], Try], limit_bytes: int, most_layers: i
     tries: list[Try] = []
     fitting: list[Try] = []
     too_large = most_layers + 1
-    missed = False
     while _layers(fitting) + 1 < too_large:
-        one = attempt(_next(fitting, too_large, limit_bytes, halves=missed))
+        guess = _guess(fitting, too_large, limit_bytes)
+        if guess >= too_large:
+            # from what fits to what does not, half the way; or all that may be tried
+            has_failed = len(tries) > len(fitting)
+            guess = (_layers(fitting) + too_large) // 2 if has_failed else most_layers
+        one = attempt(guess)
         tries.append(one)
-        missed = not one.fits
         if one.fits:
             fitting.append(one)
         else:
@@ -74,21 +77,19 @@ def _layers(fitting: list[Try]) -> int:
     return fitting[-1].layers if fitting else 0
 
 
-def _next(fitting: list[Try], too_large: int, limit_bytes: int, *, halves: bool) -> int:
-    """How many layers to try: more than fit, fewer than are too many.
+def _guess(fitting: list[Try], too_large: int, limit_bytes: int) -> int:
+    """How many layers fit if memory goes on to grow as it did: one more at least.
 
     Args:
         fitting: ascending.
-        halves: the last guess was too large, so take the middle.
     """
     best = _layers(fitting)
     if len(fitting) < 2:
         return best + 1
-    if halves:
-        return (best + too_large) // 2
     before, last = fitting[-2:]
     assert before.peak_bytes is not None, "it did not fit"
     assert last.peak_bytes is not None, "it did not fit"
     grown_bytes = (last.peak_bytes - before.peak_bytes) / (last.layers - before.layers)
-    room = (limit_bytes - last.peak_bytes) / grown_bytes if grown_bytes > 0 else too_large
-    return min(best + max(1, int(min(room, too_large))), too_large - 1)
+    if grown_bytes <= 0:
+        return too_large
+    return best + max(1, int((limit_bytes - last.peak_bytes) / grown_bytes))
