@@ -11,9 +11,9 @@
                              block's forward; the copy back begins when the block behind it is
                              about to be computed again, so beside that one's backward
 
-So when backward begins a rank keeps, for each block, b s h elements, or ceil(b s h / T) of them, on
-the device or on the host. On the device there is beside them the input of the block that is computed
-again, gathered.
+So when backward begins a rank keeps, for each block, b s h elements, or ceil(b s h / T) of them,
+on the device or on the host. Later there is beside them, on the device, the whole input of the
+block that is computed again.
 
 An input is a tensor that asks for a gradient. What else a block is given (masks, positions) is kept
 as it is, since blocks share it.
