@@ -35,6 +35,8 @@ _SCALE_BYTES = 4
 _PIECE_ELEMENTS = 1 << 18
 """Elements that go through the scratch memory at once: 1 MiB of it. With fewer, what Python does
 for each piece is felt; with more, they leave the cache."""
+_SAMPLE_ELEMENTS = 1 << 15
+"""Of a matrix of more elements the error is measured on some blocks, about so many elements."""
 
 
 class Bits(IntEnum):
@@ -97,6 +99,18 @@ class Error:
     def __init__(self, device: torch.device) -> None:
         """Nothing was quantized."""
         self.sums = torch.zeros(2, dtype=torch.float64, device=device)
+
+    def add(self, exact: torch.Tensor, found: torch.Tensor) -> None:
+        """Add up squares.
+
+        Args:
+            exact: what was quantized.
+            found: what became of it, fp32, of the same shape.
+        """
+        exact = exact.float()
+        off = torch.linalg.vector_norm(found - exact).double()
+        size = torch.linalg.vector_norm(exact).double()
+        self.sums += torch.stack([off * off, size * size])
 
     def take(self) -> float | None:
         """The errors' root mean square over that of the elements; counting begins anew.
@@ -167,11 +181,13 @@ class Quantizer:
         Args:
             source: (M, columns), floating point; rows are contiguous.
             packed: (M, row bytes), uint8; rows are contiguous.
-            error: what to add the errors to; None if they are not wanted.
+            error: what to add the errors to; None if they are not wanted. Of a large matrix
+                those of each n-th block.
         """
         packing = self.packing(source.shape[1])
         values = packed[:, : packing.value_bytes].view(torch.int8)
         scales = source.new_empty(len(source), packing.num_blocks, dtype=torch.float32)
+        every = max(1, source.numel() // _SAMPLE_ELEMENTS)
         for piece in self._pieces(len(source), packing):
             elements = _blocks(source, piece.rows, piece.elements, piece.length)
             place = _blocks(values, piece.rows, piece.values, self._bits.value_bytes(piece.length))
@@ -187,9 +203,9 @@ class Quantizer:
             scale.div_(self._bits.largest).clamp_(min=torch.finfo(torch.float32).tiny)
             torch.div(exact, scale, out=work)
             work.round_()
-            self._put(whole, piece.length, place)
             if error is not None:
-                _add_error(error, elements, work.mul_(scale))
+                error.add(elements[:, ::every], work[:, ::every] * scale[:, ::every])
+            self._put(whole, piece.length, place)
         packed[:, packing.value_bytes :].copy_(scales.view(torch.uint8))
 
     def dequantize(self, packed: torch.Tensor, target: torch.Tensor, *, adds: bool = False) -> None:
@@ -217,14 +233,17 @@ class Quantizer:
                 elements.copy_(work)
 
     def _put(self, whole: torch.Tensor, length: int, place: torch.Tensor) -> None:
-        """Store whole numbers; of int4 there is one more than `length` if that is odd."""
+        """Store whole numbers; of int4 there is one more than `length` if that is odd.
+
+        What is in `whole` is of no use afterwards.
+        """
         if self._bits is Bits.INT8:
             place.copy_(whole)
             return
         whole[..., length:].zero_()
         half = place.shape[2]
         # first + 8 is 1 to 15: with 16 * second it is a byte
-        place.copy_(whole[..., :half].add(whole[..., half:], alpha=16)).add_(8)
+        place.copy_(whole[..., :half].add_(whole[..., half:], alpha=16)).add_(8)
 
     def _get(self, place: torch.Tensor, whole: torch.Tensor) -> None:
         """The whole numbers that `_put` stored."""
@@ -274,11 +293,3 @@ def _blocks(matrix: torch.Tensor, rows: slice, columns: slice, length: int) -> t
     part = matrix[rows, columns]
     blocks: torch.Tensor = part.unflatten(1, (part.shape[1] // length, length))
     return blocks
-
-
-def _add_error(error: Error, exact: torch.Tensor, found: torch.Tensor) -> None:
-    """Add up squares; `found` is scratch memory and not needed any more."""
-    exact = exact.float()
-    off = torch.linalg.vector_norm(found.sub_(exact)).double()
-    size = torch.linalg.vector_norm(exact).double()
-    error.sums += torch.stack([off * off, size * size])
