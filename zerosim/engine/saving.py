@@ -3,7 +3,7 @@
 A commit waits for the disk beside the next iteration's forward. It is over before that iteration's
 gradients are reduced: a rank that writes over a state has had gradients of ranks whose commits are
 over, so a state that all ranks have is never written over.
-Imports torch, zerosim's L0, collectives and offload.
+Imports torch, zerosim's L0, collectives, offload and trace.labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from zerosim.config import EngineConfig, Offload
 from zerosim.engine.disk_optimizer import states_bytes
 from zerosim.engine.flat import FlatUnit
 from zerosim.errors import ConfigError
+from zerosim.events import Purpose
 from zerosim.offload import DiskStore, SavedState
+from zerosim.trace import labels
 
 Saved = Mapping[str, Any]
 
@@ -59,7 +61,11 @@ def open_disk(
         buffer_bytes=_largest(config, units, group.size),
         state=state,
     )
-    return disk, {} if state is None else state.values
+    if state is None:
+        return disk, {}
+    with labels.scope(purpose=Purpose.FETCH_STATES):
+        disk.check()
+    return disk, state.values
 
 
 def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) -> SavedState:

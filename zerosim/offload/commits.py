@@ -113,6 +113,21 @@ def go_back(folder: Path, sequence: int) -> Commit:
     return found[0]
 
 
+def set_aside(folder: Path, sequence: int) -> None:
+    """Forget a commit of a rank, because what it refers to is damaged.
+
+    Raises:
+        DiskError: it could not be done.
+    """
+    try:
+        _path(folder, sequence).unlink(missing_ok=True)
+        _sync(folder)
+    except OSError as error:
+        raise DiskError(
+            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+        ) from error
+
+
 def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
     """The newest state that every rank has whole; None if no state was committed by all.
 
@@ -120,12 +135,12 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         DiskError: states were committed, but none is whole on all ranks.
     """
     own: list[dict[int, Commit]] = []
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
     newest = 0
     for rank in range(num_ranks):
         place = rank_folder(folder, rank)
         commits, unreadable = _read(place)
-        problems += unreadable
+        problems += [(0, problem) for problem in unreadable]
         newest = max([newest, *(commit.sequence for commit in commits)])
         own.append({})
         for commit in commits:
@@ -133,7 +148,7 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
                 _require_ranks(place, commit, num_ranks)
                 _inspect(place, commit)
             except DiskError as error:
-                problems.append(str(error))
+                problems.append((commit.sequence, str(error)))
             else:
                 own[rank][commit.sequence] = commit
     sequence = max(set.intersection(*(set(commits) for commits in own)), default=None)
@@ -141,9 +156,12 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         return SavedState(sequence, own[0][sequence].values)
     if problems or newest > 1:
         by_rank = ", ".join(f"{rank}: {sorted(commits)}" for rank, commits in enumerate(own))
+        # of an older state files are written over by design: the newest one's trouble is the cause
+        _, why = max(problems, default=(0, "expected one in common"))
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DiskError(
             f"no state in {folder} is whole on all {num_ranks} ranks (commits by rank: {by_rank}): "
-            f"{'; '.join(problems) or 'expected one in common'}; begin anew"
+            f"{why}{more}; begin anew"
         )
     return None
 

@@ -38,6 +38,7 @@ from zerosim.offload.commits import (
     go_back,
     newest_state,
     rank_folder,
+    set_aside,
     write_commit,
 )
 from zerosim.offload.folder import supports_direct, take
@@ -244,6 +245,25 @@ class DiskStore:
                 self._workers.fail(error)  # which of the two states is on the disk is not known
                 raise
             self._sequence, self._committed = commit.sequence, commit.versions
+
+    def check(self) -> None:
+        """Read all that the last commit refers to, and see that it is undamaged.
+
+        Raises:
+            DiskError: it is not. The commit is set aside: the one before it is the last good state
+                then, if there is one.
+        """
+        for name, version in self._committed.items():
+            buffer = self.buffer(version.num_bytes)
+            try:
+                self.read(name, buffer.tensor).wait()
+            except DiskError as error:
+                set_aside(self.folder, self._sequence)
+                raise DiskError(
+                    f"{error}; this state was set aside: resume again for the one before it"
+                ) from error
+            finally:
+                buffer.release()
 
     def close(self) -> None:
         """End the threads once what was asked for is over; let go of memory and folder."""
