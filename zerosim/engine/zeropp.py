@@ -42,13 +42,17 @@ GRADIENT_ERROR = "gradient quantization error"
 
 
 class _InTurn:
-    """The handle of works that were asked for one after another."""
+    """The handle of collectives that were asked for one after another, and of what follows them.
+
+    What precedes a collective is over when that is. So it is left out here: standing still until
+    then is recorded as a wait for the collective.
+    """
 
     def __init__(self, handles: Sequence[Handle]) -> None:
         self._handles = handles
 
     def wait(self) -> None:
-        """Wait for each: what is recorded of a wait is of which collective it was."""
+        """Wait for each."""
         for handle in self._handles:
             handle.wait()
 
@@ -80,10 +84,10 @@ class QuantizedRows:
         is_first = position.phase is Phase.FORWARD and position.micro_step == 0
         error = self._error if is_first else None
         mine = slice(own, own + 1)
-        packs = self._submit(lambda: self._quantizer.quantize(rows[mine], packed[mine], error))
+        self._submit(lambda: self._quantizer.quantize(rows[mine], packed[mine], error))
         gathers = self._ring.all_gather(packed, Carried(Bits.INT8.dtype_name, rows.numel()))
         unpacks = self._submit(lambda: self._quantizer.dequantize(packed, rows))
-        return _InTurn((packs, gathers, unpacks))
+        return _InTurn((gathers, unpacks))
 
     def update_is_over(self) -> None:
         """Say how far off the weights were: this rank's own rows, in the first forward."""
@@ -201,10 +205,10 @@ class QuantizedReduction:
         if self._within.group.size > 1:
             per_node = self._within.group.size
             parts = [matrix[place::per_node] for place in range(per_node)]
-            handles += self._exchange(self._within, parts, sums, error)
+            handles.append(self._exchange(self._within, parts, sums, error))
             rows, error = sums, None
         if num_nodes > 1:
-            handles += self._exchange(self._across, list(rows.split(1)), sums[:1], error)
+            handles.append(self._exchange(self._across, list(rows.split(1)), sums[:1], error))
         handles.append(self._submit(lambda: _copy(sums[0], matrix[self._group.rank])))
         return _InTurn(handles)
 
@@ -227,7 +231,7 @@ class QuantizedReduction:
         parts: Sequence[torch.Tensor],
         sums: torch.Tensor,
         error: Error | None,
-    ) -> list[Handle]:
+    ) -> Handle:
         """Send part p to the rank at position p; add up in fp32 what comes from all of them."""
         quantizer, size, own = self._quantizer, pairwise.group.size, pairwise.group.rank
         num_rows, columns = sums.shape
@@ -245,15 +249,11 @@ class QuantizedReduction:
             for place in range(size):
                 quantizer.dequantize(incoming[place], sums, adds=place > 0)
 
-        return [
-            self._submit(pack),
-            pairwise.all_to_all(
-                outgoing.flatten(1),
-                incoming.flatten(1),
-                Carried(Bits.INT4.dtype_name, size * num_rows * columns),
-            ),
-            self._submit(add_up),
-        ]
+        self._submit(pack)
+        payload = Carried(Bits.INT4.dtype_name, size * num_rows * columns)
+        exchanged = pairwise.all_to_all(outgoing.flatten(1), incoming.flatten(1), payload)
+        self._submit(add_up)
+        return exchanged
 
     def _buffers(self) -> tuple[torch.Tensor, ...]:
         return self._outgoing, self._incoming, self._sums
