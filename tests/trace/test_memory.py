@@ -419,8 +419,10 @@ def test_the_sum_of_roles_is_what_pytorch_recorded(tmp_path, stage, overlap):
         compared = 0
         for row in rank.allocations:
             for number, allocated in zip(row.numbers, row.allocated_bytes, strict=True):
-                other = allocated - sum(states[number].values())
-                assert 0 <= other <= bound, (number, rank.memory_samples[number])
+                sample = rank.memory_samples[number]
+                counted = allocated + sample.unrecorded_bytes  # a model from before the record
+                other = counted - sum(states[number].values())
+                assert 0 <= other <= bound, (number, sample)
                 compared += 1
         assert compared > 30
 
