@@ -183,6 +183,6 @@ def test_what_leaves_for_the_host_is_there_a_little_longer():
     names = "abcd"
     buckets = [BucketLayout(name=n, segments=(Segment(unit=n, start=0, stop=1),)) for n in names]
     assert whole_gradients(buckets, set("abc"), {"d"}) == {"c", "d"}
-    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=1) == {"b", "c", "d"}
-    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=LEAVING) == set("abcd")
+    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=LEAVING) == {"b", "c", "d"}
+    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=2) == set("abcd")
     assert LEAVING == MOST_LEAVING

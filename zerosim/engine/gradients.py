@@ -27,7 +27,7 @@ from zerosim.trace.holdings import let_go
 if TYPE_CHECKING:
     from zerosim.engine.stage import Context
 
-MOST_LEAVING = 2
+MOST_LEAVING = 1
 """Pieces on their way to the host at once: what they are copied from cannot be freed."""
 
 

@@ -96,7 +96,7 @@ def most_gathered_bytes(
 
 NUM_BUFFERS = 2
 """Of constant size (C_B, section 6.2): one is on its way while the next is filled."""
-LEAVING = 2
+LEAVING = 1
 """Pieces of reduced gradients that may be on their way from the device to the host at once."""
 
 
