@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 def ranks_per_node(trace: Trace) -> int:
     """Ranks of a node: as the engine was configured, else as launched, else all ranks of the run.
 
-    With tensor parallelism an engine is configured for the ranks that it divides its states among.
-
     Returns:
         1 or more; all ranks if the nodes have not as many each, or ranks that are no neighbours.
     """
     everyone = trace.manifest.num_ranks
     configured = trace.manifest.config.get("ranks_per_node")
-    together = trace.manifest.run.get("tensor_parallel", 1)
-    if isinstance(configured, int) and isinstance(together, int) and configured > 0:
-        return configured * together
+    if isinstance(configured, int) and configured > 0:
+        return configured
     counts = Counter(rank.header.node for rank in trace.ranks)
     size = everyone // len(counts)
     fills = all(
