@@ -92,3 +92,9 @@ class OptimizerPartition(DataParallel):
         if self._offloaded is not None:
             self._offloaded.free()
         super().finish_update()
+
+    def let_go(self) -> None:
+        """The engine is closed."""
+        super().let_go()
+        if self._offloaded is not None:
+            self._offloaded.let_go()
