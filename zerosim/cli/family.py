@@ -21,26 +21,38 @@ _ACTIVATIONS = "Activations and ZeRO-R"
 _PLACES = ", ".join(Offload)
 
 
-def _flag(words: str, panel: str) -> Any:
+def _choice(words: str, panel: str) -> Any:
     return typer.Option(help=words, rich_help_panel=panel)
 
 
+def _switch(name: str, words: str, panel: str) -> Any:
+    return typer.Option(name, help=words, rich_help_panel=panel)
+
+
 OffloadOptimizer = Annotated[
-    str, _flag(f"Stages 1 to 3: where optimizer states are kept: {_PLACES}.", _TIERS)
+    str, _choice(f"Stages 1 to 3: where optimizer states are kept: {_PLACES}.", _TIERS)
 ]
-OffloadParam = Annotated[str, _flag(f"Stage 3: where parameters are kept: {_PLACES}.", _TIERS)]
+OffloadParam = Annotated[str, _choice(f"Stage 3: where parameters are kept: {_PLACES}.", _TIERS)]
 NvmePath = Annotated[
     Path | None,
     typer.Option(help="Folder for what nvme keeps.", metavar="FOLDER", rich_help_panel=_TIERS),
 ]
 DiskBuffers = Annotated[int, whole("Most buffers that wait for the disk.", _TIERS)]
 DelayedUpdate = Annotated[
-    bool, _flag("Update while the next iteration computes, one step late.", _TIERS)
+    bool,
+    _switch("--delayed-update", "Update while the next iteration computes, one step late.", _TIERS),
 ]
 OwnerBroadcast = Annotated[
-    bool, _flag("Keep each unit at one rank that broadcasts it, not a part at each.", _TIERS)
+    bool,
+    _switch(
+        "--owner-broadcast",
+        "Keep each unit at one rank that broadcasts it, not a part at each.",
+        _TIERS,
+    ),
 ]
-Resume = Annotated[bool, _flag("Go on from the last good state in --nvme-path.", _TIERS)]
+Resume = Annotated[
+    bool, _switch("--resume", "Go on from the last good state in --nvme-path.", _TIERS)
+]
 Tiles = Annotated[int, whole("Cut large linear layers into so many.", _TIERS)]
 DeviceBytes = Annotated[
     str | None,
@@ -50,26 +62,50 @@ DeviceBytes = Annotated[
         rich_help_panel=_TIERS,
     ),
 ]
-QuantizeWeights = Annotated[bool, _flag("Stage 3: gather int8 parameters (qwZ).", _NODES)]
+QuantizeWeights = Annotated[
+    bool, _switch("--quantize-weights", "Stage 3: gather int8 parameters (qwZ).", _NODES)
+]
 SecondaryPartition = Annotated[
     int, whole("Stage 3: ranks that keep all parameters among them (hpZ).", _NODES)
 ]
-QuantizeGradients = Annotated[bool, _flag("Stage 3: reduce int4 gradients (qgZ).", _NODES)]
+QuantizeGradients = Annotated[
+    bool, _switch("--quantize-gradients", "Stage 3: reduce int4 gradients (qgZ).", _NODES)
+]
 QuantizationBlock = Annotated[int, whole("Elements that share a scale.", _NODES)]
 RanksPerNode = Annotated[int, whole("Ranks of a node; by default as launched.", _NODES)]
 CheckpointActivations = Annotated[
-    bool, _flag("Keep inputs of blocks only; compute the rest again.", _ACTIVATIONS)
+    bool,
+    _switch(
+        "--checkpoint-activations",
+        "Keep inputs of blocks only; compute the rest again.",
+        _ACTIVATIONS,
+    ),
 ]
 PartitionActivations = Annotated[
-    bool, _flag("Divide them among the tensor parallel ranks (P_a).", _ACTIVATIONS)
+    bool,
+    _switch(
+        "--partition-activations",
+        "Divide them among the tensor parallel ranks (P_a).",
+        _ACTIVATIONS,
+    ),
 ]
-CpuCheckpointing = Annotated[bool, _flag("And keep them on the host (P_a+cpu).", _ACTIVATIONS)]
+CpuCheckpointing = Annotated[
+    bool, _switch("--cpu-checkpointing", "And keep them on the host (P_a+cpu).", _ACTIVATIONS)
+]
 TensorParallel = Annotated[int, whole("Ranks that compute each layer together.", _ACTIVATIONS)]
 ConstantBuffers = Annotated[
-    bool, _flag("Reduce through two buffers of --bucket-elements (C_B).", _ACTIVATIONS)
+    bool,
+    _switch(
+        "--constant-buffers", "Reduce through two buffers of --bucket-elements (C_B).", _ACTIVATIONS
+    ),
 ]
 ContiguousMemory = Annotated[
-    bool, _flag("Keep checkpoints and gradients in memory of their own (M_D).", _ACTIVATIONS)
+    bool,
+    _switch(
+        "--contiguous-memory",
+        "Keep checkpoints and gradients in memory of their own (M_D).",
+        _ACTIVATIONS,
+    ),
 ]
 Layers = Annotated[int | None, whole("Of a GPT, in place of its own.")]
 Width = Annotated[int | None, whole("Of a GPT, in place of its own.")]
