@@ -17,10 +17,25 @@ COMMANDS = {
     "run": """
         --stage --ranks --model --dtype --steps --batch --accumulate --bucket-elements
         --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
-        --timeout --port --memory/--no-memory --deepspeed-config --explain --out --overwrite
-        --json --help
+        --timeout --port --memory/--no-memory --deepspeed-config --explain --offload-optimizer
+        --offload-param --nvme-path --disk-buffers --delayed-update --owner-broadcast --resume
+        --tiles --device-bytes --quantize-weights --secondary-partition --quantize-gradients
+        --quantization-block --ranks-per-node --checkpoint-activations --partition-activations
+        --cpu-checkpointing --tensor-parallel --constant-buffers --contiguous-memory --layers
+        --width --out --overwrite --json --help
     """,
+    "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
+    "serve": "FOLDERS --host --port --open --help",
+    "verify": "FOLDER --iteration --received --json --help",
+    "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
+    "graph": "FOLDER --iteration --rank --top --graphml --nodelink --json --help",
+    "memory": "FOLDER --rank --iteration --json --help",
+    "compare": "FOLDERS --json --help",
     "profiles": """
+        --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
+        --help
+    """,
+    "systems": """
         --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
         --help
     """,
@@ -30,17 +45,8 @@ COMMANDS = {
         --checkpoint-activations --cpu-checkpointing --constant-buffers --contiguous-memory --tiles
         --timeout --markdown --json --help
     """,
-    "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
-    "serve": "FOLDERS --host --port --open --help",
-    "export": "FOLDER --html --iteration --overwrite --help",
-    "verify": "FOLDER --iteration --received --json --help",
-    "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
-    "memory": "FOLDER --rank --iteration --json --help",
     "table": "NAME --json --help",
-    "graph": """
-        FOLDER --iteration --rank --top --graphml --nodelink --json --help
-    """,
-    "compare": "FOLDERS --json --help",
+    "export": "FOLDER --html --iteration --overwrite --help",
     "doctor": "--json --help",
 }
 EXIT_CODES = {
@@ -58,7 +64,7 @@ EXIT_CODES = {
 
 SCHEMA_VERSION = 1
 ENUMS = {
-    "Kind": ["compute", "collective", "transfer", "wait", "mark"],
+    "Kind": ["compute", "collective", "transfer", "copy", "wait", "mark"],
     "Phase": ["setup", "forward", "backward", "update", "outside"],
     "Purpose": [
         "gather parameters",
@@ -72,6 +78,15 @@ ENUMS = {
         "send activations",
         "send gradients of activations",
         "exchange metadata",
+        "gather activations",
+        "offload activations",
+        "fetch activations",
+        "offload gradients",
+        "return parameters",
+        "fetch parameters",
+        "store parameters",
+        "fetch optimizer states",
+        "store optimizer states",
         "synchronize",
         "unlabelled",
     ],
@@ -88,7 +103,7 @@ ENUMS = {
         "receive",
         "barrier",
     ],
-    "Algorithm": ["ring", "gloo", "nccl", "other"],
+    "Algorithm": ["ring", "pairwise", "gloo", "nccl", "other"],
     "Role": [
         "parameters",
         "gradients",
@@ -98,6 +113,8 @@ ENUMS = {
         "gathered parameters",
         "communication buffers",
         "activations",
+        "activation checkpoints",
+        "secondary parameters",
         "other",
     ],
     "Moment": ["begin", "end", "phase"],
@@ -118,26 +135,28 @@ RECORDS = {
     "Event": """
         id parent rank kind iteration micro_step phase unit purpose op algorithm group sequence
         peers dtype elements payload_bytes sent_bytes received_bytes wire issue_ns start_ns end_ns
-        source tensors hop shard error
+        source tensors hop shard origin target counted_bytes error
     """,
-    "Close": "id sent_bytes received_bytes wire start_ns end_ns error",
+    "Close": """
+        id sent_bytes received_bytes wire start_ns end_ns counted_bytes error
+    """,
     "Transfer": "id parent op peer elements payload_bytes start_ns end_ns hop shard",
-    "Header": "schema rank num_ranks local_rank host pid device clock_ns wall_ns",
+    "Header": """
+        schema rank num_ranks local_rank host pid device clock_ns wall_ns node
+    """,
     "Group": "name backend ranks",
     "Socket": "index local remote",
-    "WireSample": "iteration micro_step phase time_ns counters repeated",
     "Repeated": "socket sent_bytes",
+    "WireSample": "iteration micro_step phase time_ns counters repeated",
     "InterfaceSample": """
         time_ns name sent_bytes received_bytes sent_packets received_packets addresses
     """,
     "Metric": "iteration name value time_ns",
-    "Failure": "message iteration phase unit op purpose waiting_for peer_lost time_ns",
+    "Failure": """
+        message iteration phase unit op purpose waiting_for peer_lost time_ns
+    """,
     "End": "time_ns num_rows",
-    "Slot": "name shape offset elements",
-    "UnitLayout": "name elements padded_elements trainable slots",
-    "Segment": "unit start stop",
-    "BucketLayout": "name segments",
-    "Holding": "role unit bytes",
+    "Holding": "role unit bytes tier",
     "MemorySample": """
         number event moment iteration micro_step phase time_ns changes unrecorded_bytes
         allocated_bytes
@@ -145,12 +164,16 @@ RECORDS = {
     "Allocations": "numbers allocated_bytes peak_bytes",
     "AddressBlock": "offset bytes role unit",
     "AddressMap": "moment iteration micro_step phase time_ns limit_bytes blocks",
-    "Parameter": "name shape dtype trainable",
-    "Bundle": "name parameters options",
-    "Strategy": "system name ranks iteration micro_step bundles options",
+    "Slot": "name shape offset elements",
+    "UnitLayout": "name elements padded_elements trainable slots",
+    "Segment": "unit start stop",
+    "BucketLayout": "name segments",
     "Manifest": """
         schema created program num_ranks backend device versions config run units buckets
     """,
+    "Parameter": "name shape dtype trainable",
+    "Bundle": "name parameters options",
+    "Strategy": "system name ranks iteration micro_step bundles options",
 }
 ROWS = {
     "header": "Header",
@@ -182,8 +205,8 @@ NAMES = {
         occupancy report slack
     """,
     "zerosim.analysis.frames": """
-        Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps cell_number
-        pieces_of play steps
+        Band Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps
+        cell_number pieces_of play steps
     """,
     "zerosim.cli": "main",
     "zerosim.collectives": """
@@ -193,7 +216,9 @@ NAMES = {
     "zerosim.dsconfig": """
         KEYS BatchSizes Key Line Schedule Settings Treatment read_document read_settings
     """,
-    "zerosim.engine": "DeepSpeedEngine Engine add_config_arguments init_distributed initialize",
+    "zerosim.engine": """
+        DeepSpeedEngine Engine add_config_arguments init_distributed initialize
+    """,
     "zerosim.export": "write_graphml write_nodelink",
     "zerosim.graph": """
         Check Clocks EdgeKind EventGraph HostClock NodeKind Reason Violation ViolationKind
@@ -206,26 +231,35 @@ NAMES = {
     """,
     "zerosim.record": """
         CollectiveKey MatchedCollective Matching Mismatch MismatchKind PeerBytes Peers PhaseWire
-        RankTrace Trace explain_failure iterations load match_collectives match_sockets phase_wire
-        wire_between wire_by_peer
+        RankTrace Trace explain_failure iterations link_between load match_collectives
+        match_sockets node_of num_nodes phase_wire ranks_per_node wire_between wire_by_peer
     """,
     "zerosim.replay": "MOST_RANKS graph_document replay_document shown_iterations",
     "zerosim.theory": """
-        Call Cause Claim Cost Deviation Framing Law Measure Optimizer RoleBytes RoleLaw TableCell
-        TrafficRow UnitSize Workload bucket_columns bucket_size bytes_a_parameter claims cost
-        cut_buckets deviations exact_model_states expected_traffic framing ideal_model_states law
-        law_words list_reduce_scatter_cost module_of most_gathered_bytes num_ahead optimizer_bytes
-        padded_elements padding_elements paper_table_1 planned_calls role_laws shard_elements
-        state_deviations total_received_bytes total_sent_bytes whole_gradients
+        Activations Call Cause Claim Copy CopyRow Cost Deviation Framing Law Measure Optimizer
+        Placement RoleBytes RoleLaw TableCell TrafficRow UnitSize Workload bucket_columns
+        bucket_size bytes_a_parameter claims copy_deviations copy_formula copy_law cost cut_buckets
+        deviations exact_model_states expected_copies expected_traffic framing ideal_model_states
+        law law_words link_law_bytes list_reduce_scatter_cost module_of most_gathered_bytes
+        node_deviations node_law num_ahead optimizer_bytes padded_elements padding_elements
+        paper_table_1 placed_deviations placed_laws placed_states placed_words planned_calls
+        planned_copies ranks_of_node role_laws secondary_bytes shard_elements state_deviations
+        system_name total_received_bytes total_sent_bytes whole_gradients
     """,
     "zerosim.trace": "Recorder trace",
     "zerosim.verify": """
-        CauseBytes LedgerRow MemoryReport ProgramReport RankBytes RankPeak RankWire Report RolePart
-        RoleRow SourceBytes SystemLaw Verdict verify verify_memory
+        CauseBytes CopyBytes CopyLedger InterfaceBytes LedgerRow LinkRow MemoryReport ProgramReport
+        RankBytes RankPeak RankWire Report RolePart RoleRow SourceBytes SystemLaw Verdict verify
+        verify_memory
     """,
     "zerosim.theory.programs": """
         Bubble Held Plan PlannedCall Scale deviations element_bytes_of in_force plan_hand_written
         plan_step
+    """,
+    "zerosim.offload": "Buffer DiskStore SavedState",
+    "zerosim.device": """
+        ALIGNMENT_BYTES AddressSpace DeviceMemory device_memory on_device on_host reserved resized
+        rounded
     """,
 }
 

@@ -47,9 +47,9 @@ def table() -> list[str]:
         (
             f"{RUN.model}, bf16, {RUN.ranks} ranks, {PAIRS} pairs of runs of {STEPS} steps, with "
             "and without overlap in turn. Copies: all of both ranks in a step; exposed: for how "
-            "long of it the program stood still; hidden: the part for which it did not. Ratio: time "
-            "of a step with overlap over without, median of the pairs and quartiles. Both ranks and "
-            "their copies share the machine's cores, so what is hidden is not free."
+            "long of it the program stood still; hidden: the part for which it did not. Ratio: "
+            "time of a step with overlap over without, median of the pairs and quartiles. Both "
+            "ranks and their copies share the machine's cores, so what is hidden is not free."
         ),
         "",
         "| system | copies, ms | exposed, ms | hidden | exposed without overlap, ms | ratio |",
