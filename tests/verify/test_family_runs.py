@@ -11,7 +11,7 @@ from torch import nn
 
 import zerosim
 from tests.cli.command import command
-from tests.ranks import run_ranks
+from tests.family import recorded_family
 from zerosim.config import EngineConfig
 from zerosim.events import Purpose
 from zerosim.record import load
@@ -82,17 +82,13 @@ def train(folder: str, cases: dict[str, dict]) -> None:
 
 
 @pytest.fixture(scope="module")
-def on_two(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two")
-    run_ranks(train, 2, str(folder), ON_TWO)
-    return folder
+def on_two():
+    return recorded_family(2, train, ON_TWO)
 
 
 @pytest.fixture(scope="module")
-def on_four(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("four")
-    run_ranks(train, 4, str(folder), ON_FOUR)
-    return folder
+def on_four():
+    return recorded_family(4, train, ON_FOUR)
 
 
 def assert_exact(folder) -> list:

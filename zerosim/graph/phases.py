@@ -81,18 +81,14 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
     """Updates that were computed during the next iteration, by event id: that iteration.
 
     A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and
-    a thread of its own. Nothing in a run that delays none.
+    a thread of its own, which may begin before that iteration's end. Nothing without one.
     """
     if not trace.manifest.config.get("delayed_update"):
         return {}
-    ends = {one.iteration: one.time_ns for one in borders(rank, 0) if one.phase is Phase.OUTSIDE}
     return {
         event.id: event.iteration + 1
         for event in rank.events
-        if event.kind is Kind.COMPUTE
-        and event.phase is Phase.UPDATE
-        and event.start_ns is not None
-        and event.start_ns >= ends.get(event.iteration, event.start_ns + 1)
+        if event.kind is Kind.COMPUTE and event.phase is Phase.UPDATE
     }
 
 

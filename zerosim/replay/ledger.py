@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zerosim.errors import ConfigError
-from zerosim.events import Event
+from zerosim.events import Event, Op
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
 from zerosim.replay.laws import Planned, Said
 from zerosim.theory import Workload, framing
@@ -146,8 +146,9 @@ def _beside(copy: Event) -> int:
     return overhead_bytes(copy.payload_bytes) if is_file else 0
 
 
-def _theory(said: Mapping[int, Said], events: Mapping[int, object], rank: int) -> Count:
-    if rank not in events:
+def _theory(said: Mapping[int, Said], events: Mapping[int, Sequence[Event]], rank: int) -> Count:
+    """What a rank ought to send; nothing if it takes no part, or only receives."""
+    if all(event.op is Op.RECEIVE for event in events.get(rank, ())):
         return 0
     return said[rank].bytes if rank in said else None
 

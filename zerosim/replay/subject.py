@@ -14,6 +14,7 @@ from zerosim.analysis.frames.joined import together
 from zerosim.config import EngineConfig
 from zerosim.events import Event, Kind, Phase
 from zerosim.graph import EventGraph, build_graph
+from zerosim.graph.phases import late_updates
 from zerosim.record import MatchedCollective, Trace
 from zerosim.replay.bands import bands_of
 from zerosim.replay.ledger import Ledgers
@@ -159,9 +160,10 @@ class Subject:
 
     def _has_updated(self) -> bool:
         """Whether an earlier iteration made momentum and variance; an overflow makes none."""
+        late = late_updates(self.trace, self.trace.ranks[0])
         return any(
             event.kind is Kind.COMPUTE
             and event.phase is Phase.UPDATE
-            and event.iteration < self.iteration
+            and late.get(event.id, event.iteration) < self.iteration
             for event in self.trace.ranks[0].events
         )

@@ -83,7 +83,10 @@ class Copying:
         if role is Role.GRADIENTS or event.purpose is Purpose.RETURN_PARAMETERS or origin is None:
             return  # whether it is reduced has been asked; what returns has just been written
         if origin is Tier.DEVICE:
-            holdings.require_parameters(rank, unit, shards, "stores")
+            # what other ranks sent may have come before that was seen
+            coming = holdings.arriving
+            here = [s for s in shards if (rank, unit, role, s, origin) not in coming]
+            holdings.require_parameters(rank, unit, here, "stores")
             return
         if not holdings.away.has((rank, unit, role, origin), shards):
             is_old = holdings.away.is_old((rank, unit, role, origin), shards)

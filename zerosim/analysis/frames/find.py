@@ -100,7 +100,8 @@ class _Finder:
         for rank in self.graph.trace.ranks:
             seen: Counter[tuple[object, ...]] = Counter()
             shift, unfinished = self.shift[rank.rank], set(rank.unfinished)
-            late, copies = self.late[rank.rank], {}
+            late: dict[int, int] = self.late[rank.rank]
+            copies: dict[int, tuple[object, ...]] = {}
             for event in rank.events:
                 iteration = late.get(event.id, event.iteration)
                 if iteration != self.iteration or event.start_ns is None:
@@ -109,7 +110,8 @@ class _Finder:
                 if event.kind is Kind.COMPUTE:
                     key: tuple[object, ...] = (event.phase, event.micro_step, event.unit)
                 elif event.kind is Kind.COPY:
-                    key = copies[event.id] = _of_copy(event)
+                    key = _of_copy(event)
+                    copies[event.id] = (*key, seen[key])
                 elif event.kind is Kind.WAIT and event.parent is not None:
                     collective = self.of_call.get((rank.rank, event.parent))
                     key = ("wait", copies.get(event.parent) or collective)
@@ -229,6 +231,7 @@ class _Finder:
             if matched.op is Op.SEND:
                 for member in members:
                     part.messages += self._point_to_point(self.graph.matching.collectives[member])
+                part.is_message = True
             self.parts.append(part)
 
     def _of(self, index: int) -> Event:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zerosim.analysis.frames.layout import Band
 from zerosim.analysis.frames.ledger import Ledger, is_message
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Kind, Op
+from zerosim.events import Kind, Op, Phase
 from zerosim.memory import Role
 
 _PARAMETERS = Band(Role.PARAMETERS)
@@ -95,5 +95,5 @@ class Gathers:
 
     def _is_secondary(self, step: Step, rank: int, unit: str) -> bool:
         """Whether a rank gathers from what neighbours keep, not from what every rank owns."""
-        is_part = len(self._ledger.group_of(step, rank)) < self._ledger.layout.num_ranks
-        return is_part and bool(self._ledger.holdings.secondary.get((rank, unit)))
+        is_backward = step.phase is Phase.BACKWARD
+        return is_backward and bool(self._ledger.holdings.secondary.get((rank, unit)))

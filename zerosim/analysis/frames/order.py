@@ -23,6 +23,7 @@ class Part:
     Attributes:
         ends: by rank, when it was over there.
         units: that it is about.
+        is_message: sent and received outside of any collective.
         is_late: the update of the iteration before, on a thread of its own.
     """
 
@@ -40,6 +41,7 @@ class Part:
     ends: dict[int, int] = field(default_factory=dict)
     units: tuple[str, ...] = ()
     is_late: bool = False
+    is_message: bool = False
     groups: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -64,6 +66,13 @@ class Part:
         self.starts[rank] = min(start, self.starts.get(rank, start))
         self.over(rank, max(start, end))
         self.longest = max(self.longest, end - start)
+
+    def over_on(self, rank: int) -> int:
+        """When it is over on one rank; a message counts from its begin.
+
+        Who waits for one goes on before its end has been seen.
+        """
+        return self.starts[rank] if self.is_message else self.ends[rank]
 
     def over(self, rank: int, end: int) -> None:
         """When it is over on one rank, as far as is known."""
@@ -110,28 +119,43 @@ def in_order(parts: list[Part]) -> list[Part]:
 
 
 def _around_copies(parts: list[Part]) -> Iterator[tuple[int, int]]:
-    """What a copy follows and what follows it, by unit and rank."""
+    """What a copy follows and what follows it, by unit, where that is so on all ranks.
+
+    What two ranks did in another order does not depend on each other.
+    """
     if not any(part.kind is Kind.COPY for part in parts):
         return
     about: dict[tuple[int, str], list[int]] = defaultdict(list)
     for place, part in enumerate(parts):
-        for rank in part.starts:
+        for rank in part.starts if part.kind is not Kind.WAIT else ():
             for unit in part.units:
                 about[rank, unit].append(place)
     for (rank, _), places in about.items():
         by_start = sorted(places, key=lambda place: parts[place].starts[rank])
-        by_end = sorted(places, key=lambda place: parts[place].ends[rank])
+        by_end = sorted(places, key=lambda place: parts[place].over_on(rank))
         starts = [parts[place].starts[rank] for place in by_start]
-        ends = [parts[place].ends[rank] for place in by_end]
+        ends = [parts[place].over_on(rank) for place in by_end]
         for place in places:
             if parts[place].kind is not Kind.COPY:
                 continue
             before = bisect_right(ends, parts[place].starts[rank]) - 1
             after = bisect_left(starts, parts[place].ends[rank])
-            if before >= 0 and by_end[before] != place:
-                yield by_end[before], place
-            if after < len(by_start) and by_start[after] != place:
-                yield place, by_start[after]
+            around = [
+                (by_end[before], place) if before >= 0 else (place, place),
+                (place, by_start[after]) if after < len(by_start) else (place, place),
+            ]
+            for first, second in around:
+                if first != second and _is_before(parts[first], parts[second]):
+                    yield first, second
+
+
+def _is_before(first: Part, second: Part) -> bool:
+    """Whether one is over before the other begins, on every rank that does both."""
+    return all(
+        first.over_on(rank) <= start
+        for rank, start in second.starts.items()
+        if rank in first.starts
+    )
 
 
 def _after_marks(parts: list[Part]) -> Iterator[tuple[int, int]]:

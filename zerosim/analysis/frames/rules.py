@@ -19,6 +19,9 @@ from zerosim.events import Event, Kind, Phase, Purpose
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
 
+FROZEN = ".frozen"
+"""What the engine adds to a module's name for its parameters that are not trained."""
+
 
 class Rules:
     """Plays steps on the holdings, and keeps track of the cells that change."""
@@ -38,6 +41,16 @@ class Rules:
             for step in steps
             if (event := step.event) is not None and _is_backward(event)
         )
+        computed = {
+            event.unit
+            for step in steps
+            if (event := step.event) is not None and step.kind is Kind.COMPUTE
+        }
+        self.beside = {
+            unit.removesuffix(FROZEN): unit
+            for unit in layout.trainable
+            if unit.endswith(FROZEN) and unit not in computed
+        }
 
     def begin(self, step: Step) -> None:
         """A step begins."""
@@ -49,11 +62,7 @@ class Rules:
         elif step.kind is Kind.COPY:
             self.copying.begin(step)
         elif step.kind is Kind.COMPUTE and event.unit in self.ledger.units:
-            for rank in step.events:
-                if event.phase is Phase.UPDATE:
-                    self.holdings.update(rank, event.unit)
-                else:
-                    self.holdings.compute(rank, event.unit)
+            self._begin_computation(step, event)
         elif step.kind in (Kind.TRANSFER, Kind.COLLECTIVE):
             if event.purpose is Purpose.GATHER_PARAMETERS and event.unit in self.ledger.units:
                 self.gathers.begin(step, event.unit)
@@ -75,6 +84,10 @@ class Rules:
             elif event.purpose is Purpose.REDUCE_GRADIENTS:
                 self.reductions.end(step, event)
 
+    def _computed_with(self, unit: str) -> tuple[str, ...]:
+        """A unit, and its module's frozen parameters, which no event of their own computes."""
+        return (unit, self.beside[unit]) if unit in self.beside else (unit,)
+
     def _begin_phase(self, phase: Phase) -> None:
         """What was gathered and not used is dropped; after the update the gradients are."""
         for rank in self.layout.ranks:
@@ -89,6 +102,14 @@ class Rules:
             if phase is Phase.OUTSIDE:
                 self.holdings.end_update(rank)
 
+    def _begin_computation(self, step: Step, event: Event) -> None:
+        for rank in step.events:
+            if event.phase is Phase.UPDATE:
+                self.holdings.update(rank, event.unit)
+                continue
+            for unit in self._computed_with(event.unit):
+                self.holdings.compute(rank, unit)
+
     def _end_computation(self, step: Step, event: Event) -> None:
         unit, is_stage_3 = event.unit, self.layout.stage == 3
         makes_gradient = False
@@ -102,12 +123,13 @@ class Rules:
                 for band in self.layout.states:
                     self.ledger.touch(rank, band.role, unit)
                 continue
-            if self.layout.secondary > 1 and event.phase is Phase.FORWARD:
-                self.holdings.secondary[rank, unit] = set(self.layout.secondary_part(rank))
-                self.ledger.touch(rank, Role.SECONDARY, unit)
-            if is_stage_3 and (makes_gradient or event.phase is Phase.FORWARD):
-                self.holdings.free_parameters(rank, unit)
-                self.ledger.touch(rank, Role.PARAMETERS, unit)
+            for one in self._computed_with(unit):
+                if self.layout.secondary > 1 and event.phase is Phase.FORWARD:
+                    self.holdings.secondary[rank, one] = set(self.layout.secondary_part(rank))
+                    self.ledger.touch(rank, Role.SECONDARY, one)
+                if is_stage_3 and (makes_gradient or event.phase is Phase.FORWARD):
+                    self.holdings.free_parameters(rank, one)
+                    self.ledger.touch(rank, Role.PARAMETERS, one)
             if makes_gradient and self.layout.trainable[unit]:
                 self.holdings.make_gradient(rank, unit)
                 self.ledger.touch(rank, Role.GRADIENTS, unit)
