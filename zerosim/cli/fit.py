@@ -22,7 +22,7 @@ from zerosim.cli.family import engine_values, run_values
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import MARKS
 from zerosim.cli.options import decimal, whole
-from zerosim.config import STAGE_NAMES, EngineConfig, Offload, RunConfig
+from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
 from zerosim.launch.job import Job
@@ -31,16 +31,12 @@ from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
 
 _ONLY = {"offload_optimizer": "none", "offload_param": "none"}
-SYSTEMS: dict[str, dict[str, object]] = {
-    **{STAGE_NAMES[stage]: {"stage": stage, **_ONLY} for stage in STAGE_NAMES},
-    "ZeRO-2, optimizer on the host": {"stage": 2, **_ONLY, "offload_optimizer": "cpu"},
-    "ZeRO-3, optimizer on the host": {"stage": 3, **_ONLY, "offload_optimizer": "cpu"},
-    "ZeRO-3, all on the host": {"stage": 3, "offload_optimizer": "cpu", "offload_param": "cpu"},
-    "ZeRO-Infinity, all on a disk": {
-        "stage": 3,
-        "offload_optimizer": "nvme",
-        "offload_param": "nvme",
-    },
+_COMPARED = (
+    *("data-parallel", "zero-1", "zero-2", "zero-3"),
+    *("offload-2", "offload-3", "infinity-cpu", "infinity-nvme"),
+)
+COMPARED = {
+    system.title: {**_ONLY, **system.engine} for system in SYSTEMS if system.name in _COMPARED
 }
 """What `--all` compares: what of the options each one sets."""
 
@@ -50,7 +46,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     *,
     device_bytes: family.DeviceBytes = None,
     every: Annotated[
-        bool, typer.Option("--all", help=f"One after another: {'; '.join(SYSTEMS)}.")
+        bool, typer.Option("--all", help=f"One after another: {'; '.join(COMPARED)}.")
     ] = False,
     stage: Annotated[int, whole("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
     ranks: Annotated[int, whole("Processes.")] = 4,
@@ -88,7 +84,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     _require_gpt(run)
     of_engine = engine_values(context.params)
     keep()  # else each try would import PyTorch again
-    chosen = SYSTEMS if every else {_name(of_engine): {}}
+    chosen = COMPARED if every else {_name(of_engine): {}}
     found = {}
     with tempfile.TemporaryDirectory(dir=nvme_path, prefix="zerosim-fit-") as folder:
         configs = {
