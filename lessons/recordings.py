@@ -12,9 +12,11 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from typing import Any
 from zerosim.config import STAGES, Implementation
 from zerosim.errors import ClaimFailed, ConfigError, RunError
 from zerosim.record import Trace, load
+from zerosim.rows import encode_manifest
 
 HERE = Path(__file__).parent
 COMMITTED = HERE / "traces"
@@ -29,6 +32,9 @@ DEADLINE_S = 120
 _STAGE = "stage-"
 _IMPLEMENTATIONS = "implementations"
 """In a setting whose runs are of `zerosim profiles`."""
+_DISK = "disk"
+"""The folder of `--nvme-path` in `runs.toml` and in a manifest; a new one for each recording."""
+_RESUME = "--resume"
 
 
 @cache
@@ -37,7 +43,9 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
 
     `options` of the command, without what is to be run and its folder. Of `zerosim run` the
     `stages` whose traces are committed, and `program`, if there is one, which `torchrun` starts in
-    its place; of `zerosim profiles` the `implementations` whose traces are.
+    its place; of `zerosim profiles` the `implementations` whose traces are. `before` is a program
+    that torchrun starts first and that is killed, with the same disk; a run that `fails` is one
+    that has no room on its device. Figures call a run by its `title`.
     """
     with (HERE / "runs.toml").open("rb") as file:
         return tomllib.load(file)
@@ -80,21 +88,57 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         out = folder / setting
         if not _is_profiled(setting) and len(chosen) == 1:
             out /= chosen[0]  # for one stage `zerosim run` writes into the folder itself
-        options = _options(setting, changes)
-        command = [*_command(setting), *options, *_chosen(setting, chosen)]
-        into = ["--out", str(out), "--overwrite"]
-        done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", *_starts(setting, options), *command, *into],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=DEADLINE_S,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun has a remark where it is not set
-        )
-        if done.returncode not in (0, ClaimFailed.exit_code):  # a law refuted is a lesson too
+        with tempfile.TemporaryDirectory(prefix="zerosim-disk-") as disk:
+            options = [disk if word == _DISK else word for word in _options(setting, changes)]
+            ways = _chosen(setting, chosen)
+            if before := settings()[setting].get("before"):
+                own = [word for word in options if word != _RESUME]
+                _run_until_killed(before, [*own, *ways], Path(disk))
+            command = [*_command(setting), *options, *ways]
+            into = ["--out", str(out), "--overwrite"]
+            done = _start([*_starts(setting, options), *command, *into])
+            if disk in options:
+                _forget_place(out)
+        expected: tuple[int, ...] = (0, ClaimFailed.exit_code)  # a law refuted is a lesson too
+        if settings()[setting].get("fails"):
+            expected = (RunError.exit_code,)
+            for said_to_a_programmer in out.rglob("*.error.txt"):  # the trace says it too
+                said_to_a_programmer.unlink()
+        if done.returncode not in expected:
             said = (done.stderr or done.stdout).strip()
-            raise RunError(f"zerosim {' '.join(command)} failed: {said}")
+            raise RunError(f"zerosim {' '.join(command)} ended with {done.returncode}: {said}")
     return {run: folder / run for run in runs}
+
+
+def _start(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=DEADLINE_S,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun has a remark where it is not set
+    )
+
+
+def _run_until_killed(program: str, options: Sequence[str], disk: Path) -> None:
+    """Leave on a disk what a run leaves that is killed.
+
+    Raises:
+        RunError: it was not.
+    """
+    into = ["--out", str(disk / "killed"), "--overwrite"]
+    done = _start([*_torchrun(program, options), "run", *options, *into])
+    if done.returncode == 0:
+        raise RunError(f"lessons/{program} ended by itself: expected that it is killed")
+
+
+def _forget_place(folder: Path) -> None:
+    """A manifest names the disk as `runs.toml` does: the folder that it was is gone."""
+    for path in folder.rglob("manifest.json"):
+        manifest = load(path.parent).manifest
+        config = manifest.config | {"nvme_path": _DISK}
+        path.write_bytes(encode_manifest(replace(manifest, config=config)))
 
 
 def command_of(run: str, changes: Sequence[str] = ()) -> str:
@@ -117,6 +161,11 @@ def is_profiled(run: str) -> bool:
 def name_in(run: str) -> str:
     """What a run is called in its setting: "stage-2", "ddp"."""
     return _split(run)[1]
+
+
+def title_of(run: str) -> str:
+    """What `runs.toml` calls a run; "" if its stage says all."""
+    return str(settings()[_split(run)[0]].get("title", ""))
 
 
 def _is_profiled(setting: str) -> bool:
@@ -149,6 +198,10 @@ def _starts(setting: str, options: Sequence[str]) -> list[str]:
     program = settings()[setting].get("program")
     if program is None:
         return ["zerosim.cli"]
+    return _torchrun(program, options)
+
+
+def _torchrun(program: str, options: Sequence[str]) -> list[str]:
     ranks = ["--nproc-per-node", _num_ranks(options)]
     return ["torch.distributed.run", "--standalone", *ranks, str(HERE / program)]
 

@@ -13,14 +13,16 @@ from typing import Any
 from lessons.facts.ahead import Ahead
 from lessons.facts.claims import Claims
 from lessons.facts.hops import Hops
+from lessons.facts.nodes import Nodes
 from lessons.facts.pipeline import Pipeline
 from lessons.facts.scaling import Scaling
+from lessons.facts.tiers import Tiers
 from lessons.facts.time import Time
 from lessons.facts.traffic import Traffic
 from lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Wire, Hops, Pipeline, Ahead, Time, Scaling, Claims):
+class Facts(Traffic, Wire, Hops, Pipeline, Ahead, Time, Scaling, Tiers, Nodes, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

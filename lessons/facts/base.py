@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from lessons.recordings import Recordings, is_profiled, name_in
+from lessons.recordings import Recordings, is_profiled, name_in, title_of
 from zerosim.analysis import GraphReport, report
 from zerosim.config import STAGE_NAMES
 from zerosim.graph import build_graph
@@ -40,6 +40,8 @@ class Base:
         """Its stage by name, such as "ZeRO-2"; who trains, if that is not zerosim's engine."""
         if is_profiled(run):
             return name_in(run)
+        if own := title_of(run):
+            return own
         stage = self._report(run).stage
         assert stage is not None, run
         return STAGE_NAMES[stage]

@@ -14,9 +14,21 @@ from lessons.views.hops import hops, shares
 from lessons.views.ledgers import causes, excess
 from lessons.views.memory import gradients, moments, roles, states
 from lessons.views.model import Bar, Bars, Part, Table, View
+from lessons.views.nodes import both, leaves
 from lessons.views.parallel import meetings, messages, slots, stages
 from lessons.views.programs import divided, handed, laws, peaks, profiles
 from lessons.views.scaling import precisions, scaling
+from lessons.views.tiers import (
+    checkpoints,
+    copies,
+    cuts,
+    fetches,
+    losses,
+    pieces,
+    sums,
+    tiers,
+    tiled,
+)
 from lessons.views.time import budget, compute, overlap, path
 from lessons.views.traffic import ledgers, purposes, traffic
 from zerosim.errors import ConfigError
@@ -51,6 +63,17 @@ VIEWS: dict[str, Callable[..., View]] = {
     "laws": laws,
     "handed": handed,
     "peaks": peaks,
+    "tiers": tiers,
+    "copies": copies,
+    "cuts": cuts,
+    "losses": losses,
+    "checkpoints": checkpoints,
+    "sums": sums,
+    "pieces": pieces,
+    "fetches": fetches,
+    "tiled": tiled,
+    "leaves": leaves,
+    "both": both,
     "claim": claim,
     "verdicts": verdicts,
 }

@@ -1,0 +1,202 @@
+"""Where a rank keeps what, and what it copies between its tiers. Imports `facts.base` and theory.
+
+Tiers are "device", "host" and "disk", links "bus" and "storage"; of rank 0 unless one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from lessons.facts.base import Base
+from zerosim.analysis.memory import timeline
+from zerosim.config import DType
+from zerosim.events import Event, Kind, Purpose
+from zerosim.memory import Role
+from zerosim.theory import copy_law
+from zerosim.tiers import Link, Tier
+from zerosim.verify.ledgers import workload_of
+from zerosim.verify.memory_report import AddressFigures
+from zerosim.verify.report import CopyBytes, CopyLedger
+
+_HALF, _FULL = DType.BF16.element_bytes, DType.FP32.element_bytes
+_EDGES = (
+    ("parameters", "compute", _HALF),
+    ("compute", "gradients", _HALF),
+    ("gradients", "update", _HALF),
+    ("moments", "update", 2 * _FULL),
+    ("update", "moments", 2 * _FULL),
+    ("master", "update", _FULL),
+    ("update", "master", _FULL),
+    ("master", "rounding", _FULL),
+    ("rounding", "parameters", _HALF),
+)
+"""A step of mixed precision as a flow of data: from, to, bytes of each parameter (Ren et al.,
+arXiv 2101.06840, section 3.2)."""
+_MOVABLE = ("parameters", "gradients", "update", "moments", "master", "rounding")
+
+
+class Tiers(Base):
+    """Facts of tiers."""
+
+    def copied(self, run: str, link: str, purpose: str = "", phase: str = "", rank: int = 0) -> int:
+        """Bytes that a rank copies over a link in a step, as traced."""
+        return sum(cell.trace for cell in self._copies(run, link, purpose, phase, rank))
+
+    def num_copies(self, run: str, link: str, purpose: str = "", phase: str = "") -> int:
+        """How many copies the first rank makes over a link."""
+        return sum(row.num_copies[0] for row in self._ledgers(run, link, purpose, phase))
+
+    def kernel_copied(self, run: str, link: str, rank: int = 0) -> int:
+        """The same as the kernel counted it."""
+        return sum(cell.kernel or 0 for cell in self._copies(run, link, "", "", rank))
+
+    def beside_content(self, run: str, rank: int = 0) -> int:
+        """What files on the disk are beside their content, of all that is read and written."""
+        return sum(cell.framing for cell in self._copies(run, Link.STORAGE, "", "", rank))
+
+    def unexplained_on_disk(self, run: str) -> int:
+        """What the kernel counted and no cause names, of the rank where it is most."""
+        return self._report(run).unexplained_disk or 0
+
+    def copy_law(self, run: str, link: str) -> float:
+        """The law: bytes of each parameter over a link in a step; a rank copies its 1/N."""
+        step = workload_of(self._recordings.trace(run), self._report(run).iteration)
+        return float(copy_law(step, Link(link)).payloads * self.element_bytes(run))
+
+    def of_each(self, num_bytes: float, run: str) -> float:
+        """What a rank copies or keeps, in bytes of each parameter that is its part: times N/Psi."""
+        return num_bytes * self.num_ranks(run) / self.psi(run)
+
+    def copies(self, run: str) -> tuple[CopyLedger, ...]:
+        """Each reason for copies, with its ledgers."""
+        return self._report(run).copies
+
+    def fetched(self, run: str, unit: str, rank: int = 0) -> int:
+        """What a rank brings to its device of one unit's parameters in one forward."""
+        return sum(
+            event.payload_bytes
+            for event in self._events_of(run, rank, Kind.COPY)
+            if event.unit == unit
+            and event.purpose is Purpose.FETCH_PARAMETERS
+            and event.target is Tier.DEVICE
+            and event.phase == "forward"
+        )
+
+    def most_fetched(self, run: str, unit: str) -> int:
+        """The same of the rank that brings the most: the others wait for it."""
+        return max(self.fetched(run, unit, rank) for rank in range(self.num_ranks(run)))
+
+    def cut_bytes(self, *on_host: str) -> int:
+        """Theory: bytes of each parameter between device and host if these are on the host."""
+        host = set(on_host)
+        return sum(size for a, b, size in _EDGES if (a in host) is not (b in host))
+
+    def cheapest_cut(self) -> list[str]:
+        """Theory: what is on the host in the cheapest cut that takes the update there."""
+        ways = [
+            {"update", *some}
+            for count in range(len(_MOVABLE))
+            for some in combinations([each for each in _MOVABLE if each != "update"], count)
+        ]
+        least = min(self.cut_bytes(*way) for way in ways)
+        most = max((way for way in ways if self.cut_bytes(*way) == least), key=len)
+        return [each for each in _MOVABLE if each in most]
+
+    def second_cheapest(self) -> int:
+        """Theory: bytes of each parameter in the cheapest way that cuts an edge of fp32."""
+        return min(
+            self.cut_bytes(*some)
+            for count in range(1, len(_MOVABLE) + 1)
+            for some in combinations(_MOVABLE, count)
+            if any(size >= _FULL and (a in some) is not (b in some) for a, b, size in _EDGES)
+        )
+
+    def kept_in(self, run: str, tier: str, role: str = "", rank: int = 0) -> int:
+        """Model states of a rank in one tier when the update begins, measured."""
+        found = self._memory(run)
+        rows = found.rows
+        if tier != Tier.DEVICE:
+            rows = tuple(row for one in found.tiers if one.tier == tier for row in one.rows)
+        return sum(row.measured_bytes[rank] for row in rows if role in ("", row.role))
+
+    def tier_law(self, run: str, tier: str) -> str:
+        """The law of a tier's model states in words, such as "14Ψ/N"."""
+        found = self._memory(run)
+        if tier == Tier.DEVICE:
+            return found.law
+        return next((one.law for one in found.tiers if one.tier == tier), "0")
+
+    def checkpoints(self, run: str, tier: str = "device", rank: int = 0) -> int:
+        """The most of activation checkpoints that a rank has in a tier."""
+        return self.peak_of(run, Role.CHECKPOINTS, tier, rank)
+
+    def peak_of(self, run: str, role: str, tier: str = "device", rank: int = 0) -> int:
+        """The most that a rank ever has of one role in a tier."""
+        line = timeline(self._recordings.trace(run).ranks[rank], Tier(tier))
+        return max(line.roles_at(sample.number)[Role(role)] for sample in line.samples)
+
+    def largest_unit(self, run: str) -> int:
+        """Bytes of the parameters of the largest unit."""
+        units = self._recordings.trace(run).manifest.units
+        return max(unit.padded_elements for unit in units) * self.element_bytes(run)
+
+    def limit(self, run: str) -> int:
+        """The device's limit."""
+        return self.pieces(run).limit_bytes
+
+    def pieces(self, run: str, rank: int = 0) -> AddressFigures:
+        """How full a device with a limit was in the last iteration, and how its rest lay."""
+        found = [one for one in self._memory(run).addresses if one.rank == rank]
+        return found[-1]
+
+    def fragmentation(self, run: str, rank: int = 0) -> float:
+        """The share of the free bytes that lies outside the largest free piece, at its worst."""
+        return float(self.pieces(run, rank).fragmentation)
+
+    def free(self, run: str, rank: int = 0) -> int:
+        """What was free at that moment."""
+        return self.pieces(run, rank).free_bytes
+
+    def largest_free(self, run: str, rank: int = 0) -> int:
+        """The largest piece of it."""
+        return self.pieces(run, rank).largest_free_bytes
+
+    def failure(self, run: str, rank: int = 0) -> str:
+        """Why a rank could not go on; "" if it could."""
+        found = self._recordings.trace(run).ranks[rank].failure
+        return "" if found is None else found.message
+
+    def first_clause(self, message: str) -> str:
+        """What of a message stands before its first semicolon."""
+        return message.partition(";")[0]
+
+    def losses(self, run: str) -> dict[int, float]:
+        """The loss of each iteration, as rank 0 reported it."""
+        metrics = self._recordings.trace(run).ranks[0].metrics
+        return {one.iteration: one.value for one in metrics if one.name == "loss"}
+
+    def loss(self, run: str, iteration: int) -> float:
+        """The loss of one iteration."""
+        return self.losses(run)[iteration]
+
+    def first_iteration(self, run: str) -> int:
+        """Where a run begins: not at 0 if it goes on."""
+        return min(self.losses(run))
+
+    def _copies(
+        self, run: str, link: str, purpose: str, phase: str, rank: int
+    ) -> Iterator[CopyBytes]:
+        for row in self._ledgers(run, link, purpose, phase):
+            yield row.copied[rank]
+
+    def _ledgers(self, run: str, link: str, purpose: str, phase: str) -> Iterator[CopyLedger]:
+        for row in self._report(run).copies:
+            if row.link == link and purpose in ("", row.purpose) and phase in ("", row.phase):
+                yield row
+
+    def _events_of(self, run: str, rank: int, kind: Kind) -> Iterator[Event]:
+        last = self._report(run).iteration
+        for event in self._recordings.trace(run).ranks[rank].events:
+            if event.iteration == last and event.kind is kind:
+                yield event

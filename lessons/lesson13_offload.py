@@ -1,0 +1,96 @@
+# A lesson of zerosim in percent format: `python lessons/lesson13_offload.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson13_offload")
+
+# %% [markdown]
+# # ZeRO-Offload
+#
+# A device has little memory and computes fast. Its host has much memory and computes slowly. Most
+# of what training keeps belongs to the optimizer, and the optimizer has the least to compute: a few
+# operations for each parameter, once a step. So give it to the host.
+#
+# Between the two is a bus, and it is slow. Everything depends on how little can cross it. In this
+# lesson you look for the best place to cut a step in two, hold the bytes against the trace, and
+# train a model that does not fit.
+
+# %%
+lab.replay("offload/stage-2", at="backward copy")
+
+# %% [markdown]
+# ## It does not fit
+#
+# Two ranks train with ZeRO-2 on devices with a small limit. Parameters are whole on each of them,
+# and so is what a unit computes with; gradients and what the optimizer keeps are divided.
+#
+# The limit is in the question, and so is the number of parameters. Forward and backward go well:
+# activations have room. Add up what a rank has to keep when it updates, by the law that you know
+# from ZeRO-2. Then take away what goes to the host if the optimizer works there.
+
+# %%
+lab.ask("fits")
+lab.ask("stays")
+
+# %%
+lab.record("device/stage-2", "full/stage-2", "offload/stage-2", "delayed/stage-2")
+
+# %%
+lab.show("tiers", "device/stage-2", "offload/stage-2")
+lab.reveal("fits")
+lab.reveal("stays")
+
+# %% [markdown]
+# ## Where to cut
+#
+# Draw a step as a flow of data. Parameters go into forward and backward; gradients come out, both
+# with sixteen bits. The update reads gradients, momentum, variance and master weights, and writes
+# the last three, all in fp32 except the gradients. At the end the master weights are rounded, and
+# that makes the new parameters.
+#
+# Forward and backward belong to the device, the update to the host. Each edge that leads from one
+# to the other crosses the bus. Somebody proposes to save the host some work: round the new
+# parameters on the device.
+
+# %%
+lab.ask("rounding")
+
+# %%
+lab.show("cuts")
+lab.reveal("rounding")
+
+# %% [markdown]
+# ## What really crosses
+#
+# The best cut moves gradients down and parameters up. Now there are two ranks, and this is ZeRO:
+# who needs which gradients on its host, and who updates which parameters? Predict what the bus of
+# one rank carries in a step, and then look at each copy in the trace.
+
+# %%
+lab.ask("crosses")
+
+# %%
+lab.show("copies", "offload/stage-2")
+lab.reveal("crosses")
+
+# %% [markdown]
+# ## One step late
+#
+# Adam on a processor takes its time, and the device stands still. With the delayed update it does
+# not: while the host works on the update of one step, the device computes the next one already.
+# That one begins with parameters which have not seen the last gradients.
+#
+# Is this still the same training? Look at the first loss of each run, before anything was updated,
+# and say what the second one is in the run that is late.
+
+# %%
+lab.ask("late")
+
+# %%
+lab.show("losses", "device/stage-2", "offload/stage-2", "delayed/stage-2")
+lab.reveal("late")
+
+# %%
+lab.end()

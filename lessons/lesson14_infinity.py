@@ -1,0 +1,106 @@
+# A lesson of zerosim in percent format: `python lessons/lesson14_infinity.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson14_infinity")
+
+# %% [markdown]
+# # ZeRO-Infinity
+#
+# ZeRO-3 divides everything among the ranks, ZeRO-Offload sends what the optimizer keeps to the
+# host. What if the hosts are full as well? A node has a disk, often a fast one, with more room than
+# everything else together. ZeRO-Infinity keeps even parameters there, and brings each unit to the
+# device only when it is about to compute.
+#
+# So what a rank has of a unit comes from the disk to the host, from the host to the device, and
+# from there to the other ranks. Watch one unit come.
+
+# %%
+lab.replay("infinity/stage-3", at="forward copy hidden.1")
+
+# %% [markdown]
+# ## What the disk has to bear
+#
+# All is on the disk: parameters with sixteen bits, and master weights, momentum and variance in
+# fp32. A rank reads and writes its own part of each.
+#
+# Go through a step. When does it need the parameters? When does it need what the optimizer keeps,
+# and what must be written back? Count bytes of each parameter, reads and writes together. Then say
+# what the kernel will count for this process, beside the content of the files.
+
+# %%
+lab.ask("disk")
+lab.ask("kernel")
+
+# %%
+lab.record(
+    "infinity/stage-3",
+    "parts/stage-3",
+    "owners/stage-3",
+    "untiled/stage-3",
+    "tiles/stage-3",
+    "resumed/stage-3",
+)
+
+# %%
+lab.show("copies", "infinity/stage-3")
+lab.show("tiers", "infinity/stage-3")
+lab.reveal("disk")
+lab.reveal("kernel")
+
+# %% [markdown]
+# ## All links at once
+#
+# There are two ways to keep a unit away from the devices. A rank may own it whole, fetch it over
+# its own bus when it is needed, and broadcast it. Or each rank keeps a part, all fetch their parts
+# at the same time, and then the ranks gather.
+#
+# In the end every rank has the unit, and the same bytes have crossed all buses together. Yet for
+# the paper this choice is the heart of the matter, and it calls the second way bandwidth-centric.
+# How long does the unit take over the buses?
+
+# %%
+lab.ask("links")
+
+# %%
+lab.show("fetches", "parts/stage-3", "owners/stage-3")
+lab.reveal("links")
+
+# %% [markdown]
+# ## One layer that is too large
+#
+# A unit must be whole when it computes. If a single matrix does not fit into the device, no
+# partitioning helps. So the matrix is cut into tiles, which are units of their own, and computed
+# one after another: the product is the sum of theirs, or stands side by side.
+#
+# Unlike tensor parallel this needs no other rank. What becomes of the gathered parameters at the
+# fullest moment?
+
+# %%
+lab.ask("tiles")
+
+# %%
+lab.show("tiled", "untiled/stage-3", "tiles/stage-3")
+lab.reveal("tiles")
+
+# %% [markdown]
+# ## Pull the plug
+#
+# What is on a disk outlives the process. After each step the ranks commit: from then on what they
+# have written is the state that counts, and the one before it is kept until it does.
+#
+# In the last run a rank was killed in the middle of its second iteration; that is the program
+# `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. Which iteration
+# does it begin with, and what is its loss, compared with the run to which nothing happened?
+
+# %%
+lab.ask("resumed")
+
+# %%
+lab.show("losses", "infinity/stage-3", "resumed/stage-3")
+lab.reveal("resumed")
+
+# %%
+lab.end()

@@ -1,0 +1,101 @@
+# A lesson of zerosim in percent format: `python lessons/lesson15_zeropp.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from lessons.lab import Lab
+
+lab = Lab("lesson15_zeropp")
+
+# %% [markdown]
+# # ZeRO++
+#
+# In all lessons so far a byte was a byte. In a cluster it is not: within a node devices are joined
+# by links that are many times as fast as the network between nodes. ZeRO-3 does not know this. Its
+# rings go through all ranks, and the slowest link sets the pace.
+#
+# ZeRO++ sends less between nodes, and pays with memory and with exactness. It has three parts, one
+# for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border between them is
+# drawn in the replay.
+
+# %%
+lab.replay("plusplus/stage-3", at="forward gather hidden.1")
+
+# %% [markdown]
+# ## What leaves a node
+#
+# Begin with plain ZeRO-3. A ring passes from rank to rank, in order, and back from the last one to
+# the first. Ranks of a node are neighbours. So only one rank of each node sends to another node, in
+# each of the three collectives.
+#
+# The paper counts in M, the bytes of all parameters with sixteen bits, and says that ZeRO-3 sends
+# three of them between nodes. Say what our trace has for one node.
+
+# %%
+lab.ask("plain")
+
+# %% [markdown]
+# ## Three ways to send less
+#
+# qwZ: parameters are gathered in forward as `int8`, half of their bytes, with one scale for each
+# block of numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among
+# its own ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of
+# their bytes; each rank sends to every other what belongs to that one, first in its node and then
+# across, and sums in fp32 in between.
+#
+# By the paper that leaves a half, nothing and a quarter. All together, then?
+
+# %%
+lab.ask("together")
+
+# %%
+lab.record("nodes/stage-3", "qwz/stage-3", "hpz/stage-3", "qgz/stage-3", "plusplus/stage-3")
+
+# %%
+lab.show("leaves", "nodes/stage-3", "qwz/stage-3", "hpz/stage-3", "qgz/stage-3", "plusplus/stage-3")
+lab.show("both", "nodes/stage-3", "qwz/stage-3", "hpz/stage-3", "qgz/stage-3", "plusplus/stage-3")
+lab.reveal("plain")
+lab.reveal("together")
+
+# %% [markdown]
+# ## What the scales add
+#
+# A block of numbers has its own scale, an fp32 number: the largest of the block becomes the largest
+# integer. Small blocks are more exact, because one large number spoils fewer others. But each of
+# them sends a scale.
+#
+# The paper's fractions leave scales out. In which of the two quantized collectives do they weigh
+# more, compared with the numbers that they belong to?
+
+# %%
+lab.ask("scales")
+lab.reveal("scales")
+
+# %% [markdown]
+# ## What it costs in memory
+#
+# hpZ takes the gather in backward off the network, and that is paid for with memory: what a node
+# keeps, its ranks have to hold beside their own parts of ZeRO-3, from forward until the update.
+#
+# Two ranks share a node here. How much does each of them keep, compared with all parameters?
+
+# %%
+lab.ask("secondary")
+lab.reveal("secondary")
+
+# %% [markdown]
+# ## What it costs in exactness
+#
+# Offload and Infinity changed no bit of any loss: they move the same numbers elsewhere. ZeRO++
+# sends other numbers. Rounded parameters make another forward, rounded gradients another update.
+#
+# hpZ rounds nothing. qwZ and qgZ do. In which iteration can the loss differ for the first time?
+
+# %%
+lab.ask("differs")
+
+# %%
+lab.show("losses", "nodes/stage-3", "qwz/stage-3", "hpz/stage-3", "qgz/stage-3", "plusplus/stage-3")
+lab.reveal("differs")
+
+# %%
+lab.end()

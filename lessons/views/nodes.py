@@ -1,0 +1,45 @@
+"""Figures of nodes: what leaves one, and what stays. Imports `lessons.facts`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.quantities import PSI
+
+_PARTS = (
+    ("gathered in forward", "forward", "gather parameters"),
+    ("gathered in backward", "backward", "gather parameters"),
+    ("gradients", "backward", "reduce gradients"),
+)
+
+
+def leaves(facts: Facts, *runs: str) -> Bars:
+    """What the ranks of a node send to other nodes in a step."""
+    bars = []
+    for run in runs:
+        unit = facts.psi(run) * facts.element_bytes(run)
+        parts = tuple(
+            Part(name, facts.leaves(run, phase, purpose) / unit) for name, phase, purpose in _PARTS
+        )
+        bars.append(Bar(facts.title(run), parts, facts.node_law(run) / unit))
+    title = "What the first node sends to the other in one step, traced"
+    return Bars(title, PSI, tuple(bars), "the law, without scales")
+
+
+def both(facts: Facts, *runs: str) -> Table:
+    """What leaves a node and what stays in it, and what a rank keeps for it."""
+    rows = []
+    for run in runs:
+        unit = facts.psi(run) * facts.element_bytes(run)
+        rows.append(
+            (
+                facts.title(run),
+                facts.node_words(run),
+                f"{facts.node_law(run):,.0f}",
+                f"{facts.leaves(run):,}",
+                f"{facts.leaves(run) / unit:.3f}{PSI}",
+                f"{facts.stays(run) / unit:.3f}{PSI}",
+            )
+        )
+    columns = ("", "the law", "bytes by it", "bytes traced", "leaves the node", "stays in it")
+    return Table("What the ranks of a node send together in one step", columns, tuple(rows))

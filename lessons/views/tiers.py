@@ -1,0 +1,160 @@
+"""Figures of tiers: what is kept where, and what is copied. Imports `lessons.facts`."""
+
+from __future__ import annotations
+
+from lessons.facts import Facts
+from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.tiers import Link, Tier
+
+MEGA = 1e6
+_NOT_COUNTED = "no counter"
+
+
+def copies(facts: Facts, run: str) -> Table:
+    """What rank 0 copies between its tiers in a step, by what it is for."""
+    rows = []
+    for one in facts.copies(run):
+        cell = one.copied[0]
+        rows.append(
+            (
+                str(one.phase),
+                str(one.purpose),
+                f"{one.origin} → {one.target}",
+                f"{cell.trace:,}",
+                f"{facts.of_each(cell.trace, run):.3g}",
+                _NOT_COUNTED if cell.kernel is None else f"{cell.kernel:,}",
+            )
+        )
+    for link, name in ((Link.BUS, "over the bus"), (Link.STORAGE, "to and from the disk")):
+        size = facts.copied(run, link)
+        if size:
+            counted = facts.kernel_copied(run, link)
+            cells = (f"{size:,}", f"{facts.of_each(size, run):.3g}")
+            rows.append(("", name, "", *cells, f"{counted:,}" if counted else _NOT_COUNTED))
+    columns = ("", "what for", "", "bytes, traced", "B x Ψ/N", "the kernel's count")
+    title = f"{facts.title(run)}: what rank 0 copies between its tiers in one step"
+    return Table(title, columns, tuple(rows))
+
+
+def tiers(facts: Facts, *runs: str) -> Bars:
+    """The model states of rank 0 by tier when the update begins."""
+    bars = []
+    for run in runs:
+        for tier in Tier:
+            parts = tuple(
+                Part(str(role), facts.kept_in(run, tier, role) / facts.psi(run))
+                for role in MODEL_STATES
+            )
+            if any(part.value for part in parts) or tier is Tier.DEVICE:
+                bars.append(Bar(f"{facts.title(run)}: {tier}", parts))
+    title = "Model states of rank 0 by tier when the update begins, measured"
+    return Bars(title, "bytes a parameter", tuple(bars))
+
+
+def cuts(facts: Facts) -> Table:
+    """Theory: what crosses the bus if one or another part of a step is on the host."""
+    ways = (
+        ("momentum and variance", ("moments",)),
+        ("all that the optimizer keeps, not its work", ("moments", "master")),
+        ("the update and its states, rounding on the device", ("update", "moments", "master")),
+        ("the update, its states, rounding", ("update", "moments", "master", "rounding")),
+        (
+            "the same, and 16-bit gradients and parameters",
+            ("update", "moments", "master", "rounding", "gradients", "parameters"),
+        ),
+    )
+    rows = tuple((name, str(facts.cut_bytes(*on_host))) for name, on_host in ways)
+    columns = ("on the host", "bytes a parameter")
+    return Table("What crosses the bus in a step, by where it is cut, theory", columns, rows)
+
+
+def losses(facts: Facts, *runs: str) -> Table:
+    """The loss of each iteration, run by run."""
+    steps = sorted({step for run in runs for step in facts.losses(run)})
+    rows = tuple(
+        (
+            facts.title(run),
+            *(
+                f"{facts.loss(run, step):.6f}" if step in facts.losses(run) else ""
+                for step in steps
+            ),
+        )
+        for run in runs
+    )
+    columns = ("", *(f"iteration {step}" for step in steps))
+    return Table("The loss of each iteration, measured", columns, rows)
+
+
+def checkpoints(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 keeps of activations for backward, at most."""
+    bars = []
+    for run in runs:
+        saved = facts.most(run, Role.ACTIVATIONS, "forward", "backward")
+        parts = (
+            Part("activations", saved / MEGA),
+            Part("checkpoints on the device", facts.checkpoints(run, "device") / MEGA),
+            Part("checkpoints on the host", facts.checkpoints(run, "host") / MEGA),
+        )
+        bars.append(Bar(facts.title(run), parts))
+    return Bars(
+        "The most that rank 0 has for backward where a computation begins, measured",
+        "MB",
+        tuple(bars),
+    )
+
+
+def sums(facts: Facts, *runs: str) -> Table:
+    """What a rank sends so that blocks are computed together, and to gather checkpoints."""
+    rows = []
+    for run in runs:
+        added, gathered = (
+            facts.sent(run, purpose=purpose) for purpose in ("activations", "gather activations")
+        )
+        share = f"1/{added / gathered:.0f}" if gathered else ""
+        moved = facts.copied(run, Link.BUS)
+        rows.append((facts.title(run), f"{added:,}", f"{gathered:,}", share, f"{moved:,}"))
+    columns = ("bytes", "sums of the blocks", "gathered", "of the sums", "over the bus")
+    return Table(
+        "What rank 0 sends and copies of activations in one step, traced", columns, tuple(rows)
+    )
+
+
+def pieces(facts: Facts, *runs: str) -> Table:
+    """How the free memory of a device lay when it was in the smallest pieces."""
+    rows = tuple(
+        (
+            facts.title(run),
+            f"{facts.limit(run) / MEGA:.1f} MB",
+            f"{facts.free(run) / MEGA:.1f} MB",
+            f"{facts.largest_free(run) / MEGA:.1f} MB",
+            f"{facts.fragmentation(run):.1%}",
+        )
+        for run in runs
+    )
+    columns = ("", "device", "free", "largest piece", "beside it")
+    return Table("How the free memory of rank 0 lay at its worst, measured", columns, rows)
+
+
+def fetches(facts: Facts, *runs: str) -> Table:
+    """What each rank fetches of each unit in one forward."""
+    rows = []
+    for run in runs:
+        for unit in facts.units(run):
+            cells = (f"{facts.fetched(run, unit, int(rank)):,}" for rank, _ in facts.ranks(run))
+            rows.append((f"{facts.title(run)}: {unit}", *cells))
+    columns = ("bytes", *(label for _, label in facts.ranks(runs[0])))
+    title = "What each rank brings from its host to its device in one forward, traced"
+    return Table(title, columns, tuple(rows))
+
+
+def tiled(facts: Facts, *runs: str) -> Bars:
+    """The most of gathered parameters that rank 0 has at once."""
+    bars = tuple(
+        Bar(
+            facts.title(run),
+            (Part("gathered parameters", facts.peak_of(run, Role.GATHERED) / MEGA),),
+        )
+        for run in runs
+    )
+    return Bars("The most of gathered parameters on rank 0, measured", "MB", bars)
