@@ -15,11 +15,11 @@ lab = Lab("lesson12_zero_r")
 # for anything.
 #
 # The first paper has a part for each, and calls them together ZeRO-R. You go through them in this
-# lesson, on two ranks that compute each layer together. Look at one step of theirs, where
-# checkpoints are gathered in backward.
+# lesson, on two ranks that compute each layer together. Look at all events of a step of theirs,
+# rank by rank: in backward there is something that tensor parallel alone does not have.
 
 # %%
-lab.replay("divided/stage-1", at="backward gather")
+lab.graph("divided/stage-1")
 
 # %% [markdown]
 # ## Keep it, or compute it again

@@ -45,8 +45,7 @@ lab.record(
 )
 
 # %%
-lab.show("copies", "infinity/stage-3")
-lab.show("tiers", "infinity/stage-3")
+lab.show("copies", "infinity/stage-3", "storage")
 lab.reveal("disk")
 lab.reveal("kernel")
 

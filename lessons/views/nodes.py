@@ -7,9 +7,9 @@ from lessons.views.model import Bar, Bars, Part, Table
 from zerosim.quantities import PSI
 
 _PARTS = (
-    ("gathered in forward", "forward", "gather parameters"),
-    ("gathered in backward", "backward", "gather parameters"),
-    ("gradients", "backward", "reduce gradients"),
+    ("forward", "forward", "gather parameters"),
+    ("backward", "backward", "gather parameters"),
+    ("reduced", "backward", "reduce gradients"),
 )
 
 
@@ -22,7 +22,7 @@ def leaves(facts: Facts, *runs: str) -> Bars:
             Part(name, facts.leaves(run, phase, purpose) / unit) for name, phase, purpose in _PARTS
         )
         bars.append(Bar(facts.title(run), parts, facts.node_law(run) / unit))
-    title = "What the first node sends to the other in one step, traced"
+    title = "What leaves a node in one step, traced"
     return Bars(title, PSI, tuple(bars), "the law, without scales")
 
 

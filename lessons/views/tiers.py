@@ -8,33 +8,29 @@ from zerosim.memory import MODEL_STATES, Role
 from zerosim.tiers import Link, Tier
 
 MEGA = 1e6
-_NOT_COUNTED = "no counter"
+_OVER = {Link.BUS: "together over the bus", Link.STORAGE: "together to and from the disk"}
 
 
-def copies(facts: Facts, run: str) -> Table:
-    """What rank 0 copies between its tiers in a step, by what it is for."""
+def copies(facts: Facts, run: str, *links: str) -> Table:
+    """What rank 0 copies between its tiers in a step, by what it is for; over all links or some."""
     rows = []
-    for one in facts.copies(run):
-        cell = one.copied[0]
-        rows.append(
-            (
-                str(one.phase),
-                str(one.purpose),
-                f"{one.origin} → {one.target}",
-                f"{cell.trace:,}",
-                f"{facts.of_each(cell.trace, run):.3g}",
-                _NOT_COUNTED if cell.kernel is None else f"{cell.kernel:,}",
-            )
-        )
-    for link, name in ((Link.BUS, "over the bus"), (Link.STORAGE, "to and from the disk")):
-        size = facts.copied(run, link)
-        if size:
-            counted = facts.kernel_copied(run, link)
-            cells = (f"{size:,}", f"{facts.of_each(size, run):.3g}")
-            rows.append(("", name, "", *cells, f"{counted:,}" if counted else _NOT_COUNTED))
-    columns = ("", "what for", "", "bytes, traced", "B x Ψ/N", "the kernel's count")
+    chosen = [one for one in facts.copies(run) if not links or one.link in links]
+    for way in dict.fromkeys((one.purpose, one.origin, one.target) for one in chosen):
+        cells = [one.copied[0] for one in chosen if (one.purpose, one.origin, one.target) == way]
+        counted = [cell.kernel for cell in cells if cell.kernel is not None]
+        name = f"{way[0]}, {way[1]} → {way[2]}"
+        rows.append((name, *_sizes(facts, run, sum(cell.trace for cell in cells), sum(counted))))
+    for link in dict.fromkeys(one.link for one in chosen):
+        size, counts = facts.copied(run, link), facts.kernel_copied(run, link)
+        rows.append((_OVER[link], *_sizes(facts, run, size, counts)))
+    columns = ("", "bytes, traced", "B x Ψ/N", "the kernel's count")
     title = f"{facts.title(run)}: what rank 0 copies between its tiers in one step"
     return Table(title, columns, tuple(rows))
+
+
+def _sizes(facts: Facts, run: str, size: int, counted: int) -> tuple[str, str, str]:
+    """As they stand in a row; no kernel counts what crosses a bus."""
+    return f"{size:,}", f"{facts.of_each(size, run):.3g}", f"{counted:,}" if counted else "none"
 
 
 def tiers(facts: Facts, *runs: str) -> Bars:
@@ -48,8 +44,8 @@ def tiers(facts: Facts, *runs: str) -> Bars:
             )
             if any(part.value for part in parts) or tier is Tier.DEVICE:
                 bars.append(Bar(f"{facts.title(run)}: {tier}", parts))
-    title = "Model states of rank 0 by tier when the update begins, measured"
-    return Bars(title, "bytes a parameter", tuple(bars))
+    title = "Model states of rank 0 by tier when the update begins, bytes a parameter, measured"
+    return Bars(title, "B", tuple(bars))
 
 
 def cuts(facts: Facts) -> Table:
@@ -137,15 +133,15 @@ def pieces(facts: Facts, *runs: str) -> Table:
 
 
 def fetches(facts: Facts, *runs: str) -> Table:
-    """What each rank fetches of each unit in one forward."""
+    """What each rank fetches of each unit in one forward; all runs have the same units."""
+    units = facts.units(runs[0])
     rows = []
     for run in runs:
-        for unit in facts.units(run):
-            cells = (f"{facts.fetched(run, unit, int(rank)):,}" for rank, _ in facts.ranks(run))
-            rows.append((f"{facts.title(run)}: {unit}", *cells))
-    columns = ("bytes", *(label for _, label in facts.ranks(runs[0])))
-    title = "What each rank brings from its host to its device in one forward, traced"
-    return Table(title, columns, tuple(rows))
+        for rank, label in facts.ranks(run):
+            cells = (f"{facts.fetched(run, unit, int(rank)):,}" for unit in units)
+            rows.append((f"{facts.title(run)}: {label}", *cells))
+    title = "Bytes that each rank brings from its host to its device in one forward, traced"
+    return Table(title, ("", *units), tuple(rows))
 
 
 def tiled(facts: Facts, *runs: str) -> Bars:

@@ -19,7 +19,8 @@ from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Moment
 
-DEADLINE_S = 120
+DEADLINE_S = 400
+"""Of a lesson with six runs on a busy machine."""
 REPOSITORY = HERE.parent
 WITHOUT_TORCH = (
     "import sys, runpy; sys.modules['torch'] = None; runpy.run_path({!r}, run_name='__main__')"
@@ -110,7 +111,12 @@ def test_a_run_that_there_is_not_is_refused(name):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("lesson", sparing(LESSONS, 5), ids=[lesson.id for lesson in LESSONS])
+@pytest.mark.parametrize(
+    "lesson",
+    # of the last four, whose runs are many, the one with a run that has no room
+    [*sparing(LESSONS[:13], 5), *sparing(LESSONS[13:], 4)],
+    ids=[lesson.id for lesson in LESSONS],
+)
 def test_it_really_runs_and_records_what_is_committed(lesson, tmp_path):
     code, output, errors = run([str(lesson.path)], tmp_path)
     assert (code, errors) == (0, "")
