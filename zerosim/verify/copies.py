@@ -71,8 +71,8 @@ def _measure_rank(rank: RankTrace) -> dict[int, CopyMeasure]:
     for event in rank.events:
         if event.kind is not Kind.COPY or event.phase not in STEP_PHASES:
             continue
-        assert event.origin is not None, "a copy has two tiers"
-        assert event.target is not None, "a copy has two tiers"
+        if event.origin is None or event.target is None:
+            continue  # a row of no engine of ours: between which tiers, nobody said
         reason = CopyReason(
             event.phase, event.purpose or Purpose.UNLABELLED, event.origin, event.target
         )
