@@ -52,7 +52,6 @@ def cuts(facts: Facts) -> Table:
     """Theory: what crosses the bus if one or another part of a step is on the host."""
     ways = (
         ("momentum and variance", ("moments",)),
-        ("all that the optimizer keeps, not its work", ("moments", "master")),
         ("the update and its states, rounding on the device", ("update", "moments", "master")),
         ("the update, its states, rounding", ("update", "moments", "master", "rounding")),
         (

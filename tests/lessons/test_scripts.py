@@ -18,6 +18,7 @@ from zerosim.config import EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Moment
+from zerosim.tiers import Tier
 
 DEADLINE_S = 400
 """Of a lesson with six runs on a busy machine."""
@@ -150,15 +151,21 @@ OF_A_COLLECTIVE = attrgetter(
 
 def of_rank(rank):
     collectives = [event for event in rank.events if event.kind is Kind.COLLECTIVE]
-    collectives.sort(key=attrgetter("group", "sequence"))
+    # what two ranks send each other has no place in the order of a group
+    collectives.sort(key=lambda event: (event.group, event.sequence or 0, event.unit, event.op))
     computations = [
         (event.iteration, event.micro_step, event.phase, event.unit)
         for event in sorted(rank.events, key=lambda event: event.id)
         if event.kind is Kind.COMPUTE
     ]
+    computations.sort(key=lambda one: one[:3])  # a late update goes on beside the next forward
     held, states = {}, []
     for sample in rank.memory_samples:
-        held |= {(change.role, change.unit): change.bytes for change in sample.changes}
+        held |= {
+            (change.role, change.unit): change.bytes
+            for change in sample.changes
+            if change.tier is Tier.DEVICE  # a disk's threads come and go as they can
+        }
         if sample.moment is Moment.PHASE and sample.iteration >= 0:
             own = {key: size for key, size in held.items() if key[0] in MODEL_STATES and size}
             states.append((sample.iteration, sample.phase, own))
