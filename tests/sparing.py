@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,3 +17,11 @@ def sparing(cases: Iterable[Any], every: int) -> list[Any]:
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for number, case in enumerate(cases)
     ]
+
+
+V = TypeVar("V")
+
+
+def spared(cases: Mapping[Any, V], *kept: Any) -> dict[Any, V]:
+    """What one start of ranks goes through: in CI only these, else everything."""
+    return {name: case for name, case in cases.items() if name in kept or not os.environ.get("CI")}

@@ -98,6 +98,7 @@ def test_a_rank_is_killed_in_the_middle_of_a_write(rank, whole, tmp_path):
     assert all(before[iteration] == whole[iteration] for iteration in before.keys() & whole.keys())
 
 
+@pytest.mark.slow  # the store's own tests fill a disk, too
 def test_a_full_disk_and_then_more_room(whole, tmp_path):
     disk, first, second = tmp_path / "disk", tmp_path / "first", tmp_path / "second"
     words = [str(word) for word in _arguments(first, disk, STEPS)]
