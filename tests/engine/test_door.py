@@ -390,6 +390,8 @@ def test_a_schedule_goes_on_with_the_state_on_the_disk(tmp_path):
     assert second.get_lr() == first.get_lr()
     assert not differences(train_through(second, batches(18), 6), expected)
     assert second.get_lr() == whole.get_lr()
+    whole.close()
+    second.close()
 
 
 def test_a_step_that_overflowed_does_not_step_the_scheduler():
