@@ -34,12 +34,12 @@ demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a
 	$(ZEROSIM) compare $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
 	$(ZEROSIM) serve $(DEMO) --port $(PORT) --open
 
-# Files with ranks are run two at a time: a rank waits more than it computes. What measures time
+# Files with ranks are run three at a time: a rank waits more than it computes. What measures time
 # comes last and alone.
 test: export OMP_NUM_THREADS = 1
 test: setup  ## run the tests
-	$(BIN)/python -m pytest -n 3 -m "(not ranks or browser) and not quiet"
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "ranks and not browser and not quiet"
+	$(BIN)/python -m pytest -n 4 -m "(not ranks or browser) and not quiet"
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "ranks and not browser and not quiet"
 	$(BIN)/python -m pytest -m quiet
 
 check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well

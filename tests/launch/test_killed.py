@@ -18,6 +18,7 @@ from typing import Self
 import pytest
 
 from tests.cli.command import command, process, start
+from tests.sparing import sparing
 from zerosim.errors import TraceError
 from zerosim.launch import nursery
 from zerosim.record import Trace, load
@@ -146,7 +147,7 @@ def assert_readable(folder, ranks: int) -> Trace:
     return trace
 
 
-@pytest.mark.parametrize("kill", range(KILLS))
+@pytest.mark.parametrize("kill", sparing(range(KILLS), every=3))
 def test_a_killed_rank_ends_the_run_and_is_named(tmp_path, kill, record_property):
     chance = random.Random(kill)  # noqa: S311 - any seed will do, but always the same
     ranks = chance.choice((3, 4))
@@ -258,7 +259,7 @@ def test_one_nursery_serves_many_runs(tmp_path, monkeypatch):
         assert_readable(tmp_path / folder, 2)
 
 
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", sparing([0, 2], every=2))
 def test_a_rank_that_raises_is_named_with_its_reason(tmp_path, rank):
     """Rank `rank` finds a folder where its file should be; the others wait for it."""
     broken = tmp_path / "t" / rank_file_name(rank)

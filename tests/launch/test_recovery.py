@@ -125,6 +125,7 @@ def test_a_full_disk_and_then_more_room(whole, tmp_path):
     assert _losses(second) == whole
 
 
+@pytest.mark.slow  # and damage a file
 def test_a_truncated_and_a_damaged_file(whole, tmp_path):
     disk = tmp_path / "disk"
     begun = process(*_arguments(tmp_path / "begun", disk, 3))
