@@ -7,7 +7,7 @@ from hypothesis import settings
 IN_CI = bool(os.environ.get("CI"))
 
 settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, max_examples=40)
 settings.load_profile("ci" if IN_CI else "local")
 
 
