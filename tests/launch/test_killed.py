@@ -205,6 +205,7 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
     assert_readable(tmp_path / "t", 3)
 
 
+@pytest.mark.quiet  # beside others the launcher may be stopped before it has asked for the ranks
 def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
     with Run(tmp_path / "t", 2, "--timeout", 3) as run:
         forking = run.hold()
