@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from zerosim.errors import TraceError
+from zerosim.errors import ConfigError, TraceError
 from zerosim.record import Trace, load
 from zerosim.rows import MANIFEST_NAME
 
@@ -29,6 +30,19 @@ def _decimal(text: str) -> float:
 def whole(words: str, panel: str | None = None) -> Any:
     """An option that takes a whole number."""
     return typer.Option(help=words, parser=_whole, metavar="INTEGER", rich_help_panel=panel)
+
+
+def some_of(only: str | None, known: Sequence[str]) -> list[str]:
+    """Read `--only`: some names with commas, each once; all of them if it is not given.
+
+    Raises:
+        ConfigError: a name that is not known.
+    """
+    names = list(known) if only is None else [part.strip() for part in only.split(",")]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"only is {name!r}: expected some of {', '.join(known)}")
+    return list(dict.fromkeys(names))
 
 
 def option_of(name: str) -> str:

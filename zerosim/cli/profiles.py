@@ -16,7 +16,7 @@ from rich.text import Text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job, moment, require_free
 from zerosim.cli.ledgers import MARKS
-from zerosim.cli.options import decimal, whole
+from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
@@ -71,7 +71,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
         seed=seed,
         timeout_s=timeout,
     )
-    names = _chosen(only)
+    names = some_of(only, list(map(str, _NAMES)))
     absent = {name: why for name in names if (why := _unavailable(name, run))}
     if only is not None and absent:
         name, why = next(iter(absent.items()))
@@ -94,16 +94,6 @@ def profiles(  # noqa: PLR0913 - an option is an argument
         _print(make_console(), run, psi, list(rows.values()), absent)
         typer.echo(f"\nnext: zerosim verify {folder / present[-1]}")
     return 1 if any(row.holds is False for row in rows.values()) else 0
-
-
-def _chosen(only: str | None) -> list[str]:
-    if only is None:
-        return list(map(str, _NAMES))
-    names = [part.strip() for part in only.split(",")]
-    for name in names:
-        if name not in _NAMES:
-            raise ConfigError(f"only is {name!r}: expected some of {', '.join(_NAMES)}")
-    return list(dict.fromkeys(names))
 
 
 def _who(name: str) -> EngineConfig | Implementation:

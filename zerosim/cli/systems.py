@@ -15,7 +15,7 @@ from rich.text import Text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job, moment, require_free
 from zerosim.cli.ledgers import MARKS
-from zerosim.cli.options import decimal, whole
+from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
@@ -70,7 +70,8 @@ def systems(  # noqa: PLR0913 - an option is an argument
     )
     if ranks % RANKS_PER_NODE:
         raise ConfigError(f"ranks is {ranks}: expected an even number, for nodes of 2")
-    chosen = _chosen(only)
+    names = some_of(only, _NAMES)
+    chosen = [system for system in SYSTEMS if system.name in names]
     folder = out or Path("traces") / f"systems-{moment()}"
     for system in chosen:
         require_free(folder / system.name, overwrite=overwrite)
@@ -86,16 +87,6 @@ def systems(  # noqa: PLR0913 - an option is an argument
         _print(run, rows)
         typer.echo(f"\nnext: zerosim verify {folder / chosen[-1].name}")
     return 1 if any(row.holds is False for row in rows) else 0
-
-
-def _chosen(only: str | None) -> list[System]:
-    if only is None:
-        return list(SYSTEMS)
-    names = [part.strip() for part in only.split(",")]
-    for name in names:
-        if name not in _NAMES:
-            raise ConfigError(f"only is {name!r}: expected some of {', '.join(_NAMES)}")
-    return [system for system in SYSTEMS if system.name in names]
 
 
 def _disk_of(folder: Path) -> Path:
