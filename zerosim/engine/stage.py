@@ -137,6 +137,9 @@ class Stage:
             delivery.wait()
         self._deliveries.clear()
 
+    def gathered(self) -> None:
+        """Wait until what other ranks have updated is here."""
+
     def finish_update(self) -> None:
         """The optimizer step is over, or was skipped."""
         self.settle()

@@ -84,11 +84,15 @@ class OptimizerPartition(DataParallel):
             ):
                 self._gathers.append(self.context.collectives.all_gather(flat.rows))
 
-    def finish_update(self) -> None:
+    def gathered(self) -> None:
         """Wait for the gathers on their way."""
         for gather in self._gathers:
             gather.wait()
         self._gathers.clear()
+
+    def finish_update(self) -> None:
+        """The reduced rows have been used, and the other ranks' parameters are here."""
+        self.gathered()
         if self._offloaded is not None:
             self._offloaded.free()
         super().finish_update()

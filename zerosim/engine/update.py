@@ -124,7 +124,7 @@ class Updater:
         """Bring a delayed update home: what it wrote becomes the parameters."""
         if self._delayed is not None:
             self._bring_home(self._delayed.collect())
-            self._stage.finish_update()
+            self._stage.gathered()
 
     def let_go(self) -> None:
         """The engine is closed: the optimizer's states serve no purpose any more."""
