@@ -21,7 +21,7 @@ DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench deepspeed test-deepspeed clean
+.PHONY: help setup demo test test-long check bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -34,13 +34,14 @@ demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a
 	$(ZEROSIM) compare $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
 	$(ZEROSIM) serve $(DEMO) --port $(PORT) --open
 
-# Files with ranks are run three at a time: a rank waits more than it computes. What measures time
-# comes last and alone.
+# tests/__main__.py says which parts there are: all of them run, whatever becomes of the others.
 test: export OMP_NUM_THREADS = 1
-test: setup  ## run the tests
-	$(BIN)/python -m pytest -n 4 -m "(not ranks or browser) and not quiet"
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "ranks and not browser and not quiet"
-	$(BIN)/python -m pytest -m quiet
+test: setup  ## run the tests (minutes)
+	@$(BIN)/python -m tests
+
+test-long: export OMP_NUM_THREADS = 1
+test-long: setup  ## run the longer fuzzing and soaks, which make test leaves out (an hour)
+	@$(BIN)/python -m tests long
 
 check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well
 	$(BIN)/ruff check .
@@ -92,8 +93,8 @@ $(DEEPSPEED_STAMP): $(STAMP)
 
 # Without one everything works but the tests in a browser, which say so themselves.
 $(CHROMIUM_STAMP): $(STAMP)
-	@for name in "$$CHROMIUM" $(CHROMIUM_NAMES); do \
-	    if command -v $$name >/dev/null; then touch $@; exit 0; fi; done; \
+	@for name in $${CHROMIUM:+"$$CHROMIUM"} $(CHROMIUM_NAMES); do \
+	    if command -v "$$name" >/dev/null; then touch $@; exit 0; fi; done; \
 	echo "installing Debian's chromium, for the tests in a browser"; \
 	root=; test "$$(id -u)" = 0 || { root="sudo"; test -t 0 || root="sudo -n"; }; \
 	{ $$root apt-get update -qq && $$root apt-get install -qq --no-install-recommends chromium; } \

@@ -97,9 +97,9 @@ lab.reveal("traffic")
 #
 # This is the whole collection. Some of these claims you have not judged yet: the famous picture of
 # three bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
-# divided and what is not; and a sentence about the update of ZeRO-3, which you can refute by
-# watching a single step. Cover the right-hand side, judge each of them, and say which number would
-# have to be different.
+# divided and what is not; and a sentence about the update of ZeRO-3, which a single step of ours
+# refutes and a program that you will profile obeys. Cover the right-hand side, judge each of them,
+# and say which number would have to be different.
 #
 # `python -m lessons.claims` prints each with its reasons. When you next meet a claim of your own,
 # add it to the file: what it says, what theory says, what a run measures.

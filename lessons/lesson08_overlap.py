@@ -103,8 +103,9 @@ lab.reveal("waits")
 # is the critical path: the only time whose saving makes the step shorter. Everything beside it has
 # slack.
 #
-# A rank that stands still for another is never on the path; the other one is. Compare the causes:
-# in which of the three runs would a faster network help, and in which would it not?
+# A rank that waits for another is never on the path; the other one is. Scheduling is no such wait:
+# one thread was done, and the next had not yet taken up. Compare the causes: in which of the three
+# runs would a faster network help, and in which would it not?
 
 # %%
 lab.show("path", "overlap/stage-3", "serial/stage-3", "slow/stage-3")

@@ -49,7 +49,6 @@ lab.ask("checkpoints")
 # what one rank sends for these meetings, and compare it with the new gather.
 
 # %%
-lab.ask("part")
 lab.ask("price")
 
 # %%
@@ -59,7 +58,6 @@ lab.record("kept/stage-1", "sums/stage-1", "divided/stage-1", "divided-cpu/stage
 lab.show("checkpoints", "kept/stage-1", "sums/stage-1", "divided/stage-1")
 lab.show("sums", "kept/stage-1", "sums/stage-1", "divided/stage-1")
 lab.reveal("checkpoints")
-lab.reveal("part")
 lab.reveal("price")
 
 # %% [markdown]
@@ -87,21 +85,39 @@ lab.reveal("bus")
 # all of them take the next free address, short lives leave holes between long ones. Memory is then
 # free, and not of use: a tensor needs one piece.
 #
-# Both runs here have a device with a limit. In the second one long-lived tensors go to memory of
-# their own, set aside at the beginning (M_D), and gradients are reduced through buffers that are as
-# large as a bucket, however large the model is (C_B). Think of the moment at which free memory lies
-# in the smallest pieces.
+# This run has a device with a limit, and each tensor an address in it. Think of the moment at which
+# free memory lies in the smallest pieces.
 
 # %%
 lab.ask("room")
+
+# %%
+lab.record("scattered/stage-2")
+
+# %%
+lab.show("pieces", "scattered/stage-2")
+lab.reveal("room")
+
+# %% [markdown]
+# ## What order costs
+#
+# In the last run long-lived tensors go to memory of their own, set aside at the beginning (M_D),
+# and gradients are reduced through buffers that are as large as a bucket, however large the model
+# is (C_B). Short lives no longer leave holes between long ones.
+#
+# But what is set aside is set aside all the time, for the most that will ever be needed of it. So
+# order has a price, and whether it pays depends on what the holes would have cost. Does it here?
+
+# %%
+lab.ask("pays")
 lab.ask("buffers")
 
 # %%
-lab.record("scattered/stage-2", "contiguous/stage-2")
+lab.record("contiguous/stage-2")
 
 # %%
 lab.show("pieces", "scattered/stage-2", "contiguous/stage-2")
-lab.reveal("room")
+lab.reveal("pays")
 lab.reveal("buffers")
 
 # %%

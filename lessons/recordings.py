@@ -99,7 +99,7 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
             done = _start([*_starts(setting, options), *command, *into])
             if disk in options:
                 _forget_place(out)
-        expected: tuple[int, ...] = (0, ClaimFailed.exit_code)  # a law refuted is a lesson too
+        expected: tuple[int, ...] = (0, ClaimFailed.exit_code)  # a claim that fails is a lesson too
         if settings()[setting].get("fails"):
             expected = (RunError.exit_code,)
             for said_to_a_programmer in out.rglob("*.error.txt"):  # the trace says it too

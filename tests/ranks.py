@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-DEADLINE_S = 120.0
+DEADLINE_S = 600.0
+"""Enough beside other programs that want the processor."""
 _IMPORTED_ONCE = [
     "torch.distributed",
     "torch._dynamo",  # an optimizer imports it when it is made
@@ -37,12 +38,17 @@ def free_port() -> int:
 
 
 def run_ranks(
-    function: Callable[..., Any], num_ranks: int, *args: Any, deadline_s: float = DEADLINE_S
+    function: Callable[..., Any],
+    num_ranks: int,
+    *args: Any,
+    deadline_s: float = DEADLINE_S,
+    backend: str | None = "gloo",
 ) -> list[Any]:
     """Call `function(*args)` in `num_ranks` processes joined by Gloo.
 
     Args:
         function: importable by name; asks torch.distributed for its rank.
+        backend: as the ranks name it; None leaves it to PyTorch.
 
     Returns:
         What each rank returned, by rank.
@@ -65,7 +71,7 @@ def run_ranks(
         }
         processes = [
             context.Process(
-                target=_main, args=(rank, folder, environment, function, args), daemon=True
+                target=_main, args=(rank, folder, environment, backend, function, args), daemon=True
             )
             for rank in range(num_ranks)
         ]
@@ -101,6 +107,7 @@ def _main(
     rank: int,
     folder: str,
     environment: dict[str, str],
+    backend: str | None,
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> None:
@@ -111,7 +118,7 @@ def _main(
     os.environ.update(environment, RANK=str(rank))
     torch.set_num_threads(1)
     try:
-        dist.init_process_group("gloo")
+        dist.init_process_group(backend)
         result = (True, function(*args))
         dist.barrier()
         dist.destroy_process_group()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -68,8 +68,31 @@ def _tuples(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(strategy, max_size=3).map(tuple)
 
 
+def _in_order(one: Any, issue_ns: int = 0, start_ns: int | None = None) -> Any:
+    """Begun when it was asked for or later, and over after that: a reader takes nothing else."""
+    start = one.start_ns if one.start_ns is not None else start_ns
+    start = None if start is None else max(start, issue_ns)
+    end = None if one.end_ns is None else max(one.end_ns, issue_ns if start is None else start)
+    return replace(one, start_ns=start, end_ns=end)
+
+
+def _credible(event: Event) -> Event:
+    """What a reader takes: an earlier parent, and times in order."""
+    parent = event.parent if event.parent is not None and event.parent < event.id else None
+    return replace(_in_order(event, event.issue_ns), parent=parent)
+
+
+def _not_before(close: Close, opened: Event) -> Close:
+    """A close that leaves the event's own times in order."""
+    if close.end_ns is None and opened.end_ns is not None and close.start_ns is not None:
+        return replace(close, end_ns=max(close.start_ns, opened.end_ns))
+    return close
+
+
 def events(
-    ids: st.SearchStrategy[int] = small, ranks: st.SearchStrategy[int] = small
+    ids: st.SearchStrategy[int] = small,
+    ranks: st.SearchStrategy[int] = small,
+    num_ranks: int = 8,
 ) -> st.SearchStrategy[Event]:
     """Events with every field drawn."""
     return st.builds(
@@ -87,7 +110,7 @@ def events(
         algorithm=_maybe(st.sampled_from(Algorithm)),
         group=texts,
         sequence=_maybe(counts),
-        peers=_tuples(small),
+        peers=_tuples(st.integers(0, num_ranks - 1)),
         dtype=texts,
         elements=counts,
         payload_bytes=counts,
@@ -102,7 +125,7 @@ def events(
         hop=_maybe(small),
         shard=_maybe(small),
         error=texts,
-    )
+    ).map(_credible)
 
 
 def closes(ids: st.SearchStrategy[int] = small) -> st.SearchStrategy[Close]:
@@ -119,21 +142,21 @@ def closes(ids: st.SearchStrategy[int] = small) -> st.SearchStrategy[Close]:
     )
 
 
-def transfers(number: int, parents: list[int]) -> st.SearchStrategy[Transfer]:
+def transfers(number: int, parents: list[int], num_ranks: int) -> st.SearchStrategy[Transfer]:
     """A message of one of these events, with every field drawn."""
     return st.builds(
         Transfer,
         id=st.just(number),
         parent=st.sampled_from(parents),
         op=st.sampled_from([Op.SEND, Op.RECEIVE]),
-        peer=small,
+        peer=st.integers(0, num_ranks - 1),
         elements=counts,
         payload_bytes=counts,
         start_ns=times,
         end_ns=_maybe(times),
         hop=_maybe(small),
         shard=_maybe(small),
-    )
+    ).map(_in_order)
 
 
 wire_samples = st.builds(
@@ -207,18 +230,24 @@ def allocations(num_samples: int) -> st.SearchStrategy[Allocations]:
 
 
 metrics = st.builds(Metric, iteration=small, name=texts, value=st.floats(), time_ns=times)
-failures = st.builds(
-    Failure,
-    message=texts,
-    iteration=small,
-    phase=st.sampled_from(Phase),
-    unit=texts,
-    op=_maybe(st.sampled_from(Op)),
-    purpose=_maybe(st.sampled_from(Purpose)),
-    waiting_for=_tuples(small),
-    peer_lost=st.booleans(),
-    time_ns=times,
-)
+
+
+def failures(num_ranks: int) -> st.SearchStrategy[Failure]:
+    """Why a rank of so many could not go on."""
+    return st.builds(
+        Failure,
+        message=texts,
+        iteration=small,
+        phase=st.sampled_from(Phase),
+        unit=texts,
+        op=_maybe(st.sampled_from(Op)),
+        purpose=_maybe(st.sampled_from(Purpose)),
+        waiting_for=_tuples(st.integers(0, num_ranks - 1)),
+        peer_lost=st.booleans(),
+        time_ns=times,
+    )
+
+
 slots = st.builds(Slot, name=texts, shape=_tuples(counts), offset=counts, elements=counts)
 units = st.builds(
     UnitLayout,
@@ -288,7 +317,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
     """Rows of one rank without its end row: a header, then all kinds in a legal order."""
     rows: list[Row] = [("header", header(rank, num_ranks))]
     rows += [
-        ("group", Group(name=name, backend=draw(texts), ranks=(0, rank)))
+        ("group", Group(name=name, backend=draw(texts), ranks=tuple({0, rank})))
         for name in draw(st.lists(texts, max_size=2, unique=True))
     ]
     rows += [
@@ -296,18 +325,22 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
         for index in range(draw(st.integers(0, 2)))
     ]
     ids = draw(st.lists(st.integers(0, 99), max_size=max_events, unique=True))
-    still_open: list[int] = []
+    still_open: list[Event] = []
     num_samples = 0
     for place in ids:
-        event = draw(events(ids=st.just(place), ranks=st.just(rank)))
+        event = draw(events(st.just(place), st.just(rank), num_ranks))
         is_open = draw(st.booleans())
         rows.append(("open" if is_open else "event", event))
         if is_open:
-            still_open.append(place)
+            still_open.append(event)
         if draw(st.booleans()) and still_open:
-            rows.append(("close", draw(closes(ids=st.just(still_open.pop(0))))))
+            opened = still_open.pop(0)
+            close = draw(closes(ids=st.just(opened.id)))
+            close = _in_order(close, opened.issue_ns, opened.start_ns)
+            rows.append(("close", _not_before(close, opened)))
         if draw(st.booleans()):
-            rows.append(("transfer", draw(transfers(100 + place, ids[: ids.index(place) + 1]))))
+            parents = ids[: ids.index(place) + 1]
+            rows.append(("transfer", draw(transfers(100 + place, parents, num_ranks))))
         if draw(st.booleans()):
             rows.append(draw(kernel_rows))
         if draw(st.booleans()):
@@ -321,7 +354,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
     if draw(st.booleans()):
         rows.append(("metric", draw(metrics)))
     if draw(st.booleans()):
-        rows.append(("failure", draw(failures)))
+        rows.append(("failure", draw(failures(num_ranks))))
     return rows
 
 

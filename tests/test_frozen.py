@@ -53,6 +53,7 @@ EXIT_CODES = {
     "ZerosimError": 2,
     "InputError": 2,
     "ConfigError": 2,
+    "UnplannedError": 2,
     "TraceError": 2,
     "EnvironmentFault": 2,
     "ClaimFailed": 1,
@@ -72,6 +73,8 @@ ENUMS = {
         "gradient norm",
         "overflow flag",
         "average loss",
+        "average parameters",
+        "compute the update",
         "broadcast initial state",
         "broadcast buffers",
         "activations",
@@ -134,8 +137,8 @@ RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
     "Event": """
         id parent rank kind iteration micro_step phase unit purpose op algorithm group sequence
-        peers dtype elements payload_bytes sent_bytes received_bytes wire issue_ns start_ns end_ns
-        source tensors hop shard origin target counted_bytes error
+        peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes wire
+        issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes error
     """,
     "Close": """
         id sent_bytes received_bytes wire start_ns end_ns counted_bytes error
@@ -205,7 +208,7 @@ NAMES = {
         occupancy report slack
     """,
     "zerosim.analysis.frames": """
-        Band Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps
+        Band Broken Frames Holding Holdings IllegalFrame Layout Message Piece Step Steps Wait
         cell_number pieces_of play steps
     """,
     "zerosim.cli": "main",
@@ -231,16 +234,18 @@ NAMES = {
     """,
     "zerosim.record": """
         CollectiveKey MatchedCollective Matching Mismatch MismatchKind PeerBytes Peers PhaseWire
-        RankTrace Trace explain_failure iterations link_between load match_collectives
+        RankTrace Trace ended_early explain_failure iterations link_between load match_collectives
         match_sockets node_of num_nodes phase_wire ranks_per_node wire_between wire_by_peer
+        without_update
     """,
     "zerosim.replay": "MOST_RANKS graph_document replay_document shown_iterations",
     "zerosim.theory": """
+        LEFT_OUT
         Activations Call Cause Claim Copy CopyRow Cost Deviation Framing Law Measure Optimizer
         Placement RoleBytes RoleLaw TableCell TrafficRow UnitSize Workload bucket_columns
         bucket_size bytes_a_parameter claims copy_deviations copy_formula copy_law cost cut_buckets
         deviations exact_model_states expected_copies expected_traffic framing ideal_model_states
-        law law_words link_law_bytes list_reduce_scatter_cost module_of most_gathered_bytes
+        law law_words link_law_bytes module_of most_gathered_bytes
         node_deviations node_law num_ahead optimizer_bytes padded_elements padding_elements
         paper_table_1 placed_deviations placed_laws placed_states placed_words planned_calls
         planned_copies ranks_of_node role_laws secondary_bytes shard_elements state_deviations
@@ -248,12 +253,14 @@ NAMES = {
     """,
     "zerosim.trace": "Recorder trace",
     "zerosim.verify": """
-        CauseBytes CopyBytes CopyLedger InterfaceBytes LedgerRow LinkRow MemoryReport ProgramReport
+        CauseBytes CopyBytes CopyLedger InterfaceBytes LedgerRow LinkRow MemoryReport Outcome
+        ProgramReport
         RankBytes RankPeak RankWire Report RolePart RoleRow SourceBytes SystemLaw Verdict verify
         verify_memory
     """,
     "zerosim.theory.programs": """
-        Bubble Held Plan PlannedCall Scale deviations element_bytes_of in_force plan_hand_written
+        Bubble Held KeptStates Plan PlannedCall Scale deviations element_bytes_of in_force
+        kept_states plan_hand_written
         plan_step
     """,
     "zerosim.offload": "Buffer DiskStore SavedState",

@@ -3,6 +3,7 @@
 ZerosimError                   carries the exit code that the command line returns
 ├── InputError (ValueError)    exit 2: what was given cannot be used
 │   ├── ConfigError            an option, a model name, a combination that does not exist
+│   │   └── UnplannedError     it exists, and theory has no plan for what it sends
 │   ├── TraceError             a trace that is missing, damaged, truncated or unreadable
 │   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
 ├── ClaimFailed                exit 1: a claim was held against a measurement and is false
@@ -34,6 +35,10 @@ class InputError(ZerosimError, ValueError):
 
 class ConfigError(InputError):
     """An option, a name, or a combination of options that does not exist."""
+
+
+class UnplannedError(ConfigError):
+    """An option of a program's system that theory has no plan for."""
 
 
 class TraceError(InputError):

@@ -66,11 +66,15 @@ class Purpose(StrEnum):
     GRADIENT_NORM = "gradient norm"
     OVERFLOW_FLAG = "overflow flag"
     AVERAGE_LOSS = "average loss"
+    AVERAGE_PARAMETERS = "average parameters"
+    """Local SGD: ranks that trained apart agree again."""
+    COMPUTE_UPDATE = "compute the update"
+    """An optimizer that needs more of a divided tensor than its own part, as Muon does."""
     BROADCAST_STATE = "broadcast initial state"
     BROADCAST_BUFFERS = "broadcast buffers"
     """What a module keeps beside its parameters: running means and the like."""
     ACTIVATIONS = "activations"
-    """Tensor and sequence parallel: activations in forward, their gradients in backward."""
+    """Tensor, sequence and expert parallel: activations in forward, their gradients in backward."""
     SEND_ACTIVATIONS = "send activations"
     """Pipeline parallel: to the next stage."""
     SEND_GRADIENTS = "send gradients of activations"
@@ -166,6 +170,10 @@ class Event:
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
             reduce-scatter, the message of a transfer, the bytes of a copy. Of quantized elements
             with the scales that travel along.
+        parts: elements of the pieces that a native call cuts its payload in, where they are not
+            one equal part for each rank: of an all-to-all what goes to each rank of the group, of a
+            reduce-scatter the tensors that are each reduced by itself; else empty.
+        received_parts: of an all-to-all that has `parts`, what comes from each rank.
         sent_bytes: bytes that this rank was asked to send, summed over the intercepted messages;
             None for a native collective, whose algorithm the trace does not see.
         received_bytes: likewise, received.
@@ -200,6 +208,8 @@ class Event:
     dtype: str = ""
     elements: int = 0
     payload_bytes: int = 0
+    parts: tuple[int, ...] = ()
+    received_parts: tuple[int, ...] = ()
     sent_bytes: int | None = None
     received_bytes: int | None = None
     wire: tuple[WireDelta, ...] = ()

@@ -45,6 +45,10 @@ class Role(StrEnum):
 MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 
 
+OUTSIDE_THE_MODEL = "outside the model"
+"""The unit of what a program's modules keep that its models call and do not have."""
+
+
 class Moment(StrEnum):
     """When memory was looked at."""
 

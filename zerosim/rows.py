@@ -19,6 +19,9 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any
 
@@ -70,12 +73,12 @@ def rank_file_name(rank: int) -> str:
 
 
 def _fields(kind: type) -> tuple[tuple[tuple[str, object], ...], Callable[[Any], Any]]:
-    """Names and defaults of a record's fields, and what reads them all at once."""
+    """Names, as a line has them, and defaults of a record's fields; what reads them all at once."""
     pairs = [
-        (field.name, _NO_DEFAULT if field.default is MISSING else field.default)
+        (f',"{field.name}":', _NO_DEFAULT if field.default is MISSING else field.default)
         for field in fields(kind)
     ]
-    return tuple(pairs), attrgetter(*(name for name, _ in pairs))
+    return tuple(pairs), attrgetter(*(field.name for field in fields(kind)))
 
 
 _FIELDS = {kind: _fields(kind) for kind in set(ROW_TYPES.values())}
@@ -106,13 +109,26 @@ _encoder = json.JSONEncoder(
 )
 
 
-def _to_json(plain: dict[str, Any]) -> str:
+@cache
+def _known_text(value: StrEnum) -> str:
+    return encode_basestring_ascii(value)
+
+
+def _to_json(value: Any) -> str:
     """JSON text; values that JSON cannot hold are rare, so they are looked for only then."""
-    try:
-        text = _encoder.encode(plain)
-    except ValueError:
-        return _encoder.encode(_plain(plain))
-    return text if "\\ud" not in text else _encoder.encode(_plain(plain))
+    kind = type(value)
+    if kind is int:
+        return int.__repr__(value)
+    if kind is str:
+        text = encode_basestring_ascii(value)
+    elif isinstance(value, StrEnum):
+        return _known_text(value)
+    else:
+        try:
+            text = _encoder.encode(value)
+        except ValueError:
+            return _encoder.encode(_plain(value))
+    return text if "\\ud" not in text else _encoder.encode(_plain(value))
 
 
 def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
@@ -127,11 +143,11 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
         The line with its newline, and its checksum.
     """
     known, read = _FIELDS[type(record)]
-    plain: dict[str, Any] = {"row": name}
+    parts = [f'{{"row":"{name}"']
     for (field, default), value in zip(known, read(record), strict=True):
         if value is not default and value != default:
-            plain[field] = value
-    body = _to_json(plain)[:-1].encode()
+            parts += field, _to_json(value)
+    body = "".join(parts).encode()
     crc = zlib.crc32(body, crc)
     return b'%s%s%08x"}\n' % (body, _MARK, crc), crc
 

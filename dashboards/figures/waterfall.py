@@ -22,7 +22,7 @@ class Bar:
         bytes: its own; negative for what is less.
         bottom, height: percent of the figure's height.
         level: percent, where the next bar goes on.
-        kind: "total" for the ends, "excused" or "broken" for a cause.
+        kind: "total" for the ends, for a cause the look of what it makes of the law.
         words: the cause in words; "" for the ends.
     """
 
@@ -37,12 +37,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A named difference. `is_excused` is False if the law does not hold because of it."""
+    """A named difference. `look` is its outcome's: "good" for what a law leaves out."""
 
     name: str
     bytes: Fraction
     words: str
-    is_excused: bool
+    look: str
 
 
 def waterfall(
@@ -65,7 +65,6 @@ def waterfall(
 
     bars = [Bar(first[0], first[1], 0.0, percent(first[1]), percent(first[1]), "total", "")]
     for cause, before, after in zip(causes, levels[:-1], levels[1:], strict=True):
-        kind = "excused" if cause.is_excused else "broken"
         bottom, height = percent(min(before, after)), percent(abs(cause.bytes))
         height = max(LEAST, height)
         bars.append(
@@ -75,7 +74,7 @@ def waterfall(
                 min(bottom, 100 - height),
                 height,
                 percent(after),
-                kind,
+                cause.look,
                 cause.words,
             )
         )

@@ -18,14 +18,28 @@ from dashboards.figures.waterfall import Bar, Cause, waterfall
 from dashboards.pages.places import Places, places_of
 from zerosim.config import STAGE_NAMES, STAGES
 from zerosim.errors import ConfigError, TraceError
+from zerosim.events import Algorithm
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
 from zerosim.record import Trace, load
 from zerosim.theory import ideal_model_states, law_words, paper_table_1
-from zerosim.verify import LedgerRow, MemoryReport, Report, Verdict, verify, verify_memory
+from zerosim.theory.algorithms import is_more_than_asked
+from zerosim.verify import (
+    LedgerRow,
+    MemoryReport,
+    Outcome,
+    ProgramReport,
+    Report,
+    Verdict,
+    verify,
+    verify_memory,
+)
+from zerosim.verify.program_report import ProgramBytes, ProgramRow
 
 PATH = "/verify"
 TITLE = "Verify"
 NOT_MEASURED = "not measured"
+NOT_PREDICTED = "nothing predicted"
+NO_PLAN = "no plan"
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
@@ -63,7 +77,7 @@ class Row:
     """A line of the ledgers, for one rank.
 
     Attributes:
-        is_off: whether what was asked for or sent is more than framing away from theory.
+        look: of an outcome, where what was asked for or sent is more than framing away from theory.
         repeats: whether the phase is the one above.
     """
 
@@ -73,7 +87,7 @@ class Row:
     theory: str
     trace: str
     wire: str
-    is_off: bool = False
+    look: str = ""
     repeats: bool = False
 
 
@@ -138,7 +152,7 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
     return View(
         report=report,
         headline=report.headline,
-        mark={True: "good", False: "bad", None: "unknown"}[report.holds],
+        mark="unknown" if report.outcome is None else report.outcome.look,
         remark=_remark(report),
         facts=_facts(report),
         rows=rows,
@@ -164,7 +178,9 @@ def _address(query: Mapping[str, str], rank: int) -> str:
 
 
 def _remark(report: Report) -> str:
-    parts = [report.law] if report.law else []
+    parts = [NOT_PREDICTED if report.outcome is None else report.outcome.value]
+    parts[0] = f"{parts[0][0].upper()}{parts[0][1:]}"
+    parts += [report.law] if report.law else []
     if report.unexplained_wire is not None:
         most = max(report.unexplained_trace, report.unexplained_wire)
         parts.append(f"{format_exact(most)} bytes are unexplained, in the trace or on the wire")
@@ -195,19 +211,36 @@ def _rows(report: Report, place: int) -> list[Row]:
                 row.phase.value,
                 row.purpose.value,
                 f"{format_exact(row.num_collectives)} × {row.op}",  # noqa: RUF001 - times
-                format_exact(cell.theory),
+                NO_PLAN if _has_no_plan(report, row) else format_exact(cell.theory),
                 format_exact(cell.trace),
                 _measured(cell.wire),
-                is_off=_is_off(row, place),
+                look=_look(report, row, place),
                 repeats=repeats,
             )
         )
     return rows
 
 
-def _is_off(row: LedgerRow, place: int) -> bool:
+def _look(report: Report, row: LedgerRow, place: int) -> str:
     cell = row.sent[place]
-    return bool(cell.algorithm or cell.unexplained_trace or cell.unexplained_wire)
+    if cell.unexplained_trace or cell.unexplained_wire:
+        return Outcome.UNEXPLAINED.look
+    is_more = report.algorithm in list(Algorithm) and is_more_than_asked(
+        Algorithm(report.algorithm), row.op
+    )
+    is_beside = isinstance(cell, ProgramBytes) and cell.beside
+    return Outcome.EXPLAINED.look if is_more or is_beside else ""
+
+
+def _has_no_plan(report: Report, row: LedgerRow | None = None) -> bool:
+    """Whether nobody planned a row, or any of them: what was called is no theory."""
+    if not isinstance(report, ProgramReport):
+        return False
+    taken = {law.system for law in report.systems if law.is_likeness}
+    systems = {one.system for one in report.rows if one.system}
+    if isinstance(row, ProgramRow):
+        return row.system in taken
+    return bool(taken) and taken >= systems
 
 
 def _measured(value: int | None) -> str:
@@ -218,7 +251,8 @@ def _totals(report: Report, place: int) -> Row:
     theory, trace, wire = (
         report.total(name, place) if report.rows else 0 for name in ("theory", "trace", "wire")
     )
-    return Row("total", "", "", _measured(theory), _measured(trace), _measured(wire))
+    planned = NO_PLAN if _has_no_plan(report) else _measured(theory)
+    return Row("total", "", "", planned, _measured(trace), _measured(wire))
 
 
 def _psi_totals(report: Report, place: int) -> Row:
@@ -228,7 +262,8 @@ def _psi_totals(report: Report, place: int) -> Row:
         total = report.total(name, place) if report.rows else 0
         return "" if total is None or not unit else format_psi(Fraction(total, unit))
 
-    return Row("", "", "", in_psi("theory"), in_psi("trace"), in_psi("wire"))
+    planned = "" if _has_no_plan(report) else in_psi("theory")
+    return Row("", "", "", planned, in_psi("trace"), in_psi("wire"))
 
 
 def _spread(report: Report) -> str:
@@ -250,7 +285,7 @@ def _bars(report: Report) -> tuple[Bar, ...]:
     if report.law_bytes is None or not report.rows:
         return ()
     causes = [
-        Cause(cause.cause, cause.bytes, cause.words, cause.is_excused) for cause in report.causes
+        Cause(cause.cause, cause.bytes, cause.words, cause.outcome.look) for cause in report.causes
     ]
     wire = report.total("wire", 0)
     end = None if wire is None else Fraction(wire)

@@ -1,6 +1,6 @@
 // Breakpoints: what to stop at, in words that fit into a URL.
 
-import { sentInStep } from "#player/frames.js";
+import { sentInStep, waitedIn } from "#player/frames.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
@@ -17,6 +17,8 @@ import { formatBytes } from "#player/format.js";
  */
 
 export const STEP_KINDS = ["mark", "compute", "collective", "transfer", "copy", "wait"];
+/** The last one is not a step's own kind: it stops where somebody waits. */
+const WAIT = "wait";
 
 /**
  * The name of what a step concerns.
@@ -35,7 +37,13 @@ export function unitName({ doc }, step) {
 export function matches(model, breakpoint, position) {
   const { kind, unit, rank, bytes } = breakpoint;
   const step = model.doc.steps[position];
-  if (kind !== undefined && step.kind !== kind) {
+  const place = rank === undefined ? -1 : model.doc.ranks.indexOf(rank);
+  if (kind === WAIT) {
+    const waiting = [...model.doc.ranks.keys()].filter((one) => waitedIn(step, one) > 0);
+    if (rank === undefined ? waiting.length === 0 : !waiting.includes(place)) {
+      return false;
+    }
+  } else if (kind !== undefined && step.kind !== kind) {
     const begins = step.collective < 0 || model.doc.collectives[step.collective].first === position;
     if (step.op !== kind || (bytes === undefined && !begins)) {
       return false;
@@ -44,8 +52,7 @@ export function matches(model, breakpoint, position) {
   if (unit !== undefined && unitName(model, step) !== unit) {
     return false;
   }
-  const place = rank === undefined ? -1 : model.doc.ranks.indexOf(rank);
-  if (rank !== undefined && !step.ranks.includes(place)) {
+  if (rank !== undefined && kind !== WAIT && !step.ranks.includes(place)) {
     return false;
   }
   if (bytes === undefined) {

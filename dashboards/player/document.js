@@ -18,12 +18,14 @@ import {
   text,
   whole,
 } from "#player/checks.js";
+import { OUTCOMES } from "#player/outcome.js";
 
 /** @import { Check } from "#player/checks.js" */
 /** @import { ReplayDocument } from "#player/types.d.ts" */
 
 export const NUMBERS_PER_PACKET = 6;
 export const NUMBERS_PER_COPY = 4;
+export const NUMBERS_PER_WAIT = 3;
 export const NUMBERS_PER_BAR = 7;
 export const NUMBERS_PER_PATH_SPAN = 4;
 export const MAX_CELL_CODE = 7;
@@ -133,7 +135,7 @@ const outline = record({
   memory: nullable(
     record({ roles: list(text), tiers: list(text), ranks: list(() => {}), law: text, law_bytes: nullable(atLeast(0)), laws: list(record({ law: text, law_bytes: atLeast(0) })) }),
   ),
-  verdict: record({ headline: text, holds: nullable(flag) }),
+  verdict: record({ headline: text, outcome: nullable(oneOf(OUTCOMES)) }),
   notes: list(text),
   broken: nullable(record({ step: whole(0), reason: text })),
 });
@@ -145,7 +147,7 @@ const outline = record({
 const stepCheck = (num, numShards) => {
   const sentByRank = list(atLeast(0), num.ranks);
   return record({
-    kind: oneOf(["mark", "compute", "collective", "transfer", "copy", "wait"]),
+    kind: oneOf(["mark", "compute", "collective", "transfer", "copy"]),
     phase,
     micro_step: whole(-1),
     unit: indexOrNone(num.units),
@@ -163,6 +165,7 @@ const stepCheck = (num, numShards) => {
     title: index(num.texts),
     what: index(num.texts),
     why: index(num.texts),
+    waiting: indexOrNone(num.texts),
     source: indexOrNone(num.texts),
     ranks: list(index(num.ranks)),
     packets: rows([
@@ -173,6 +176,7 @@ const stepCheck = (num, numShards) => {
       finite,
       finite,
     ]),
+    waits: rows([index(num.ranks), finite, finite]),
     copies: rows([index(num.ranks), atLeast(0), finite, finite]),
     copy: nullable(copyCheck(num)),
     sent: (value, path, key) =>
@@ -217,6 +221,8 @@ const collectiveCheck = (num) => {
     theory: byRank,
     trace: byRank,
     wire: byRank,
+    excess: list(nullable(finite), num.ranks),
+    is_more: flag,
     framing: byRank,
   });
 };

@@ -3,6 +3,7 @@
 import { find, make, write } from "#player/dom.js";
 import { formatBytes, formatPsi } from "#player/format.js";
 import { readCopy, readLedger } from "#player/ledger.js";
+import { lookOf, markOf } from "#player/outcome.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
@@ -14,7 +15,7 @@ export function createExplanation(root, model) {
   const { doc } = model;
   /** @param {string} id */
   const at = (id) => find(root, `#${id}`, HTMLElement);
-  const [title, what, why, sentBy] = ["title", "what", "why", "sent-by"].map(at);
+  const [title, what, why, waiting, sentBy] = ["title", "what", "why", "waiting", "sent-by"].map(at);
   const [formula, filled, ledger, source] = ["formula", "filled", "ledger", "source"].map(at);
   const [traffic, cause, scroll] = ["traffic-text", "cause", "why-scroll"].map(at);
   const peak = find(root, "#peak", HTMLButtonElement);
@@ -33,10 +34,13 @@ export function createExplanation(root, model) {
     write(what, doc.texts[step.what]);
     write(why, doc.texts[step.why]);
     write(source, doc.texts[step.source] ?? "");
-    write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? `rank ${global} sends` : "no bytes are sent in this step");
-    write(formula, (moved && doc.texts[moved.formula]) ?? "");
-    write(filled, moved && doc.texts[moved.filled] ? `= ${doc.texts[moved.filled]}` : "");
-    const entries = step.copy ? readCopy(step, step.copy, rank) : collective ? readLedger(collective, rank) : [];
+    write(waiting, doc.texts[step.waiting] ?? "");
+    waiting.hidden = step.waiting < 0;
+    write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? sendWords(global, takesPart, collective.num_hops) : "no bytes are sent in this step");
+    const told = takesPart ? moved : undefined;
+    write(formula, (told && doc.texts[told.formula]) ?? "");
+    write(filled, told && doc.texts[told.filled] ? `= ${doc.texts[told.filled]}` : "");
+    const entries = !takesPart ? [] : step.copy ? readCopy(step, step.copy, rank) : collective ? readLedger(collective, rank) : [];
     ledger.replaceChildren(...entries.map(entryBox));
     const memory = doc.memory?.ranks[rank];
     write(peakBytes, memory ? `peak ${formatBytes(memory.peak_bytes)}` : "not recorded");
@@ -64,16 +68,19 @@ function copyWords(rank, takesPart) {
   return takesPart ? `rank ${rank} copies` : `rank ${rank} copies nothing in this step`;
 }
 
-/** @param {import("#player/ledger.js").Entry} entry */
-function entryBox({ name, value, agrees, note }) {
-  const state = agrees === null ? "unknown" : agrees ? "agrees" : "differs";
-  const mark = make("span", "mark", agrees === null ? "" : agrees ? "✓" : "✗");
-  if (agrees !== null) {
-    mark.setAttribute("role", "img");
-    mark.setAttribute("aria-label", state);
+/** Of all hops together: a ledger is that of the whole collective.
+ *  @param {number} rank global @param {boolean} takesPart @param {number} hops */
+function sendWords(rank, takesPart, hops) {
+  if (!takesPart) {
+    return `rank ${rank} takes no part in this step`;
   }
-  const term = make("dt", "", name, mark);
-  return make("div", `entry ${state}`, term, make("dd", "value", value), make("dd", "note", note));
+  return hops > 1 ? `rank ${rank} sends, in all ${hops} hops,` : `rank ${rank} sends`;
+}
+
+/** @param {import("#player/ledger.js").Entry} entry */
+function entryBox({ name, value, outcome, note }) {
+  const term = make("dt", "", name, markOf(outcome));
+  return make("div", `entry ${lookOf(outcome)}`, term, make("dd", "value", value), make("dd", "note", note));
 }
 
 /** @param {Model} model @param {number} sent @param {number} rank */

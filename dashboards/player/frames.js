@@ -1,5 +1,7 @@
 // What a moment looks like: the cells at a step, and the bytes that each rank has sent.
 
+import { NUMBERS_PER_WAIT } from "#player/document.js";
+
 /** @import { Model } from "#player/scene.d.ts" */
 
 /** The cells of all ranks, moved from step to step by changes and their inverses. */
@@ -63,6 +65,19 @@ export function sentAt(model, position, tween, sent) {
 export function sentInStep({ numRanks, sentBefore }, position, rank) {
   const at = position * numRanks + rank;
   return sentBefore[at + numRanks] - sentBefore[at];
+}
+
+/**
+ * How long a rank waits during a step, in ns.
+ * @param {import("#player/types.d.ts").Step} step
+ * @param {number} rank a position in `ranks`
+ */
+export function waitedIn({ waits }, rank) {
+  let waited = 0;
+  for (let i = 0; i < waits.length; i += NUMBERS_PER_WAIT) {
+    waited += waits[i] === rank ? waits[i + 2] - waits[i + 1] : 0;
+  }
+  return waited;
 }
 
 /**

@@ -2,13 +2,13 @@
 
 import { formatBytes, formatExact } from "#player/format.js";
 
-/** @import { Collective, CopyLedger, Step } from "#player/types.d.ts" */
+/** @import { Collective, CopyLedger, Outcome, Step } from "#player/types.d.ts" */
 
 /**
  * @typedef {object} Entry
  * @property {"theory" | "trace" | "wire" | "disk" | "bus"} name
  * @property {string} value an exact number of bytes, or why there is none
- * @property {boolean | null} agrees with the ledger before it; null: there is nothing to compare
+ * @property {Outcome | null} outcome beside the ledger before it; null: there is nothing to compare
  * @property {string} note
  */
 
@@ -20,16 +20,12 @@ import { formatBytes, formatExact } from "#player/format.js";
 export function readLedger(collective, rank) {
   const theory = collective.theory[rank];
   const trace = collective.trace[rank];
-  const same = theory === null || trace === null ? null : theory === trace;
   return [
-    { name: "theory", value: amount(theory, "no law"), agrees: same, note: "" },
-    {
-      name: "trace",
-      value: amount(trace, "not measured"),
-      agrees: same,
-      note: same === false ? signed(Number(trace) - Number(theory)) : "",
-    },
-    readWire(trace, collective.wire[rank], collective.framing[rank]),
+    ...readAsked(theory, trace),
+    readWire(trace, collective.wire[rank], collective.framing[rank], {
+      excess: collective.excess[rank] ?? 0,
+      isMore: collective.is_more,
+    }),
   ];
 }
 
@@ -44,23 +40,33 @@ export function readLedger(collective, rank) {
 export function readCopy({ origin, target }, { theory, trace, counted, framing }, rank) {
   const [expected, asked, measured] = [theory[rank], trace[rank], counted[rank]];
   const beside = framing[rank] ?? 0;
-  const same = expected === null || asked === null ? null : expected === asked;
   const agrees = measured === null || asked === null ? null : measured === asked + beside;
   return [
-    { name: "theory", value: amount(expected, "no law"), agrees: same, note: "" },
-    {
-      name: "trace",
-      value: amount(asked, "not measured"),
-      agrees: same,
-      note: same === false ? signed(Number(asked) - Number(expected)) : "",
-    },
+    ...readAsked(expected, asked),
     {
       name: origin === "disk" || target === "disk" ? "disk" : "bus",
       value: amount(measured, "not measured"),
-      agrees,
+      outcome: outcomeOf(agrees),
       note: noteOf(agrees, beside, Number(measured) - Number(asked)),
     },
   ];
+}
+
+/** Theory, and what PyTorch was asked for. @param {number | null} theory @param {number | null} trace
+ *  @returns {Entry[]} */
+function readAsked(theory, trace) {
+  const same = theory === null || trace === null ? null : theory === trace;
+  const outcome = outcomeOf(same);
+  const note = same === false ? signed(Number(trace) - Number(theory)) : "";
+  return [
+    { name: "theory", value: amount(theory, "no law"), outcome, note: "" },
+    { name: "trace", value: amount(trace, "not measured"), outcome, note },
+  ];
+}
+
+/** @param {boolean | null} agrees @returns {Outcome | null} */
+function outcomeOf(agrees) {
+  return agrees === null ? null : agrees ? "as predicted" : "unexplained";
 }
 
 /** What is said beside a counter. @param {boolean | null} agrees @param {number} beside bytes of a file
@@ -76,18 +82,22 @@ function noteOf(agrees, beside, extra) {
  * @param {number | null} trace
  * @param {number | null} wire
  * @param {number | null} framing
+ * @param {{ excess: number, isMore: boolean }} native what the backend's algorithm adds, and
+ *   whether that is because it carries out more than was asked for
  * @returns {Entry}
  */
-function readWire(trace, wire, framing) {
+function readWire(trace, wire, framing, { excess, isMore }) {
   const value = amount(wire, "not measured");
   if (trace === null || wire === null) {
-    return { name: "wire", value, agrees: null, note: "" };
+    return { name: "wire", value, outcome: null, note: "" };
   }
   const extra = wire - trace;
-  if (extra === (framing ?? 0)) {
-    return { name: "wire", value, agrees: true, note: extra === 0 ? "" : `${signed(extra)} framing` };
+  if (extra !== (framing ?? 0) + excess) {
+    return { name: "wire", value, outcome: framing === null ? null : "unexplained", note: signed(extra) };
   }
-  return { name: "wire", value, agrees: framing === null ? null : false, note: signed(extra) };
+  const notes = [excess === 0 ? "" : `${signed(excess)} algorithm`, framing ? `${signed(framing)} framing` : ""];
+  const outcome = isMore ? "differs, every byte explained" : "as predicted";
+  return { name: "wire", value, outcome, note: notes.filter(Boolean).join(", ") };
 }
 
 /** @param {number | null} bytes @param {string} otherwise */

@@ -2,7 +2,7 @@
 
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
 import { formatBytes, formatRanks } from "#player/format.js";
-import { sentInStep } from "#player/frames.js";
+import { sentInStep, waitedIn } from "#player/frames.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Step, Tier } from "#player/types.d.ts" */
@@ -35,6 +35,7 @@ export function narrate(model, position) {
     `Step ${position + 1} of ${numSteps}.`,
     sentence(doc.texts[step.title]),
     sentence(doc.texts[step.what]),
+    doc.texts[step.waiting] ?? "",
     amounts.length > 0 ? narrateSent(amounts, "sends", "send") : "",
     copied.length > 0 ? narrateSent(copied, "copies", "copy") : "",
   ]
@@ -88,7 +89,7 @@ export function readRows(model, position) {
     }
     return {
       rank: global,
-      doing: doing(model, position, rank),
+      doing: [doing(model, position, rank), waits(doc.steps[position], rank)].filter(Boolean).join("; "),
       sends: sentInStep(model, position, rank),
       to: formatRanks([...to].sort((a, b) => a - b)),
       receives,
@@ -112,6 +113,12 @@ function doing({ doc }, position, rank) {
     }
   }
   return "";
+}
+
+/** How long a rank waits in a step, in words. @param {Step} step @param {number} rank */
+function waits(step, rank) {
+  const waited = waitedIn(step, rank);
+  return waited > 0 ? `waits ${(waited / 1e6).toFixed(1)} ms` : "";
 }
 
 /**

@@ -3,6 +3,7 @@
 import { iterationSearch } from "#player/address.js";
 import { fillSelect, find, make, write } from "#player/dom.js";
 import { formatDecimal, formatExact, joinDots } from "#player/format.js";
+import { fillMark } from "#player/outcome.js";
 
 /** @import { ReplayDocument } from "#player/types.d.ts" */
 
@@ -16,13 +17,7 @@ export function fillShell(root, doc, embedded) {
   const { run, verdict, notes, broken } = doc;
   document.title = joinDots([doc.name, run.stage_name, "zerosim"]);
   write(find(root, "#run-text", HTMLElement), summary(doc));
-  const mark = find(root, "#run-mark", HTMLElement);
-  if (verdict.holds !== null) {
-    write(mark, verdict.holds ? "✓" : "✗");
-    mark.classList.add(verdict.holds ? "good" : "bad");
-    mark.setAttribute("role", "img");
-    mark.setAttribute("aria-label", verdict.holds ? "the theory holds" : "the theory does not hold");
-  }
+  fillMark(find(root, "#run-mark", HTMLElement), verdict.outcome);
   const button = find(root, "#run", HTMLButtonElement);
   button.title = `${verdict.headline} (r)`;
   button.hidden = false;
@@ -66,7 +61,7 @@ function fillIterations(root, { run }) {
 function fillFacts(list, { name, run, verdict, notes, units, ranks }) {
   /** @type {[string, string][]} */
   const facts = [
-    ["verdict", verdict.headline],
+    ["verdict", joinDots([verdict.outcome ?? "", verdict.headline])],
     ["trace", name],
     ["model", joinDots([run.model, `${units.length} units`])],
     ["parameters", run.num_parameters > 0 ? formatExact(run.num_parameters) : ""],

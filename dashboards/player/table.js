@@ -6,7 +6,7 @@ import { readRows } from "#player/moment.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
-const COLUMNS = ["rank", "doing", "sends", "to", "receives", "sent so far", "memory now"];
+const COLUMNS = ["rank", "doing", "sends", "to", "receives", "sent so far", "everything alive"];
 /** Where bytes go between tiers. */
 const COPY_COLUMN = "copies";
 

@@ -6,7 +6,7 @@
 
 /** "outside": the mark that ends an iteration, and all of a program that told of no phases. */
 export type Phase = "forward" | "backward" | "update" | "setup" | "outside";
-export type StepKind = "mark" | "compute" | "collective" | "transfer" | "copy" | "wait";
+export type StepKind = "mark" | "compute" | "collective" | "transfer" | "copy";
 /** Where bytes lie on a rank. */
 export type Tier = "device" | "host" | "disk";
 /** What bytes travel over: between device and host, to and from a disk, from rank to rank. */
@@ -42,8 +42,8 @@ export interface ReplayDocument {
   traffic: Traffic;
   /** Null where memory was not recorded. */
   memory: Memory | null;
-  /** What `zerosim verify` says of the whole trace in one sentence; holds is null without a law. */
-  verdict: { headline: string; holds: boolean | null };
+  /** What `zerosim verify` says of the whole trace in one sentence; null: nothing was predicted. */
+  verdict: { headline: string; outcome: Outcome | null };
   /** Warnings for the reader: ranks that are missing, and the like. */
   notes: string[];
   /** A law that the trace breaks: the replay ends at this step. Null if there is none. */
@@ -121,7 +121,7 @@ export interface Step {
   op: string;
   /** "gather parameters" ...; "" for computations and marks. */
   purpose: string;
-  /** The collective that a hop belongs to or a wait waits for; -1. */
+  /** The collective that a hop belongs to; -1. */
   collective: number;
   /** Of a transfer, from 0; -1. */
   hop: number;
@@ -139,6 +139,8 @@ export interface Step {
   title: number;
   what: number;
   why: number;
+  /** Who waits meanwhile, for what and how long, in `texts`; -1 if nobody does. */
+  waiting: number;
   /** Where the program asked for it, in `texts`; -1. */
   source: number;
   /** Positions in `ranks` of those that take part. */
@@ -150,6 +152,9 @@ export interface Step {
   packets: number[];
   /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */
   sent: number[];
+  /** Who waits during this step, three numbers each: rank, start_ns, end_ns; never longer than what
+   *  it waits for goes on. */
+  waits: number[];
   /** What each rank copies between its tiers, four numbers each: rank, bytes, start_ns, end_ns. */
   copies: number[];
   /** The ledgers of a copy; null for all else. */
@@ -157,6 +162,9 @@ export interface Step {
   /** Cells that change as this step begins, two numbers each: cell, new code. */
   cells: number[];
 }
+
+/** What a verdict comes to, as everywhere in zerosim. */
+export type Outcome = "as predicted" | "differs, every byte explained" | "unexplained";
 
 /** By rank; null where not known or not measured. */
 export interface CopyLedger {
@@ -196,6 +204,10 @@ export interface Collective {
   theory: (number | null)[];
   trace: (number | null)[];
   wire: (number | null)[];
+  /** What the backend's algorithm adds to the trace, part of `wire`; null where not known. */
+  excess: (number | null)[];
+  /** Whether it does so by carrying out more than was asked for. */
+  is_more: boolean;
   /** What the backend's protocol adds, part of `wire`; null where not known. */
   framing: (number | null)[];
 }

@@ -72,6 +72,7 @@ class Claim:
     Attributes:
         said: in quotation, as it is found.
         found: where, in our words.
+        link: an address of it; "" if it was not kept.
         unit: of its numbers.
         tolerance: relative; how far from theory a number may be to hold.
         within: likewise, absolute: half of the last printed place.
@@ -91,6 +92,12 @@ class Claim:
     tolerance: float = 0.01
     within: float = 0.0
     over_ranks: bool = False
+    link: str = ""
+
+    @property
+    def found_in(self) -> str:
+        """Where it was found, with the address if there is one."""
+        return f"found {self.found}{f': {self.link}' if self.link else ''}"
 
 
 @dataclass(frozen=True, slots=True)

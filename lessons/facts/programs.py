@@ -154,6 +154,15 @@ class Programs(Memory):
         kept = [bundle.options["persistent"] for bundle in bundles]
         return sum(len(names) for names in kept if isinstance(names, Sequence))
 
+    def kept_whole(self, run: str) -> float:
+        """Which part of the model's parameters DeepSpeed keeps whole in stage 3."""
+        kept = 0
+        for bundle in self._recordings.trace(run).ranks[0].strategies[-1].bundles:
+            names = bundle.options["persistent"]
+            assert isinstance(names, Sequence), bundle.name
+            kept += sum(one.elements for one in bundle.parameters if one.name in names)
+        return kept / self.model_psi(run)
+
     def share_of(self, run: str, bundle: str) -> float:
         """Which part of the model's parameters communicates together under a name."""
         elements = sum(one.elements for one in self._bundle(run, bundle).parameters)

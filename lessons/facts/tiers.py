@@ -11,7 +11,7 @@ from itertools import combinations
 from lessons.facts.base import Base
 from zerosim.analysis.memory import timeline
 from zerosim.config import DType
-from zerosim.events import Event, Kind, Purpose
+from zerosim.events import Event, Kind, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.theory import copy_law
 from zerosim.tiers import Link, Tier
@@ -130,6 +130,19 @@ class Tiers(Base):
     def checkpoints(self, run: str, tier: str = "device", rank: int = 0) -> int:
         """The most of activation checkpoints that a rank has in a tier."""
         return self.peak_of(run, Role.CHECKPOINTS, tier, rank)
+
+    def saved(self, run: str, rank: int = 0) -> tuple[int, int, int]:
+        """Activations, and checkpoints on the device and on the host, when backward begins."""
+        trace = self._recordings.trace(run).ranks[rank]
+        device, host = (timeline(trace, tier) for tier in (Tier.DEVICE, Tier.HOST))
+        begins = next(
+            each.number
+            for each in device.samples
+            if (event := device.event_of(each.number)) and event.phase is Phase.BACKWARD
+        )
+        roles = device.roles_at(begins)
+        checkpoints = host.roles_at(begins)[Role.CHECKPOINTS]
+        return roles[Role.ACTIVATIONS], roles[Role.CHECKPOINTS], checkpoints
 
     def peak_of(self, run: str, role: str, tier: str = "device", rank: int = 0) -> int:
         """The most that a rank ever has of one role in a tier."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lessons.facts.base import Base
 from zerosim.events import Kind, Phase
 from zerosim.theory import UnitSize, Workload, law
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.program_report import ProgramReport
 
 
@@ -47,7 +48,7 @@ class Wire(Base):
         return max(found.unexplained_trace, found.unexplained_wire or 0)
 
     def excess(self, run: str, rank: int = 0) -> int:
-        """What the backend's algorithm sends beyond the bounds."""
+        """What the backend's algorithm sends beyond the bounds, on the wire alone."""
         return sum(row.sent[rank].algorithm for row in self._report(run).rows)
 
     def causes(self, run: str) -> list[tuple[str, float, str]]:
@@ -55,8 +56,8 @@ class Wire(Base):
         return [(each.cause, float(each.bytes), each.words) for each in self._report(run).causes]
 
     def keeps_law(self, run: str) -> bool:
-        """True if every claim about the run's traffic holds."""
-        return self._report(run).holds is True
+        """True if the run's traffic is as predicted, and not only explained."""
+        return self._report(run).outcome is Outcome.AS_PREDICTED
 
     def witness(self, run: str, op: str) -> str:
         """Who sees what is sent in a collective: "trace" if its messages were, else "wire"."""

@@ -13,7 +13,7 @@ from lessons.views.model import Table
 def claim(facts: Facts, name: str) -> Table:
     """One claim, number by number."""
     judged = facts.judgement(name)
-    rows = []
+    rows = [(judged.claim.found_in, "", "", "", "")]
     for case in judged.tried:
         if case.when:
             rows.append((f"if {case.when}", "", "", "", ""))

@@ -82,18 +82,14 @@ def losses(facts: Facts, *runs: str) -> Table:
 
 
 def checkpoints(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 keeps of activations for backward, at most."""
+    """What rank 0 keeps of activations for backward, when that begins."""
+    names = ("activations", "checkpoints on the device", "checkpoints on the host")
     bars = []
     for run in runs:
-        saved = facts.most(run, Role.ACTIVATIONS, "forward", "backward")
-        parts = (
-            Part("activations", saved / MEGA),
-            Part("checkpoints on the device", facts.checkpoints(run, "device") / MEGA),
-            Part("checkpoints on the host", facts.checkpoints(run, "host") / MEGA),
-        )
-        bars.append(Bar(facts.title(run), parts))
+        parts = (Part(name, num / MEGA) for name, num in zip(names, facts.saved(run), strict=True))
+        bars.append(Bar(facts.title(run), tuple(parts)))
     return Bars(
-        "The most that rank 0 has for backward where a computation begins, measured",
+        "What rank 0 has for backward when backward begins, measured",
         "MB",
         tuple(bars),
     )

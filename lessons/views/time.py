@@ -6,7 +6,12 @@ from lessons.facts import Facts
 from lessons.views.model import Bar, Bars, Part, Table
 
 _STATES = ("compute", "exposed", "waiting", "other")
-_CAUSES = ("compute", "communication", "waiting", "other")
+_CAUSES = {
+    "compute": "compute",
+    "communication": "communication",
+    "scheduling": "scheduling (hand-over between threads)",
+    "other": "other",
+}
 
 
 def compute(facts: Facts, run: str) -> Bars:
@@ -53,7 +58,9 @@ def path(facts: Facts, *runs: str) -> Bars:
     bars = []
     for run in runs:
         took = facts.took_ms(run)
-        parts = tuple(Part(cause, facts.path_share(run, cause) * took) for cause in _CAUSES)
+        parts = tuple(
+            Part(words, facts.path_share(run, cause) * took) for cause, words in _CAUSES.items()
+        )
         bars.append(Bar(run.partition("/")[0], parts))
     return Bars(
         "The critical path of one step, by cause, measured over all ranks", "ms", tuple(bars)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import Planted, plant, straggling
@@ -70,7 +70,6 @@ def test_of_a_program_that_does_not_say_when_it_waits_only_arrivals_are_known(tm
 
 
 @given(plan=plans())
-@settings(max_examples=80, deadline=None)
 def test_every_rank_s_time_is_accounted_for(plan):
     graph = build_graph(load_plan(plan))
     for part in (graph, graph.within(0)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import Planted, plant, straggling
@@ -39,7 +39,6 @@ def test_waits_that_touch_and_that_overlap_are_counted_once(tmp_path):
 
 
 @given(plan=plans())
-@settings(max_examples=60, deadline=None)
 def test_of_every_run_it_sums_to_the_budget(plan):
     whole = build_graph(load_plan(plan))
     for graph in (whole, whole.within(0)):

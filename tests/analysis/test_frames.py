@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from tests.graph.plans import load_plan, plans
 from tests.graph.runs import Plan
@@ -174,7 +174,6 @@ def is_hop(step, purpose, hop=None):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(plans())
 def test_every_run_of_a_ring_keeps_the_laws_and_ends_as_it_began(plan):
     assume(plan.hop_ns and plan.gap_ns)  # within one nanosecond nothing comes first
@@ -189,13 +188,12 @@ def test_every_run_of_a_ring_keeps_the_laws_and_ends_as_it_began(plan):
             assert after is before
 
 
-@settings(max_examples=60, deadline=None)
 @given(plans())
 def test_steps_never_turn_a_thread_of_a_rank_around(plan):
     found = steps(build_graph(load_plan(plan)), 0).steps
     assert [step.time_ns for step in found] == sorted(step.time_ns for step in found)
     for rank in range(plan.num_ranks):
-        for kinds in ((Kind.COMPUTE, Kind.WAIT, Kind.MARK), (Kind.TRANSFER,)):
+        for kinds in ((Kind.COMPUTE, Kind.MARK), (Kind.TRANSFER,)):
             times = [s.starts[rank] for s in found[:-1] if s.kind in kinds and rank in s.starts]
             assert times == sorted(times)
     for place, step in enumerate(found):

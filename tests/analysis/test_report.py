@@ -32,7 +32,7 @@ def test_the_answer_in_a_sentence(tmp_path):
     answer = report(build_graph(straggling(tmp_path)))
     assert answer.headline == (
         "Iteration 0 took 0.000 ms; its critical path is 68 % compute, 14 % communication, "
-        "14 % other, 4 % waiting, and runs mostly on rank 1; rank 0 waited 0.000 ms for rank 1."
+        "14 % other, 4 % scheduling, and runs mostly on rank 1; rank 0 waited 0.000 ms for rank 1."
     )
     assert answer.holds
     step = answer.steps[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from tests.bench import disk, offload, pages, quantize, rooms, scale, serving
+from tests.bench import disk, events, offload, pages, quantize, rooms, scale, serving
 from tests.bench.training import Row, measure, measure_programs
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
@@ -24,6 +24,7 @@ PARTS = {
     "pages": "## The Replay page",
     "rooms": "## A room of 30 and of 300",
     "programs": "## Tracing other programs",
+    "events": "## What an event costs",
     "offload": "## Overlap of offload",
     "disk": "## The disk store",
     "quantize": "## Quantization",
@@ -55,6 +56,7 @@ def main() -> None:
         "serving": serving,
         "pages": pages,
         "rooms": rooms,
+        "events": events,
         "offload": offload,
         "disk": disk,
         "quantize": quantize,

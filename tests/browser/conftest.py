@@ -16,7 +16,8 @@ import pytest
 from lessons.recordings import COMMITTED
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
+"""Enough beside other programs that want the processor; nothing waits longer than it must."""
 
 
 def chromium() -> str:
@@ -84,13 +85,21 @@ def serve():
         yield lambda folder: stack.enter_context(serving(folder))
 
 
+NAVIGATES = ("Execution context was destroyed", "navigating and changing the content")
+"""What Playwright says if a page is asked while it is left."""
+
+
 class Watched:
     """A page whose console, errors and requests are kept."""
 
     def __init__(self, page, address: str) -> None:
         self.page, self.address = page, address
+        page.set_default_timeout(1000 * DEADLINE_S)
         self.complaints: list[str] = []
         self.foreign: list[str] = []
+        self.origins: set[str] = set()
+        self.is_plain = True
+        page.on("framenavigated", lambda frame: self._went(frame.url))
         page.on("console", lambda message: self._heard(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self._asked(request.url))
@@ -104,6 +113,13 @@ class Watched:
         if why != "net::ERR_ABORTED":  # what a page was asking for when it was left
             self.complaints.append(f"failed: {url}: {why}")
 
+    def _went(self, url: str) -> None:
+        if url == "about:blank":
+            return
+        scheme, _, rest = url.partition("://")
+        self.origins.add(f"{scheme}://{rest.partition('/')[0]}")
+        self.is_plain &= scheme == "http"  # a file has no origin of its own
+
     def _asked(self, url: str) -> None:
         if not url.startswith((self.address, "data:", "blob:", "file:")):
             self.foreign.append(url)
@@ -114,25 +130,37 @@ class Watched:
         self.wait("window.__player !== undefined")
         self.settle()
 
-    def wait(self, condition: str, *, deadline_s: float = 30.0) -> None:
+    def wait(self, condition: str, *, deadline_s: float = DEADLINE_S) -> None:
         """Until a condition holds; asked from outside, since the page may not evaluate text."""
         end = time.monotonic() + deadline_s
-        while not self.page.evaluate(f"() => Boolean({condition})"):
+        while not self._evaluate(f"() => Boolean({condition})"):
             assert time.monotonic() < end, f"{condition}: not within {deadline_s} s"
             self.page.wait_for_timeout(20)
 
     def settle(self) -> None:
         """Wait until what was done is drawn."""
-        self.page.evaluate(
+        self._evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
+
+    def _evaluate(self, function: str):
+        """What a function of the page returns; if the page gives way to another, None."""
+        from playwright.sync_api import Error
+
+        try:
+            return self.page.evaluate(function)
+        except Error as error:
+            if any(words in error.message for words in NAVIGATES):
+                self.page.wait_for_load_state()
+                return None
+            raise
 
     def sized(self, *sizes: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """The same page in windows of several sizes."""
         for width, height in sizes:
             self.page.set_viewport_size({"width": width, "height": height})
-            self.page.wait_for_timeout(100)  # until observers of sizes were told
-            self.settle()
+            self.wait(f"innerWidth === {width} && innerHeight === {height}")
+            self.settle()  # observers of sizes are told before the first frame
             yield width, height
 
     def press(self, *keys: str) -> None:
@@ -150,20 +178,55 @@ class Watched:
         return self.page.locator(selector).inner_text()
 
 
+class Contexts:
+    """Contexts of one browser, used again: a new one costs as much as the page that it shows.
+
+    What a page kept is forgotten before the next test, and each page of a test has its own context.
+    """
+
+    def __init__(self, browser) -> None:
+        self._browser = browser
+        self._free: dict[str, list] = {}
+
+    def take(self, options: dict):
+        """One with these options, in which there is nothing."""
+        free = self._free.setdefault(repr(sorted(options.items())), [])
+        return free.pop() if free else self._browser.new_context(**options)
+
+    def give_back(self, options: dict, one: Watched) -> None:
+        """Close the page, and with it the context if it is not as it was."""
+        context = one.page.context
+        if one.is_plain and len(context.pages) == 1 and not one.page.is_closed():
+            session = context.new_cdp_session(one.page)
+            for origin in one.origins:
+                session.send(
+                    "Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"}
+                )
+            one.page.close()
+            self._free[repr(sorted(options.items()))].append(context)
+        else:
+            context.close()
+
+
+@pytest.fixture(scope="session")
+def contexts(browser):
+    return Contexts(browser)
+
+
 @pytest.fixture
-def watch(browser, request, serve):
+def watch(contexts, request, serve):
     """Opens pages; none of them may complain or ask anywhere else."""
-    opened: list[Watched] = []
+    opened: list[tuple[dict, Watched]] = []
 
     def open_page(*, address: str | None = None, **options) -> Watched:
         options = {"viewport": {"width": 1280, "height": 720}} | options
-        page = browser.new_context(**options).new_page()
-        opened.append(Watched(page, address or request.getfixturevalue("server")))
-        return opened[-1]
+        page = contexts.take(options).new_page()
+        opened.append((options, Watched(page, address or request.getfixturevalue("server"))))
+        return opened[-1][1]
 
     yield open_page
-    for one in opened:
+    for options, one in opened:
         complaints, foreign = one.complaints, one.foreign
-        one.page.context.close()
+        contexts.give_back(options, one)
         assert complaints == []
         assert foreign == []

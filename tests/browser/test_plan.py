@@ -12,7 +12,6 @@ from tests.browser.conftest import Watched
 from tests.browser.test_access import violations
 from tests.browser.test_lessons import give, said, wait_for_replay
 from tests.lessons import notes
-from tests.sparing import sparing
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
@@ -232,7 +231,7 @@ def visit_verify(one, row):
     assert totals[0] == totals[1] < totals[2]
 
 
-@pytest.mark.parametrize("row", sparing(ROWS, 2), ids=ROW_IDS)
+@pytest.mark.parametrize("row", ROWS, ids=ROW_IDS)
 def test_a_row_of_a_plan(one, names, row):
     if notes.lesson_of(row.address):
         visit_lesson(one, row, names)

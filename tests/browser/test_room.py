@@ -7,7 +7,6 @@ import pytest
 from dashboards.pages.room import step_of
 from lessons.course import find_lesson
 from tests.browser.test_access import violations
-from tests.sparing import sparing
 
 pytestmark = pytest.mark.browser
 
@@ -155,7 +154,7 @@ def test_markup_is_text(watch, empty):
 
 @pytest.mark.parametrize(
     ("theme", "size"),
-    sparing([("dark", (1280, 720)), ("light", (1920, 1080)), ("light", (600, 900))], 3),
+    [("dark", (1280, 720)), ("light", (1920, 1080)), ("light", (600, 900))],
 )
 def test_a_wall_in_every_state(watch, empty, theme, size):
     one = watch(
@@ -189,7 +188,7 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     look()
 
 
-@pytest.mark.parametrize("theme", sparing(["dark", "light"], 2))
+@pytest.mark.parametrize("theme", ["dark", "light"])
 def test_a_students_place_for_anyone(watch, empty, theme):
     lecturer, student = watch(address=empty), watch(address=empty)
     code = open_room(lecturer)

@@ -7,13 +7,14 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from unittest import mock
 
 from zerosim.cli import main
 from zerosim.launch import nursery
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 nursery.keep()  # all runs in this process share it: each would import PyTorch again
 
@@ -48,10 +49,10 @@ def command(*args: object) -> Answer:
     return Answer(code, *texts)
 
 
-def start(*args: object, **environment: str) -> subprocess.Popen[str]:
-    """Start `zerosim ARGS`, its output going into pipes."""
+def start(*args: object, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
+    """Start `zerosim ARGS`, its output going into pipes; `before` it, a command that starts it."""
     return subprocess.Popen(
-        (sys.executable, "-m", "zerosim.cli", *map(str, args)),
+        (*before, sys.executable, "-m", "zerosim.cli", *map(str, args)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

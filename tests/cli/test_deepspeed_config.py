@@ -99,7 +99,7 @@ def test_a_run_follows_the_file_and_is_proved(file, tmp_path):
     assert answer.err.splitlines() == [
         f"note: {file}: zerosim ignores wall_clock_breakdown; --explain says it key by key"
     ]
-    assert json.loads(answer.out)["holds"] is True
+    assert json.loads(answer.out)["outcome"] == "as predicted"
     trace = load(tmp_path / "t", strict=True)
     config = EngineConfig.from_plain(trace.manifest.config)
     assert (config.stage, config.accumulate, config.clip) == (3, 2, 1.0)
@@ -140,7 +140,7 @@ def test_the_whole_family_by_a_file(tmp_path):
         "--out", tmp_path / "t",
     )  # fmt: skip
     assert answer.code == 0, answer
-    assert json.loads(answer.out)["holds"] is True
+    assert json.loads(answer.out)["outcome"] == "as predicted"
     trace = load(tmp_path / "t", strict=True)
     config = EngineConfig.from_plain(trace.manifest.config)
     assert (config.offload_optimizer, config.offload_param) == ("nvme", "cpu")

@@ -11,7 +11,9 @@ import pytest
 from tests.cli.command import assert_one_line, command, process
 from tests.cli.traces import engine_trace
 from tests.cli.traces import write as write_plain
+from tests.theory.programs import fsdp, module, parameter
 from tests.verify.memory_traces import UNITS, change, memory_trace, position_of, write
+from tests.verify.program_traces import Program
 from zerosim.events import Phase
 from zerosim.memory import Moment, Role
 from zerosim.record import load
@@ -209,3 +211,12 @@ def test_ascii_only_output_stays_readable(folder):
     assert "?" not in answer.out
     assert answer.out.startswith("ok This run of ZeRO-3 keeps 16Psi/N of model states")
     assert re.search(r"^ +[\d.]+ kB\|.*a", answer.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("dims", [[], [2, 0], ["0", "0"]])
+def test_a_program_that_tells_its_rows_wrongly_is_refused_in_one_line(tmp_path, dims):
+    whole = module("root", parameter("w", 12, 10), parameter("b", 8), shard_dims=dims)
+    program = Program(fsdp(2, whole))
+    program.parameter_bytes = 512
+    program.write(tmp_path / "t")
+    assert_one_line(command("memory", tmp_path / "t"), "option 'shard_dims' of 'root'", str(dims))

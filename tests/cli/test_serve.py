@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from tests.cli.command import assert_one_line, command, start
+from tests.cli.command import DEADLINE_S, assert_one_line, command, start
 from tests.cli.traces import engine_trace, write
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
@@ -43,14 +43,14 @@ def test_without_a_folder_the_lessons_are_served(tmp_path, monkeypatch):
             assert b"ZeRO-3" in answer.read()
         write(tmp_path / "traces" / "t", engine_trace(3))
         names = []
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE_S
         while names != ["t"] and time.monotonic() < end:
             with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - likewise
                 names = [one["name"] for one in json.load(answer)["traces"]]
         assert names == ["t"]
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=DEADLINE_S)
     assert "no trace in traces as yet" in err
 
 
@@ -70,14 +70,21 @@ def test_a_port_that_is_taken(tmp_path):
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_stopped(tmp_path, stop):
-    process = start("serve", tmp_path, "--port", 0, "--open", DISPLAY="", WAYLAND_DISPLAY="")
+    # as a shell starts what a script has in the background: with Ctrl-C ignored
+    ignoring = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+    process = start(
+        *("serve", tmp_path, "--port", 0, "--open"),
+        before=ignoring,
+        DISPLAY="",
+        WAYLAND_DISPLAY="",
+    )
     try:
         line = process.stdout.readline()
         url = re.fullmatch(r"serving 0 traces on (http://127\.0\.0\.1:\d+) \(Ctrl-C .*\)\n", line)[
             1
         ]
         write(tmp_path / "t", engine_trace(3))
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE_S
         names = []
         while names != ["t"] and time.monotonic() < end:
             with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - our own server
@@ -88,7 +95,7 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
             assert "Server" not in answer.headers
     finally:
         process.send_signal(stop)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=DEADLINE_S)
     assert out == ""
     assert "Traceback" not in err
     assert err.strip() == (
@@ -104,6 +111,6 @@ def test_who_serves_a_network_is_told(tmp_path):
         assert "http://127.0.0.1:" in process.stdout.readline()
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=DEADLINE_S)
     assert "note: served on 0.0.0.0: anyone who can reach this machine can read" in err
     assert re.search(r"at http://[^/ ]+:\d+$", err.splitlines()[0])

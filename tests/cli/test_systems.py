@@ -17,8 +17,8 @@ def test_rows_are_proved_and_say_where_bytes_lie(tmp_path):
     assert answer.code == 0, answer.err
     plain, on_disk = json.loads(answer.out)
     assert plain["losses"] == on_disk["losses"]
-    assert plain["holds"]
-    assert on_disk["holds"]
+    assert plain["outcome"] == "as predicted"
+    assert on_disk["outcome"] == "as predicted"
     psi = 271_360
     assert plain["moved_bytes"]["bus"] == plain["held_bytes"]["disk"] == 0
     assert on_disk["moved_bytes"]["bus"] == 6 * psi // 2

@@ -71,7 +71,7 @@ def test_without_a_folder_all_ranks_choose_the_same(tmp_path):
     assert_proved(folder)
 
 
-@pytest.mark.slow  # tests/launch/test_nodes.py starts two agents, too
+@pytest.mark.long  # tests/launch/test_nodes.py starts two agents, too
 def test_two_nodes(tmp_path):
     """As on two machines: each has its own launcher; here they also share a folder."""
     folder = tmp_path / "t"

@@ -55,6 +55,7 @@ def noise(num_rows, columns, dtype=torch.float32, seed=0):
 @example(values=[0.0] * 9, num_rows=1, block=4, bits=Bits.INT8)
 @example(values=[1e-45, -1e-45, 3e-39], num_rows=1, block=2, bits=Bits.INT8)
 @example(values=[3.4e38, -3.4e38, 1.0], num_rows=1, block=4, bits=Bits.INT4)
+@example(values=[3.4028234663852886e38], num_rows=1, block=2, bits=Bits.INT8)
 @example(values=[0.5, 1.5, 2.5, 7.0], num_rows=1, block=4, bits=Bits.INT4)
 def test_no_element_is_off_by_more_than_half_a_scale(values, num_rows, block, bits):
     columns = len(values) // num_rows

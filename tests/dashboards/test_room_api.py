@@ -8,7 +8,7 @@ import logging
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.app import make_app
@@ -302,7 +302,6 @@ def lasting(tmp_path_factory):
     return Class(tmp_path_factory.mktemp("rooms"))
 
 
-@settings(max_examples=75, deadline=None)
 @given(
     fields=st.fixed_dictionaries(
         {}, optional=dict.fromkeys(("key", "lesson", "question", "reveal"), PLAIN)

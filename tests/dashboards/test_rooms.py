@@ -382,4 +382,4 @@ class Classes(RuleBasedStateMachine):
 
 
 TestClasses = Classes.TestCase
-TestClasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClasses.settings = settings(stateful_step_count=40)

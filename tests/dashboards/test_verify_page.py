@@ -158,12 +158,12 @@ def test_hostile_names_are_text(tmp_path, name):
 
 def test_a_waterfall_ends_where_its_causes_lead():
     causes = [
-        Cause("padding", Fraction(10), "zeros", is_excused=True),
-        Cause("skipped", Fraction(-30), "an overflow", is_excused=True),
-        Cause("backend", Fraction(100), "all-reduce", is_excused=False),
+        Cause("padding", Fraction(10), "zeros", "good"),
+        Cause("skipped", Fraction(-30), "an overflow", "good"),
+        Cause("backend", Fraction(100), "all-reduce", "differs"),
     ]
     bars = waterfall(("the law", Fraction(100)), causes, ("the wire", Fraction(180)))
-    assert [bar.kind for bar in bars] == ["total", "excused", "excused", "broken", "total"]
+    assert [bar.kind for bar in bars] == ["total", "good", "good", "differs", "total"]
     assert bars[-2].level == bars[-1].level == 100
     assert bars[0].height == pytest.approx(100 * 100 / 180)
     assert bars[2].bottom == pytest.approx(100 * 80 / 180)

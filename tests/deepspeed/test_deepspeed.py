@@ -44,6 +44,7 @@ ON_FOUR = (
     "stage 3, offloaded",
 )
 """One of each kind: what is padded or divided in another way on four ranks."""
+PROGRAMS = {2: tuple(training.PROGRAMS), 4: tuple(training.WITH_SECONDARY)}
 RUNS = [(2, name) for name in training.CASES] + [(4, name) for name in ON_FOUR]
 WITNESSED = {
     "allreduce_": Op.ALL_REDUCE,
@@ -61,7 +62,9 @@ def trained(tmp_path_factory):
     for num_ranks in SIZES:
         folder = tmp_path_factory.mktemp(f"ranks-{num_ranks}")
         names = [name for number, name in RUNS if number == num_ranks]
-        returned = run_ranks(training.train_all, num_ranks, str(folder), names, deadline_s=600)
+        returned = run_ranks(
+            training.train_all, num_ranks, str(folder), names, PROGRAMS[num_ranks], deadline_s=600
+        )
         found[num_ranks] = (folder, returned)
     return found
 
@@ -183,7 +186,11 @@ def test_it_says_its_stage_and_its_parameters(trained, num_ranks, name):
             assert row.options["reduces_overflow"] == (Purpose.OVERFLOW_FLAG in agreed)
         # stage 3 records in its first micro-step what it repeats from the second on
         if row.options["stage"] == 3:
-            assert [one.options["trace"] for one in rows] == ["record", "complete"]
+            assert [one.options["trace"] for one in rows[:2]] == ["record", "complete"]
+            # and of a micro-step without an update before it says what is not whole
+            rest = [one.options | {"partitioned": []} for one in rows[2:]]
+            assert rest == [rows[1].options | {"partitioned": []}] * len(rest)
+            assert len(rest) == bool(rows[1].options["partitioned"])
             order = rows[-1].options["module_order"]
             assert order[: len(expected.MODULES)] == list(expected.MODULES)
             assert len(order) == 2 * len(expected.MODULES)
@@ -215,6 +222,64 @@ def test_what_is_not_the_law_has_its_cause(trained, name, says, is_silent_about)
     causes = {one.cause for one in verify(load(trained[2][0] / name, strict=True)).causes}
     assert says in causes
     assert is_silent_about not in causes
+
+
+RECOMPUTED, TWICE, KEPT = Cause.RECOMPUTATION, Cause.USED_AGAIN, Cause.KEPT_PARAMETERS
+ASKED, FEWER = Cause.ASKED_FOR, Cause.SMALLER_GROUP
+CAUSES = {
+    "tied": {KEPT},
+    "tied, keeps nothing": {TWICE},
+    "tied, fetched ahead": {KEPT},
+    "external": set(),
+    "external, small parameters persist": {KEPT},
+    "external, fetched ahead": {KEPT},
+    "external, registered": {KEPT},
+    "external in the head": {TWICE},
+    "external in the head, leaf modules": {KEPT},
+    "handed out": {KEPT},
+    "handed out, reused soon": {KEPT},
+    "checkpoints": {RECOMPUTED},
+    "checkpoints, reused soon": {RECOMPUTED, KEPT},
+    "checkpoints that end early": {RECOMPUTED},
+    "checkpoints that end early, reused soon": {RECOMPUTED, KEPT},
+    "checkpoints that end early, fetched ahead": {KEPT},
+    "leaf modules": set(),
+    "leaf modules, fetched ahead": {KEPT},
+    "leaf modules, reused soon": {KEPT},
+    "small parameters let go": {KEPT},
+    "parameters gathered": {ASKED},
+    "parameters changed": {ASKED},
+    "a collective after the step": {Cause.OUTSIDE},
+    "hpZ": {FEWER},
+    "hpZ, small parameters persist": {KEPT},
+    "hpZ, two micro-steps, partly frozen": {FEWER},
+    "hpZ, fetched ahead": {FEWER, KEPT},
+}
+"""Which of these causes a program's last step has, and no other of them."""
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "name"), [(ranks, name) for ranks, names in PROGRAMS.items() for name in names]
+)
+def test_programs_are_planned_to_the_byte(trained, num_ranks, name):
+    report = verify(load(trained[num_ranks][0] / name, strict=True))
+    assert [verdict for verdict in report.verdicts if verdict.holds is False] == []
+    assert report.holds is True
+    assert report.unexplained_trace == 0
+    assert report.unexplained_wire == 0
+    shared = training.NUM_TOKENS * training.WIDTH if name.startswith(("tied", "external")) else 0
+    assert report.num_parameters == expected.PSI - shared
+    found = {one.cause for one in report.causes}
+    assert found & (set.union(*CAUSES.values())) == CAUSES[name]
+
+
+def test_what_comes_after_the_engines_step_is_outside_of_it(trained):
+    for rank in load(trained[2][0] / "a collective after the step", strict=True).ranks:
+        own = [call for call in collectives(rank) if call.elements == 3 and call.iteration >= 0]
+        assert [call.phase for call in own] == [Phase.OUTSIDE] * training.STEPS
+        # and the engine's own, after its optimizer, is not
+        gathered = [call for call in in_training(rank) if _gathers(call)]
+        assert {call.phase for call in gathered} == {Phase.UPDATE}
 
 
 def test_a_launched_program_is_traced_without_a_line_in_it(tmp_path):

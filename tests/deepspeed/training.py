@@ -6,13 +6,16 @@ import gc
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import zerosim
 
@@ -57,6 +60,99 @@ class Net(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(x) * self.scale.sum()
+
+
+class Tied(Net):
+    """The head's weight is the embedding's, as in GPT-2."""
+
+    def __init__(self):
+        super().__init__()
+        self.head.weight = self.embedding.weight
+
+
+class External(Net):
+    """The head is no module: the root computes with the embedding's weight."""
+
+    def __init__(self):
+        super().__init__()
+        del self.head
+        self.bias = nn.Parameter(torch.zeros(NUM_TOKENS))
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return nn.functional.linear(x, self.embedding.weight, self.bias) * self.scale.sum()
+
+
+class Registered(External):
+    """The same, and the program says so to DeepSpeed."""
+
+    def __init__(self):
+        super().__init__()
+        import deepspeed
+
+        deepspeed.zero.register_external_parameter(self, self.embedding.weight)
+
+
+class ReadingHead(nn.Module):
+    """A head that looks its weight up in the embedding."""
+
+    def __init__(self, embedding):
+        super().__init__()
+        self.looks_in = [embedding]  # in a list it is no part of this module
+        self.bias = nn.Parameter(torch.zeros(NUM_TOKENS))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.looks_in[0].weight, self.bias)
+
+
+class ExternalInHead(Net):
+    """A module other than the root computes with the embedding's weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = ReadingHead(self.embedding)
+
+
+class HandingHead(nn.Linear):
+    """A head that leaves its bias to whoever called it, as Megatron's layers do."""
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight), self.bias
+
+
+class Handed(Net):
+    """The root adds the bias that the head hands out."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = HandingHead(WIDTH, NUM_TOKENS)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        logits, bias = self.head(x)
+        return (logits + bias) * self.scale.sum()
+
+
+class Checkpointed(Net):
+    """Each block is computed again in backward."""
+
+    reentrant = True
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=self.reentrant)
+        return self.head(x) * self.scale.sum()
+
+
+class CheckpointedOnce(Checkpointed):
+    """Each block is computed again as far as backward needs it."""
+
+    reentrant = False
 
 
 def zero(stage, /, accumulate=1, dtype=None, top=None, **options):
@@ -136,6 +232,105 @@ CASES = {
 }
 
 
+def leaf_blocks(model):
+    """Blocks as one whole each, as for experts that not every token goes to."""
+    from deepspeed.utils import set_z3_leaf_modules
+
+    set_z3_leaf_modules(model, [Block])
+
+
+def freeze_a_block(model):
+    """As an adapter's base."""
+    model.blocks[0].requires_grad_(requires_grad=False)
+
+
+def look_at_the_head(engine):
+    """Parameters whole, after a step; DeepSpeed then lets them go, small ones too."""
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters(list(engine.module.head.parameters())):
+        pass
+
+
+def change_the_head(engine):
+    """The same, and what rank 0 made of them is broadcast."""
+    import deepspeed
+
+    head = list(engine.module.head.parameters())
+    with deepspeed.zero.GatheredParameters(head, modifier_rank=0):
+        pass
+
+
+def average_a_metric(_):
+    """A collective of the program's own, after the engine's step."""
+    dist.all_reduce(torch.ones(3))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A training that is not only its configuration.
+
+    Attributes:
+        model: makes it.
+        prepare: what is done to it before it is DeepSpeed's.
+        after: what is done after each optimizer step.
+    """
+
+    config: dict
+    model: Callable[[], nn.Module] = Net
+    prepare: Callable[[nn.Module], None] | None = None
+    after: Callable[[object], None] | None = None
+
+
+AHEAD = {
+    "stage3_param_persistence_threshold": 20,
+    "stage3_prefetch_bucket_size": 150,
+    "stage3_max_reuse_distance": 10,
+}
+REUSED = KEEPS_NOTHING | {"stage3_max_reuse_distance": 200}
+HPZ = {"zero_hpz_partition_size": 2}
+PROGRAMS = {
+    "tied": Program(zero(3), Tied),
+    "tied, keeps nothing": Program(zero(3, **KEEPS_NOTHING), Tied),
+    "tied, fetched ahead": Program(zero(3, accumulate=2, **AHEAD), Tied),
+    "external": Program(zero(3, **KEEPS_NOTHING), External),
+    "external, small parameters persist": Program(zero(3), External),
+    "external, fetched ahead": Program(zero(3, accumulate=2, **AHEAD), External),
+    "external, registered": Program(zero(3, accumulate=2, **REUSED), Registered),
+    "external in the head": Program(zero(3, **KEEPS_NOTHING), ExternalInHead),
+    "external in the head, leaf modules": Program(
+        zero(3, accumulate=2, **REUSED), ExternalInHead, prepare=leaf_blocks
+    ),
+    "handed out": Program(zero(3, **KEEPS_NOTHING), Handed),
+    "handed out, reused soon": Program(zero(3, accumulate=2, **REUSED), Handed),
+    "checkpoints": Program(zero(3, **KEEPS_NOTHING), Checkpointed),
+    "checkpoints, reused soon": Program(zero(3, accumulate=2, **REUSED), Checkpointed),
+    "checkpoints that end early": Program(zero(3, **KEEPS_NOTHING), CheckpointedOnce),
+    "checkpoints that end early, reused soon": Program(
+        zero(3, accumulate=2, **REUSED), CheckpointedOnce
+    ),
+    "checkpoints that end early, fetched ahead": Program(
+        zero(3, accumulate=2, **AHEAD), CheckpointedOnce
+    ),
+    "leaf modules": Program(zero(3, **KEEPS_NOTHING), prepare=leaf_blocks),
+    "leaf modules, fetched ahead": Program(zero(3, accumulate=2, **AHEAD), prepare=leaf_blocks),
+    "leaf modules, reused soon": Program(zero(3, **REUSED), prepare=leaf_blocks),
+    "small parameters let go": Program(zero(3), after=look_at_the_head),
+    "parameters gathered": Program(zero(3, **KEEPS_NOTHING), after=look_at_the_head),
+    "parameters changed": Program(zero(3, **KEEPS_NOTHING), after=change_the_head),
+    "a collective after the step": Program(zero(2), after=average_a_metric),
+}
+WITH_SECONDARY = {
+    "hpZ": Program(zero(3, **KEEPS_NOTHING, **HPZ)),
+    "hpZ, small parameters persist": Program(zero(3, **HPZ)),
+    "hpZ, two micro-steps, partly frozen": Program(
+        zero(3, accumulate=2, **KEEPS_NOTHING, **HPZ), prepare=freeze_a_block
+    ),
+    "hpZ, fetched ahead": Program(zero(3, accumulate=2, **AHEAD, **HPZ)),
+}
+"""On four ranks; they come last, since DeepSpeed keeps the group of one for all that follow."""
+
+
 def prepare():
     """DeepSpeed as a machine without a compiler can run it."""
     os.environ["LOCAL_RANK"] = os.environ["RANK"]
@@ -162,9 +357,16 @@ def loss_of(logits, tokens):
 
 def train(config, steps=STEPS):
     """The loop of DeepSpeed's documentation; returns the engine."""
+    return run(Program(config), steps)
+
+
+def run(program, steps=STEPS):
+    """Train a program in this loop; returns the engine."""
     import deepspeed
 
-    model = Net()
+    model, config = program.model(), program.config
+    if program.prepare is not None:
+        program.prepare(model)
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(), config=config
     )
@@ -173,6 +375,8 @@ def train(config, steps=STEPS):
             tokens = batch(iteration, micro_step)
             engine.backward(loss_of(engine(tokens), tokens))
             engine.step()
+        if program.after is not None:
+            program.after(engine)
     return engine
 
 
@@ -211,8 +415,8 @@ def witness(counts):
         counts[str(operator).removeprefix("c10d.")] = count
 
 
-def train_all(folder, names):
-    """Train each case twice, watched by the witness and traced.
+def train_all(folder, names, programs=()):
+    """Train each case twice, watched by the witness and traced; each program once, traced.
 
     Returns:
         By name: whether the weights are the same bits, whether they moved, what the witness saw.
@@ -233,4 +437,8 @@ def train_all(folder, names):
             for one, other in zip(weights[0], start, strict=True)
         )
         seen[name] = (same, moved, counts)
+    for name in programs:
+        with zerosim.trace(f"{folder}/{name}"):
+            engine = run((PROGRAMS | WITH_SECONDARY)[name])
+        engine.destroy()
     return seen

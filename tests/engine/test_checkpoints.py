@@ -18,7 +18,6 @@ from tests.engine.samples import (
     train,
 )
 from tests.ranks import run_ranks
-from tests.sparing import sparing
 from zerosim import trace
 from zerosim.collectives import Group
 from zerosim.engine import initialize
@@ -64,7 +63,7 @@ def checkpointed(stage, **changes):
     return config(stage, checkpoint_activations=True, **changes)
 
 
-@pytest.mark.parametrize("model", sparing(MODELS, every=2))
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("stage", [0, 3])
 def test_gradients_are_the_same_bits(model, stage):
     plain = train(Case(model, config(stage), 2), ALONE)

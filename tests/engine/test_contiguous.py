@@ -125,7 +125,7 @@ def _train_all(more):
     [
         pytest.param(2, {}, id="two ranks"),
         pytest.param(2, {"offload_optimizer": "cpu"}, id="offloaded"),
-        pytest.param(4, {}, id="four ranks", marks=pytest.mark.slow),
+        pytest.param(4, {}, id="four ranks", marks=pytest.mark.long),
     ],
 )
 def test_it_trains_to_the_same_bits(num_ranks, more):

@@ -89,8 +89,8 @@ def _in_folder(config: EngineConfig, folder: str) -> EngineConfig:
     ("num_ranks", "settings"),
     [
         pytest.param(2, (FEW,)),
-        pytest.param(4, (FEW,), marks=pytest.mark.slow),
-        pytest.param(2, tuple(SETTINGS), marks=pytest.mark.slow),
+        pytest.param(4, (FEW,), marks=pytest.mark.long),
+        pytest.param(2, tuple(SETTINGS), marks=pytest.mark.long),
         pytest.param(1, (FEW,)),
     ],
 )

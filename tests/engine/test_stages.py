@@ -16,7 +16,6 @@ from tests.engine.samples import (
     train,
 )
 from tests.ranks import run_ranks
-from tests.sparing import spared
 from zerosim.collectives import Group
 from zerosim.config import CollectivesKind, DType
 
@@ -28,7 +27,7 @@ LARGE_EPSILON = 1e-3
 """With it AdamW moves a weight by a smooth function of its gradient. With 1e-8, a gradient that is
 0 but for rounding moves its weight by the whole learning rate, in a direction that is chance."""
 
-ODD = spared(ODD_MODELS, *list(ODD_MODELS)[::3])
+ODD = ODD_MODELS
 
 KNOBS = {
     "small odd buckets": {"bucket_elements": 997},
@@ -104,7 +103,7 @@ def num_ranks(request):
 
 @pytest.fixture(scope="module")
 def ranks(num_ranks):
-    return run_ranks(_train_all, num_ranks, deadline_s=280)
+    return run_ranks(_train_all, num_ranks)
 
 
 @pytest.fixture(scope="module")

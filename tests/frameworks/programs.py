@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.join import Join
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
@@ -21,7 +24,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import zerosim
 from tests.frameworks.models import (
+    INPUT,
+    WIDTH,
     Block,
     Config,
     LMHeadModel,
@@ -31,7 +37,7 @@ from tests.frameworks.models import (
     tokens,
     whole_weights,
 )
-from tests.frameworks.witness import run_three_times
+from tests.frameworks.witness import run_three_times, run_traced
 
 STEPS = 3
 
@@ -86,6 +92,16 @@ class FrozenNet(Net):
     def __init__(self):
         super().__init__()
         self.stem.requires_grad_(False)
+
+
+class FrozenBelow(Net):
+    """Its stem and the first two of its four blocks are not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks.extend(Block() for _ in range(2))
+        for frozen in (self.stem, *self.blocks[:2]):
+            frozen.requires_grad_(False)
 
 
 def zero_redundancy(**options):
@@ -246,6 +262,248 @@ class Watching(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def shards_by_hand(*, flat=False):
+    """Gradients are reduce-scattered, and updated parts gathered, in the optimizer's step.
+
+    Args:
+        flat: copies all gradients into one buffer, in which nobody knows them again.
+    """
+    net = nn.Sequential(nn.Linear(64, 64, bias=False), nn.ReLU(), nn.Linear(64, 64, bias=False))
+    train_squares(net, Sharding(list(net.parameters()), flat=flat), 64)
+    return whole_weights(net)
+
+
+class Sharding(torch.optim.Optimizer):
+    """Plain SGD, each rank a part of every parameter."""
+
+    def __init__(self, params, *, flat):
+        super().__init__(params, {})
+        self.flat = flat
+
+    @torch.no_grad()
+    def step(self):
+        """Reduce, update the own part, gather."""
+        (group,) = self.param_groups
+        params = group["params"]
+        if self.flat:
+            sums = self.reduced(torch.cat([param.grad.flatten() for param in params]))
+            whole = torch.empty(len(sums) * dist.get_world_size())
+            dist.all_gather_into_tensor(whole, sums)
+            parts = whole.split([param.numel() for param in params])
+            for param, part in zip(params, parts, strict=True):
+                param.sub_(part.view_as(param), alpha=0.01)
+            return
+        for param in params:
+            own = param.data.chunk(dist.get_world_size())[dist.get_rank()]
+            own.sub_(self.reduced(param.grad), alpha=0.01)
+            dist.all_gather_into_tensor(param.data, own)
+
+    @staticmethod
+    def reduced(whole):
+        """The own part of a sum."""
+        part = torch.empty_like(whole[: len(whole) // dist.get_world_size()])
+        dist.reduce_scatter_tensor(part, whole)
+        return part
+
+
+def train_squares(model, optimizer, size, *, after=None):
+    """A loop over numbers in which `after` each backward something may be done."""
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        model(torch.randn(4, size)).square().mean().backward()
+        if after is not None:
+            after()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def messages_by_hand():
+    """Two stages on two ranks: activations one way, their gradients back."""
+    net = nn.Linear(32, 32)
+    optimizer = SGD(net.parameters(), lr=0.1)
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        if dist.get_rank() == 0:
+            output = net(torch.randn(4, 32))
+            dist.send(output.detach(), 1)
+            gradient = torch.empty_like(output)
+            dist.recv(gradient, 1)
+            output.backward(gradient)
+        else:
+            x = torch.empty(4, 32)
+            dist.recv(x, 0)
+            net(x.requires_grad_()).square().mean().backward()
+            dist.send(x.grad, 0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return whole_weights(net)
+
+
+def beside_ddp():
+    """What no plan of DDP asks for: a hook of the optimizer all-reduces a buffer of its own."""
+    model = DistributedDataParallel(nn.Linear(64, 64))
+    optimizer, buffer = SGD(model.parameters(), lr=0.1), torch.zeros(100_000)
+    optimizer.register_step_pre_hook(lambda *_: dist.all_reduce(buffer))
+    train_squares(model, optimizer, 64)
+    return whole_weights(model.module)
+
+
+def updated_by_muon():
+    """FSDP2, and an optimizer that multiplies whole matrices."""
+    net = nn.Sequential(nn.Linear(8, 16, bias=False), nn.Linear(16, 8, bias=False))
+    fully_shard(net[0])
+    fully_shard(net)
+    train_squares(net, torch.optim.Muon(net.parameters(), lr=0.01), 8)
+    return whole_weights(net)
+
+
+def replicated():
+    """Data parallel on the machinery of FSDP2."""
+    from torch.distributed._composable.replicate_with_fsdp import replicate
+
+    net = Net()
+    for block in net.blocks:
+        replicate(block)
+    train(replicate(net))
+    return whole_weights(net)
+
+
+def local_sgd():
+    """Ranks train apart after two steps, and average their parameters after the third."""
+    # importing them warns of torch.jit, and only ranks may import what warns
+    from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    model = DistributedDataParallel(Net())
+    alone, _ = dist.new_subgroups(group_size=1)
+    state = local.PostLocalSGDState(process_group=None, subgroup=alone, start_localSGD_iter=2)
+    model.register_comm_hook(state, local.post_localSGD_hook)
+    averager = PeriodicModelAverager(period=2, warmup_steps=2)
+    train(model, optimizer=PostLocalSGDOptimizer(SGD(model.parameters(), lr=0.1), averager))
+    return whole_weights(model.module)
+
+
+def compressed_by_power_sgd():
+    """Gradients as products of thin matrices; two of three calls come from callbacks."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+
+    model = DistributedDataParallel(Net())
+    state = power.PowerSGDState(process_group=None, start_powerSGD_iter=2, min_compression_rate=0.5)
+    model.register_comm_hook(state, power.powerSGD_hook)
+    train(model, optimizer=SGD(model.parameters(), lr=0.1))
+    return whole_weights(model.module)
+
+
+def joins():
+    """The last rank has one batch more than the others, which join in what it calls."""
+    model = DistributedDataParallel(Net())
+    with Join([model]):
+        is_last = dist.get_rank() == dist.get_world_size() - 1
+        train(model, optimizer=SGD(model.parameters(), lr=0.1), steps=STEPS + is_last)
+    return whole_weights(model.module)
+
+
+def messages_late():
+    """Beside DDP a message travels one iteration later than it was sent, among objects."""
+    rank, num_ranks = dist.get_rank(), dist.get_world_size()
+    model = DistributedDataParallel(Net())
+    optimizer = SGD(model.parameters(), lr=0.1)
+    work = None
+    for step in range(STEPS + 1):
+        if step < STEPS:
+            x, y = inputs(step)
+            F.cross_entropy(model(x), y).backward()
+        # who receives is ready for it now: it sends its name and size, and waits till then
+        if rank == 0 and work is not None:
+            work.wait()
+        elif rank == 1 and step:
+            dist.recv(torch.empty(7), 0)
+        if step < STEPS:
+            dist.all_gather_object([None] * num_ranks, {"rank": rank})
+            work = dist.isend(torch.ones(7), 1) if rank == 0 else None
+            optimizer.step()
+            optimizer.zero_grad()
+    return model.state_dict()
+
+
+def mostly_frozen(*, shards=False):
+    """One layer learns, and a larger one before it does not."""
+    net = nn.Sequential(nn.Linear(256, 256, bias=False), nn.Linear(256, 1, bias=False))
+    net[0].weight.requires_grad_(False)
+    if shards:
+        for layer in net:
+            fully_shard(layer)
+        model = fully_shard(net)
+    else:
+        model = DistributedDataParallel(net)
+    train_squares(model, SGD(net[1].parameters(), lr=0.1), 256)
+    return whole_weights(net)
+
+
+def divided_by_hand():
+    """Megatron's two matrices on two ranks, and data parallel between the pairs."""
+    num_ranks, rank = dist.get_world_size(), dist.get_rank()
+    rows = [dist.new_group([first, first + 1]) for first in range(0, num_ranks, 2)]
+    columns = [dist.new_group(list(range(first, num_ranks, 2))) for first in range(2)]
+    net = nn.Sequential(Divided(rows[rank // 2]), Divided(rows[rank // 2]))
+
+    def reduce():
+        for param in net.parameters():
+            dist.all_reduce(param.grad, group=columns[rank % 2])
+
+    train_squares(net, SGD(net.parameters(), lr=0.01), 32, after=reduce)
+    return whole_weights(net)
+
+
+class Divided(nn.Module):
+    """A column and a row, whose outputs the pair sums."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.group = group
+        self.column = nn.Linear(32, 64, bias=False)
+        self.row = nn.Linear(64, 32, bias=False)
+
+    def forward(self, x):
+        """Sum in forward, and in backward the gradient of the input."""
+        hidden = F.relu(self.column(SummedBackwards.apply(x, self.group)))
+        return x + SummedForwards.apply(self.row(hidden), self.group)
+
+
+class SummedForwards(torch.autograd.Function):
+    """An all-reduce in forward."""
+
+    @staticmethod
+    def forward(_, x, group):
+        """Sum."""
+        x = x.clone()
+        dist.all_reduce(x, group=group)
+        return x
+
+    @staticmethod
+    def backward(_, gradient):
+        """Hand on."""
+        return gradient, None
+
+
+class SummedBackwards(torch.autograd.Function):
+    """An all-reduce in backward."""
+
+    @staticmethod
+    def forward(context, x, group):
+        """Hand on."""
+        context.group = group
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        """Sum."""
+        gradient = gradient.clone()
+        dist.all_reduce(gradient, group=context.group)
+        return gradient, None
+
+
 def watched():
     """DDP, with a mode between autograd and the operators."""
     with Watching():
@@ -300,6 +558,133 @@ def adversaries(wrap):
     }
 
 
+class Judge(torch.nn.Module):
+    """Says how true what a Net makes looks."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x)))
+
+
+def judge_sharded(model):
+    """FSDP2: a layer of a judge, and the rest with the root; or the blocks of a Net."""
+    if not isinstance(model, Judge):
+        return blocks_sharded(model)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(model.first, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def generator_and_judge(wrap, *, apart=False):
+    """The generator computes before the judge's step, and learns after it.
+
+    Args:
+        apart: the judge goes back through what is true before it sees what was made.
+    """
+    maker, judge = Net(), Judge()
+    called_maker, called_judge = wrap(maker), wrap(judge)
+    optimizers = [SGD(called.parameters(), lr=0.1) for called in (called_maker, called_judge)]
+    for step in range(STEPS):
+        x, y = inputs(step)
+        true = F.one_hot(y, 3).float()
+        optimizers[1].zero_grad()
+        if apart:
+            called_judge(true).mean().backward()
+            made = called_maker(x)
+            called_judge(made.detach()).mean().neg().backward()
+        else:
+            made = called_maker(x)
+            (called_judge(true).mean() - called_judge(made.detach()).mean()).backward()
+        optimizers[1].step()
+        optimizers[0].zero_grad()
+        called_judge(made).mean().backward()
+        optimizers[0].step()
+    return {
+        f"{k} {name}": v
+        for k, net in enumerate((maker, judge))
+        for name, v in whole_weights(net).items()
+    }
+
+
+def skips(wrap):
+    """In its second step nothing is updated, and the gradients are thrown away."""
+    model = Net()
+    called = wrap(model)
+    optimizer = SGD(called.parameters(), lr=0.1)
+    for step in range(STEPS):
+        x, y = inputs(step)
+        optimizer.zero_grad()
+        F.cross_entropy(called(x), y).backward()
+        if step != 1:
+            optimizer.step()
+    return whole_weights(model)
+
+
+def scaled(wrap):
+    """A gradient scaler leaves the second step out: its loss is infinite."""
+    model = Net()
+    called = wrap(model)
+    optimizer = SGD(called.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    for step in range(STEPS):
+        x, y = inputs(step)
+        loss = F.cross_entropy(called(x), y) * (float("inf") if step == 1 else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return whole_weights(model)
+
+
+def unshards():
+    """FSDP2's explicit prefetching: the root is gathered before its forward is called."""
+    model = sharded()
+    model.blocks[0].set_modules_to_forward_prefetch([model.blocks[1]])
+    optimizer = SGD(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        model.unshard()
+        x, y = inputs(step)
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return whole_weights(model)
+
+
+def owners_by_hand():
+    """ZeRO-1 by hand: each parameter is updated by one rank, which then sends it to all."""
+    model = Net()
+    num_ranks, rank = dist.get_world_size(), dist.get_rank()
+    parameters = list(model.parameters())
+    optimizer = SGD(parameters[rank::num_ranks], lr=0.1)
+    for step in range(STEPS):
+        x, y = inputs(step)
+        F.cross_entropy(model(x), y).backward()
+        for parameter in parameters:
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+        for place, parameter in enumerate(parameters):
+            dist.broadcast(parameter.data, place % num_ranks)
+        model.zero_grad()
+    return whole_weights(model)
+
+
+def evaluates_with_gradients(wrap):
+    """An evaluation that forgets `no_grad`, after each step."""
+    model = Net()
+    called = wrap(model)
+    optimizer = SGD(called.parameters(), lr=0.1)
+    for step in range(STEPS):
+        x, y = inputs(step)
+        F.cross_entropy(called(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        called(x)
+    return whole_weights(model)
+
+
 def blocks_sharded(model):
     """FSDP2: each block, and the rest with the root."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -341,6 +726,79 @@ def layers_sharded(model):
     return fully_shard(model, mesh=mesh)
 
 
+class Exchange(torch.autograd.Function):
+    """Rows to other ranks and from them; their gradients go the other way."""
+
+    @staticmethod
+    def forward(ctx, x, sent, received):
+        ctx.ways = received, sent
+        result = x.new_empty(sum(received), *x.shape[1:])
+        dist.all_to_all_single(result, x.contiguous(), received, sent)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Exchange.apply(gradient, *ctx.ways), None, None
+
+
+def routes(rank, num_ranks):
+    """Tokens that a rank sends to each expert, and gets from each rank: most go to the first."""
+    last = num_ranks - 1
+    sent = {0: {0: 3, last: 1}}.get(rank, {0: 4})
+    received = {0: [3] + [4] * last, last: [1] + [0] * last}.get(rank, [0] * num_ranks)
+    return tuple(sent.get(other, 0) for other in range(num_ranks)), tuple(received)
+
+
+class ExpertNet(Net):
+    """A mixture of experts, one on each rank, behind the blocks; the router is a rule."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = (Block(),)  # of this rank, so no part of what is alike on all
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        num_ranks = dist.get_world_size()
+        sent = torch.tensor(routes(dist.get_rank(), num_ranks)[0])
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent)
+        ways = sent.tolist(), received.tolist()
+        there = Exchange.apply(x, *ways)
+        return self.head(Exchange.apply(self.experts[0](there), *ways[::-1]))
+
+
+def experts():
+    model = ExpertNet()
+    of_expert = dict(model.experts[0].named_parameters())
+    optimizer = AdamW([*model.parameters(), *of_expert.values()], lr=0.01)
+    train(DistributedDataParallel(model), optimizer=optimizer)
+    return whole_weights(model) | {f"expert.{name}": p.detach() for name, p in of_expert.items()}
+
+
+class Pair(nn.Module):
+    """Two models that DDP wraps one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = DistributedDataParallel(nn.Linear(INPUT, WIDTH))
+        self.decoder = DistributedDataParallel(Net())
+        self.between = nn.Linear(WIDTH, INPUT).requires_grad_(requires_grad=False)
+
+    def forward(self, x):
+        return self.decoder(self.between(self.encoder(x)))
+
+
+def several_trainings(folder):
+    """One after another in one process: two models together, then another that FSDP2 divides."""
+    with zerosim.trace(folder):
+        train(Pair(), steps=2)
+        gc.collect()
+        train(blocks_sharded(Net()), steps=2)
+        dist.barrier()
+
+
 BF16 = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 FSDP1_BF16 = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
@@ -352,6 +810,7 @@ def programs(num_ranks):
         "ddp": ddp,
         "ddp, small buckets": lambda: ddp(bucket_cap_mb=0.0005, gradient_as_bucket_view=True),
         "ddp, buffers, unused": lambda: ddp(NormNet, find_unused_parameters=True),
+        "ddp, buffers, static graph": lambda: ddp(NormNet, static_graph=True),
         "ddp, frozen": lambda: ddp(FrozenNet),
         "ddp, no_sync": lambda: ddp(micro_steps=2, no_sync=True),
         "ddp, accumulates": lambda: ddp(micro_steps=2),
@@ -400,16 +859,35 @@ def programs(num_ranks):
         "ddp, buffers, evaluates": lambda: evaluates(
             lambda model: DistributedDataParallel(model, find_unused_parameters=True), NormNet
         ),
+        "experts": experts,
         "evaluates, fsdp2": lambda: evaluates(blocks_sharded),
         "evaluates, fsdp1": lambda: evaluates(flat_blocks),
         "adversaries, ddp": lambda: adversaries(DistributedDataParallel),
         "adversaries, fsdp2": lambda: adversaries(blocks_sharded),
+        "generator and judge, ddp": lambda: generator_and_judge(DistributedDataParallel),
+        "generator and judge, fsdp2": lambda: generator_and_judge(judge_sharded),
+        "generator and judge apart, fsdp2": lambda: generator_and_judge(judge_sharded, apart=True),
+        "skips, ddp": lambda: skips(DistributedDataParallel),
+        "skips, fsdp2": lambda: skips(blocks_sharded),
+        "scaled, fsdp2": lambda: scaled(blocks_sharded),
+        "unshards, fsdp2": unshards,
+        "hand-written, owners": owners_by_hand,
+        "with gradients, ddp": lambda: evaluates_with_gradients(DistributedDataParallel),
+        "with gradients, fsdp2": lambda: evaluates_with_gradients(blocks_sharded),
         "language model, ddp": lambda: language_model(DistributedDataParallel),
         "language model, fsdp2": lambda: language_model(layers_sharded),
         "language model, checkpoints": lambda: language_model(layers_sharded, checkpointed=True),
     }
     if num_ranks == 4:
-        kept = ("ddp", "zero redundancy", "fsdp2", "fsdp2, bf16", "fsdp1", "fsdp1, no_sync")
+        kept = (
+            "ddp",
+            "experts",
+            "zero redundancy",
+            "fsdp2",
+            "fsdp2, bf16",
+            "fsdp1",
+            "fsdp1, no_sync",
+        )
         found = {name: found[name] for name in kept} | {
             "hsdp": lambda: fsdp2(shape=(2, 2)),
             "fsdp2, divided among two": lambda: fsdp2(reshard_after_forward=2),
@@ -426,7 +904,38 @@ def programs(num_ranks):
     return found
 
 
+def told(num_ranks):
+    """Programs of which the headline matters, each run once: by name.
+
+    The one that nobody labels comes first: its parameters are all that the process has.
+    """
+    if num_ranks == 4:
+        return {"divided by hand": divided_by_hand}
+    return {
+        "shards flat by hand": lambda: shards_by_hand(flat=True),
+        "beside ddp": beside_ddp,
+        "frozen, ddp": mostly_frozen,
+        "frozen, fsdp2": lambda: mostly_frozen(shards=True),
+        "frozen below, fsdp2": lambda: fsdp2(FrozenBelow),
+        "shards by hand": shards_by_hand,
+        "messages by hand": messages_by_hand,
+        "Muon, fsdp2": updated_by_muon,
+        "replicated": replicated,
+        "local SGD": local_sgd,
+        "PowerSGD": compressed_by_power_sgd,
+        "joins": joins,
+        "messages late": messages_late,
+    }
+
+
+def run_told(folder):
+    """Trace each of them."""
+    for name, program in told(dist.get_world_size()).items():
+        run_traced(name, program, folder)
+
+
 def run_all(folder, names):
-    """Run these programs three times each; returns what each showed, by name."""
+    """Run these programs three times each, and those of `told` once; returns what each showed."""
+    run_told(folder)
     found = programs(dist.get_world_size())
     return {name: run_three_times(name, found[name], folder) for name in names}

@@ -237,6 +237,29 @@ def pipeline(kind, *, evaluates=False, **options):
     }
 
 
+def pipeline_of_shards():
+    """Two stages, each divided among half of the ranks by FSDP2; shapes are found at run time."""
+    mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("pp", "dp"))
+    index, part = mesh.get_local_rank("pp"), mesh.get_local_rank("dp")
+    block = Block()
+    others = nn.Linear(HIDDEN, VOCABULARY) if index else nn.Embedding(VOCABULARY, HIDDEN)
+    model = nn.Sequential(block, others) if index else nn.Sequential(others, block)
+    fully_shard(block, mesh=mesh["dp"])
+    fully_shard(model, mesh=mesh["dp"])
+    stage = PipelineStage(model, index, 2, CPU, group=mesh.get_group("pp"))
+    schedule = Schedule1F1B(stage, NUM_MICROBATCHES, loss_fn=loss_of)
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for step in range(STEPS):
+        x, y = tokens(step, batch=NUM_MICROBATCHES * BATCH, part=part)
+        if index:
+            schedule.step(target=y, losses=[])
+        else:
+            schedule.step(x)
+        optimizer.step()
+        optimizer.zero_grad()
+    return own_weights(model)
+
+
 def gpipe(**options):
     return pipeline(ScheduleGPipe, **options)
 

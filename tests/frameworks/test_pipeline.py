@@ -4,6 +4,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+import torch.distributed as dist
 
 from tests.frameworks import programs_parallel as programs
 from tests.frameworks.messages import run_with_messages
@@ -11,7 +12,7 @@ from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.record import load
 from zerosim.strategies import System
-from zerosim.verify import verify
+from zerosim.verify import verify, verify_memory
 
 pytestmark = pytest.mark.ranks
 
@@ -22,20 +23,62 @@ PROGRAMS = {
     "static shapes": partial(programs.one_forward_one_backward, static=True),
     "evaluated": partial(programs.gpipe, evaluates=True),
 }
+SHARDED = "stages divided by FSDP2"
 STAGES_A_RANK = Counter({"Interleaved1F1B": 2})
 BSH_BYTES = 4 * programs.BATCH * programs.SEQUENCE * programs.HIDDEN
 CALLS = {Op.SEND: "isend", Op.RECEIVE: "irecv"}
 
 
 def run_all(folder):
-    return {name: run_with_messages(name, program, folder) for name, program in PROGRAMS.items()}
+    found = {name: run_with_messages(name, program, folder) for name, program in PROGRAMS.items()}
+    if dist.get_world_size() == 4:
+        found[SHARDED] = run_with_messages(SHARDED, programs.pipeline_of_shards, folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Results and folder by number of ranks; each number is started once, when first asked for."""
+    found = {}
+
+    def run_(num_ranks):
+        if num_ranks not in found:
+            folder = tmp_path_factory.mktemp(f"pipeline{num_ranks}")
+            found[num_ranks] = run_ranks(run_all, num_ranks, str(folder)), folder
+        return found[num_ranks]
+
+    return run_
 
 
 @pytest.fixture(scope="module", params=[2, 4])
-def runs(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(f"pipeline{request.param}")
-    results = run_ranks(run_all, request.param, str(folder))
+def runs(request, ran):
+    results, folder = ran(request.param)
     return results, {name: load(folder / name) for name in PROGRAMS}
+
+
+def test_stages_that_fsdp2_divides_are_gathered_whenever_they_were_freed(ran):
+    """The forward that finds shapes gathers too: that is no evaluation, and set-up."""
+    results, folder = ran(4)
+    assert [(one[SHARDED]["equal"], one[SHARDED]["trouble"]) for one in results] == [(True, "")] * 4
+    trace = load(folder / SHARDED)
+    report = verify(trace)
+    assert (report.holds, report.unexplained_trace, report.unexplained_wire) == (True, 0, 0)
+    for rank in trace.ranks:
+        gathers = Counter(
+            (event.unit, event.phase)
+            for event in calls_of(rank)
+            if event.purpose is Purpose.GATHER_PARAMETERS and event.iteration > 0
+        )
+        # A block is freed after its forward, and after the step's last backward alone. So the
+        # first stage, F F B F B F B B, gathers for its first two forwards and three backwards,
+        # and the last, F B F B F B F B, for the first forward and each backward.
+        is_last = rank.rank >= 2
+        block = "0" if is_last else "1"
+        assert gathers == {
+            (block, Phase.FORWARD): 1 if is_last else 2,
+            (block, Phase.BACKWARD): 4 if is_last else 3,
+            ("root", Phase.FORWARD): 1,
+        }
 
 
 @pytest.fixture(params=PROGRAMS)
@@ -180,3 +223,10 @@ def test_an_evaluation_belongs_to_no_step(runs):
         assert len(sent) == programs.STEPS * programs.NUM_MICROBATCHES * (
             (rank.rank > 0) + (rank.rank < len(traces["evaluated"].ranks) - 1)
         )
+
+
+@pytest.mark.parametrize("name", ["GPipe", "1F1B", "Interleaved1F1B"])
+def test_a_rank_keeps_the_states_of_its_own_stages(ran, name):
+    report = verify_memory(load(ran(2)[1] / name))
+    assert (report.law, report.holds, report.unexplained_bytes) == ("16Ψ/N", True, 0)
+    assert {cause.cause for cause in report.causes} == {"unequal parts of ranks"}

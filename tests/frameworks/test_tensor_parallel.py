@@ -12,7 +12,7 @@ from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.record import load
 from zerosim.strategies import System
-from zerosim.verify import verify
+from zerosim.verify import verify, verify_memory
 
 pytestmark = pytest.mark.ranks
 
@@ -73,7 +73,7 @@ def run_all(names, folder):
 def runs(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(f"tensor{request.param}")
     names = names_of(request.param)
-    results = run_ranks(run_all, request.param, names, str(folder))
+    results = run_ranks(run_all, request.param, names, str(folder), backend="cpu:gloo")
     return results, {name: load(folder / name) for name in names}
 
 
@@ -202,3 +202,13 @@ def test_each_system_works_within_its_own_groups(runs):
                     assert set(rank.groups[event.group].ranks) == row
                 elif event.purpose in of_parameters:
                     assert set(rank.groups[event.group].ranks) == column
+
+
+def test_a_rank_keeps_its_part_of_what_is_divided(runs):
+    """Beside the law all that is whole: norms, and the gradient of a divided embedding."""
+    _, traces = runs
+    for name in set(traces) - set(TOGETHER):
+        report = verify_memory(traces[name])
+        assert (report.holds, report.unexplained_bytes) == (True, 0), (name, report.headline)
+        assert {cause.cause for cause in report.causes} == {"replicated parameters"}
+        assert report.law == ("8Ψ/N" if "SGD" in name else "16Ψ/N")

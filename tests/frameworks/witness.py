@@ -6,6 +6,7 @@ counts what it saw.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
@@ -70,7 +71,14 @@ def run_three_times(name: str, program: Program, folder: str) -> dict[str, objec
     }
 
 
+def run_traced(name: str, program: Program, folder: str) -> None:
+    """Run a program once, traced into `folder`/`name`."""
+    with zerosim.trace(f"{folder}/{name}"):
+        _from_the_same_start(program)
+
+
 def _from_the_same_start(program: Program) -> Weights:
+    gc.collect()  # what the program before left in circles is none of this one's memory
     torch.manual_seed(0)
     weights = program()
     dist.barrier()

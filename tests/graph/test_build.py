@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import Planted, plant, straggling
@@ -221,7 +221,6 @@ def test_phases_are_also_known_from_the_memory_s_rows(tmp_path):
 
 
 @given(plan=plans())
-@settings(max_examples=60, deadline=None)
 def test_every_run_is_a_graph_without_circles_in_which_nothing_is_ready_too_late(plan):
     graph = build_graph(load_plan(plan))
     assert all(check.holds for check in check_graph(graph))

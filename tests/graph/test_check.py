@@ -86,6 +86,11 @@ def test_ranks_that_ask_for_different_things(tmp_path, fields, word):
         assert text in found.message, text
 
 
+def test_a_rank_that_names_no_unit_crosses_nobodys_order(tmp_path):
+    """One that has run out of data joins in the reductions of the others."""
+    assert violations(plant(tmp_path, *two(unit=""))) == []
+
+
 def test_a_rank_that_never_called(tmp_path):
     first, second = two()
     first.call(10, 10, 19, unit="head", source=HERE)

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.graph.plans import load_plan, plans
@@ -117,11 +117,10 @@ def test_an_offset_in_words():
     assert clock_words(clock) == "+1.000000123 s ± 85 µs, from 1,204 exchanges"
 
 
-shifts = st.lists(st.integers(-(10**12), 10**12), min_size=4, max_size=4)
+shifts = st.lists(st.integers(0, 2 * 10**12), min_size=4, max_size=4)
 
 
 @given(plan=plans(), shifts=shifts, places=st.lists(st.integers(0, 2), min_size=4, max_size=4))
-@settings(max_examples=60, deadline=None)
 def test_every_shift_is_found_within_its_uncertainty(plan, shifts, places):
     names = [f"host {place}" for place in places[: plan.num_ranks]]
     plan = replace(

@@ -7,6 +7,7 @@ with counters of their own. Two of them, joined by a veth pair, are two nodes wi
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,6 @@ import pytest
 
 from tests.cli.command import command
 from tests.ranks import free_port
-from tests.sparing import spared
 from zerosim.cli.jobs import RANK_FILES
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.events import InterfaceSample, Kind, Op
@@ -38,26 +38,21 @@ HEADER_BYTES = 14 + 20 + 32
 """Before the data of a packet: Ethernet, IPv4, TCP with time stamps."""
 STORE_BYTES = 4096
 """More than the ranks ever said at the store during a run; some hundred bytes of it were seen."""
-CONFIGS = spared(
-    {
-        "stage 3": {},
-        "quantized weights": {"quantize_weights": True},
-        "secondary partition": {"secondary_partition": RANKS_PER_NODE},
-        "quantized gradients": {"quantize_gradients": True},
-        "ZeRO++": {
-            "quantize_weights": True,
-            "secondary_partition": RANKS_PER_NODE,
-            "quantize_gradients": True,
-        },
-        "optimizer on the host": {"offload_optimizer": "cpu"},
-        "all on a disk": {"offload_optimizer": "nvme", "offload_param": "nvme"},
-        "owner broadcasts": {"offload_param": "cpu", "owner_broadcast": True},
-        "checkpoints on the host": {"checkpoint_activations": True, "cpu_checkpointing": True},
+CONFIGS = {
+    "stage 3": {},
+    "quantized weights": {"quantize_weights": True},
+    "secondary partition": {"secondary_partition": RANKS_PER_NODE},
+    "quantized gradients": {"quantize_gradients": True},
+    "ZeRO++": {
+        "quantize_weights": True,
+        "secondary_partition": RANKS_PER_NODE,
+        "quantize_gradients": True,
     },
-    "stage 3",
-    "ZeRO++",
-    "all on a disk",
-)
+    "optimizer on the host": {"offload_optimizer": "cpu"},
+    "all on a disk": {"offload_optimizer": "nvme", "offload_param": "nvme"},
+    "owner broadcasts": {"offload_param": "cpu", "owner_broadcast": True},
+    "checkpoints on the host": {"checkpoint_activations": True, "cpu_checkpointing": True},
+}
 """Systems on stage 3."""
 
 
@@ -140,6 +135,10 @@ def test_two_agents_on_one_machine(tmp_path):
         )
     )  # fmt: skip
     assert sum("rank 0 wrote its trace to" in each for each in said) == 1
+    # torchrun's store listens on every address, whatever its endpoint is
+    (note,) = {line for each in said for line in each.splitlines() if line.startswith("note: ")}
+    assert re.search(r"other machines can reach this run at port \d+ of every address", note)
+    assert "docs/security.md" in note
     trace = merged(tmp_path / "merged", folders)
     assert places(trace) == [(0, 0), (1, 0)]
     answer = command("verify", tmp_path / "merged")

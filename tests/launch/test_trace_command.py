@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -20,15 +20,18 @@ from unittest import mock
 import pytest
 
 from tests.cli.command import assert_one_line, command
+from zerosim.cli.jobs import make_free
+from zerosim.errors import TraceError
 from zerosim.events import Kind, Op
 from zerosim.record import load
-from zerosim.trace import guard
+from zerosim.trace import bootstrap, guard
+from zerosim.verify import Outcome, verify
 
 pytestmark = pytest.mark.ranks
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 TWICE = [Op.ALL_REDUCE, Op.ALL_REDUCE]
 WAYS: dict[str, tuple[list[int], list[list[Op]], list[bool]]] = {
@@ -51,24 +54,17 @@ WAYS: dict[str, tuple[list[int], list[list[Op]], list[bool]]] = {
     "loads_with_workers": ([0, 0], [TWICE] * 2, [True, True]),
     "forks": ([0, 0], [TWICE] * 2, [True, True]),
     "trains": ([0, 0], [], [True, True]),
+    "fails_before_it_trains": ([1, 1], [], [True, True]),
     "fills_the_disk": ([0, 0], [], [False, False]),
 }
-SLOW = {
-    "refuses_a_wrong_shape",
-    "hangs_until_sigint",
-    "joins_twice_with_other_groups",
-    "joins_without_leaving",
-    "loads_with_workers",
-    "exits_with_7",
-}
-"""Ways that show again what others show."""
-LOOKED_INTO = ("hangs_until_sigterm", "joins_twice", "raises", "trains")
+LOOKED_INTO = ("fails_before_it_trains", "hangs_until_sigterm", "joins_twice", "raises", "trains")
 """Ways whose traces are read further."""
 FAILURES = {
     "raises": ["RuntimeError: [", "RuntimeError: rank 1 is not well"],
     "raises_in_backward": ["RuntimeError: Trying to backward through the graph a second time"] * 2,
     "refuses_a_wrong_shape": ["RuntimeError: ProcessGroupGloo::allgather: invalid tensor size"] * 2,
     "hangs_until_sigint": ["KeyboardInterrupt"] * 2,
+    "fails_before_it_trains": ["RuntimeError: there are no data"] * 2,
     "destroys_twice": ["AssertionError: Process group cannot be None"] * 2,
     "joins_without_leaving": ["ValueError: trying to initialize the default process group"] * 2,
 }
@@ -173,9 +169,7 @@ def is_of_ways(item) -> bool:
     return item.path == Path(__file__) and "way" in getattr(item, "fixturenames", ())
 
 
-each_way = pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.slow] * (way in SLOW)) for way in WAYS]
-)
+each_way = pytest.mark.parametrize("way", WAYS)
 
 
 @each_way
@@ -242,6 +236,90 @@ def test_the_counters_are_read_before_the_connections_are_closed(ways):
         assert len(rank.sockets) == 2
 
 
+def test_a_crash_before_training_proves_nothing_and_says_so(ways):
+    _, traced = ways
+    answer = command("verify", traced / "fails_before_it_trains")
+    assert (answer.code, answer.err) == (0, "")
+    headline, standing, *_ = answer.out.splitlines()
+    failed = "rank 0 failed with RuntimeError: there are no data."
+    assert headline == f"- No iteration was finished: {failed}"
+    assert standing.startswith("  nothing predicted ")
+
+
+def torchrun(*words: object) -> tuple[object, ...]:
+    """Two ranks of a training that ends early."""
+    options = ("--standalone", "--nproc-per-node", 2)
+    path = Path(sys.executable).parent / "torchrun"
+    return (path, *options, *words)
+
+
+def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
+    folder = tmp_path / "t"
+    program = (PROGRAMS / "ending.py", "once", tmp_path / "meeting")
+    done = trace(folder, *torchrun("--max-restarts", 1, *program))
+    assert (done.code, sorted(done.out.split())) == (0, ["done", "done"]), done
+    aside = folder / "attempt-0"
+    assert done.own[0] == f"zerosim: 2 ranks recorded in {folder}"
+    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and what "
+    assert done.own[1] == f"{again}attempt 0 recorded is in {aside}"
+    last = verify(load(folder, strict=True))
+    assert (last.outcome, last.iterations) == (Outcome.AS_PREDICTED, (0, 1, 2, 3))
+    # and what the failed one finished is proved as well
+    first = load(aside)
+    assert not first.ranks[1].complete
+    report = verify(first)
+    assert report.outcome is Outcome.AS_PREDICTED
+    assert report.iterations == (0, 1)
+    assert "the run ended early: what is judged is iterations 0 to 1" in " ".join(report.notes)
+
+
+def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
+    folder = tmp_path / "t"
+    command_line = (sys.executable, "-m", "zerosim.cli", "trace", "--out", folder, "--")
+    words = (*command_line, *torchrun(PROGRAMS / "ending.py", "never", tmp_path / "meeting"))
+    with subprocess.Popen(
+        [str(word) for word in words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True,  # a terminal would interrupt the ranks as well
+    ) as started:
+        try:
+            until = time.monotonic() + DEADLINE_S
+            while not is_waiting(folder, iteration=2) and time.monotonic() < until:
+                assert started.poll() is None, started.communicate()
+                time.sleep(0.1)
+        finally:
+            started.send_signal(signal.SIGINT)
+            _, err = started.communicate(timeout=DEADLINE_S)
+    assert started.returncode == 1
+    assert f"zerosim: 2 ranks recorded in {folder}\n" in err
+    report = verify(load(folder))
+    assert (report.outcome, report.iterations) == (Outcome.AS_PREDICTED, (0, 1))
+    [matching] = [one for one in report.verdicts if one.id == "matched"]
+    assert "1 cut short: " in matching.measured
+    for words in (
+        "the run ended early: what is judged is iterations 0 to 1, which all ranks finished",
+        "rank 0 failed: KeyboardInterrupt",
+        "rank 1 failed: KeyboardInterrupt",
+    ):
+        assert words in report.notes
+    assert command("verify", folder).code == 0
+
+
+def is_waiting(folder: Path, iteration: int) -> bool:
+    """Whether rank 0 has called what rank 1 never will."""
+    with suppress(TraceError, OSError):
+        first = load(folder).ranks[0]
+        return any(
+            (event.iteration, event.op) == (iteration, Op.ALL_REDUCE)
+            for event in first.events
+            if event.id in first.unfinished
+        )
+    return False
+
+
 def test_torchrun_is_traced_and_says_no_word_more(tmp_path, trace):
     program = ("torchrun", "--nproc-per-node", 2, PROGRAMS / "joined.py")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -258,7 +336,7 @@ def test_torchrun_is_traced_and_says_no_word_more(tmp_path, trace):
     assert loaded.manifest.backend == "gloo"
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_ranks_that_a_program_makes_itself(tmp_path, trace, method):
     program = (sys.executable, PROGRAMS / "spawning.py", method)
     traced = trace(tmp_path / "t", *program, PYTHONPATH=str(ROOT))
@@ -287,6 +365,27 @@ def test_a_program_that_traces_itself_keeps_its_trace(tmp_path, trace):
     (inner,) = load(own, strict=True).ranks
     assert load(own).manifest.units
     assert inner.complete
+
+
+def test_what_an_attempt_before_recorded_lies_beside_the_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    names = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl")
+    for name in names:
+        (tmp_path / name).write_text("first")
+    said = []
+    process = bootstrap._Process(os.getpid(), said.append)
+    for rank in range(2):  # the second to come finds the first one's file, which stays
+        bootstrap._set_earlier_attempts_aside(process, tmp_path)
+        (tmp_path / names[rank + 1]).write_text("second")
+    aside = tmp_path / "attempt-0"
+    assert sorted(path.name for path in aside.iterdir()) == sorted(names)
+    assert {path.read_text() for path in aside.iterdir()} == {"first"}
+    assert {path.read_text() for path in tmp_path.glob("rank-*.jsonl")} == {"second"}
+    [line] = said
+    assert line.endswith(f"attempt 1 is recorded here, and what attempt 0 recorded is in {aside}")
+    # a folder that is written over loses them too
+    make_free(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 # without PyTorch: what the command does with any command

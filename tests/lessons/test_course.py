@@ -258,3 +258,13 @@ def test_every_misconception_is_met_somewhere():
 
 def test_the_course_is_read_once():
     assert course() is course()
+
+
+def test_a_paper_has_one_year():
+    years = {}
+    for lesson in LESSONS:
+        for entry in lesson.reading:
+            if found := re.search(r"(.{20}) \((\d{4})\)", entry):
+                years.setdefault(found[1], set()).add(found[2])
+    assert years["ion Parameter Models"] == {"2020"}
+    assert {title: found for title, found in years.items() if len(found) > 1} == {}

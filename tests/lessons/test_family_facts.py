@@ -113,5 +113,5 @@ def test_programs_of_settings_are_there():
     named = [
         entry[key] for entry in settings().values() for key in ("program", "before") if key in entry
     ]
-    assert len(named) == 2
+    assert len(named) == 3
     assert all((HERE / name).is_file() for name in named)

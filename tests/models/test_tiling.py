@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -40,7 +40,6 @@ def blocks_of(model):
 # the layer
 
 
-@settings(max_examples=40)
 @given(
     inputs=st.integers(1, 40),
     outputs=st.integers(1, 40),

@@ -5,7 +5,6 @@ from zerosim.config import ModelName
 from zerosim.models import Batches, build, context_of, unigram_loss, validation_text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("name", "steps"), [(ModelName.GPT_TINY, 40), (ModelName.MLP, 100)])
 def test_a_model_learns_more_than_the_frequency_of_bytes(name, steps):

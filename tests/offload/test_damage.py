@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.offload.stores import (
@@ -42,7 +42,6 @@ def flip(path, bit):
         file.write(bytes([old ^ 1 << bit % 8]))
 
 
-@settings(max_examples=60)
 @given(
     words=st.lists(
         st.tuples(st.integers(0, TWO_BLOCKS // 8 - 1), st.integers(1, 2**32)),
@@ -195,7 +194,6 @@ def test_a_commit_that_is_cut_off_anywhere_leaves_the_one_before(tmp_path):
     assert resumed_holds(tmp_path, 0)
 
 
-@settings(max_examples=50)
 @given(data=st.data())
 def test_a_commit_with_a_flipped_bit_leaves_the_one_before(tmp_path_factory, data):
     folder = tmp_path_factory.getbasetemp() / "flipped"

@@ -18,7 +18,7 @@ const step = (fields) => ({
   kind: "compute", phase: "forward", micro_step: 0, unit: 0, unit_name: "", op: "", purpose: "",
   collective: -1, hop: -1, time_ns: 0, start_ns: 0, end_ns: 100, until: 0, title: 0, what: 0, why: 0,
   source: -1, ranks: [0, 1], packets: [], sent: [], cells: [],
-  origin: "", target: "", copies: [], copy: null, ...fields,
+  origin: "", target: "", waits: [], waiting: -1, copies: [], copy: null, ...fields,
 });
 
 /** @type {State[]} */
@@ -82,14 +82,15 @@ test("a gather is about parameters, a reduction about gradients, an update about
   assert.deepEqual(roles({ phase: "forward" }), ["parameters"]);
   assert.deepEqual(roles({ phase: "backward" }), ["gradients"]);
   assert.deepEqual(roles({ phase: "update" }), STATES.map((state) => state.role));
-  assert.deepEqual(roles({ kind: "wait" }), []);
+  assert.deepEqual(roles({ kind: "mark" }), []);
 });
 
 test("a card says what its rank does", () => {
   assert.equal(doing(step({}), 0), "computes");
   assert.equal(doing(step({ phase: "update" }), 1), "updates");
-  assert.equal(doing(step({ kind: "wait", ranks: [1] }), 1), "waits");
-  assert.equal(doing(step({ kind: "wait", ranks: [1] }), 0), "");
+  const hop = step({ kind: "transfer", waits: [1, 10, 30] });
+  assert.deepEqual([doing(hop, 1), doing(hop, 0)], ["waits", ""]);
+  assert.equal(doing(step({ waits: [1, 10, 30] }), 1), "computes");
   assert.equal(doing(step({ kind: "transfer" }), 0), "");
 });
 

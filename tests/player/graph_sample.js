@@ -77,7 +77,7 @@ export function makeGraph() {
     duration_ns: 200,
     kinds,
     phases: ["setup", "forward", "backward", "update", "outside"],
-    causes: ["compute", "communication", "waiting", "other"],
+    causes: ["compute", "communication", "scheduling", "other"],
     reasons: [
       { kind: "program order", words: "rank {target_rank} goes on" },
       { kind: "match", words: "rank {source_rank} has arrived" },

@@ -91,6 +91,8 @@ class Maker {
       ranks: [...RANKS],
       packets: [],
       sent: [],
+      waits: [],
+      waiting: -1,
       copies: [],
       copy: null,
       origin: "",
@@ -190,6 +192,8 @@ class Maker {
       theory: [...sent],
       trace: [...sent],
       wire: sent.map((bytes) => bytes + 128),
+      excess: sent.map(() => 0),
+      is_more: false,
       framing: sent.map(() => 128),
     });
     const collective = this.collectives.length - 1;
@@ -288,7 +292,7 @@ class Maker {
         law_bytes: (psi * 8) / NUM_RANKS,
         laws: [{ tier: "device", law: "8Ψ/N", law_bytes: (psi * 8) / NUM_RANKS }],
       },
-      verdict: { headline: "Every byte agrees with the theory.", holds: true },
+      verdict: { headline: "Every byte agrees with the theory.", outcome: "as predicted" },
       notes: [],
       broken: null,
     };

@@ -46,7 +46,7 @@ test("into finds the next hop", () => {
 test("into finds the next collective where there are no hops", () => {
   const document = makeDocument();
   for (const step of document.steps) {
-    step.kind = step.kind === "transfer" ? "wait" : step.kind;
+    step.kind = step.kind === "transfer" ? "copy" : step.kind;
   }
   const native = readModel(document);
   assert.equal(move("into", native, 0, []), 1);

@@ -205,7 +205,6 @@ def test_programs_that_a_test_starts(tmp_path):
     assert code == 0, text
 
 
-@pytest.mark.slow
 def test_a_program_under_torchrun(tmp_path):
     shown = examples()
     program = shown["test_step.py"] + (

@@ -23,9 +23,9 @@ def event(rank, place, **fields):
 
 
 def message(place, parent, op=Op.SEND, end_ns=None):
-    """A message of 32 elements to or from rank 3."""
+    """A message of 32 elements to or from rank 0."""
     return Transfer(
-        id=place, parent=parent, op=op, peer=3, elements=32, payload_bytes=64, start_ns=5,
+        id=place, parent=parent, op=op, peer=0, elements=32, payload_bytes=64, start_ns=5,
         end_ns=end_ns, hop=1, shard=2,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies as draw
@@ -143,7 +143,6 @@ def test_a_manifest_cut_at_any_byte():
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@settings(max_examples=75)
 @given(data=st.data())
 def test_any_byte_flipped(name, data):
     at = data.draw(st.integers(0, len(FILES[name]) - 1))
@@ -157,7 +156,6 @@ def test_any_byte_flipped(name, data):
     assert check(damaged(name, flip)) in (("refused", "warned") if at > last_line else ("refused",))
 
 
-@settings(max_examples=75)
 @given(st.integers(0, len(FILES["manifest.json"]) - 1), st.integers(1, 255))
 def test_any_byte_of_the_manifest_flipped(at, mask):
     text = bytearray(FILES["manifest.json"])
@@ -206,7 +204,6 @@ def test_any_line_of_another_rank_inserted(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=80)
 @given(junk=st.binary(max_size=200), at=st.floats(0, 1), length=st.integers(0, 300))
 @example(junk=b"", at=0.0, length=10**9)
 @example(junk=b"\n", at=0.0, length=10**9)
@@ -216,7 +213,6 @@ def test_random_bytes_anywhere(name, junk, at, length):
     check(damaged(name, lambda text: text[:start] + junk + text[start + length :]))
 
 
-@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(NAMES), st.none() | st.binary(max_size=60), min_size=1))
 def test_files_replaced_or_removed(replaced):
     files = {name: text for name, text in FILES.items() if replaced.get(name, b"") is not None}

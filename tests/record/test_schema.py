@@ -31,14 +31,14 @@ ROWS = st.one_of(
     draw.events().map(lambda r: ("event", r)),
     draw.events().map(lambda r: ("open", r)),
     draw.closes().map(lambda r: ("close", r)),
-    draw.transfers(7, [1, 2]).map(lambda r: ("transfer", r)),
+    draw.transfers(7, [1, 2], 8).map(lambda r: ("transfer", r)),
     draw.wire_samples.map(lambda r: ("wire", r)),
     draw.interface_samples.map(lambda r: ("interface", r)),
     draw.memory_samples(3, st.none() | draw.small).map(lambda r: ("memory", r)),
     draw.allocations(3).map(lambda r: ("allocations", r)),
     draw.address_maps.map(lambda r: ("addresses", r)),
     draw.metrics.map(lambda r: ("metric", r)),
-    draw.failures.map(lambda r: ("failure", r)),
+    draw.failures(8).map(lambda r: ("failure", r)),
     st.builds(End, time_ns=draw.times, num_rows=draw.counts).map(lambda r: ("end", r)),
 )
 
@@ -92,7 +92,7 @@ def test_a_manifests_schema_is_a_whole_number(found):
 @pytest.mark.parametrize("num_ranks", [0, -4])
 def test_a_manifest_has_at_least_one_rank(num_ranks):
     text = encode_manifest(draw.manifest(num_ranks))
-    with pytest.raises(ValueError, match=f"num_ranks is {num_ranks}, expected 1 or more"):
+    with pytest.raises(ValueError, match=f"num_ranks is {num_ranks}, expected 1 to 1048576"):
         decode_manifest(text)
 
 

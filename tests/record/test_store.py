@@ -135,7 +135,7 @@ def test_a_transfer_says_what_its_collective_says(tmp_path):
     for one, op, sizes in ((sent, Op.SEND, (64, 0)), (received, Op.RECEIVE, (0, 64))):
         assert (one.parent, one.kind, one.op) == (0, Kind.TRANSFER, op)
         assert (one.sent_bytes, one.received_bytes) == sizes
-        assert (one.payload_bytes, one.elements, one.peers) == (64, 32, (3,))
+        assert (one.payload_bytes, one.elements, one.peers) == (64, 32, (0,))
         assert (one.hop, one.shard, one.issue_ns, one.start_ns) == (1, 2, 5, 5)
         for inherited in ("rank", "iteration", "micro_step", "phase", "unit", "purpose", "group",
                           "algorithm", "dtype"):  # fmt: skip
@@ -293,7 +293,7 @@ def test_a_second_spelling_of_a_rank(tmp_path, name):
 # ------------------------------------------------------------------------------ damaged rows
 
 BAD_ROWS = {
-    "transfer 2 belongs to event 7, which is unknown": [("transfer", message(2, parent=7))],
+    "transfer 9 belongs to event 7, which is unknown": [("transfer", message(9, parent=7))],
     "a second event with id 2": [("transfer", message(2, parent=0))] * 2,
     "transfer 2 is broadcast: expected send or receive": [
         ("transfer", message(2, parent=0, op=Op.BROADCAST))
@@ -305,7 +305,7 @@ BAD_ROWS = {
     "a second event with id 0": [("open", event(0, 0))],
     "event 2 is rank 4's, not rank 0's": [("event", event(4, 2))],
     "a second header": [("header", draw.header(0, 1))],
-    "a second group named 'g'": [("group", Group(name="g", backend="gloo", ranks=(0, 7)))],
+    "a second group named 'g'": [("group", Group(name="g", backend="gloo", ranks=()))],
     "a second socket with index 3": [
         ("socket", Socket(index=3, local="a:1", remote="b:2")),
         ("socket", Socket(index=3, local="a:1", remote="b:3")),
@@ -440,7 +440,7 @@ def test_missing_rank_files(tmp_path):
     assert "(and 1 more)" in refusal(tmp_path, strict=True)
 
 
-@pytest.mark.parametrize("num_ranks", [1000, 10**18])
+@pytest.mark.parametrize("num_ranks", [1000, 2**20])
 def test_very_many_missing_files_are_one_warning(tmp_path, num_ranks):
     written = {5: [("header", draw.header(5, num_ranks))]}
     draw.write_trace(tmp_path, written, num_ranks=num_ranks)

@@ -133,7 +133,7 @@ def test_each_event_leads_to_the_step_that_shows_it(stage):
     for node, number in enumerate(found["nodes"]["step"]):
         kind, event, step = graph.kind_of(node), graph.event_of(node), steps[number]
         if kind is NodeKind.WAIT:
-            assert step["kind"] == "wait" or step["time_ns"] <= found["nodes"]["end"][node]
+            assert step["start_ns"] <= found["nodes"]["end"][node]
             continue
         assert step["kind"] == of_kind[kind]
         if event is None:
@@ -162,7 +162,6 @@ def test_any_trace_is_shown_or_refused_in_one_line(written):
     assert "\n" not in complaint
 
 
-@settings(max_examples=40, deadline=None)
 @given(plans())
 def test_of_every_run_all_of_it_is_there(plan):
     trace = load_plan(plan)

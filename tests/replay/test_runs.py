@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
 
 from tests.recorded import recorded
 from zerosim.analysis.frames import Holding
+from zerosim.analysis.frames.waiting import SHORTEST_WAIT_NS
 from zerosim.analysis.memory import timeline
+from zerosim.events import Kind
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.record import iterations, load
 from zerosim.replay import replay_document
-from zerosim.verify import verify
+from zerosim.verify import verify, verify_memory
 
 pytestmark = pytest.mark.ranks
 
@@ -43,6 +46,55 @@ def test_frames_agree_with_what_was_measured(variant):
             assert document["notes"] == []
             assert_traffic(document, trace, iteration)
             assert_memory(document, trace)
+            assert_waits(document, trace, iteration)
+            assert_peaks(document, trace, iteration)
+
+
+def assert_waits(document, trace, iteration) -> None:
+    """Waits are told while what they wait for goes on, cut at steps, and none is lost."""
+    steps, texts = document["steps"], document["texts"]
+    assert "wait" not in {step["kind"] for step in steps}
+    places = {call["unit_name"]: [] for call in document["collectives"]}
+    for number, step in enumerate(steps):
+        if step["collective"] >= 0:
+            name = document["collectives"][step["collective"]]["unit_name"]
+            places[name].append((number, step["until"]))
+    told = Counter()
+    for number, step in enumerate(steps):
+        assert bool(step["waits"]) == (step["waiting"] >= 0)
+        if step["waits"]:
+            words = re.findall(r"for the (?:parameters|reduced gradients) of ([\w.]*\w)",
+                               texts[step["waiting"]])  # fmt: skip
+            assert all(any(number <= until for _, until in places[unit]) for unit in words)
+        for rank, start, end in zip(*[iter(step["waits"])] * 3, strict=True):
+            assert end - start >= SHORTEST_WAIT_NS
+            told[rank] += end - start
+    for rank in trace.ranks:
+        lengths = [
+            event.end_ns - event.start_ns
+            for event in rank.events
+            if event.kind is Kind.WAIT and event.iteration == iteration
+        ]
+        # parts of a wait that are too short to be told are left out
+        at_most = sum(length for length in lengths if length >= SHORTEST_WAIT_NS)
+        assert at_most - len(steps) * SHORTEST_WAIT_NS <= told[rank.rank] <= at_most
+
+
+def assert_peaks(document, trace, iteration) -> None:
+    """One peak, whoever is asked; and what is drawn reaches it."""
+    memory, report = document["memory"], verify_memory(trace, iteration)
+    assert [rank["peak_bytes"] for rank in memory["ranks"]] == [peak.bytes for peak in report.peaks]
+    for rank, top in zip(memory["ranks"], report.peaks, strict=True):
+        drawn = [sum(column) for column in zip(*rank["bytes"], strict=True)]
+        assert drawn[rank["times_ns"].index(rank["peak_ns"])] == top.bytes
+        assert max(drawn) == top.bytes
+        assert sum(part.bytes for part in top.parts) + (top.other_bytes or 0) == top.bytes
+        assert top.when.startswith(texts_until(document["texts"][rank["cause"]]))
+
+
+def texts_until(cause: str) -> str:
+    """The moment that a peak's words begin with."""
+    return cause.partition(": ")[0].partition(" in iteration")[0]
 
 
 def assert_traffic(document, trace, iteration) -> None:

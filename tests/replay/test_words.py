@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from zerosim.analysis.frames import Message, Step
+from zerosim.analysis.frames import Message, Step, Wait
 from zerosim.config import DType
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
-from zerosim.replay.words import Setting, describe, texts
+from zerosim.replay.words import Setting, describe, describe_waits, texts
 from zerosim.theory import bytes_a_parameter
 from zerosim.theory.placement import Optimizer
 from zerosim.tiers import Tier
@@ -44,18 +44,15 @@ def step(kind, phase, own, **fields) -> Step:
 def every_step():
     """Each kind, with each op, purpose, algorithm and hop, in each phase."""
     for phase in Phase:
-        yield step(Kind.MARK, phase, []), 0, None
-        yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0, None
+        yield step(Kind.MARK, phase, []), 0
+        yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0
         for op, purpose, algorithm in product(Op, (None, *Purpose), Algorithm):
             call = event(
                 Kind.COLLECTIVE, phase, unit="block", op=op, purpose=purpose, algorithm=algorithm
             )
-            yield step(Kind.COLLECTIVE, phase, [call]), 0, None
-            waits = [event(Kind.WAIT, phase, rank, parent=1) for rank in (0, 2)]
-            yield step(Kind.WAIT, phase, waits), 0, call
+            yield step(Kind.COLLECTIVE, phase, [call]), 0
             for hop in range(6):
-                yield step(Kind.TRANSFER, phase, [call], hop=hop), 6, None
-    yield step(Kind.WAIT, Phase.UPDATE, [event(Kind.WAIT, Phase.UPDATE)]), 0, None
+                yield step(Kind.TRANSFER, phase, [call], hop=hop), 6
     yield from of_the_family()
 
 
@@ -65,10 +62,10 @@ def of_the_family():
     gather = {"purpose": Purpose.GATHER_PARAMETERS, "unit": "block", "algorithm": Algorithm.RING}
     for op in (Op.SEND, Op.BROADCAST):
         call = event(Kind.COLLECTIVE, Phase.UPDATE, op=op, **gather)
-        yield step(Kind.COLLECTIVE, Phase.UPDATE, [call]), 0, None
+        yield step(Kind.COLLECTIVE, Phase.UPDATE, [call]), 0
     for phase in Phase:
-        yield step(Kind.MARK, phase, []), 0, None
-        yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0, None
+        yield step(Kind.MARK, phase, []), 0
+        yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0
         for purpose, (origin, target) in product(COPIED, WAYS):
             copies = [
                 event(
@@ -78,9 +75,7 @@ def of_the_family():
                 for rank in range(4)
             ]  # fmt: skip
             for some in (copies, copies[:1], copies[1:3]):
-                yield step(Kind.COPY, phase, some), 0, None
-            waits = [event(Kind.WAIT, phase, parent=1)]
-            yield step(Kind.WAIT, phase, waits), 0, copies[0]
+                yield step(Kind.COPY, phase, some), 0
 
 
 def of_zero_plus_plus():
@@ -89,9 +84,9 @@ def of_zero_plus_plus():
     gather = {"op": Op.ALL_GATHER, "purpose": Purpose.GATHER_PARAMETERS, "unit": "block"}
     ring = {"algorithm": Algorithm.RING, "dtype": "int8"}
     call = event(Kind.COLLECTIVE, Phase.FORWARD, **gather, **ring)
-    yield step(Kind.TRANSFER, Phase.FORWARD, [call], hop=0), 3, None
+    yield step(Kind.TRANSFER, Phase.FORWARD, [call], hop=0), 3
     call = event(Kind.COLLECTIVE, Phase.BACKWARD, **gather, algorithm=Algorithm.RING)
-    yield step(Kind.TRANSFER, Phase.BACKWARD, [call], hop=0, groups=nodes), 1, None
+    yield step(Kind.TRANSFER, Phase.BACKWARD, [call], hop=0, groups=nodes), 1
     exchange = event(
         Kind.COLLECTIVE, Phase.BACKWARD, op=Op.ALL_TO_ALL, purpose=Purpose.REDUCE_GRADIENTS,
         unit="block", algorithm=Algorithm.PAIRWISE, dtype="int4",
@@ -102,7 +97,7 @@ def of_zero_plus_plus():
         one = step(
             Kind.TRANSFER, Phase.BACKWARD, [exchange], hop=0, groups=groups, messages=messages
         )
-        yield one, 1, None
+        yield one, 1
 
 
 COPIED = (
@@ -116,6 +111,10 @@ WAYS = (
 )  # fmt: skip
 FAMILY = (
     {},
+    {"is_skipped": True, "has_update": False},
+    {"states_tier": Tier.HOST, "is_delayed": True, "has_update": False},
+    {"num_ranks": 1},
+    {"accumulate": 2},
     {"states_tier": Tier.HOST},
     {"states_tier": Tier.HOST, "is_delayed": True},
     {"states_tier": Tier.DISK, "parameters_tier": Tier.DISK},
@@ -127,8 +126,8 @@ FAMILY = (
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_step_is_told_in_whole_sentences(stage):
     count = 0
-    for one, num_hops, awaited in every_step():
-        words = describe(one, setting(stage), num_hops=num_hops, awaited=awaited)
+    for one, num_hops in every_step():
+        words = describe(one, setting(stage), num_hops=num_hops)
         count += 1
         for text in (words.title, words.what, words.why):
             assert text
@@ -145,7 +144,7 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
             Kind.COLLECTIVE, phase, unit="block", op=op, purpose=purpose, algorithm=Algorithm.RING
         )
         one = step(Kind.TRANSFER, phase, [call], hop=0)
-        return describe(one, setting(stage), num_hops=3, awaited=None).why
+        return describe(one, setting(stage), num_hops=3).why
 
     gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
     told = [
@@ -168,11 +167,11 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
     ("op", "hop", "words"),
     [
         (Op.ALL_GATHER, 0, "hop 1 of 6: each rank sends its own part"),
-        (Op.ALL_GATHER, 5, "hop 6 of 6: each rank passes on the part it received"),
-        (Op.REDUCE_SCATTER, 0, "hop 1 of 6: each rank sends its gradient of one shard"),
+        (Op.ALL_GATHER, 5, "hop 6 of 6: each rank passes on the part that it received"),
+        (Op.REDUCE_SCATTER, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
         (Op.REDUCE_SCATTER, 3, "hop 4 of 6: each rank passes on the sum"),
         (Op.REDUCE_SCATTER, 5, "each rank has the finished sum of its own shard"),
-        (Op.ALL_REDUCE, 0, "hop 1 of 6: each rank sends its gradient"),
+        (Op.ALL_REDUCE, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
         (Op.ALL_REDUCE, 2, "each shard's sum is finished on one rank"),
         (Op.ALL_REDUCE, 3, "hop 4 of 6: the finished sums go round"),
     ],
@@ -183,27 +182,69 @@ def test_a_hop_is_told_by_what_it_does(op, hop, words):
         purpose=Purpose.REDUCE_GRADIENTS,
     )  # fmt: skip
     one = step(Kind.TRANSFER, Phase.BACKWARD, [call], hop=hop)
-    assert words in describe(one, setting(0), num_hops=6, awaited=None).what
+    assert words in describe(one, setting(0), num_hops=6).what
 
 
-def test_a_wait_names_who_waits_for_what_and_how_long():
-    awaited = event(
-        Kind.COLLECTIVE, Phase.FORWARD, unit="block", op=Op.ALL_GATHER,
-        purpose=Purpose.GATHER_PARAMETERS,
-    )  # fmt: skip
-    waits = [event(Kind.WAIT, Phase.FORWARD, rank, parent=1) for rank in (0, 1, 3)]
-    words = describe(step(Kind.WAIT, Phase.FORWARD, waits), setting(3), num_hops=0, awaited=awaited)
-    assert words.title == "Forward · wait: gather parameters of block"
-    assert words.what == "ranks 0-1, 3 stand still, for up to 2.5 ms"
-    alone = step(Kind.WAIT, Phase.FORWARD, waits[:1])
-    told = describe(alone, setting(3), num_hops=0, awaited=awaited)
-    assert told.what == "rank 0 stands still, for up to 2.5 ms"
+def test_waits_say_who_waits_how_long_and_for_what():
+    def waits(ranks, ns, **call):
+        awaited = event(Kind.COLLECTIVE, Phase.FORWARD, unit="block", **call)
+        return [
+            Wait(
+                rank=rank, event=event(Kind.WAIT, Phase.FORWARD, rank), awaited=awaited, start_ns=5,
+                end_ns=5 + length,
+            )
+            for rank, length in zip(ranks, ns, strict=True)
+        ]  # fmt: skip
+
+    gather = {"op": Op.ALL_GATHER, "purpose": Purpose.GATHER_PARAMETERS}
+    assert describe_waits([]) == ""
+    end = ". No computation hides that time: it is exposed communication."
+    assert describe_waits(waits((0, 1, 3), (2_500_000, 400_000, 900_000), **gather)) == (
+        f"Meanwhile ranks 0-1, 3 wait 0.4 to 2.5 ms for the parameters of block{end}"
+    )
+    both = waits((2,), (5_200_000,), **gather) + waits((0,), (60_000,), op=Op.ALL_TO_ALL)
+    assert describe_waits(both) == (
+        "Meanwhile rank 2 waits 5.2 ms for the parameters of block; rank 0 waits 0.1 ms for the "
+        f"all-to-all of block{end}"
+    )
+    for purpose in (None, *Purpose):
+        told = describe_waits(waits((0,), (9_000_000,), op=Op.ALL_REDUCE, purpose=purpose))
+        assert not re.search(r"[{}]|None", told)
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes", "words"),
+    [
+        (0, {}, "Every rank has all the new parameters"),
+        (2, {}, "Every rank has all the new parameters"),
+        (3, {}, "the new values of its own shard, 1/4 of every unit"),
+        (3, {"owners": True, "parameters_tier": Tier.HOST}, "on the one rank that keeps all of it"),
+        (2, {"is_delayed": True, "states_tier": Tier.HOST}, "one step behind"),
+        (2, {"is_skipped": True, "has_update": False}, "every parameter is as it was"),
+        (3, {"is_quantized": True}, "What every rank holds now"),
+        (None, {}, "What every rank holds now"),
+    ],
+)
+def test_the_end_says_what_this_run_leaves_where(stage, changes, words):
+    told = describe(step(Kind.MARK, Phase.OUTSIDE, []), setting(stage, **changes), num_hops=0)
+    assert words in told.why
+
+
+def test_gradients_that_are_only_added_up_are_not_said_to_be_reduced():
+    begins = step(Kind.MARK, Phase.BACKWARD, [])
+    told = {
+        stage: describe(begins, setting(stage, accumulate=2), num_hops=0).why for stage in range(4)
+    }
+    assert "Nothing is reduced until the last micro-step" in told[0]
+    assert told[0] == told[1]
+    assert "can be reduced" in told[2]
+    assert told[2] == told[3]
 
 
 def test_micro_steps_are_named_where_there_are_several():
     own = event(Kind.COMPUTE, Phase.FORWARD, unit="block", micro_step=1)
     one = step(Kind.COMPUTE, Phase.FORWARD, [own])
-    told = describe(one, setting(2, accumulate=2), num_hops=0, awaited=None)
+    told = describe(one, setting(2, accumulate=2), num_hops=0)
     assert told.what.endswith("on its own data, micro-step 1 of 2")
 
 
@@ -212,8 +253,8 @@ def test_the_optimizers_bytes_are_those_of_the_dtype():
     one = step(Kind.COMPUTE, Phase.UPDATE, [own])
     states = {each.role: each.bytes for each in bytes_a_parameter(DType.FP32, Optimizer.ADAM)}
     assert Role.MASTER not in states
-    told = describe(one, setting(0, states=states), num_hops=0, awaited=None)
-    assert "8 bytes a parameter each" in told.why
+    told = describe(one, setting(0, states=states), num_hops=0)
+    assert "of 8 bytes a parameter" in told.why
 
 
 def test_no_text_is_without_a_use():
@@ -221,9 +262,10 @@ def test_no_text_is_without_a_use():
     seen = set()
     runs = [(setting(stage), every_step) for stage in STAGES]
     runs += [(setting(3, **system), of_the_family) for system in FAMILY]
+    runs.append((setting(0, accumulate=2), of_the_family))
     for of_run, every in runs:
-        for one, num_hops, awaited in every():
-            seen.add(describe(one, of_run, num_hops=num_hops, awaited=awaited).why)
+        for one, num_hops in every():
+            seen.add(describe(one, of_run, num_hops=num_hops).why)
     for path, text in _leaves(texts()["why"]):
         pattern = re.sub(r"\\\{\w+\\\}", r"[^ ]+( units)?", re.escape(text))
         assert any(re.fullmatch(pattern, told) for told in seen), path

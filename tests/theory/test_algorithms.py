@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
-from zerosim.theory import Cost, Framing, cost, framing, list_reduce_scatter_cost
+from zerosim.theory import Cost, Framing, cost, framing
 
 RING_OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST)
 IN_PARTS = (Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER)
@@ -141,7 +141,7 @@ def test_gloo_reduce_scatter_is_an_all_reduce():
     for args in ((4, 28, 2), (3, 3 << 20, 4)):
         scatter = costs(Algorithm.GLOO, Op.REDUCE_SCATTER, *args)
         assert scatter == costs(Algorithm.GLOO, Op.ALL_REDUCE, *args)
-    listed = list_reduce_scatter_cost(2, 0, 2002, 4)
+    listed = cost(Algorithm.GLOO, Op.REDUCE_SCATTER, 2, 0, 2002, 4, parts=(1001, 1001))
     assert listed == cost(Algorithm.GLOO, Op.ALL_REDUCE, 2, 0, 1001, 4) * 2
     assert listed.messages_sent == 8
 

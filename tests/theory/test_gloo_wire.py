@@ -16,12 +16,19 @@ import pytest
 
 from tests.ranks import run_ranks
 from zerosim.events import Algorithm, Op
-from zerosim.theory import Cost, cost, framing, list_reduce_scatter_cost
+from zerosim.theory import Cost, cost, framing
 
 MIB = 1 << 20
 IN_PARTS = (Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER)
 WITH_ROOT = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 LIST_FORM = "reduce-scatter of a list"
+COALESCED = "two reduce-scatters, coalesced"
+UNEQUAL = "all-to-all of unequal parts"
+
+
+def routed(source, target):
+    """Rows that a rank sends to another in an all-to-all: also none."""
+    return (source + 2 * target) % 3
 
 
 def requests(num_ranks):
@@ -44,6 +51,21 @@ def requests(num_ranks):
     yield Op.ALL_REDUCE, num_ranks * 3 * MIB // 4 + 5, "float32", 0
     yield Op.REDUCE, num_ranks * 3 * MIB // 4 + 5, "float32", 1
     yield LIST_FORM, 1001 * num_ranks, "float32", 0
+    yield COALESCED, 3 * 1001 * num_ranks, "float32", 0
+    for row in (0, 1, 1001):
+        yield UNEQUAL, row, "bfloat16", 0
+
+
+def parts_of(what, elements, num_ranks, rank):
+    """As `Event.parts` and `Event.received_parts`."""
+    if what == LIST_FORM:
+        return (elements // num_ranks,) * num_ranks, ()
+    if what == COALESCED:
+        return (elements // 3, elements // 3 * 2), ()
+    if what == UNEQUAL:
+        sent = tuple(routed(rank, other) * elements for other in range(num_ranks))
+        return sent, tuple(routed(other, rank) * elements for other in range(num_ranks))
+    return (), ()
 
 
 def measure():
@@ -95,7 +117,23 @@ def make_call(what, x, root):
         elif rank == 1:
             dist.recv(x, 0)
 
+    def coalesced():
+        with dist._coalescing_manager():
+            for times in (1, 2):
+                size = times * x.numel() // 3
+                whole, reduced = x.new_ones(size), x.new_empty(size // num_ranks)
+                dist.reduce_scatter_tensor(reduced, whole)
+
+    def unequal():
+        row = x.numel()
+        sent = [routed(rank, other) for other in range(num_ranks)]
+        received = [routed(other, rank) for other in range(num_ranks)]
+        result = x.new_empty(sum(received), row)
+        dist.all_to_all_single(result, x.new_ones(sum(sent), row), received, sent)
+
     calls = {
+        COALESCED: coalesced,
+        UNEQUAL: unequal,
         Op.ALL_REDUCE: lambda: dist.all_reduce(x),
         Op.REDUCE_SCATTER: lambda: dist.reduce_scatter_tensor(part, x),
         LIST_FORM: lambda: dist.reduce_scatter(part, parts),
@@ -141,8 +179,13 @@ def read(sockets):
 
 
 def theory(what, num_ranks, rank, elements, element_bytes, root):
-    if what == LIST_FORM:
-        return list_reduce_scatter_cost(num_ranks, rank, elements, element_bytes)
+    parts, received = parts_of(what, elements, num_ranks, rank)
+    if parts:
+        op = Op.ALL_TO_ALL if what == UNEQUAL else Op.REDUCE_SCATTER
+        sizes = (sum(parts), element_bytes)
+        return cost(
+            Algorithm.GLOO, op, num_ranks, rank, *sizes, parts=parts, received_parts=received
+        )
     if what is Op.SEND:
         if rank > 1:
             return Cost()
@@ -156,7 +199,7 @@ def test_gloo_sends_to_the_byte_what_theory_says(num_ranks):
     element_bytes = {"uint8": 1, "bfloat16": 2, "float32": 4, "float64": 8}
     measured = run_ranks(measure, num_ranks, deadline_s=60.0)
     asked = list(requests(num_ranks))
-    assert {what for what, *_ in asked} == {*Op, LIST_FORM} - {Op.RECEIVE}
+    assert {what for what, *_ in asked} == {*Op, LIST_FORM, COALESCED, UNEQUAL} - {Op.RECEIVE}
     for rank, readings in enumerate(measured):
         for (what, elements, dtype, root), reading in zip(asked, readings, strict=True):
             said = theory(what, num_ranks, rank, elements, element_bytes[dtype], root)

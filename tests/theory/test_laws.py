@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.theory.workloads import ALGORITHMS, PHASES, WORKLOADS, sent, thousand
 from zerosim.events import Algorithm
-from zerosim.theory import Cause, UnitSize, Workload, deviations, law
+from zerosim.theory import Cause, UnitSize, Workload, copy_law, deviations, law
+from zerosim.tiers import Link, Tier
 
 
 def test_padding_is_counted_in_every_pass():
@@ -64,3 +65,20 @@ def test_the_law_says_where_it_comes_from():
     pure = law(thousand(2, accumulate=4))
     assert pure.words.startswith("ZeRO-2: reduce-scatter of the gradients in each micro-step")
     assert "1910.02054, section 7.2.1; with 4 micro-steps" in pure.source
+
+
+def test_what_no_paper_prints_is_said_to_be_derived():
+    """Stage 1 alone, and owners that are sent rows of reduce-scattered gradients."""
+    units = (UnitSize("a", 10),)
+    sources = {
+        stage: law(Workload(stage=stage, num_ranks=2, units=units)).source for stage in range(4)
+    }
+    assert "derived" in sources[1]
+    assert all("derived" not in sources[stage] for stage in (0, 2, 3))
+    assert "owners broadcast" in sources[3]
+    owned = Workload(
+        stage=3, num_ranks=2, units=units, offload_param=Tier.HOST, owner_broadcast=True
+    )
+    assert law(owned).source.startswith("derived")
+    assert "2104.07857" not in law(owned).source
+    assert "derived" in copy_law(owned, Link.BUS).source

@@ -148,9 +148,20 @@ def test_hsdp_sums_over_its_replicas():
 
 def test_frozen_modules_before_the_first_trainable_one_are_not_gathered_again():
     frozen = replace(W, trainable=False)
-    plan = plan_of(2, fsdp(2, module("a", frozen), module("b", B)))
-    assert causes(plan) == {"frozen parameters": -480}
-    assert [c.unit for c in plan.calls] == ["a", "b", "b", "b"]
+    modules = [module("a", frozen), module("b", B)]
+    old = plan_of(2, fsdp(2, *modules, system=System.FSDP1))
+    assert causes(old) == {"frozen parameters": -480}
+    assert [c.unit for c in old.calls] == ["a", "b", "b", "b"]
+    # FSDP2 gathers the last of them ahead, in the backward of what comes after it in forward
+    plan = plan_of(2, fsdp(2, *modules))
+    assert causes(plan) == {"frozen parameters": -240}
+    assert [c.unit for c in plan.calls] == ["a", "b", "b", "b", "a"]
+    unreached = {"is_reached": False}
+    root = module("root", B, is_reached=True)
+    several = [module(name, frozen, **unreached) for name in ("a", "b")]
+    plan = plan_of(2, fsdp(2, root, *several, module("c", B, is_reached=True)))
+    backward = [c.unit for c in plan.calls if c.phase is Phase.BACKWARD]
+    assert backward == ["c", "c", "b", "root"]
 
 
 @given(st.sampled_from([2, 3, 4]), ALGORITHMS, st.integers(1, 3), st.data())

@@ -15,7 +15,9 @@ from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.record import load
 from zerosim.trace import labels
 from zerosim.trace.allocations import AllocationRecord
+from zerosim.trace.calls import _error_of
 from zerosim.trace.holdings import Holdings, hold
+from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.saved import SavedTensors
 
 KB = 1000
@@ -346,6 +348,72 @@ def test_samples_are_at_events_and_say_what_changed(tmp_path, clock):
         [(Role.GRADIENTS, "blocks.0", 0)],
     ]
     assert [sample.number for sample in samples] == list(range(len(samples)))
+
+
+def test_only_the_thread_that_computes_looks(tmp_path, alone, monkeypatch):
+    looked, measure = set(), MemoryLedger._measure
+
+    def noted(*args, **kwargs):
+        looked.add(threading.get_ident())
+        return measure(*args, **kwargs)
+
+    monkeypatch.setattr(MemoryLedger, "_measure", noted)
+    model = nn.Linear(10, 10)
+
+    def elsewhere():
+        labels.end(labels.begin_compute("elsewhere"))
+        torch.distributed.all_reduce(model.weight.grad)
+
+    with zerosim.trace(tmp_path / "t"):
+        model(torch.zeros(2, 10)).sum().backward()
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        for _ in range(20):  # the backend's thread says that they are over
+            torch.distributed.all_reduce(torch.zeros(10), async_op=True)
+        labels.enter(0, Phase.UPDATE)
+    rank = only(tmp_path / "t")
+    others = {event.id for event in rank.events if event.unit == "elsewhere"}
+    by_another = [event for event in rank.events if event.elements == 100]
+    assert looked == {threading.get_ident()}
+    assert len(others) == len(by_another) == 1
+    assert by_another[0].tensors == ()  # nor does it look for the gradient's name
+    assert not others & {sample.event for sample in rank.memory_samples}
+    assert fold(rank)[-1][Role.GRADIENTS] == 110 * 4
+
+
+def test_the_backends_thread_lets_go_of_nothing(tmp_path):
+    freed = []
+
+    class Work:
+        def __init__(self):
+            self.future = torch.futures.Future()
+
+        def get_future(self):
+            return self.future
+
+        def __del__(self):
+            freed.append(threading.get_ident())
+
+    with zerosim.trace(tmp_path / "t") as recorder:
+        event, work = labels.begin_compute("unit"), Work()
+        recorder.calls.performed(event, work)
+        thread = threading.Thread(target=work.future.set_result, args=([torch.zeros(1)],))
+        del work
+        thread.start()
+        thread.join()
+        assert freed == []
+        assert recorder._book.begun(event) is None  # it has said that it is over
+        labels.begin_compute("next")
+        assert freed == [threading.get_ident()]
+
+
+def test_why_a_call_failed_is_known_without_its_tensors():
+    fine, failed = torch.futures.Future(), torch.futures.Future()
+    fine.set_result([torch.zeros(1)])
+    failed.set_exception(ValueError("connection lost"))
+    assert _error_of(fine) == ""
+    assert "connection lost" in _error_of(failed)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,34 @@ def places(tmp_path, alone):
 X = torch.ones(2, 3)
 
 
+def step(optimizer, mark):
+    """An engine's, which goes on after its optimizer."""
+    optimizer.step()
+    mark(4)
+
+
+step.__code__ = step.__code__.replace(co_filename="/packages/deepspeed/runtime/engine.py")
+
+
+def test_what_follows_an_engines_step_is_outside_of_it(places):
+    def program():
+        net = Marked()
+        optimizer = MarkedSGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            nn.MSELoss()(net(X), X).backward()
+            step(optimizer, mark)
+            mark(5)
+            with torch.no_grad():
+                net(X)
+            mark(6)
+
+    assert places(program) == [
+        (size, iteration, 0, phase)
+        for iteration in range(2)
+        for size, phase in [(1, F), (2, B), (3, U), (4, U), (5, OUT), (1, OUT), (6, OUT)]
+    ]
+
+
 def test_a_plain_loop(places):
     def program():
         mark(9)

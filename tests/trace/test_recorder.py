@@ -14,7 +14,7 @@ from zerosim.record import load
 from zerosim.trace import labels
 from zerosim.trace.sink import CollectiveRequest
 
-RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (1,), "float32", 8, 32)
+RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (0,), "float32", 8, 32)
 
 
 class Ticking:
@@ -211,7 +211,7 @@ def test_a_failure_names_what_the_rank_was_in(tmp_path):
     assert failure.message == "RuntimeError: peer is gone"
     assert (failure.iteration, failure.phase) == (3, Phase.BACKWARD)
     assert (failure.unit, failure.op) == ("blocks.1", Op.REDUCE_SCATTER)
-    assert (failure.purpose, failure.waiting_for) == (Purpose.REDUCE_GRADIENTS, (1,))
+    assert (failure.purpose, failure.waiting_for) == (Purpose.REDUCE_GRADIENTS, (0,))
     assert not failure.peer_lost
     (event,) = rank.events
     assert event.error == "peer is gone"

@@ -80,11 +80,15 @@ class Program:
             call, more = self.calls[iteration, rank][place]
             self.calls[iteration, rank][place] = (replace(call, **fields), more)
 
-    def write(self, folder: Path) -> Trace:
-        """The trace, loaded."""
+    def written(self) -> Written:
+        """What its ranks say."""
         rows = {rank: list(self._rows(rank)) for rank in RANKS}
         made = replace(manifest(len(RANKS)), config={}, program="train.py", backend=self.backend)
-        return load(write_files(folder, trace_files(Written(made, rows))))
+        return Written(made, rows)
+
+    def write(self, folder: Path) -> Trace:
+        """The trace, loaded."""
+        return load(write_files(folder, trace_files(self.written())))
 
     def _rows(self, rank: int):
         yield "header", header(rank, len(RANKS))
@@ -116,7 +120,7 @@ class Program:
             yield _sample(iteration, Phase.FORWARD, number, sent, received)
             for call, fields in self.calls[iteration, rank]:
                 event = _event(rank, iteration, number, call, sequence)
-                event = replace(event, **fields)
+                event = replace(event, algorithm=Algorithm(self.backend), **fields)
                 yield "event", event
                 number += 1
                 sequence += event.sequence is not None

@@ -308,8 +308,8 @@ def test_the_peak_in_a_sentence(tmp_path):
     }
 
 
-def test_a_peak_is_where_the_allocator_was_asked(tmp_path):
-    """What another thread saw between has no `other`, and the allocator's own peak covers it."""
+def test_a_peak_counts_where_the_allocator_was_not_asked(tmp_path):
+    """What another thread saw between has no `other`, but it was alive."""
     written = memory_trace(0, 2)
     position = position_of(written, 0, 2, Phase.BACKWARD, Moment.PHASE)
     change(written, 0, position, Role.ACTIVATIONS, "", 100_000)
@@ -322,9 +322,14 @@ def test_a_peak_is_where_the_allocator_was_asked(tmp_path):
                 for field in ("numbers", "allocated_bytes", "peak_bytes")
             }
             written.rows[0][place] = (name, replace(row, **columns))
-    top = report_of(write(tmp_path, written)).peaks[0]
-    assert top.sample != position
-    assert top.other_bytes == OTHER_BYTES
+    report = report_of(write(tmp_path, written))
+    top = report.peaks[0]
+    assert top.sample == position
+    assert top.other_bytes is None
+    assert top.bytes == sum(part.bytes for part in top.parts)
+    assert "what no role explains was not measured then" in top.sentence
+    other = next(verdict for verdict in report.verdicts if verdict.id == "other")
+    assert f"{OTHER_BYTES:,} B of" in other.measured  # of the highest one that it was asked at
     bare = memory_trace(0, 2, counts_allocations=False)
     change(bare, 0, position, Role.ACTIVATIONS, "", 100_000)
     assert report_of(write(tmp_path / "bare", bare)).peaks[0].sample == position

@@ -26,8 +26,8 @@ STEPS = 3
 def run_stages(**options) -> tuple[Path, dict[int, MemoryReport]]:
     """Every stage in one launch, each held against the laws."""
     folder, answer = recorded(STEPS, **options)
-    # a native reduce-scatter sends more than its law, and the run says so
-    assert (answer.code, answer.err) == (options.get("collectives") == "native", "")
+    # what a native reduce-scatter sends beyond its law has a name
+    assert (answer.code, answer.err) == (0, "")
     return folder, {
         stage: verify_memory(load(folder / f"stage-{stage}", strict=True)) for stage in range(4)
     }
@@ -57,7 +57,7 @@ def assert_exact(report: MemoryReport, dtype: str, ranks: int) -> None:
     for top in report.peaks:
         assert top.bytes == report.law_bytes + sum(cause.bytes for cause in top.causes)
         assert all(cause.is_excused for cause in top.causes)
-        assert top.other_bytes is not None
+        assert sum(part.bytes for part in top.parts) + (top.other_bytes or 0) == top.bytes
         assert top.between_bytes is not None
 
 
@@ -156,7 +156,7 @@ def test_frozen_tied_unused_and_recomputed_parameters(tmp_path):
     assert len(list(tmp_path.iterdir())) == len(ODD_MODELS) * len(ODD_CONFIGS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_no_role_explains_is_under_2_percent_of_the_peak():
     for report in run_stages(ranks=2, model="gpt-small")[1].values():
         assert_exact(report, "bf16", 2)

@@ -72,7 +72,7 @@ def test_the_numbers_by_hand(tmp_path):
     for words in (
         "bytes on the host of each rank when the update of iteration 2 begins",
         "from the law to what rank 0 keeps on the host",
-        "bytes alive on the host of rank 0: iteration 2",
+        "bytes alive on the host of rank 0: iteration 0",
         "model states  14Ψ/N",
         "Ranks 0-2 had at most 966 B on the host",
     ):

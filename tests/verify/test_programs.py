@@ -195,6 +195,52 @@ def test_what_a_hook_of_ddp_sends_is_named_and_not_planned(tmp_path):
     assert [one.why for one in report.sources] == ["communication hook"]
 
 
+DEEPSPEED = deepspeed(
+    2,
+    3,
+    Bundle(name="root", options={"persistent": []}),
+    Bundle(name="a", parameters=(W,), options={"persistent": []}),
+    Bundle(name="b", parameters=(B,), options={"persistent": []}),
+)
+
+
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.UPDATE, Phase.OUTSIDE])
+def test_what_a_program_gathers_by_itself_has_its_name(tmp_path, phase):
+    program = Program(DEEPSPEED)
+    gather = Purpose.GATHER_PARAMETERS
+    # as large as one that is planned, which it must not take the place of
+    call = own_call(Op.ALL_GATHER, 120, purpose=gather, phase=phase, unit="GatheredParameters")
+    program.add(1, call)
+    report = report_of(program, tmp_path)
+    assert report.holds
+    assert failed(report) == {}
+    assert [one.why for one in report.sources] == ["asked for by the program"]
+    (cause,) = [one for one in report.causes if one.cause == "asked for by the program"]
+    where = "outside of the step" if phase is Phase.OUTSIDE else f"in {phase}"
+    assert cause.words == (
+        "whole parameters that the program asks for (GatheredParameters): all-gather "
+        f"{where}, 1 call"
+    )
+
+
+def test_an_option_without_a_plan_has_no_law_and_no_false_claim(tmp_path):
+    program = Program(DEEPSPEED)
+    quantized = replace(DEEPSPEED, options=DEEPSPEED.options | {"zero_quantized_weights": True})
+    program.strategies = dict.fromkeys((0, 1), (quantized,))
+    report = verify(program.write(tmp_path))
+    assert command("verify", tmp_path).code == 0
+    assert report.headline == (
+        "DeepSpeed of 'model' quantizes what it gathers (qwZ): there is no plan for "
+        "zero_quantized_weights, so what it sends is shown as it is."
+    )
+    assert report.systems == ()
+    assert failed(report) == {}
+    planned = next(one for one in report.verdicts if one.id == "planned")
+    assert planned.holds is None
+    assert {one.why for one in report.sources} == {"no plan"}
+    assert report.unexplained_trace == 0
+
+
 def test_a_wire_that_sends_more_than_the_trace_says(tmp_path):
     program = Program(DDP)
     program.extra_wire_bytes = 1
@@ -345,7 +391,7 @@ def test_programs_are_compared_by_their_laws(tmp_path):
     assert sides[1].wire_bytes == verify(second).total("wire", 0)
     answer = command("compare", tmp_path / "a", tmp_path / "b")
     assert answer.code == 0
-    assert "Against a, b sends 0.508 times as much" in answer.out
+    assert "Against a, b sends 0.681 times as much" in answer.out
 
 
 def test_ranks_of_a_pipeline_whose_laws_differ(tmp_path):

@@ -19,7 +19,7 @@ from zerosim.launch.launcher import launch
 from zerosim.launch.nursery import lent
 from zerosim.record import Trace, iterations, load, wire_by_peer
 from zerosim.rows import rank_file_name
-from zerosim.verify import Report, verify
+from zerosim.verify import Outcome, Report, verify
 
 pytestmark = pytest.mark.ranks
 
@@ -93,8 +93,8 @@ def reports_of(folder, stages=(0, 1, 2, 3)) -> dict[int, Report]:
 @pytest.mark.parametrize(
     ("ranks", "dtype", "accumulate"),
     [(n, dtype, 1) for n in (2, 4) for dtype in ("bf16", "fp32")]
-    + [pytest.param(3, dtype, 1, marks=pytest.mark.slow) for dtype in ("bf16", "fp32")]
-    + [pytest.param(n, "bf16", 2, marks=pytest.mark.slow) for n in (2, 3)]
+    + [pytest.param(3, dtype, 1, marks=pytest.mark.long) for dtype in ("bf16", "fp32")]
+    + [pytest.param(n, "bf16", 2, marks=pytest.mark.long) for n in (2, 3)]
     + [(4, "bf16", 2)],
 )
 def test_three_ledgers_agree_to_the_byte(tmp_path, ranks, dtype, accumulate):
@@ -171,29 +171,33 @@ def test_other_numbers_of_ranks(tmp_path, ranks):
             assert report.law_bytes == LAW[stage] * report.num_parameters * 2 * 4 / 5
 
 
-def test_native_gloo_refutes_the_law_and_says_why(tmp_path):
+def test_native_gloo_differs_and_every_byte_is_explained(tmp_path):
     answer = run_stages(tmp_path, ranks=4, collectives="native")
-    assert answer.code == 1
+    assert answer.code == 0
     for stage, actual in {0: 2, 1: 3, 2: 3, 3: 4}.items():
         trace = load(tmp_path / f"stage-{stage}", strict=True)
         report = verify(trace)
         assert report.unexplained_trace == 0
         assert report.unexplained_wire == 0
         share = report.num_parameters * 2 * 3 / 4
-        sent = sum(cell.trace for row in report.rows for cell in row.sent) / 4
+        # the trace has what was asked for; what the backend makes of it only the wire sees
+        asked = sum(cell.trace for row in report.rows for cell in row.sent) / 4
+        assert asked == pytest.approx(LAW[stage] * share, rel=1e-4)
+        sent = sum(cell.wire - cell.framing for row in report.rows for cell in row.sent) / 4
         assert sent == pytest.approx(actual * share, rel=1e-4)
         told = command("verify", tmp_path / f"stage-{stage}")
         if stage == 0:
-            assert (report.holds, told.code) == (True, 0)
+            assert (report.outcome, told.code) == (Outcome.AS_PREDICTED, 0)
             assert "sends 2Ψ(N-1)/N a step, as the law says" in told.out
             continue
-        assert (report.holds, told.code) == (False, 1)
+        assert (report.outcome, told.code) == (Outcome.EXPLAINED, 0)
         first = told.out.splitlines()[0]
         assert f"sends {actual}Ψ(N-1)/N a step, not {LAW[stage]}Ψ(N-1)/N" in first
         assert "Gloo carries reduce-scatter out as all-reduce" in first
         assert first in answer.out
-        failed = {verdict.id for verdict in report.verdicts if not verdict.holds}
-        assert failed == {"sent-a-step", "sent-in-backward"}
+        assert first.startswith("≠")
+        differs = {v.id for v in report.verdicts if v.outcome is not Outcome.AS_PREDICTED}
+        assert differs == {"sent-a-step", "sent-in-backward"}
         refuting = [cause for cause in report.causes if not cause.is_excused]
         assert [cause.bytes for cause in refuting] == [pytest.approx(share, rel=1e-4)]
 
@@ -233,7 +237,7 @@ def test_a_foreign_program_is_shown_and_not_judged(tmp_path):
     run_ranks(all_reduce_under_trace, 2, str(tmp_path / "t"))
     answer = command("verify", tmp_path / "t")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("✓ No law is known for this program")
+    assert answer.out.startswith("- No law is known for this program")
     report = verify(load(tmp_path / "t"))
     assert (report.law_bytes, report.stage, report.causes) == (None, None, ())
     [barrier, row] = sorted(report.rows, key=lambda row: row.payload_bytes)

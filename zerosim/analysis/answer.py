@@ -117,7 +117,7 @@ def name_piece(graph: EventGraph, path: CriticalPath, piece: Piece) -> str:
         return f"rank {graph.rank[piece.node]} came later than the first"
     if piece.cause is Cause.OTHER:
         return f"own code {'before' if is_before else 'after'}: {label}"
-    return f"hand-over before: {label}" if piece.cause is Cause.WAITING else label
+    return f"hand-over before: {label}" if piece.cause is Cause.SCHEDULING else label
 
 
 _LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)

@@ -30,8 +30,9 @@ class Cause(StrEnum):
     COMPUTE = "compute"
     COMMUNICATION = "communication"
     """In a collective, all of its ranks having arrived."""
-    WAITING = "waiting"
-    """Until a thread took up what was asked for, or went on with what was there."""
+    SCHEDULING = "scheduling"
+    """Hand-over between threads: until one took up what was asked for, or went on with what was
+    there."""
     OTHER = "other"
     """The program's own code between what was recorded."""
     COPYING = "copying"
@@ -133,7 +134,7 @@ def critical_path(graph: EventGraph) -> CriticalPath:
         add(_CAUSE_OF.get(kind, Cause.OTHER), at, min(leave, max(over, at)))
         edge = int(binding[node])
         ready = start_ns if edge == NONE else min(int(graph.ready[edge]), at)
-        add(Cause.OTHER if kind in _LAG_ON_THE_PROGRAM else Cause.WAITING, ready, at)
+        add(Cause.OTHER if kind in _LAG_ON_THE_PROGRAM else Cause.SCHEDULING, ready, at)
         if edge == NONE:
             break
         node, leave = int(graph.source[edge]), ready

@@ -28,7 +28,7 @@ from zerosim.verify.side import Side, Times
 _WORDS = {
     Cause.COMPUTE: "computing",
     Cause.COMMUNICATION: "communicating",
-    Cause.WAITING: "handing over",
+    Cause.SCHEDULING: "scheduling",
     Cause.OTHER: "other code",
 }
 _LINKS = {

@@ -7,11 +7,14 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 _UNBOUNDED = 10_000
 """Columns of what is no terminal: a table takes what it needs."""
@@ -21,6 +24,7 @@ ASCII_STANDS_IN = "zerosim.ascii-stands-in"
 _STAND_INS = {
     "✓": "ok",
     "✗": "NO",
+    "≠": "!=",
     "Ψ": "Psi",
     "→": "->",
     "·": "-",
@@ -40,11 +44,34 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ASCII_STANDS_IN, _stand_in)
 
 
+_KEPT = frozenset("\n\t\u00a0")
+"""What is no printable sign, and steers no terminal either."""
+
+
 class _Console(Console):
+    """What a trace says can hold anything: what would steer the terminal is written out."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text with room for what is written out."""
+        return super().render_str(_written_out(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Whatever came here as it was."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            is_plain = control or text.isprintable() or text == "\n"
+            yield segment if is_plain else Segment(_written_out(text), style)
+
     def on_broken_pipe(self) -> None:
         """Go on: who reads us has read enough, and the exit code is still the verdict."""
         self.quiet = True
         _discard_output()
+
+
+def _written_out(text: str) -> str:
+    return "".join(one if one.isprintable() or one in _KEPT else ascii(one)[1:-1] for one in text)
 
 
 def make_console() -> Console:

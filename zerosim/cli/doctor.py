@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -63,6 +63,7 @@ def _examine() -> Iterator[Finding]:
     yield _torch()
     yield _try("gloo", _gloo)
     yield _try("interception", _interception)
+    yield _doors()
     yield _wire()
     yield _try("memory", _memory, is_needed=False)
     yield _try("bf16", lambda: _dtype("bf16"), is_needed=False)
@@ -108,21 +109,52 @@ def _interception() -> str:
     from zerosim.record import load
     from zerosim.trace import trace
 
-    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
-        try:
-            with trace(folder):
-                dist.all_reduce(torch.ones(1))
-        finally:
-            dist.destroy_process_group()
+    with tempfile.TemporaryDirectory() as folder:
+        with _joined(), trace(folder):
+            dist.all_reduce(torch.ones(1))
         events = [event for rank in load(folder).ranks for event in rank.events]
     seen = [event for event in events if event.kind is Kind.COLLECTIVE]
     if len(seen) != 1:
         raise RuntimeError(f"one all-reduce was called and {len(seen)} were seen")
     return "collectives are seen"
+
+
+@contextmanager
+def _joined() -> Iterator[None]:
+    """As the only rank of a run."""
+    import torch.distributed as dist
+
+    from zerosim.launch.doors import Meeting, own_interface
+
+    before = dict(os.environ)
+    os.environ.update(own_interface())
+    try:
+        with Meeting() as meeting:
+            dist.init_process_group("gloo", init_method=meeting.address, rank=0, world_size=1)
+            try:
+                yield
+            finally:
+                dist.destroy_process_group()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _doors() -> Finding:
+    """Whether a run of this host can be reached from others; one of several must be."""
+    from zerosim.launch.doors import beyond_loopback
+
+    what = "doors"
+    try:
+        with _joined():
+            found = beyond_loopback([os.getpid()])
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
+        return Finding(what, works=False, found=first_line(error), is_needed=False)
+    if found:
+        reached = ", ".join(map(str, found))
+        words = f"other machines can reach a rank at {reached}: see docs/security.md"
+        return Finding(what, works=False, found=words, is_needed=False)
+    return Finding(what, works=True, found="ranks of this host are reached from this host alone")
 
 
 def _memory() -> str:

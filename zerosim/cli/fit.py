@@ -20,7 +20,7 @@ from zerosim.cli import family
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.family import engine_values, run_values
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import MARKS
+from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
@@ -29,6 +29,7 @@ from zerosim.launch.job import Job
 from zerosim.launch.nursery import keep
 from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
+from zerosim.verify.outcome import outcome_of
 
 _ONLY = {"offload_optimizer": "none", "offload_param": "none"}
 _COMPARED = (
@@ -183,7 +184,7 @@ def _no_room(folder: Path) -> str:
 
 
 def _told(one: Try) -> str:
-    mark = MARKS[one.fits][0]
+    mark = mark_of(outcome_of(holds=one.fits)).plain
     size = f"{one.layers:>4} layers  {one.parameters:>12,} parameters"
     how = one.problem if one.peak_bytes is None else f"peak {format_bytes(one.peak_bytes)}"
     return f"{mark} {size}  {how}"

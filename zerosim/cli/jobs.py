@@ -17,7 +17,10 @@ from zerosim.rows import MANIFEST_NAME
 RANK_FILES = "rank-*.jsonl"
 NOTES = "note-*.txt"
 """What ranks had to say while they were traced, until it has been printed."""
-_TRACE_FILES = (MANIFEST_NAME, RANK_FILES, "rank-*.error.txt", NOTES)
+ATTEMPTS = "attempt-*"
+"""Folders of what torchrun's earlier attempts recorded."""
+_OF_A_TRACE = (MANIFEST_NAME, RANK_FILES, "rank-*.error.txt", NOTES)
+_TRACE_FILES = (*_OF_A_TRACE, *(f"{ATTEMPTS}/{name}" for name in (MANIFEST_NAME, RANK_FILES)))
 
 
 class InterruptedRun(RunError):
@@ -122,6 +125,8 @@ def make_free(folder: Path) -> None:
         probe.unlink(missing_ok=True)
         for path in trace_files(folder):
             path.unlink(missing_ok=True)
+        for path in folder.glob(ATTEMPTS):
+            path.rmdir()
     except OSError as error:
         raise _no_folder(folder, error) from None
 

@@ -14,13 +14,12 @@ from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.verify import RankBytes, Report, Verdict
+from zerosim.verify import CauseBytes, Outcome, RankBytes, Report, Verdict
 
 _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""
 _OTHER_COLUMNS = 53
 """Width of phase, purpose and calls."""
-MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("-", "yellow")}
 
 
 def print_report(console: Console, report: Report, *, received: bool = False) -> None:
@@ -40,10 +39,31 @@ def print_report(console: Console, report: Report, *, received: bool = False) ->
         console.print(f"note: {note}", style="yellow")
 
 
+def mark_of(outcome: Outcome | None) -> Text:
+    """The sign of an outcome in its colour; a dash for what was not checked."""
+    return Text("-", style="dim") if outcome is None else Text(outcome.sign, style=outcome.colour)
+
+
+def word_of(outcome: Outcome | None) -> str:
+    """An outcome in words."""
+    return "nothing predicted" if outcome is None else outcome.value
+
+
+def print_answer(console: Console, outcome: Outcome | None, headline: str) -> None:
+    """The answer in a sentence, with its sign."""
+    mark = mark_of(outcome)
+    console.print(Text(f"{mark} {headline}", style=f"bold {mark.style}"))
+
+
+def style_of(cause: CauseBytes) -> str:
+    """Of a row that says a cause: the colour of what it makes of the law."""
+    is_left_out = cause.outcome is Outcome.AS_PREDICTED
+    return "" if is_left_out else cause.outcome.colour
+
+
 def print_title(console: Console, report: Report) -> None:
     """The answer in a sentence, and what was run."""
-    mark, colour = MARKS[report.holds]
-    console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
+    print_answer(console, report.outcome, report.headline)
     plural = "s" if report.num_ranks > 1 else ""
     facts = [f"{report.num_ranks} rank{plural}", _carrier(report)]
     if report.stage is not None:
@@ -56,7 +76,8 @@ def print_title(console: Console, report: Report) -> None:
     shown = f"iteration {report.iteration} of {report.iterations[0]}..{report.iterations[-1]}"
     if report.iteration < 0:
         shown = "all that was recorded"
-    console.print(Text("  " + " · ".join([*facts, shown]), style="dim"))
+    facts = [word_of(report.outcome), *facts, shown]
+    console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
 
 
@@ -144,7 +165,7 @@ def _causes_table(report: Report) -> Table:
     table.add_row("the law", format_exact(report.law_bytes), report.law)
     for cause in report.causes:
         sign = "+" if cause.bytes > 0 else ""
-        style = "" if cause.is_excused else "red"
+        style = style_of(cause)
         number = f"{sign}{format_exact(cause.bytes)}"
         table.add_row(f"  {cause.cause}", number, cause.words, style=style)
     measured = report.total("wire", 0)
@@ -159,8 +180,9 @@ def _causes_table(report: Report) -> Table:
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
     """A claim, whether it holds, and what was measured."""
-    mark, colour = MARKS[verdict.holds]
-    console.print(Text.assemble((mark, colour), f" {verdict.title}"))
+    is_told = verdict.outcome in (Outcome.EXPLAINED, Outcome.UNEXPLAINED)
+    word = f" ({verdict.outcome})" if is_told else ""
+    console.print(Text.assemble(mark_of(verdict.outcome), f" {verdict.title}{word}"))
     law = f"{verdict.formula}; " if verdict.formula else ""
     console.print(Text(f"    {law}measured {verdict.measured}", style="dim"))
 
@@ -180,7 +202,6 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
     table.title_justify = "left"
     table.title_style = "dim"
     for report, losses in rows:
-        mark, colour = MARKS[report.holds]
         unit = report.num_parameters * report.element_bytes
         trace = report.total("trace", 0)
         table.add_row(
@@ -192,7 +213,7 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
             number(report.total("wire", 0)),
             *counter_cells(report, columns),
             losses,
-            Text(mark, style=colour),
+            mark_of(report.outcome),
         )
     print_table(console, table)
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from zerosim.analysis.memory import Timeline
 from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
-from zerosim.cli.ledgers import MARKS, print_verdict
+from zerosim.cli.ledgers import print_answer, print_verdict, word_of
 from zerosim.cli.memory_tables import peak_table, states_tables
 from zerosim.cli.options import open_trace, whole
 from zerosim.cli.plot import print_plot
@@ -26,6 +26,7 @@ from zerosim.verify import MemoryReport, RankPeak, verify_memory
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import PLACES
 from zerosim.verify.memory_report import TierPeak
+from zerosim.verify.outcome import exit_code
 
 _MOST_SENTENCES = 8
 """With more ranks than this, only the highest peaks are told."""
@@ -39,7 +40,8 @@ def memory(
         int | None, whole("Whose peak to tell and to draw; all, and the highest, by default.")
     ] = None,
     iteration: Annotated[
-        int | None, whole("Which one to show; the last complete one by default.")
+        int | None,
+        whole("Which one to show; by default the last complete one, and the peaks of all."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -55,7 +57,7 @@ def memory(
     else:
         beyond = {each.tier: timelines(trace, each.tier) for each in report.tiers}
         _print(make_console(), trace, report, {Tier.DEVICE: lines} | beyond, rank=rank)
-    return 1 if report.holds is False else 0
+    return exit_code([report.outcome])
 
 
 def _print(
@@ -66,9 +68,9 @@ def _print(
     *,
     rank: int | None,
 ) -> None:
-    mark, colour = MARKS[report.holds]
-    console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
-    console.print(Text("  " + " · ".join(_facts(report)), style="dim"))
+    print_answer(console, report.outcome, report.headline)
+    facts = [word_of(report.outcome), *_facts(report)]
+    console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
     for table in states_tables(report):
         print_table(console, table)
@@ -87,7 +89,7 @@ def _print(
     if rank is None and len(told) < len(report.peaks):
         console.print(f"the highest of {len(report.peaks)} ranks; --rank shows any other")
     console.print()
-    drawn = report.iteration if report.iteration is not None else highest.iteration
+    drawn = highest.iteration
     _draw(console, report, lines, highest.rank, drawn if drawn >= 0 else None)
     print_addresses(console, trace, highest.rank, drawn if drawn >= 0 else None)
     for note in report.notes:
@@ -114,11 +116,9 @@ def _draw(
 def _facts(report: MemoryReport) -> list[str]:
     facts = [f"{report.num_ranks} rank{'s' if report.num_ranks > 1 else ''}"]
     if report.stage is not None:
-        facts = [
-            f"{PSI} = {format_exact(report.num_parameters)} parameters",
-            f"{report.dtype}, {report.element_bytes} B each",
-            *facts,
-        ]
+        facts.insert(0, f"{report.dtype}, {report.element_bytes} B each")
+    if report.num_parameters:
+        facts.insert(0, f"{PSI} = {format_exact(report.num_parameters)} parameters")
     if report.iteration is not None:
         first, last = report.iterations[0], report.iterations[-1]
         facts.append(f"iteration {report.iteration} of {first}..{last}")

@@ -9,7 +9,9 @@ from fractions import Fraction
 from rich.table import Table
 
 from zerosim.cli.console import make_table
+from zerosim.cli.ledgers import style_of
 from zerosim.cli.numbers import number_range
+from zerosim.memory import Role
 from zerosim.quantities import format_exact, format_exact_bytes
 from zerosim.tiers import Tier
 from zerosim.verify import CauseBytes, MemoryReport, RankPeak, RoleRow
@@ -75,7 +77,14 @@ def _states_table(report: MemoryReport, states: _States) -> Table:
     theory = [row.theory_of_ranks for row in states.rows]
     measured = [row.measured_bytes for row in states.rows]
     sums = [number_range([sum(of) for of in zip(*by, strict=True)]) for by in (theory, measured)]
-    table.add_row("model states", states.law, format_exact(states.law_bytes), *sums, style="bold")
+    has_all = any(row.role is Role.GRADIENTS for row in states.rows) or report.tiers
+    table.add_row(
+        "model states" if has_all else "together",
+        states.law,
+        format_exact(states.law_bytes),
+        *sums,
+        style="bold",
+    )
     return table
 
 
@@ -111,7 +120,7 @@ def _bridge(title: str, causes: Sequence[CauseBytes], law: str, law_bytes: Fract
     table.add_row("the law", format_exact(law_bytes), law)
     for cause in causes:
         sign = "+" if cause.bytes > 0 else ""
-        style = "" if cause.is_excused else "red"
+        style = style_of(cause)
         number = f"{sign}{format_exact(cause.bytes)}"
         table.add_row(f"  {cause.cause}", number, cause.words, style=style)
     return table

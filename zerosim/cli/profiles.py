@@ -15,13 +15,14 @@ from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job, moment, require_free
-from zerosim.cli.ledgers import MARKS
+from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
 from zerosim.quantities import PSI, format_decimal
 from zerosim.record import load
+from zerosim.verify.outcome import exit_code
 from zerosim.verify.profile import Profile, profile
 
 OURS = "zerosim-{stage}"
@@ -93,7 +94,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
     else:
         _print(make_console(), run, psi, list(rows.values()), absent)
         typer.echo(f"\nnext: zerosim verify {folder / present[-1]}")
-    return 1 if any(row.holds is False for row in rows.values()) else 0
+    return exit_code(row.outcome for row in rows.values())
 
 
 def _who(name: str) -> EngineConfig | Implementation:
@@ -178,8 +179,7 @@ def _print(
     print_table(console, table)
     console.print()
     for row in rows:
-        mark, colour = MARKS[row.holds]
-        console.print(Text.assemble((mark, colour), f" {row.name}: {row.headline}"))
+        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
     for name, why in absent.items():
         console.print(Text(f"- {_title(name)}: {why}", style="dim"))
 
@@ -209,6 +209,7 @@ def _print_markdown(
     ]
     for name, row in rows.items():
         why = reasons.get(name, "").strip()
-        lines.append(f"- **{row.name}.** {row.headline}{' ' if why else ''}{why}")
+        sign = "" if row.outcome is None else f" ({row.outcome})"
+        lines.append(f"- **{row.name}**{sign}. {row.headline}{' ' if why else ''}{why}")
     lines += [f"- {_title(name)}: {why}" for name, why in absent.items()]
     typer.echo("\n".join(lines))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zerosim.cli.console import make_table, print_table
-from zerosim.cli.ledgers import print_title, print_verdict
+from zerosim.cli.ledgers import print_title, print_verdict, style_of
 from zerosim.cli.numbers import number_range
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.record.text import name_ranks
@@ -34,6 +34,8 @@ def print_program(console: Console, report: ProgramReport, *, received: bool = F
 
 def _ledger_table(report: ProgramReport, *, received: bool) -> Table:
     titles = list(dict.fromkeys(row.system for row in report.rows if row.system))
+    taken = {law.system for law in report.systems if law.is_likeness}
+    has_plan = not taken.issuperset(titles)
     what = "received" if received else "sent"
     table = make_table("", "phase", "purpose", "calls", "theory", "trace", left=3)
     table.title = f"bytes {what} by each rank, payload only in theory and trace"
@@ -49,7 +51,11 @@ def _ledger_table(report: ProgramReport, *, received: bool) -> Table:
             "" if place == before else place[1],
             f"{row.purpose}: {row.op}",
             str(row.num_collectives),
-            number_range([cell.theory for cell in cells]) if titles else "no law",
+            "no plan"
+            if row.system in taken
+            else number_range([cell.theory for cell in cells])
+            if has_plan
+            else "no law",
             number_range([cell.trace for cell in cells]),
         )
         before = place
@@ -62,16 +68,22 @@ def _ledger_table(report: ProgramReport, *, received: bool) -> Table:
         "",
         "",
         "",
-        number_range(theory) if titles else "no law",
+        number_range(theory) if has_plan else "no plan" if taken else "no law",
         number_range([wire.trace for wire in wires]),
         style="bold",
     )
+    if any(wire.algorithm for wire in wires):
+        added = number_range([wire.algorithm for wire in wires])
+        table.add_row(f"{report.backend}'s algorithm", "", "", "", "", added)
     table.add_row("framing", "", "", "", "", number_range([wire.framing for wire in wires]))
+    if any(wire.under_way for wire in wires):
+        table.add_row("under way", "", "", "", "", number_range([wire.under_way for wire in wires]))
     table.add_row("on the wire", "", "", "", "", number_range([wire.wire for wire in wires]))
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
         traced = number_range([wire.trace for wire in wires], unit)
-        table.add_row(f"in {PSI}", "", "", "", number_range(theory, unit), traced)
+        planned = number_range(theory, unit) if has_plan else ""
+        table.add_row(f"in {PSI}", "", "", "", planned, traced)
     return table
 
 
@@ -105,7 +117,7 @@ def _law_name(report: ProgramReport, law: SystemLaw) -> str:
 def _add_causes(table: Table, causes: Sequence[CauseBytes]) -> None:
     for cause in causes:
         sign = "+" if cause.bytes > 0 else ""
-        style = "" if cause.is_excused else "red"
+        style = style_of(cause)
         number = f"{sign}{format_exact(cause.bytes)}"
         table.add_row(f"  {cause.cause}", number, cause.words, style=style)
 

@@ -20,6 +20,7 @@ from zerosim.errors import ConfigError
 from zerosim.launch.job import Job, joined_ranks
 from zerosim.record import Trace, load
 from zerosim.verify import verify
+from zerosim.verify.outcome import exit_code
 
 _NO_RUN_ID = ("", "none")
 """What torchrun calls a run that nobody named."""
@@ -183,7 +184,7 @@ def _report(folders: list[Path], *, as_json: bool) -> int:
         for name in (*watched.split(), "graph", "show"):
             console.print(f"next: zerosim {name} {folders[-1]}")
         console.print(f"next: zerosim serve {folders[-1].parent if folders[1:] else folders[0]}")
-    return 1 if any(report.holds is False for report in reports) else 0
+    return exit_code(report.outcome for report in reports)
 
 
 def _losses(trace: Trace) -> list[float]:

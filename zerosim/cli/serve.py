@@ -34,7 +34,10 @@ def serve(
     """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
     if not 0 <= port <= HIGHEST_PORT:
         raise ConfigError(f"port is {port}: expected 0 to {HIGHEST_PORT}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    # Both end it with nothing left behind, also where a script started it in the background: there
+    # a shell has it begin with Ctrl-C ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         _serve(folders, host, port, open_browser=open_browser)
     except KeyboardInterrupt:

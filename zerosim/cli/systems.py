@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job, moment, require_free
-from zerosim.cli.ledgers import MARKS
+from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
 from zerosim.errors import ConfigError
@@ -22,6 +22,7 @@ from zerosim.launch.job import Job
 from zerosim.quantities import format_decimal
 from zerosim.record import load
 from zerosim.tiers import Link, Tier
+from zerosim.verify.outcome import exit_code
 from zerosim.verify.system import SystemRow, system_row
 
 RANKS_PER_NODE = 2
@@ -86,7 +87,7 @@ def systems(  # noqa: PLR0913 - an option is an argument
     else:
         _print(run, rows)
         typer.echo(f"\nnext: zerosim verify {folder / chosen[-1].name}")
-    return 1 if any(row.holds is False for row in rows) else 0
+    return exit_code(row.outcome for row in rows)
 
 
 def _disk_of(folder: Path) -> Path:
@@ -119,7 +120,7 @@ def _cells(row: SystemRow) -> tuple[str, ...]:
         *(_mega(row.moved_bytes[link]) for link in links),
         "" if row.step_ns is None else format_decimal(Fraction(row.step_ns, 10**6), 0),
         f"{row.losses[-1]:.4f}" if row.losses else "",
-        MARKS[row.holds][0],
+        mark_of(row.outcome).plain,
     )
 
 
@@ -136,8 +137,7 @@ def _print(run: RunConfig, rows: Sequence[SystemRow]) -> None:
     print_table(console, table)
     console.print()
     for row in rows:
-        mark, colour = MARKS[row.holds]
-        console.print(Text.assemble((mark, colour), f" {row.name}: {row.headline}"))
+        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
 
 
 def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:

@@ -10,10 +10,11 @@ from rich.text import Text
 
 from zerosim.analysis import Budget, Cause, GraphReport, Step
 from zerosim.cli.console import make_table, print_table
+from zerosim.cli.ledgers import mark_of, print_answer
 from zerosim.graph import Check, HostClock
 from zerosim.quantities import format_bytes
+from zerosim.verify.outcome import outcome_of
 
-_MARKS = {True: ("✓", "green"), False: ("✗", "red")}
 _MOST_RANKS = 8
 """With more ranks than this only their sums are shown, and the longest waits."""
 _MOST_VIOLATIONS = 12
@@ -21,7 +22,7 @@ _MOST_WAITS = 10
 _WORDS = {
     Cause.COMPUTE: "units computed",
     Cause.COMMUNICATION: "collectives moved bytes, all ranks being there",
-    Cause.WAITING: "hand-over to and from the collectives' thread (for whom a rank waits: below)",
+    Cause.SCHEDULING: "hand-over to and from the collectives' thread",
     Cause.OTHER: "the program's own code between these",
     Cause.COPYING: "bytes went between device, host and disk",
 }
@@ -63,8 +64,7 @@ def _tables(report: GraphReport) -> Iterator[Table]:
 
 
 def _print_title(console: Console, report: GraphReport) -> None:
-    mark, colour = _MARKS[report.holds]
-    console.print(Text(f"{mark} {report.headline}", style=f"bold {colour}"))
+    print_answer(console, outcome_of(holds=report.holds), report.headline)
     plural = "s" if report.num_ranks > 1 else ""
     facts = [
         f"{report.num_ranks} rank{plural}",
@@ -276,8 +276,8 @@ def _short(ns: int) -> str:
 
 
 def _print_check(console: Console, check: Check) -> None:
-    mark, colour = _MARKS[check.holds]
-    console.print(Text.assemble((mark, colour), f" {check.title}", (f": {check.counted}", "dim")))
+    mark = mark_of(outcome_of(holds=check.holds))
+    console.print(Text.assemble(mark, f" {check.title}", (f": {check.counted}", "dim")))
     for violation in check.violations[:_MOST_VIOLATIONS]:
         console.print(Text(f"    {violation.message}", style="red"))
     if len(check.violations) > _MOST_VIOLATIONS:

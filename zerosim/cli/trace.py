@@ -120,8 +120,8 @@ def _report(folder: Path) -> list[str]:
             "the same folder"
         )
     lines += notes
-    # nothing is proved by a part
-    names = ("show", "graph") if cut or missing else ("verify", "show", "graph", "serve")
+    # of what was cut verify judges the iterations that all ranks finished
+    names = ("show", "graph") if missing else ("verify", "show", "graph", "serve")
     lines += [f"next: zerosim {name} {folder}" for name in names]
     return lines
 

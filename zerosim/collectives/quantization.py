@@ -156,6 +156,7 @@ class Quantizer:
         """
         self._bits = bits
         self._block = block
+        self._top_scale = _top_scale(bits)
         row = columns + columns % 2
         self._room = max(min(block, row), min(_PIECE_ELEMENTS, num_rows * row))
         self._scratch = torch.empty(self._room, dtype=torch.float32, device=device)
@@ -201,6 +202,8 @@ class Quantizer:
             torch.maximum(largest, smallest.neg_(), out=scale)
             # at least the smallest normal number: what a block of zeros is divided by
             scale.div_(self._bits.largest).clamp_(min=torch.finfo(torch.float32).tiny)
+            # rounded to fp32, `largest` times the scale of the largest numbers can be inf
+            scale.copy_(torch.where(scale.isfinite(), scale.clamp(max=self._top_scale), scale))
             torch.div(exact, scale, out=work)
             work.round_()
             if error is not None:
@@ -286,6 +289,15 @@ class Quantizer:
                         blocks=slice(block, stop),
                         length=length,
                     )
+
+
+def _top_scale(bits: Bits) -> float:
+    """The largest fp32 scale whose product with the largest whole number is finite in fp32."""
+    most = torch.finfo(torch.float32).max
+    scale = torch.tensor(most) / bits.largest
+    if not (scale * bits.largest).isfinite():
+        scale = scale.nextafter(torch.zeros(()))
+    return scale.item()
 
 
 def _blocks(matrix: torch.Tensor, rows: slice, columns: slice, length: int) -> torch.Tensor:

@@ -1,8 +1,10 @@
 """Parameters that one rank owns and broadcasts, where else each rank keeps a row and all gather.
 
-What ZeRO-Infinity's bandwidth-centric partitioning is held against: only the owner's bus and disk
-carry a unit, while those of the other ranks stand idle.
-Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 6.1.
+What ZeRO-Infinity's bandwidth-centric partitioning (arXiv 2104.07857, section 6.1) is held against:
+only the owner's bus and disk carry a unit, while those of the other ranks stand idle.
+Source of the broadcasts: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.2.2.
+Gradients are reduce-scattered as in the other stages, not reduced to the owner, so the ranks send
+their updated rows to the owners: 1/N of Psi that the paper's own way does not send.
 Imports torch, zerosim's L0, collectives and trace.
 """
 

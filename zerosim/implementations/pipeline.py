@@ -28,13 +28,13 @@ def one_f_one_b(run: RunConfig, batches: Batches) -> Step:
 
 
 def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineScheduleSingle]) -> Step:
-    """A stage on each rank; a micro-batch is what one rank of data parallelism would compute."""
+    """A stage on each rank; the batch of all ranks, cut into `num_microbatches`."""
     model = model_of(run)
     assert isinstance(model, GPT), "the catalogue asks for a GPT"
     rank, num_ranks = dist.get_rank(), dist.get_world_size()
     module = _cut(model, rank, num_ranks)
     stage = PipelineStage(module, rank, num_ranks, torch.device("cpu"))
-    schedule = schedule_of(stage, n_microbatches=num_ranks, loss_fn=next_byte_loss)
+    schedule = schedule_of(stage, n_microbatches=num_microbatches(run), loss_fn=next_byte_loss)
     optimizer = adam(module.parameters())
 
     def step(iteration: int) -> float | None:
@@ -48,6 +48,14 @@ def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineSchedu
         return None if target is None else float(torch.stack(losses).detach().mean())
 
     return step
+
+
+def num_microbatches(run: RunConfig) -> int:
+    """Two for each stage, where the batch of a rank can be halved, and else one.
+
+    With as many micro-batches as stages the first stage holds all of them in either schedule.
+    """
+    return run.ranks * (1 if run.batch % 2 else 2)
 
 
 def _cut(model: GPT, rank: int, num_ranks: int) -> nn.Sequential:

@@ -1,126 +1,110 @@
-"""PyTorch's elastic agent, with ranks from a nursery, and with patience and haste.
+"""The ranks of one run: started together, watched with patience, and ended with haste.
 
-It holds the store where the ranks meet, and here it starts them and notices how they end. PyTorch's
-own way to do that ends all others in the moment in which one fails, before they can write down
-where they were, and then waits 30 s for one that hangs. Here the others are given a few seconds,
-and what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
-Imports torch and launch.nursery.
+When a rank fails, the others are given a few seconds to notice and to write down where they were;
+what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
+PyTorch's elastic agent is not used: its rendezvous keeps a state that it unpickles at a store that
+listens on every address, and one host needs neither. Imports torch, zerosim's L0
+and the modules beside it.
 """
 
 from __future__ import annotations
 
-import logging
-import signal
+import errno
 import time
-import uuid
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import torch.distributed.elastic.rendezvous.registry as rendezvous
-from torch.distributed.elastic.agent.server.api import (
-    RunResult,
-    SimpleElasticAgent,
-    WorkerGroup,
-    WorkerSpec,
-    WorkerState,
-)
-from torch.distributed.elastic.rendezvous import RendezvousParameters
+from torch._C._distributed_c10d import TCPStore
 
+from zerosim.errors import EnvironmentFault
+from zerosim.launch.doors import LOOPBACK, MEETING, Meeting, own_interface, take
 from zerosim.launch.nursery import Nursery
 
-_LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
 _GRACE_S = 4.0
 """How long the other ranks have to notice that one is gone, and to write down where they were."""
 
 
-class PatientAgent(SimpleElasticAgent):
-    """The agent of one run.
+class PatientAgent:
+    """Who starts the ranks of one run on this host, and notices how they end.
 
     Attributes:
-        exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
+        job: what each rank does.
+        begins_anew: each rank imports PyTorch for itself.
     """
 
-    def __init__(self, spec: WorkerSpec, nursery: Nursery, *, begins_anew: bool) -> None:
-        super().__init__(spec)
-        self.exit_codes: dict[int, int] = {}
+    def __init__(self, job: str, num_ranks: int, nursery: Nursery, *, begins_anew: bool) -> None:
+        self.job = job
+        self.begins_anew = begins_anew
+        self._num_ranks = num_ranks
         self._nursery = nursery
-        self._begins_anew = begins_anew
-        self._deadline: float | None = None
 
-    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+    def run(self, meeting: dict[str, str]) -> dict[int, int]:
+        """Start the ranks and wait until all have ended, or one failed and the others had time.
+
+        Args:
+            meeting: of `open_meeting`.
+
+        Returns:
+            The exit codes of those that ended by themselves, by rank; negative for a signal.
+        """
+        count = str(self._num_ranks)
         environments = [
             {
-                "RANK": str(worker.global_rank),
-                "LOCAL_RANK": str(worker.local_rank),
-                "WORLD_SIZE": str(worker.world_size),
-                "LOCAL_WORLD_SIZE": str(worker_group.spec.local_world_size),
-                "MASTER_ADDR": str(worker_group.master_addr),
-                "MASTER_PORT": str(worker_group.master_port),
-                "TORCHELASTIC_USE_AGENT_STORE": "True",
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": count,
+                "LOCAL_WORLD_SIZE": count,
+                **meeting,
+                **own_interface(),
             }
-            for worker in worker_group.workers
+            for rank in range(self._num_ranks)
         ]
-        (job,) = worker_group.spec.args
-        self._nursery.start(job, environments, begins_anew=self._begins_anew)
-        return {worker.local_rank: worker.global_rank for worker in worker_group.workers}
+        try:
+            self._nursery.start(self.job, environments, begins_anew=self.begins_anew)
+            return self._watch()
+        finally:
+            self._nursery.end_ranks()
 
-    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        self.exit_codes = self._nursery.exit_codes()
-        failed = any(self.exit_codes.values())
-        now = time.monotonic()
-        if self._deadline is None and failed:
-            self._deadline = now + _GRACE_S
-        is_late = self._deadline is not None and now >= self._deadline
-        if len(self.exit_codes) < len(worker_group.workers) and not is_late:
-            return RunResult(state=WorkerState.HEALTHY)
-        if failed:
-            return RunResult(state=WorkerState.FAILED)
-        return RunResult(state=WorkerState.SUCCEEDED, return_values=dict.fromkeys(self.exit_codes))
-
-    def _stop_workers(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002 - all of them
-        self._nursery.end_ranks()
-
-    def _shutdown(
-        self,
-        death_sig: signal.Signals = signal.SIGKILL,  # noqa: ARG002 - none but this one is quick
-        timeout: int = 30,  # noqa: ARG002 - and it needs no patience
-    ) -> None:
-        self._nursery.end_ranks()
+    def _watch(self) -> dict[int, int]:
+        deadline: float | None = None
+        while True:
+            time.sleep(_POLL_S)
+            codes = self._nursery.exit_codes()
+            now = time.monotonic()
+            if deadline is None and any(codes.values()):
+                deadline = now + _GRACE_S
+            is_late = deadline is not None and now >= deadline
+            if is_late or len(codes) == self._num_ranks:
+                return codes
 
 
-def make_agent(
-    job: str, num_ranks: int, port: int, nursery: Nursery, *, begins_anew: bool
-) -> PatientAgent:
-    """An agent whose ranks, all on this host, will do `job`.
+@contextmanager
+def open_meeting(port: int) -> Iterator[dict[str, str]]:
+    """Where ranks of this host meet, whatever becomes of any of them: their variables for it.
 
     Args:
-        port: where the ranks meet; 0 for a free one.
-        begins_anew: each rank imports PyTorch for itself.
+        port: of the loopback address; 0 for no port at all.
 
     Raises:
-        RendezvousConnectionError: the port is in use.
+        EnvironmentFault: the port cannot be had.
     """
-    # how a run ended is told once, by zerosim; each of these loggers has a level of its own
-    for name in logging.root.manager.loggerDict:
-        if name.startswith("torch.distributed.elastic"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    meeting = RendezvousParameters(
-        backend="c10d",
-        endpoint=f"{_LOOPBACK}:{port}",
-        run_id=uuid.uuid4().hex,
-        min_nodes=1,
-        max_nodes=1,
-        local_addr=_LOOPBACK,
-        is_host=True,
+    found = {"MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}
+    if not port:
+        with Meeting() as meeting:
+            yield found | {MEETING: meeting.address}
+        return
+    try:
+        door = take(port)
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        raise EnvironmentFault(
+            f"port {port} {'is in use' if used else f'cannot be had ({error.strerror})'}: expected "
+            f"a free one; leave --port out to do without"
+        ) from None
+    # it is told which socket to use, as it would listen on every address by itself
+    store = TCPStore(
+        LOOPBACK, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach()
     )
-    spec = WorkerSpec(
-        role="rank",
-        local_world_size=num_ranks,
-        entrypoint="zerosim.launch.worker",
-        args=(job,),
-        rdzv_handler=rendezvous.get_rendezvous_handler(meeting),
-        max_restarts=0,
-        monitor_interval=_POLL_S,
-        local_addr=_LOOPBACK,
-    )
-    return PatientAgent(spec, nursery, begins_anew=begins_anew)
+    yield found | {MEETING: "env://", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    del store

@@ -1,6 +1,6 @@
-"""Starting the ranks of a run on this host with PyTorch's elastic agent, and ending them.
+"""Starting the ranks of a run on this host, and ending them.
 
-The agent holds the store where the ranks meet, so that no rank's death takes it away.
+This process holds the place where the ranks meet, so that no rank's death takes it away.
 Imports torch, zerosim's L0, engine, and the modules beside it.
 """
 
@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 
 from zerosim.config import DeviceKind, DType, EngineConfig, RunConfig
 from zerosim.engine.prepare import TORCH_DTYPES
-from zerosim.errors import ConfigError, EnvironmentFault, first_line
-from zerosim.launch.agent import make_agent
+from zerosim.errors import ConfigError, EnvironmentFault, RunError, first_line
+from zerosim.launch.agent import PatientAgent, open_meeting
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import Nursery
 from zerosim.launch.parallel import require_divisible
@@ -32,30 +31,37 @@ def launch(
 
     Args:
         nursery: what forks them.
-        port: where the ranks meet; 0 for a free one.
+        port: of the loopback address, where the ranks meet; 0 for memory, without a port.
         prepare: called when nothing stands in the way of the ranks but their folders.
 
     Raises:
         ConfigError: no port has that number.
         EnvironmentFault: the port is in use, or the device cannot do what was asked.
         RanksFailedError: a rank failed, was killed or fell silent; the others were ended.
+        RunError: they could not be watched any more; they were ended.
         KeyboardInterrupt: a person, or whoever sent a signal, has had enough.
     """
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}: expected 1 to 65535, or 0 for a free one")
     require_able(job)
     on_gpu = job.run.device is DeviceKind.CUDA
+    agent = PatientAgent(job.encode(), job.run.ranks, nursery, begins_anew=on_gpu)
+    with open_meeting(port) as meeting:
+        prepare()
+        codes = _watched(agent, meeting)
+    if any(codes.values()):
+        raise RanksFailedError(codes)
+
+
+def _watched(agent: PatientAgent, meeting: dict[str, str]) -> dict[int, int]:
     try:
-        agent = make_agent(job.encode(), job.run.ranks, port, nursery, begins_anew=on_gpu)
-    except RendezvousConnectionError:
-        raise EnvironmentFault(
-            f"port {port} is in use: expected a free one; leave --port out to have one chosen"
-        ) from None
-    prepare()
-    with _interruptible():
-        result = agent.run()
-    if result.is_failed():
-        raise RanksFailedError(agent.exit_codes)
+        with _interruptible():
+            return agent.run(meeting)
+    except Exception as error:
+        raise RunError(
+            f"the ranks could not be watched any more and were ended: {type(error).__name__}: "
+            f"{first_line(error)}; what they recorded is kept"
+        ) from error
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from zerosim.engine.door import open_engine
 from zerosim.errors import CollectiveError, ConfigError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
+from zerosim.launch.doors import MEETING, beyond_loopback
 from zerosim.launch.job import Job
 from zerosim.launch.parallel import data_group, divide
 from zerosim.models import Batches, build, context_of
@@ -53,6 +54,7 @@ def run_job(job: Job) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     device = _device(job.run)
     _join(job.run, device)
+    _say_what_is_open()
     total = job.run.steps * len(job.engines)
     with _progress(total) as advance:
         for who, folder in job.engines:
@@ -173,12 +175,19 @@ def _settle(moment: str) -> None:
     """
     store = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - it has no public name
     key = f"zerosim: {moment}"
-    if store.add(f"{key}, count", 1) == dist.get_world_size():
-        store.set(key, "all")
     try:
+        if store.add(f"{key}, count", 1) == dist.get_world_size():
+            store.set(key, "all")
         store.wait([key])
-    except dist.DistError as error:
+    except RuntimeError as error:
+        if not _is_late(error):
+            raise
         raise CollectiveError(f"the other ranks did not come: {first_line(error)}") from error
+
+
+def _is_late(error: RuntimeError) -> bool:
+    """Whether a store waited for others in vain: one in memory says so by its words alone."""
+    return isinstance(error, dist.DistError) or "timeout" in str(error).lower()
 
 
 def _device(run: RunConfig) -> torch.device:
@@ -197,9 +206,31 @@ def _join(run: RunConfig, device: torch.device) -> None:
         if int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count():
             _share_a_device()
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=run.timeout_s))
-    except dist.DistError as error:
+        dist.init_process_group(
+            backend,
+            init_method=os.environ.get(MEETING, "env://"),
+            timeout=timedelta(seconds=run.timeout_s),
+            rank=int(os.environ["RANK"]),
+            world_size=int(os.environ["WORLD_SIZE"]),
+        )
+    except RuntimeError as error:
+        if not _is_late(error):
+            raise
         raise CollectiveError(f"the other ranks did not join: {first_line(error)}") from error
+
+
+def _say_what_is_open() -> None:
+    """Say once on each host what of the run other hosts can reach."""
+    if int(os.environ.get("LOCAL_RANK", "0")) != 0:
+        return
+    port = os.environ.get("MASTER_PORT", "")
+    found = beyond_loopback([os.getpid()], int(port) if port.isdigit() else 0)
+    if found:
+        sys.stderr.write(
+            f"note: other machines can reach this run at {', '.join(map(str, found))}, and are "
+            f"believed whatever they say: use a network that you trust (docs/security.md)\n"
+        )
+        sys.stderr.flush()
 
 
 def _share_a_device() -> None:

@@ -1,7 +1,8 @@
 """`assert_peak_memory`: what a rank keeps is at most what the test expects.
 
-Without a role it is all that is alive: by PyTorch's allocator where it was asked (on CUDA, and on
-the CPU with `allocations=True`), else by all roles together. With a role it is that role's bytes.
+Without a role it is all that is alive: all roles together, and what PyTorch's allocator counted
+beside them where it was asked (on CUDA, and on the CPU with `allocations=True`). With a role it is
+that role's bytes.
 Imports zerosim's L0, record, analysis and verify.
 """
 
@@ -11,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from zerosim.analysis.memory import ROLES, Timeline, in_steps
+from zerosim.analysis.memory import ROLES, Timeline, in_steps, peak
 from zerosim.errors import ConfigError
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.pytest_plugin.failure import place_words
@@ -95,19 +96,13 @@ def _peak(
         positions = in_steps(line, selection.iterations)
     phases = {number for number in positions if line.samples[number].phase in selection.phases}
     chosen = np.array(sorted(phases), dtype=np.int64)
-    if not len(chosen):
-        return 0, line, 0
-    if roles:
-        held = line.by_role[[ROLES.index(role) for role in roles]].sum(axis=0)
-    else:
-        held = line.alive()
-    best = int(held[chosen].argmax())
-    return int(held[chosen][best]), line, int(chosen[best])
+    top = peak(line, chosen, roles)
+    return (0, line, 0) if top is None else (top.bytes, line, top.position)
 
 
 def _source(line: Timeline, roles: tuple[Role, ...]) -> str:
     if roles:
         return "by the storages that are alive"
     if line.is_measured:
-        return "by PyTorch's allocator"
+        return "all roles together and what PyTorch's allocator counted beside them"
     return "all roles together (the allocator was not asked)"

@@ -3,7 +3,7 @@
 One process imports PyTorch and forks the ranks, so they begin at once; it computes nothing itself,
 and holds the store where they meet, so that no rank's death takes it away. The function that the
 ranks call is found by the file that defines it: pytest imports test files in ways of its own.
-Imports torch, zerosim's L0 and trace.
+Imports torch, zerosim's L0, trace, and launch's doors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import io
 import os
 import pickle
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -30,13 +29,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed import distributed_c10d
 
+from zerosim.launch.doors import LOOPBACK, take
 from zerosim.pytest_plugin.options import Options
 from zerosim.trace.session import trace
 
 _POLL_S = 0.02
 _GRACE_S = 10.0
 """How long ranks may go on when one of them has failed."""
-_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ def main(folder: str) -> None:
     request: Request = pickle.loads(Path(folder, "request").read_bytes())  # noqa: S301 - the test's
     # ranks are forked with one thread, and must not fork with more
     torch.set_num_threads(1)
-    with socket.create_server((_LOOPBACK, 0), backlog=128) as door:
+    with take(0) as door:
         port = door.getsockname()[1]
         ranks: dict[int, int] = {}
         for rank in range(request.num_ranks):
@@ -92,7 +91,7 @@ def main(folder: str) -> None:
                 _be_rank(request, Path(folder), rank, port)
             ranks[pid] = rank
         store = TCPStore(
-            _LOOPBACK,
+            LOOPBACK,
             port,
             is_master=True,
             wait_for_workers=False,
@@ -138,7 +137,7 @@ def _be_rank(request: Request, folder: Path, rank: int, port: int) -> None:
 def _answer(request: Request, rank: int, port: int) -> Answer:
     number, count = str(rank), str(request.num_ranks)
     os.environ |= {
-        "MASTER_ADDR": _LOOPBACK,
+        "MASTER_ADDR": LOOPBACK,
         "MASTER_PORT": str(port),
         "RANK": number,
         "LOCAL_RANK": number,

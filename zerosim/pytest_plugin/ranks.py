@@ -1,7 +1,7 @@
 """Starting ranks for a function of a test, and telling how it went.
 
 The test's process gives a request to a process of its own (`rank`), and reads the answers.
-Imports zerosim's L0.
+Imports zerosim's L0 and launch's doors.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError, RunError
+from zerosim.launch.doors import own_interface
 from zerosim.pytest_plugin.options import Options
 from zerosim.pytest_plugin.rank import Answer, Request
 
 _START_S = 60.0
 """How long it may take until there are ranks, and until they are gone."""
 _DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-_LOOPBACK_NAMES = {"linux": "lo", "darwin": "lo0"}
 _BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from zerosim.pytest_plugin.rank import main; main(sys.argv[2])"
@@ -68,13 +68,10 @@ def run_ranks(
         options=options,
     )
     (home / "request").write_bytes(pickle.dumps(request))
-    own = dict(_DEFAULTS)
-    if sys.platform in _LOOPBACK_NAMES:
-        own["GLOO_SOCKET_IFNAME"] = _LOOPBACK_NAMES[sys.platform]
     process = subprocess.Popen(  # noqa: S603 - this interpreter
         (sys.executable, "-c", _BEGIN, json.dumps(sys.path), str(home)),
         stdin=subprocess.DEVNULL,
-        env=own | os.environ,
+        env=_DEFAULTS | os.environ | own_interface(),
         start_new_session=True,
     )
     try:

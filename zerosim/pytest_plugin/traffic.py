@@ -4,8 +4,8 @@ What is compared is one of three, and a failure names it:
 
     payload   what PyTorch was asked to move, each buffer whole, an all-reduce counted twice: the
               unit of the papers' laws; in elements for Psi, in bytes for bytes
-    trace     what that makes the rank send: a ring's messages as intercepted, of a native call
-              what the backend's algorithm sends
+    trace     what that asks the rank to send: a ring's messages as intercepted, of a native call
+              the bound of a ring
     wire      what the kernel counted on the rank's connections to other ranks, all of it
 
 Imports zerosim's L0, record and verify.
@@ -25,7 +25,7 @@ from zerosim.pytest_plugin.selection import WHOLE, Selection, all_calls, purpose
 from zerosim.pytest_plugin.wire import sent_bytes
 from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
 from zerosim.record import Peers, RankTrace, match_sockets
-from zerosim.verify.measure import cost_of, count_messages
+from zerosim.verify.measure import asked_of, cost_of, count_messages
 
 OF_THE_LAW = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.UNLABELLED)
 """What is counted by default: parameters, gradients, and what nobody explained."""
@@ -191,7 +191,8 @@ def _found(
     if expected.ledger is Ledger.TRACE:
         messages = count_messages(rank)
         costs = [cost_of(rank, each, messages.get(each.id, (0, 0))) for each in calls]
-        return Fraction(sum(cost.sent_bytes for cost in costs))
+        asked = [asked_of(rank, each, cost) for each, cost in zip(calls, costs, strict=True)]
+        return Fraction(sum(cost.sent_bytes for cost in asked))
     in_bytes = expected.quantity.is_bytes or expected.element_bytes is not None
     return Fraction(
         sum(

@@ -34,7 +34,7 @@ from zerosim.record.peers import (
     wire_by_peer,
 )
 from zerosim.record.postmortem import explain_failure
-from zerosim.record.progress import iterations
+from zerosim.record.progress import ended_early, iterations, without_update
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace, load
 
@@ -49,6 +49,7 @@ __all__ = [
     "PhaseWire",
     "RankTrace",
     "Trace",
+    "ended_early",
     "explain_failure",
     "iterations",
     "link_between",
@@ -61,4 +62,5 @@ __all__ = [
     "ranks_per_node",
     "wire_between",
     "wire_by_peer",
+    "without_update",
 ]

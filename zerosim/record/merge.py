@@ -27,7 +27,7 @@ class MismatchKind(StrEnum):
     """What does not fit."""
 
     STOPPED = "stopped"
-    """Ranks whose trace stops early lack the call."""
+    """Ranks that failed, or whose trace stops early, lack the call."""
     MISSING = "missing"
     """Ranks with a complete trace never made the call."""
     OP = "op"
@@ -118,7 +118,7 @@ def _match(trace: Trace) -> Matching:
     mismatches: list[Mismatch] = []
     calls = _collectives(trace, mismatches)
     calls.update(_messages(trace, mismatches))
-    complete = {rank.rank for rank in trace.ranks if rank.complete}
+    complete = {rank.rank for rank in trace.ranks if rank.complete and rank.failure is None}
     collectives = []
     for key, events in calls.items():
         op = Op.SEND if key.is_message else _first(events).op

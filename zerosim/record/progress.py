@@ -19,12 +19,28 @@ def iterations(trace: Trace) -> tuple[int, ...]:
     """The iterations that every rank finished, ascending.
 
     A rank finished an iteration if it went on to a later one, or left the iteration's update
-    phase, or closed its trace in order; and if nothing in it was left open or failed.
+    phase, or closed its trace in order; and if nothing in it was left open or failed. Where
+    iterations have an update, what comes after the last one is none.
     """
     if len(trace.ranks) < trace.manifest.num_ranks:
         return ()
     finished = [_finished(rank) for rank in trace.ranks]
     return tuple(sorted(set.intersection(*finished)))
+
+
+def ended_early(trace: Trace) -> bool:
+    """Whether a rank failed, or its trace stops before its end."""
+    return not trace.complete or any(rank.failure is not None for rank in trace.ranks)
+
+
+def without_update(trace: Trace) -> tuple[int, ...]:
+    """The finished iterations that no rank updated anything in, where others have an update."""
+    updated = {iteration for rank in trace.ranks for iteration in _updated(rank)}
+    return tuple(one for one in iterations(trace) if updated and one not in updated)
+
+
+def _updated(rank: RankTrace) -> set[int]:
+    return {one.iteration for one in rank.wire_samples if one.phase is Phase.UPDATE}
 
 
 def _finished(rank: RankTrace) -> set[int]:
@@ -39,7 +55,8 @@ def _finished(rank: RankTrace) -> set[int]:
         left = after.phase is not Phase.UPDATE or after.iteration != before.iteration
         if before.phase is Phase.UPDATE and left:
             finished.add(before.iteration)
-    if rank.complete and rank.failure is None:
+    updated = _updated(rank)
+    if rank.complete and rank.failure is None and (last in updated or not updated):
         finished.add(last)
     left_open = set(rank.unfinished)
     for event in rank.events:

@@ -2,7 +2,7 @@
 
 A file that was cut, or whose rank was killed, is read up to its last whole row and says so. A row
 that is not what was written, or that contradicts an earlier one, is an error that names the line.
-Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and `schema`.
+Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and its siblings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zerosim.errors import TraceError
 from zerosim.events import Event, Kind, Op
+from zerosim.record.bounds import check_record, check_times
 from zerosim.record.schema import DAMAGE, DECODERS, OtherSchemaError, check_header_schema, reason
 from zerosim.record.text import one_line
 from zerosim.rows import check_line
@@ -175,6 +176,7 @@ class _Rows:
         elif self.header is None:
             raise ValueError(f"a row {name!r} before the header")
         record: Any = DECODERS[name](line)
+        check_record(record, self.num_ranks)
         self.adders[name](record)
         self.num_rows += 1
 
@@ -218,6 +220,7 @@ class _Rows:
         for name, default in _ADDED:
             if (value := getattr(close, name)) != default:
                 object.__setattr__(event, name, value)
+        check_times(event.issue_ns, event.start_ns, event.end_ns)
 
     def add_transfer(self, transfer: Transfer) -> None:
         parent = self.events.get(transfer.parent)

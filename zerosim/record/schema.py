@@ -3,7 +3,7 @@
 The checksum says that a line is what was written (`zerosim.rows`). This module says whether what
 was written is what this version of zerosim reads. Reasons are `ValueError`s without a place; the
 caller adds file and line.
-Imports the standard library, msgspec, `zerosim.events` and `zerosim.rows`.
+Imports the standard library, msgspec, `zerosim.events`, `zerosim.rows` and `bounds`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from zerosim.events import SCHEMA_VERSION
 from zerosim.manifest import Manifest
+from zerosim.record.bounds import check_manifest_numbers
 from zerosim.rows import ROW_TYPES, check_manifest
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def decode_manifest(text: bytes) -> Manifest:
     plain = check_manifest(text)
     _require_schema(plain.get("schema"))
     manifest = msgspec.convert(plain, Manifest)
-    if manifest.num_ranks < 1:
-        raise ValueError(f"num_ranks is {manifest.num_ranks}, expected 1 or more")
+    check_manifest_numbers(manifest)
     return manifest
 
 

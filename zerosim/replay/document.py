@@ -25,7 +25,7 @@ from zerosim.replay.timeline import bars_of, path_of
 from zerosim.theory import copy_law, law, link_law_bytes, padded_elements
 from zerosim.tiers import Link, link_of_copy
 from zerosim.verify import verify
-from zerosim.verify.measure import algorithm_of
+from zerosim.verify.measure import algorithm_of, backend_of
 
 SCHEMA = 1
 MOST_RANKS = 64
@@ -153,7 +153,7 @@ class _Maker:
             "num_ranks": manifest.num_ranks,
             "ranks_per_node": ranks_per_node(self.trace),
             "algorithm": algorithm_of(self.trace).value,
-            "backend": manifest.backend,
+            "backend": backend_of(self.trace),
             "device": manifest.device,
             "num_parameters": 0 if workload is None else workload.num_parameters,
             "element_bytes": 0 if workload is None else workload.element_bytes,
@@ -185,16 +185,17 @@ class _Maker:
             report = verify(self.trace, self.iteration)
         except (TraceError, ConfigError) as error:
             # where the trace lies on this machine concerns nobody who is sent the page
-            why = str(error).removeprefix(f"{self.trace.folder}: ")
+            folder = str(self.trace.folder)
+            why = str(error).removeprefix(f"{folder}: ").replace(folder, "DIR")
             total: list[int | None] = [None for _ in self.subject.places]
-            return {"headline": why, "holds": None}, total
+            return {"headline": why, "outcome": None}, total
         sums: Counter[int] = Counter()
         for row in report.rows:
             for sent in row.sent:
                 sums[sent.rank] += sent.trace
         known = not any(ledger.trace.count(None) for ledger in self.subject.ledgers.values())
         total = [sums[rank] if known else None for rank in self.subject.places]
-        return {"headline": report.headline, "holds": report.holds}, total
+        return {"headline": report.headline, "outcome": report.outcome}, total
 
     def _traffic(self, total: list[int | None]) -> dict[str, Any]:
         workload = self.subject.workload

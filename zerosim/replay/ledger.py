@@ -13,11 +13,13 @@ from zerosim.events import Event, Op
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
 from zerosim.replay.laws import Planned, Said
 from zerosim.theory import Workload, framing
+from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.disk import overhead_bytes
 from zerosim.tiers import Tier
-from zerosim.verify.measure import cost_of, count_messages
+from zerosim.verify.measure import asked_of, backend_of_call, cost_of, count_messages
 
 Count = int | None
+_Counts = tuple[Count, Count, Count, Count]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class CollectiveLedger:
         theory: the bound, by rank of the trace; None if no law is known.
         trace: what was asked for; None where the algorithm's cost is not known.
         wire: what the kernel sent; None where it was not measured.
+        excess: what the backend's algorithm adds, as a part of `wire`; None where not known.
+        is_more: whether that is because it carries out more than was asked for.
         framing: what the backend's protocol adds, as a part of `wire`; None where not known.
     """
 
@@ -38,6 +42,8 @@ class CollectiveLedger:
     theory: tuple[Count, ...]
     trace: tuple[Count, ...]
     wire: tuple[Count, ...]
+    excess: tuple[Count, ...]
+    is_more: bool
     framing: tuple[Count, ...]
 
 
@@ -94,6 +100,8 @@ class Ledgers:
             trace=tuple(row[0] for row in rows),
             wire=tuple(row[1] for row in rows),
             framing=tuple(row[2] for row in rows),
+            excess=tuple(row[3] for row in rows),
+            is_more=any(_is_more(event) for called in events.values() for event in called),
         )
 
     def of_copies(self, events: Mapping[int, Event]) -> CopyLedger:
@@ -117,27 +125,35 @@ class Ledgers:
             framing=tuple(_beside(events[rank]) if rank in events else None for rank in ranks),
         )
 
-    def _of_rank(self, rank: RankTrace, events: Sequence[Event]) -> tuple[Count, Count, Count]:
-        """Trace, wire and framing of one rank's calls."""
+    def _of_rank(self, rank: RankTrace, events: Sequence[Event]) -> _Counts:
+        """Trace, wire, framing and algorithm of one rank's calls."""
         if not events:
-            return 0, None, None
+            return 0, None, None, None
         columns = zip(*(self._of_call(rank, event) for event in events), strict=True)
-        trace, wire, framing = (_sum(column) for column in columns)
-        return trace, wire, framing
+        trace, wire, framing, algorithm = (_sum(column) for column in columns)
+        return trace, wire, framing, algorithm
 
-    def _of_call(self, rank: RankTrace, event: Event) -> tuple[Count, Count, Count]:
+    def _of_call(self, rank: RankTrace, event: Event) -> _Counts:
         try:
             moved = cost_of(rank, event, self._messages[rank.rank].get(event.id, (0, 0)))
         except ConfigError:
-            return None, None, None
-        group = rank.groups.get(event.group)
-        added = framing("" if group is None else group.backend, moved)
+            return None, None, None, None
+        added = framing(backend_of_call(rank, event), moved)
         wire = None
         if event.wire and rank.header.device == "cpu":
             wire = sum(
                 delta.sent_bytes for delta in event.wire if (rank.rank, delta.socket) in self._peers
             )
-        return moved.sent_bytes, wire, None if added is None else added.sent_bytes
+        asked = asked_of(rank, event, moved).sent_bytes
+        framing_bytes = None if added is None else added.sent_bytes
+        return asked, wire, framing_bytes, moved.sent_bytes - asked
+
+
+def _is_more(event: Event) -> bool:
+    """Whether a native call is carried out as a larger one."""
+    if event.op is None or event.algorithm is None:
+        return False
+    return is_more_than_asked(event.algorithm, event.op)
 
 
 def _beside(copy: Event) -> int:

@@ -176,7 +176,7 @@ def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
                 in_flight[unit] += (code == _ARRIVING) - (cell in arriving)
                 (arriving.add if code == _ARRIVING else arriving.discard)(cell)
             number = step["collective"]
-            if step["kind"] == "wait" or number < 0 or calls[number]["unit"] >= 0:
+            if number < 0 or calls[number]["unit"] >= 0:
                 continue
             if calls[number]["purpose"] == Purpose.REDUCE_GRADIENTS:
                 found[number] |= {unit for unit, count in in_flight.items() if count}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from zerosim.analysis.frames import Frames, Message, Step
+from zerosim.analysis.frames import Frames, Message, Step, Wait
 from zerosim.events import Event, Kind
 from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.ledger import CollectiveLedger
 from zerosim.replay.subject import Subject
-from zerosim.replay.words import BITS, Setting, describe
+from zerosim.replay.words import BITS, Setting, describe, describe_waits
+from zerosim.verify.measure import backend_of
 
 
 class Texts:
@@ -48,11 +49,15 @@ class Plain:
                 "is_delayed": config.delayed_update,
                 "secondary": config.secondary_partition,
                 "block": config.quantization_block,
+                "is_quantized": config.quantize_weights or config.quantize_gradients,
+                "together": subject.ranks_together,
+                "is_skipped": subject.is_skipped,
+                "has_update": subject.has_update,
             }
         self.setting = Setting(
             num_ranks=subject.num_shards,
             iteration=subject.iteration,
-            backend=subject.trace.manifest.backend,
+            backend=backend_of(subject.trace),
             ranks_per_node=ranks_per_node(subject.trace),
             **of_engine,
             states={role: size for (role, _), size in subject.bands().items()},
@@ -62,15 +67,13 @@ class Plain:
         """One step."""
         subject = self.subject
         step = subject.steps.steps[number]
-        event, awaited = step.event, subject.awaited(step)
-        about = event if awaited is None else awaited
+        about = step.event
         words = describe(
             step,
             self.setting,
             num_hops=subject.steps.num_hops.get(
                 -1 if step.collective is None else step.collective, 0
             ),
-            awaited=awaited,
         )
         changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
         unit = "" if about is None else about.unit
@@ -98,10 +101,12 @@ class Plain:
             "title": self.texts.number(words.title),
             "what": self.texts.number(words.what),
             "why": self.texts.number(words.why),
+            "waiting": self.texts.number(describe_waits(step.waits)),
             "source": self.texts.number("" if about is None else about.source),
             "ranks": [subject.places[rank] for rank in ranks],
             "packets": [number for message in step.messages for number in self._packet(message)],
             "sent": self._sent(step),
+            "waits": [number for wait in step.waits for number in self._wait(wait)],
             "copies": [number for one in step.events.values() for number in self._copy(one)]
             if is_copy
             else [],
@@ -119,6 +124,9 @@ class Plain:
             message.start_ns - zero,
             message.end_ns - zero,
         )
+
+    def _wait(self, wait: Wait) -> tuple[int, ...]:
+        return self.subject.places[wait.rank], wait.start_ns, wait.end_ns
 
     def _copy(self, event: Event) -> tuple[int, ...]:
         subject = self.subject
@@ -153,9 +161,7 @@ class Plain:
         matched, ledger = subject.matched(index), subject.ledgers[index]
         event: Event = next(iter(matched.events.values()))
         numbers = [
-            number
-            for number, step in enumerate(subject.steps.steps)
-            if step.collective == index and step.kind is not Kind.WAIT
+            number for number, step in enumerate(subject.steps.steps) if step.collective == index
         ]
         return {
             "unit": subject.units.get(event.unit, -1),
@@ -182,5 +188,7 @@ class Plain:
             "theory": list(ledger.theory),
             "trace": list(ledger.trace),
             "wire": list(ledger.wire),
+            "excess": list(ledger.excess),
+            "is_more": ledger.is_more,
             "framing": list(ledger.framing),
         }

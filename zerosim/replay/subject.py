@@ -5,14 +5,12 @@ Imports the standard library, zerosim's L0, record, graph, analysis, theory, ver
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from operator import attrgetter
 
-from zerosim.analysis.frames import Band, Frames, Layout, Step, Steps, play, steps
+from zerosim.analysis.frames import Band, Frames, Layout, Steps, play, steps
 from zerosim.analysis.frames.joined import together
 from zerosim.config import EngineConfig
-from zerosim.events import Event, Kind, Phase
+from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph, build_graph
 from zerosim.graph.phases import late_updates
 from zerosim.record import MatchedCollective, Trace
@@ -92,19 +90,6 @@ class Subject:
         """Steps that the hops of a collective are; 0 if it is not shown by hop."""
         return self.steps.num_hops.get(index, 0)
 
-    def awaited(self, step: Step) -> Event | None:
-        """The collective or the copy that a wait waits for."""
-        if step.kind is not Kind.WAIT:
-            return None
-        if step.collective is not None:
-            return next(iter(self.matched(step.collective).events.values()))
-        event = step.event
-        if event is None or event.parent is None:
-            return None
-        events = self.trace.ranks[self.places[event.rank]].events
-        place = bisect_left(events, event.parent, key=attrgetter("id"))
-        return events[place] if place < len(events) else None
-
     def bands(self) -> dict[Band, int]:
         """The states that a rank can have, tier by tier: bytes of each for one parameter.
 
@@ -117,6 +102,21 @@ class Subject:
         """Ranks that compute each layer together (tensor parallel)."""
         together = self.trace.manifest.run.get("tensor_parallel", 1)
         return together if isinstance(together, int) and together > 0 else 1
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the update was left out because of an overflow."""
+        return any(
+            metric.name == "overflow" and metric.iteration == self.iteration
+            for metric in self.trace.ranks[0].metrics
+        )
+
+    @property
+    def has_update(self) -> bool:
+        """Whether some update was computed during this iteration, its own or a delayed one."""
+        return any(
+            step.kind is Kind.COMPUTE and step.phase is Phase.UPDATE for step in self.steps.steps
+        )
 
     def frames(self) -> Frames | None:
         """What the ranks hold at each step; None where it is not known, or more than fits."""

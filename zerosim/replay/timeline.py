@@ -33,6 +33,8 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
     for position, step in enumerate(steps):
         for taker, event in step.events.items():
             of_event.setdefault((taker, event.id), position)
+        for wait in step.waits:
+            of_event.setdefault((wait.rank, wait.event.id), position)
     bars: list[int] = []
     for place, rank in enumerate(graph.trace.ranks):
         shift = graph.clocks.offset_ns(rank.rank) - zero_ns

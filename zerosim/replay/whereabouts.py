@@ -18,7 +18,7 @@ from zerosim.graph.table import NONE
 class Whereabouts:
     """Finds the step of a node; what is no step of its own belongs to the one that its rank is at.
 
-    A wait that nobody notices is such a thing: a replay leaves it out.
+    A wait is told at the first step during which it goes on; one that nobody notices is not told.
     """
 
     def __init__(self, graph: EventGraph, steps: Steps) -> None:
@@ -40,10 +40,12 @@ class Whereabouts:
         self._marks: Counter[tuple[int, Phase]] = Counter()
 
     def _add(self, number: int, step: Step, seen: Counter[Phase]) -> None:
+        for wait in step.waits:
+            self._of_event.setdefault((wait.rank, wait.event.id), number)
         if step.kind is Kind.MARK:
             self._of_mark[step.phase, seen[step.phase]] = number
             seen[step.phase] += 1
-        elif step.kind in (Kind.COMPUTE, Kind.WAIT, Kind.COPY):
+        elif step.kind in (Kind.COMPUTE, Kind.COPY):
             for rank, event in step.events.items():
                 self._of_event.setdefault((rank, event.id), number)
         elif step.collective is not None:

@@ -6,13 +6,14 @@ Imports the standard library, zerosim's L0 and analysis.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from zerosim.analysis.frames import Step
+from zerosim.analysis.frames import Step, Wait
+from zerosim.config import STAGES
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.record.text import name_ranks
@@ -55,6 +56,10 @@ class Setting:
         is_delayed: updates are computed during the next iteration.
         secondary: neighbours that keep all parameters among them.
         block: elements that share a scale where they are quantized.
+        is_quantized: weights or gradients are, on their way.
+        together: ranks that compute each layer together (tensor parallel).
+        is_skipped: the update is left out, because a gradient overflowed.
+        has_update: there is an update in this iteration, its own or a delayed one.
     """
 
     num_ranks: int
@@ -70,6 +75,10 @@ class Setting:
     is_delayed: bool = False
     secondary: int = 1
     block: int = 0
+    is_quantized: bool = False
+    together: int = 1
+    is_skipped: bool = False
+    has_update: bool = True
 
     @property
     def optimizer_bytes(self) -> int:
@@ -90,17 +99,14 @@ _WITHOUT_A_NAME = ("", "uint8")
 _LINK_NAMES = {Link.BUS: "bus", Link.STORAGE: "way to the disk"}
 
 
-def describe(step: Step, setting: Setting, *, num_hops: int, awaited: Event | None) -> Words:
+def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
     """Say what a step is.
 
     Args:
         num_hops: of its collective.
-        awaited: the collective or the copy that a wait waits for.
     """
     event = step.event
     unit = "" if event is None else event.unit
-    if awaited is not None:
-        unit = awaited.unit
     fields = {
         "phase": texts()["phase"][step.phase],
         "unit": unit or "several units",
@@ -119,11 +125,13 @@ def describe(step: Step, setting: Setting, *, num_hops: int, awaited: Event | No
         "per_node": setting.ranks_per_node or setting.num_ranks,
         "block": setting.block,
         "target": Tier.HOST.value,
+        "together": setting.together,
+        "summand": "part",
     }
     if event is not None:
         fields |= {"wire_dtype": event.dtype, "bits": BITS.get(event.dtype, "")}
-    if step.kind is Kind.WAIT:
-        fields |= _of_wait(step, awaited)
+        if event.purpose is Purpose.REDUCE_GRADIENTS:
+            fields["summand"] = "gradient"
     if step.kind is Kind.COPY:
         fields |= _of_copy(step, setting, fields)
     title, what, why = (find(*key).format_map(fields) for key in _keys(step, setting, num_hops))
@@ -148,8 +156,6 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
     """Where the title, the description and the reason of a step are."""
     if step.kind is Kind.MARK:
         return _of_mark(step, setting)
-    if step.kind is Kind.WAIT:
-        return ("title", "wait"), ("what", "wait"), ("why", "wait")
     if step.kind is Kind.COMPUTE:
         return _of_computation(step, setting)
     event = step.event
@@ -165,20 +171,46 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
 
 def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
     if step.phase is Phase.OUTSIDE:
-        return ("title", "end"), ("what", "end"), ("why", "end")
+        return ("title", "end"), ("what", "end"), ("why", _end(setting))
     why = f"begin_{step.phase}"
-    stage = setting.stage or 0
-    if step.phase is Phase.FORWARD and stage == 3:
-        why += "_3"
-    elif step.phase is Phase.UPDATE and setting.is_delayed:
-        why += "_late"
-    elif step.phase is Phase.UPDATE and setting.states_tier is not Tier.DEVICE:
-        why += "_host"
-    elif step.phase is Phase.UPDATE and stage >= 1:
-        why += "_1"
+    if step.phase is Phase.FORWARD and setting.stage == 3:
+        why += "_owners" if setting.owners else "_3"
+    elif step.phase is Phase.BACKWARD:
+        is_last = step.micro_step == setting.accumulate - 1
+        why += "" if is_last or setting.stage not in (0, 1) else "_adds"
+    elif step.phase is Phase.UPDATE:
+        why += _of_update(setting)
     elif step.phase is Phase.SETUP:
         why = "computation"
     return ("title", "begin"), ("what", "begin"), ("why", why)
+
+
+def _of_update(setting: Setting) -> str:
+    """Which text says what the update's beginning means."""
+    if setting.stage is None or setting.num_ranks == 1:
+        return ""
+    if setting.is_delayed:
+        return "_late" if setting.has_update else "_first"
+    if setting.is_skipped:
+        return "_skipped"
+    if setting.states_tier is not Tier.DEVICE:
+        return "_host"
+    return "_1" if setting.stage else "_0"
+
+
+def _end(setting: Setting) -> str:
+    """Which text says what the ranks have when an iteration is over."""
+    if setting.stage is None or not (setting.has_update or setting.is_skipped):
+        return "end_late" if setting.is_delayed else "end"
+    if setting.is_delayed:
+        return "end_late"
+    if setting.is_skipped:
+        return "end_skipped"
+    if setting.is_quantized or setting.num_ranks == 1:
+        return "end"
+    if setting.stage == max(STAGES):
+        return "end_owners" if setting.owners else "end_3"
+    return "end_0"
 
 
 def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
@@ -187,12 +219,20 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         return ("title", "computation"), ("what", "computation"), ("why", "computation")
     what = "update_all" if step.phase is Phase.UPDATE and setting.stage == 0 else phase
     why: Path = ("why", phase, str(setting.stage))
+    if step.phase is not Phase.UPDATE and setting.together > 1:
+        what += "_together"
     if step.phase is Phase.UPDATE and setting.states_tier is not Tier.DEVICE:
         what = "update_on_host"
         why = ("why", what if setting.states_tier is Tier.HOST else "update_from_disk")
         why = ("why", "update_late") if setting.is_delayed else why
     elif step.phase is Phase.FORWARD and setting.parameters_tier is not Tier.DEVICE:
-        why = ("why", "forward_away")
+        why = ("why", "forward_owners" if setting.owners else "forward_away")
+    elif step.phase is Phase.UPDATE and setting.owners:
+        why = ("why", phase, "owners")
+    elif setting.num_ranks == 1:
+        why = ("why", "alone")
+    elif step.phase is Phase.FORWARD and setting.secondary > 1:
+        why = ("why", phase, "secondary")
     return ("title", phase), ("what", what), why
 
 
@@ -254,7 +294,8 @@ def _reason(purpose: Purpose, step: Step, setting: Setting) -> Path:
         return ("why", purpose)
     stage = str(setting.stage)
     if why is not None and stage in why.get(step.phase, {}):
-        return ("why", purpose, step.phase, stage)
+        again = setting.accumulate > 1 and "again" in why[step.phase]
+        return ("why", purpose, step.phase, "again" if again else stage)
     return ("why", "unlabelled")
 
 
@@ -300,19 +341,29 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     }
 
 
-def _of_wait(step: Step, awaited: Event | None) -> dict[str, object]:
-    longest = max(
-        (event.end_ns or 0) - (event.start_ns or 0)
-        for event in step.events.values()
-        if event.kind is Kind.WAIT
-    )
-    what = "a collective"
-    if awaited is not None:
-        of_unit = f" of {awaited.unit}" if awaited.unit else ""
-        what = f"{awaited.purpose or awaited.op}{of_unit}"
-    return {
-        "awaited": what,
-        "ranks": name_ranks(tuple(step.events)),
-        "stand": "stands" if len(step.events) == 1 else "stand",
-        "longest": f"{max(0, longest) / 1e6:.1f} ms",
-    }
+def describe_waits(waits: Sequence[Wait]) -> str:
+    """Say who waits during a step, for what, and for how long; "" if nobody does."""
+    found: dict[str, dict[int, int]] = {}
+    for wait in waits:
+        of_rank = found.setdefault(_awaited(wait.awaited), {})
+        of_rank[wait.rank] = of_rank.get(wait.rank, 0) + wait.end_ns - wait.start_ns
+    said = []
+    for what, of_ranks in found.items():
+        least, most = min(of_ranks.values()), max(of_ranks.values())
+        is_one = f"{least / 1e6:.1f}" == f"{most / 1e6:.1f}"
+        times = {"least": f"{least / 1e6:.1f}", "most": f"{most / 1e6:.1f}"}
+        fields = {
+            "ranks": name_ranks(tuple(sorted(of_ranks))),
+            "wait": "waits" if len(of_ranks) == 1 else "wait",
+            "time": find("waiting", "time" if is_one else "times").format_map(times),
+            "awaited": what,
+        }
+        said.append(find("waiting", "for").format_map(fields))
+    return find("waiting", "all").format_map({"waits": "; ".join(said)}) if said else ""
+
+
+def _awaited(event: Event) -> str:
+    names = texts()["waiting"]["what"]
+    key = str(event.purpose or event.op)
+    what = str(names.get(key, names["other"]))
+    return what.format_map({"unit": event.unit or "several units", "op": event.op or "copy"})

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from zerosim.theory.algorithms import Framing, cost, framing
 from zerosim.theory.calls import Call, planned_calls
-from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.causes import LEFT_OUT, Cause, Deviation, Law
 from zerosim.theory.claims import Claim, Measure, claims
 from zerosim.theory.deviations import deviations
-from zerosim.theory.gloo import list_reduce_scatter_cost
 from zerosim.theory.laws import law, link_law_bytes, system_name
 from zerosim.theory.memory import (
     RoleBytes,
@@ -64,6 +63,7 @@ from zerosim.theory.traffic import (
 from zerosim.theory.workload import Activations, Workload
 
 __all__ = [
+    "LEFT_OUT",
     "Activations",
     "Call",
     "Cause",
@@ -101,7 +101,6 @@ __all__ = [
     "law",
     "law_words",
     "link_law_bytes",
-    "list_reduce_scatter_cost",
     "module_of",
     "most_gathered_bytes",
     "node_deviations",

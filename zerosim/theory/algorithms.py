@@ -16,6 +16,8 @@ from zerosim.theory.gloo import gloo_cost
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES, NOTHING, Cost, Request
 from zerosim.theory.ring import ring_cost
 
+OF_A_RING = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.SEND, Op.RECEIVE)
+"""What zerosim's ring can carry out, and has a bound by it."""
 GLOO_FRAME_BYTES = 48
 """One control message of Gloo's TCP transport, as measured (see `framing`)."""
 
@@ -29,6 +31,8 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     element_bytes: int,
     root: int = 0,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+    parts: tuple[int, ...] = (),
+    received_parts: tuple[int, ...] = (),
 ) -> Cost:
     """What one rank sends and receives for one collective, without framing.
 
@@ -41,6 +45,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         element_bytes: bytes of one element.
         root: position of the root, where the operation has one.
         chunk_bytes: largest message of zerosim's ring; other algorithms ignore it.
+        parts, received_parts: elements of unequal parts, as in `Event`; empty if they are equal.
 
     Returns:
         Exact payload bytes, and messages where they are known. A group of one rank moves
@@ -57,6 +62,8 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         element_bytes=element_bytes,
         root=root,
         chunk_bytes=chunk_bytes,
+        parts=parts,
+        received_parts=received_parts,
     )
     if algorithm is Algorithm.RING:
         return ring_cost(request)
@@ -70,6 +77,14 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         f"what a rank sends for {op} by algorithm {str(algorithm)!r} is not known: expected one of "
         f"{Algorithm.RING}, {Algorithm.PAIRWISE}, {Algorithm.GLOO}, {Algorithm.NCCL}"
     )
+
+
+def is_more_than_asked(algorithm: Algorithm, op: Op) -> bool:
+    """Whether an algorithm carries a call out as a larger one: Gloo reduce-scatters as all-reduce.
+
+    Beside that a native call differs from its bound by the rounding of its segments alone.
+    """
+    return algorithm is Algorithm.GLOO and op is Op.REDUCE_SCATTER
 
 
 def _pairwise(request: Request) -> Cost:
@@ -152,4 +167,13 @@ def framing(backend: str, cost: Cost) -> Framing | None:
     return Framing(GLOO_FRAME_BYTES * sent_frames, GLOO_FRAME_BYTES * received_frames)
 
 
-__all__ = ["DEFAULT_CHUNK_BYTES", "GLOO_FRAME_BYTES", "Cost", "Framing", "cost", "framing"]
+__all__ = [
+    "DEFAULT_CHUNK_BYTES",
+    "GLOO_FRAME_BYTES",
+    "OF_A_RING",
+    "Cost",
+    "Framing",
+    "cost",
+    "framing",
+    "is_more_than_asked",
+]

@@ -3,9 +3,10 @@
 Source of what is sent when: S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training
 Trillion Parameter Models" (arXiv 1910.02054), section 7; gradient accumulation follows from what
 a stage keeps between micro-steps; quantized and hierarchical collectives are those of ZeRO++
-(arXiv 2306.10209, section 3), broadcasts by an owner those that ZeRO-Infinity's bandwidth-centric
-partitioning replaces (arXiv 2104.07857, section 6.1). What they add up to is in `traffic`. May
-import the standard library and layer L0.
+(arXiv 2306.10209, section 3). Owners broadcast as in sections 5.3 and 7.2.2 of the first paper;
+that gradients are reduce-scattered all the same, and updated rows sent to their owners, is our own
+combination: the paper reduces a gradient to its owner, who then updates all of it. What they add up
+to is in `traffic`. May import the standard library and layer L0.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ class Cause(StrEnum):
 
     PADDING = "padding"
     """Zeros that make units a multiple of the number of ranks."""
+    REPLICATED = "replicated parameters"
+    """Parameters that every rank keeps whole, where the law divides all of them."""
     FROZEN_PARAMETERS = "frozen parameters"
     """Parameters without gradients: the law counts them, the stages send less for them."""
     SKIPPED_UPDATE = "skipped update"
@@ -33,7 +35,8 @@ class Cause(StrEnum):
     DELAYED_UPDATE = "delayed update"
     """The first step has no update of an earlier one to hand on."""
     ACTIVATIONS = "activations"
-    """Of tensor parallel ranks, and checkpoints: the law counts parameters and gradients."""
+    """Of tensor and expert parallel ranks, and checkpoints: the law counts parameters and
+    gradients."""
     UNEQUAL_PARTS = "unequal parts of ranks"
     """A root sends more than others, and some ranks are roots of more than others are."""
 
@@ -44,6 +47,8 @@ class Cause(StrEnum):
     """Gathered again among fewer ranks than it is divided among."""
     RECOMPUTATION = "recomputation"
     """Forward is computed again in backward, with what it communicates."""
+    USED_AGAIN = "parameters used again"
+    """Several modules share a parameter, or one computes several times: each gathers it."""
     REDUCED_AGAIN = "gradients reduced again"
     """Gradients are reduced in each micro-step where once would do."""
     NOT_REDUCED = "gradients not reduced"
@@ -54,6 +59,10 @@ class Cause(StrEnum):
     """Gradients travel in another dtype than parameters."""
     HOOK = "communication hook"
     """What the program's own function sends in place of an all-reduce."""
+    AVERAGED_PARAMETERS = "parameters averaged"
+    """Local SGD averages parameters every few steps, where gradients would be reduced in each."""
+    COMPUTED_UPDATE = "computing the update"
+    """An optimizer that needs whole matrices (Muon) gathers them; Adam works element by element."""
     BUCKETS = "buckets"
     """Buckets hold more or less than the gradients of all parameters."""
     SEPARATE_INPUTS = "separate inputs"
@@ -69,12 +78,41 @@ class Cause(StrEnum):
     INITIAL_STATE = "initial state"
     METADATA = "metadata"
     SYNCHRONIZATION = "synchronization"
+    ASKED_FOR = "asked for by the program"
+    """What the program itself gathers whole, beside what computing needs."""
+    NO_PLAN = "no plan"
+    """What a system sends with an option that theory has no plan for."""
     OUTSIDE = "outside of the step"
     """An evaluation, a checkpoint: in the iteration and not in its step."""
     UNLIKE = "unlike the law"
     """What a hand-written program sends beside the law that it is most like, or less."""
     NOT_ATTRIBUTED = "not attributed"
     """What nobody said the purpose of."""
+
+
+LEFT_OUT = frozenset(
+    {
+        Cause.PADDING,
+        Cause.SKIPPED_UPDATE,
+        Cause.OVERFLOW_FLAG,
+        Cause.GRADIENT_NORM,
+        Cause.AVERAGE_LOSS,
+        Cause.SEGMENT_ROUNDING,
+        Cause.SCALES,
+        Cause.DELAYED_UPDATE,
+        Cause.ACTIVATIONS,
+        Cause.UNEQUAL_PARTS,
+        Cause.BESIDE_THE_LAYERS,
+        Cause.ONE_RANK,
+        Cause.BUFFERS,
+        Cause.INITIAL_STATE,
+        Cause.METADATA,
+        Cause.SYNCHRONIZATION,
+        Cause.OUTSIDE,
+    }
+)
+"""What a law leaves out: with these alone a step is as predicted. With any other cause it differs
+from its law, whoever ran it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.quantities import format_exact, format_exact_bytes, format_psi
+from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.calls import Call, planned_calls
 from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.laws import phases_of
@@ -225,7 +226,7 @@ def _of_algorithm(
         ring_bytes = call.cost(workload, rank, Algorithm.RING).sent_bytes
         native_bytes = call.cost(workload, rank, algorithm).sent_bytes
         excess = Fraction(0)
-        if algorithm is Algorithm.GLOO and call.op is Op.REDUCE_SCATTER:
+        if is_more_than_asked(algorithm, call.op):
             excess = Fraction(call.payload_bytes * (workload.num_ranks - 1), workload.num_ranks)
             doubled_bytes += call.payload_bytes
         whole += excess

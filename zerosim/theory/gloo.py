@@ -13,7 +13,7 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zerosim.events import Op
@@ -32,9 +32,9 @@ def gloo_cost(request: Request) -> Cost:
     - all-reduce: a ring reduce-scatter and a ring all-gather of N blocks; the blocks are cut in
       segments, and the last ones are shorter or empty, so ranks differ.
     - reduce-scatter (`reduce_scatter_tensor`): that whole all-reduce. The list form,
-      `reduce_scatter`, is an all-reduce of each block: see `list_reduce_scatter_cost`.
+      `reduce_scatter`, and several that are coalesced are an all-reduce of each tensor.
     - all-gather: a ring; each hop sends a block as two messages. An empty one sends nothing.
-    - all-to-all with equal parts: a message to each other rank.
+    - all-to-all: a message to each other rank, of whatever size, also none.
     - broadcast: a binomial tree from the root.
     - reduce: a ring reduce-scatter, then a message from each rank to the root. Above 2N MiB it
       sends more than that, because its loop goes on for all but two segments.
@@ -53,40 +53,6 @@ def gloo_cost(request: Request) -> Cost:
         ConfigError: an operation in equal parts whose elements do not divide by N.
     """
     return _RULES[request.op](request)
-
-
-def list_reduce_scatter_cost(
-    num_ranks: int, rank: int, num_elements: int, element_bytes: int
-) -> Cost:
-    """What `torch.distributed.reduce_scatter`, the form with a list of tensors, costs on Gloo.
-
-    PyTorch all-reduces each of the N tensors in turn, so its messages are smaller and more than
-    those of `reduce_scatter_tensor`.
-
-    Args:
-        num_ranks: N.
-        rank: position in the group.
-        num_elements: of all N tensors together; they are equal.
-        element_bytes: bytes of one element.
-
-    Raises:
-        ConfigError: the elements do not divide by N.
-    """
-    whole = Request(
-        op=Op.REDUCE_SCATTER,
-        num_ranks=num_ranks,
-        rank=rank,
-        num_elements=num_elements,
-        element_bytes=element_bytes,
-    )
-    block = Request(
-        op=Op.ALL_REDUCE,
-        num_ranks=num_ranks,
-        rank=rank,
-        num_elements=whole.block_bytes // element_bytes,
-        element_bytes=element_bytes,
-    )
-    return _all_reduce(block) * num_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +168,9 @@ def _broadcast(request: Request) -> Cost:
 
 
 def _reduce_scatter(request: Request) -> Cost:
+    if request.parts:
+        each = (replace(request, num_elements=part, parts=()) for part in request.parts)
+        return sum(map(_all_reduce, each), Cost())
     _ = request.block_bytes  # refuses what does not divide, as PyTorch does
     return _all_reduce(request)
 
@@ -214,6 +183,12 @@ def _all_gather(request: Request) -> Cost:
 
 def _all_to_all(request: Request) -> Cost:
     num_others = request.num_ranks - 1
+    if request.parts:
+        sent, received = (
+            (sum(parts) - parts[request.rank]) * request.element_bytes
+            for parts in (request.parts, request.received_parts)
+        )
+        return Cost(sent, received, num_others, num_others)
     moved_bytes = request.block_bytes * num_others
     return Cost(moved_bytes, moved_bytes, num_others, num_others)
 

@@ -30,7 +30,14 @@ _WORDS = {
     3: "all-gather of the parameters in forward and in backward, reduce-scatter of the "
     "gradients, in each micro-step",
 }
-_SECTIONS = {0: "7.1", 1: "7.2.1", 2: "7.2.1", 3: "7.2.2"}
+_ZERO = "Rajbhandari et al., arXiv 1910.02054"
+SOURCES = {
+    0: f"{_ZERO}, section 7.1",
+    1: f"derived as stage 2 is in {_ZERO}, section 7.2.1, which gives no traffic of stage 1 alone",
+    2: f"{_ZERO}, section 7.2.1",
+    3: f"{_ZERO}, section 7.2.2, where owners broadcast what is gathered here",
+}
+"""Where the law of each stage comes from."""
 
 
 def system_name(workload: Workload) -> str:
@@ -157,11 +164,14 @@ def _is_zeropp(workload: Workload) -> bool:
 
 
 def _source(workload: Workload) -> str:
-    source = f"Rajbhandari et al., arXiv 1910.02054, section {_SECTIONS[workload.stage]}"
+    if workload.owner_broadcast:
+        return (
+            f"derived: broadcasts by owners as in {_ZERO}, sections 5.3 and 7.2.2; gradients "
+            "reduce-scattered and updated rows sent to their owners, which no paper does"
+        )
+    source = SOURCES[workload.stage]
     if _is_zeropp(workload):
         source += "; Wang et al., arXiv 2306.10209, section 3"
-    if workload.owner_broadcast:
-        source += "; Rajbhandari et al., arXiv 2104.07857, section 6.1"
     if workload.accumulate > 1:
         source += f"; with {workload.accumulate} micro-steps"
     return source
@@ -183,6 +193,7 @@ def _law_bytes(workload: Workload, term: Term, share: Fraction) -> Fraction:
 
 __all__ = [
     "PHASES",
+    "SOURCES",
     "Cause",
     "Deviation",
     "Law",

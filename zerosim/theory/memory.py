@@ -5,7 +5,8 @@ optimizer keeps for a parameter: in mixed precision an fp32 master copy (4) and,
 momentum (4) and variance (4), K = 12; in fp32 there is no master copy. Activations, buckets and
 gathered units are not model states. `placement` says the same of states in any tier.
 
-Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 3.1 (K), section 5.
+Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 3.1 (K = 12 of Adam), section 5. K
+of SGD, 8 with momentum and 4 without, is derived the same way.
 May import the standard library and layer L0.
 """
 

@@ -6,12 +6,9 @@ Owns the two records that all algorithms share. May import the standard library 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from zerosim.errors import ConfigError
-
-if TYPE_CHECKING:
-    from zerosim.events import Op
+from zerosim.events import Op
 
 DEFAULT_CHUNK_BYTES = 4 << 20
 """What `EngineConfig.chunk_bytes` is unless a user says otherwise."""
@@ -73,6 +70,7 @@ class Request:
             the tensor of the others, the message of a send or receive.
         element_bytes: bytes of one element.
         root: position of the root in the group, for broadcast, reduce, gather, scatter.
+        parts, received_parts: as in `Event`: elements of unequal parts; empty if they are equal.
         chunk_bytes: zerosim's ring cuts a row into messages of at most this size.
 
     Raises:
@@ -86,6 +84,8 @@ class Request:
     element_bytes: int
     root: int = 0
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    parts: tuple[int, ...] = ()
+    received_parts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_ranks < 1:
@@ -102,6 +102,21 @@ class Request:
         ):
             if number < least:
                 raise ConfigError(f"{what} of {self.op} is {number}: expected {least} or more")
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        if not self.parts and not self.received_parts:
+            return
+        if min((*self.parts, *self.received_parts)) < 0 or sum(self.parts) != self.num_elements:
+            raise ConfigError(
+                f"parts of {self.op} are {self.parts} and {self.received_parts}: expected no "
+                f"negative ones, the first {self.num_elements} together"
+            )
+        for parts in (self.parts, self.received_parts):
+            if self.op is Op.ALL_TO_ALL and len(parts) != self.num_ranks:
+                raise ConfigError(
+                    f"{self.op} of {len(parts)} parts: expected {self.num_ranks}, one for each rank"
+                )
 
     @property
     def payload_bytes(self) -> int:

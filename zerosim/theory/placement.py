@@ -3,11 +3,14 @@
 ZeRO-Offload keeps the parameters in the compute dtype on the device, and gradients and the
 optimizer's fp32 states on the host, where they are updated: with mixed precision Adam 2 Psi there
 and 14 Psi here, divided among the ranks as the stage divides them. ZeRO-Infinity keeps the
-optimizer's states, and in stage 3 the parameters, on the host or on a disk.
+optimizer's states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20
+bytes a parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the
+compute dtype, which makes 16.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), sections 3.2 and 4; S. Rajbhandari et
-al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1 and 6.1; "ZeRO" (arXiv 1910.02054), sections
-3.1 (K) and 5. May import the standard library and layer L0.
+al., "ZeRO-Infinity" (arXiv 2104.07857), sections 3 (20 bytes), 5.1 and 6.1; "ZeRO" (arXiv
+1910.02054), sections 3.1 (K of Adam; those of SGD are derived the same way) and 5. May import the
+standard library and layer L0.
 """
 
 from __future__ import annotations

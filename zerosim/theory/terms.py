@@ -5,8 +5,8 @@ takes part, and so which part of it a rank sends; a step may leave a term out, o
 in it. `laws` adds them up and names what is left.
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 7; G. Wang et al., "ZeRO++"
-(arXiv 2306.10209), section 3; S. Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section
-6.1. May import the standard library and layer L0.
+(arXiv 2306.10209), section 3; what owners broadcast is derived, see `laws`. May import the standard
+library and layer L0.
 """
 
 from __future__ import annotations

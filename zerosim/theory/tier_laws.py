@@ -3,7 +3,9 @@
 ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no cut
 between device and host moves less (any cut through an edge of fp32 moves 6 or more). ZeRO-Infinity:
 parameters from where they are kept before each use, optimizer states from the disk and back, each
-rank over its own bus and disk (bandwidth-centric partitioning).
+rank over its own bus and disk (bandwidth-centric partitioning). The papers print the 4 bytes of
+ZeRO-Offload; what ZeRO-Infinity's copies add up to (6 bytes over the bus, 30 to and from the disk,
+with all on a disk) is derived from its description.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), section 3; S. Rajbhandari et al.,
 "ZeRO-Infinity" (arXiv 2104.07857), sections 5 and 6. May import the standard library and layer L0.
@@ -24,6 +26,7 @@ from zerosim.theory.traffic import require_rank
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link, Tier, link_of_copy
 
+_INFINITY = "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6"
 _OF_PARAMETERS = frozenset(
     {
         Purpose.OFFLOAD_GRADIENTS,
@@ -132,7 +135,7 @@ def copy_law(workload: Workload, link: Link) -> Law:
     )
     sources = [
         "Ren et al., arXiv 2101.06840, section 3" if workload.updates_on_host else "",
-        "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6" if _is_infinity(workload) else "",
+        f"derived from {_INFINITY}" if _is_infinity(workload) else "",
     ]
     return Law(
         payloads,

@@ -6,7 +6,7 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,21 +26,32 @@ from zerosim.trace.wire import Totals, Wire, difference
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 
 
+def backend_name(group: dist.ProcessGroup, device: torch.device) -> str:
+    """Who carries out what a group is asked for on a device; "" if it has nobody for that.
+
+    What the group calls itself says less: "undefined" if its program named no backend.
+    """
+    try:
+        return str(group._get_backend(device).name())
+    except RuntimeError:
+        return ""
+
+
 @dataclass(slots=True)
 class Begun:
     """An event that has begun and is not over.
 
     Attributes:
+        start_ns: when it began.
         totals: the sockets' counters when it began; empty if its bytes cannot be told apart.
         sent_bytes, received_bytes: of the messages seen inside; None if it is not made of any.
-        future: what the backend will complete when a native call is over.
     """
 
     event: Event
+    start_ns: int
     totals: Totals
     sent_bytes: int | None = None
     received_bytes: int | None = None
-    future: torch.futures.Future[Any] | None = None
 
 
 class Book:
@@ -95,10 +106,9 @@ class Book:
             self._next_id += 1
             return self._next_id - 1
 
-    def make_event(self, labels_: Labels, kind: Kind) -> Event:
-        """An event that begins now, with what the labels say."""
+    def make_event(self, labels_: Labels, kind: Kind, **more: Any) -> Event:
+        """An event that is asked for now, if not earlier, with what the labels say and more."""
         position = labels_.position or labels.position()
-        now = self.now_ns()
         return Event(
             id=self.take_id(),
             rank=self._rank,
@@ -107,10 +117,10 @@ class Book:
             micro_step=position.micro_step,
             phase=position.phase,
             unit=labels_.unit,
-            issue_ns=now if labels_.issue_ns is None else labels_.issue_ns,
-            start_ns=now,
+            issue_ns=self.now_ns() if labels_.issue_ns is None else labels_.issue_ns,
             source=labels_.source,
             tensors=labels_.tensors,
+            **more,
         )
 
     def begin(
@@ -122,12 +132,12 @@ class Book:
             counts_messages: it is made of messages that will be seen.
             reads_wire: it has the sockets for itself until it ends.
         """
-        begun = Begun(event, self._totals() if reads_wire else {})
+        begun = Begun(event, self.now_ns(), self._totals() if reads_wire else {})
         if counts_messages:
             begun.sent_bytes = begun.received_bytes = 0
         with self._lock:
             self._begun[event.id] = begun
-        self.rows.write("open", replace(event, start_ns=None))
+        self.rows.write("open", event)
         self._look(Moment.BEGIN, event)
         return event.id
 
@@ -179,7 +189,7 @@ class Book:
                 sent_bytes=begun.sent_bytes,
                 received_bytes=begun.received_bytes,
                 wire=difference(begun.totals, self._totals()) if reads_wire else (),
-                start_ns=begun.event.start_ns,
+                start_ns=begun.start_ns,
                 end_ns=end_ns,
                 counted_bytes=counted_bytes,
                 error=error,
@@ -195,18 +205,21 @@ class Book:
         self, labels_: Labels, collective: int, since_ns: int, until_ns: int | None = None
     ) -> None:
         """Write down that a thread stood still for a collective; until now, if not said."""
-        event = self.make_event(labels_, Kind.WAIT)
-        end_ns = event.start_ns if until_ns is None else until_ns
-        self.rows.write(
-            "event",
-            replace(
-                event,
-                parent=collective,
+        end_ns = self.now_ns() if until_ns is None else until_ns
+        event = self.make_event(
+            Labels(
+                labels_.position,
+                labels_.unit,
+                tensors=labels_.tensors,
+                source=labels_.source,
                 issue_ns=since_ns,
-                start_ns=since_ns,
-                end_ns=end_ns,
             ),
+            Kind.WAIT,
+            parent=collective,
+            start_ns=since_ns,
+            end_ns=end_ns,
         )
+        self.rows.write("event", event)
 
     # groups and connections
 
@@ -221,7 +234,7 @@ class Book:
         """Who carries a call out, and the global ranks of its group; writes new groups down."""
         key = (call.group.group_name, call.device.type)
         if key not in self._groups:
-            backend = call.group._get_backend(call.device).name()
+            backend = backend_name(call.group, call.device)
             ranks = tuple(dist.get_process_group_ranks(call.group))
             if self._named.setdefault(key[0], ranks) != ranks:
                 raise ConfigError(
@@ -236,10 +249,10 @@ class Book:
         """The process left all groups: their names may be given anew."""
         self._groups.clear()
 
-    def scan(self) -> None:
-        """Write down connections that are new."""
+    def scan(self, *, wholly: bool = True) -> None:
+        """Write down connections that are new; `wholly` as in `Wire.scan`."""
         if self._wire is not None:
-            for found in self._wire.scan():
+            for found in self._wire.scan(wholly=wholly):
                 self.rows.write("socket", found)
 
     def counters(self) -> tuple[WireDelta, ...] | None:

@@ -7,6 +7,7 @@ have. Imports torch and zerosim's L0 and trace.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import traceback
@@ -22,12 +23,15 @@ import torch
 import torch.distributed as dist
 
 from zerosim.errors import ZerosimError, first_line
-from zerosim.rows import rank_file_name
+from zerosim.rows import MANIFEST_NAME, rank_file_name
 from zerosim.trace import guard, labels
 from zerosim.trace.session import Session
 
 _OWN_FILES = f"{Path(__file__).parent}{os.sep}"
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+ATTEMPT = "attempt-"
+"""Folders of attempts before the last are named so, with their number behind it."""
+_OF_AN_ATTEMPT = (MANIFEST_NAME, "rank-*.jsonl")
 
 
 @dataclass(slots=True)
@@ -97,6 +101,7 @@ def end() -> None:
 def _begin(this: _Process, settings: dict[str, Any]) -> None:
     folder = Path(settings["folder"])
     rank, _ = this.identity
+    _set_earlier_attempts_aside(this, folder)
     if (folder / rank_file_name(rank)).exists():
         this.is_over = True
         this.say(_again(this))
@@ -120,11 +125,38 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         Finalize(None, end, exitpriority=-sys.maxsize)
 
 
+def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
+    """Where torchrun has started all ranks anew, the last attempt is the trace.
+
+    What an attempt before it left goes into a folder of its own; the first rank to come moves it,
+    while the others of its host wait.
+    """
+    restarts = os.environ.get(_RESTARTS, "")
+    if not restarts.isdecimal() or restarts == "0":
+        return
+    before = int(restarts) - 1
+    aside = folder / f"{ATTEMPT}{before}"
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return  # no attempt before has recorded anything
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        left = [path for pattern in _OF_AN_ATTEMPT for path in folder.glob(pattern)]
+        if left and not aside.exists():
+            aside.mkdir()
+            for path in left:
+                path.rename(aside / path.name)
+            this.say(
+                f"torchrun started the ranks again: attempt {restarts} is recorded here, and what "
+                f"attempt {before} recorded is in {aside}"
+            )
+    finally:
+        os.close(descriptor)
+
+
 def _again(this: _Process) -> str:
     rank, _ = this.identity
-    restarts = os.environ.get(_RESTARTS, "0")
-    if restarts not in ("", "0"):
-        return f"rank {rank} was restarted ({restarts}): what is recorded is from before"
     return f"process {this.pid} joined as rank {rank} too: the first that did is recorded"
 
 

@@ -6,8 +6,9 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from dataclasses import replace
+from collections import OrderedDict, deque
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +22,7 @@ from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import storage_of
 from zerosim.trace.messages import Messages
 from zerosim.trace.sink import Labels
+from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
 
 _MOST_REMEMBERED = 256
@@ -30,6 +32,20 @@ _MOST_REMEMBERED = 256
 class _ThreadState(threading.local):
     exclusive: list[int] | None = None
     since_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A native call that tells when it is over.
+
+    Attributes:
+        work: kept alive with its tensors until it is over, so that who waits for it is known by it.
+        thread: the one that asked for it.
+    """
+
+    work: Any
+    future: torch.futures.Future[Any]
+    thread: int
 
 
 class Guide(Protocol):
@@ -52,12 +68,15 @@ class Calls:
         self.guide: Guide | None = None
         self._book = book
         self._thread = _ThreadState()
-        self._works: dict[int, tuple[Any, int]] = {}
+        self._works: dict[int, _Asked] = {}
+        self._events: dict[int, int] = {}
+        self._over: deque[int] = deque()
         self._by_storage: OrderedDict[int, tuple[int, tuple[int, ...]]] = OrderedDict()
         self._unended = Unended()
 
     def issued(self, call: Call) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
+        self.let_go()
         algorithm, ranks = self._book.describe_group(call)
         self._book.uses(call.tensors)
         parent = labels.open_collective()
@@ -69,8 +88,9 @@ class Calls:
         if self.guide is not None and current.purpose is Purpose.UNLABELLED:
             current = self.guide.explain(call, current)
         group = call.group.group_name
-        event = replace(
-            self._book.make_event(current, Kind.COLLECTIVE),
+        event = self._book.make_event(
+            current,
+            Kind.COLLECTIVE,
             purpose=current.purpose,
             op=call.op,
             algorithm=algorithm,
@@ -80,6 +100,8 @@ class Calls:
             dtype=_dtype(call.tensors),
             elements=call.elements,
             payload_bytes=call.payload_bytes,
+            parts=call.parts,
+            received_parts=call.received_parts,
         )
         self._end_dropped()
         if is_message:
@@ -105,19 +127,19 @@ class Calls:
         except RuntimeError:
             self._unended.keep(work, token)
             return
-        begun.future = future
-        key = id(work)
         # as long as this refers to the work, who waits for it holds the same object
-        self._works[key] = (work, token)
+        self._works[token] = _Asked(work, future, threading.get_ident())
+        self._events[id(work)] = token
         is_alone = labels.current().is_alone
-        future.add_done_callback(lambda done: self._over(key, token, done, reads_wire=is_alone))
+        future.add_done_callback(lambda done: self._is_over(token, done, reads_wire=is_alone))
 
     def waits(self, work: Any) -> int | None:
         """A thread is about to wait for a work; returns the event, if it is known."""
         event = self._unended.event_of(work)
         if event is None:
-            known, event = self._works.get(id(work), (None, -1))
-            if known is not work:
+            event = self._events.get(id(work), -1)
+            asked = self._works.get(event)
+            if asked is None or asked.work is not work or self._book.begun(event) is None:
                 return None
         self._thread.since_ns = self._book.now_ns()
         return event
@@ -135,6 +157,29 @@ class Calls:
         self._book.write_wait(labels.current(), token, self._thread.since_ns)
         if self._unended.forget(token):
             self._book.end(token, error)
+        else:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Keep works no longer that are over, as far as this thread may free their tensors.
+
+        With a work may go the last reference to its tensors. Who asked for it may free them, and
+        the thread that computes; the backend's thread, which says that it is over, may not.
+        """
+        if not self._over:
+            return
+        own, computes = threading.get_ident(), is_computing()
+        for _ in range(len(self._over)):
+            with suppress(IndexError):  # another thread lets go as well
+                token = self._over.popleft()
+                asked = self._works.get(token)
+                if asked is None:
+                    continue
+                if computes or asked.thread == own:
+                    del self._works[token]
+                    self._events.pop(id(asked.work), None)
+                else:
+                    self._over.append(token)
 
     def refused(self, token: int, error: BaseException) -> None:
         """The operator raised: nothing is in flight."""
@@ -156,17 +201,19 @@ class Calls:
         """Write down what is over and was not yet said to be."""
         for event in self._unended.take_all():
             self._book.end(event, "", is_seen=False)
-        for begun in self._book.all_begun():
-            if begun.future is not None and begun.future.done():
+        for token, asked in list(self._works.items()):
+            if asked.future.done():
                 # over, but the backend's thread has not come round to say so
-                self._book.end(begun.event.id, _error_of(begun.future))
+                self._book.end(token, _error_of(asked.future))
         self.messages.flush()
 
-    def _over(
-        self, work: int, token: int, done: torch.futures.Future[Any], *, reads_wire: bool
-    ) -> None:
+    def _is_over(self, token: int, done: torch.futures.Future[Any], *, reads_wire: bool) -> None:
+        """The backend's thread says that a call is over: it takes the time and lets go of nothing.
+
+        It may be a thread that does not compute.
+        """
         self._book.end(token, _error_of(done), reads_wire=reads_wire)
-        self._works.pop(work, None)
+        self._over.append(token)
 
     def _remember(self, call: Call, event: int) -> None:
         """Functional collectives are waited for by their tensors, and soon."""
@@ -200,9 +247,13 @@ class Calls:
 
 
 def _error_of(done: torch.futures.Future[Any]) -> str:
-    """Why the work of a finished future failed; "" if it did not."""
+    """Why the work of a finished future failed; "" if it did not.
+
+    Its value are tensors, which only the thread that computes may touch; that of all futures of a
+    list is the list, and their first error is its error.
+    """
     try:
-        done.value()
+        torch._C._collect_all([done]).value()
     except Exception as error:  # noqa: BLE001 - whatever it was is written down
         return first_line(error)
     return ""

@@ -26,6 +26,9 @@ from zerosim.trace.guard import guarded
 
 Payload = Callable[[tuple[Any, ...], int], tuple[list[torch.Tensor], int]]
 """From an operator's arguments and the group's size: its tensors, and how often they count."""
+Parts = tuple[int, ...]
+Cut = Callable[[tuple[Any, ...]], tuple[Parts, Parts]]
+"""From an operator's arguments: `Event.parts` and `Event.received_parts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Call:
         peer: rank within the group of a send's target or a receive's source, or of the root of a
             call that has one, else None.
         results: the tensors that it fills, or works in.
+        parts, received_parts: as in `Event`.
     """
 
     op: Op
@@ -49,6 +53,8 @@ class Call:
     peer: int | None
     device: torch.device
     results: list[torch.Tensor]
+    parts: Parts = ()
+    received_parts: Parts = ()
 
     @property
     def elements(self) -> int:
@@ -83,6 +89,7 @@ class _Operator:
     payload: Payload
     group_index: int
     peer_index: int | None = None
+    cut: Cut | None = None
 
 
 def _flat(value: Any) -> list[torch.Tensor]:
@@ -103,6 +110,35 @@ def _nothing(_: tuple[Any, ...], __: int) -> tuple[list[torch.Tensor], int]:
     return [], 1
 
 
+def _each_alone(args: tuple[Any, ...]) -> tuple[Parts, Parts]:
+    """A reduce-scatter of a list: its tensors, the list of each result or one for each result."""
+    parts = tuple(tensor.numel() for tensor in _flat(args[1]))
+    return (parts if len(parts) > 1 else ()), ()
+
+
+def _split(args: tuple[Any, ...]) -> tuple[Parts, Parts]:
+    """What goes to each rank and comes from it, in rows of an all-to-all's two tensors."""
+    (result,), (given,) = _flat(args[0]), _flat(args[1])
+    size = dist.ProcessGroup.unbox(args[2]).size()
+    return _unless_equal(_of_rows(given, args[4], size), _of_rows(result, args[3], size))
+
+
+def _of_rows(tensor: torch.Tensor, splits: list[int], size: int) -> Parts:
+    if not splits:
+        return (tensor.numel() // size,) * size
+    row = tensor[:1].numel()
+    return tuple(rows * row for rows in splits)
+
+
+def _listed(args: tuple[Any, ...]) -> tuple[Parts, Parts]:
+    given, results = ((tensor.numel() for tensor in _flat(args[index])) for index in (1, 0))
+    return _unless_equal(tuple(given), tuple(results))
+
+
+def _unless_equal(given: Parts, received: Parts) -> tuple[Parts, Parts]:
+    return ((), ()) if len({*given, *received}) <= 1 else (given, received)
+
+
 OPERATORS: dict[str, _Operator | None] = {
     "c10d::allreduce_": _Operator(Op.ALL_REDUCE, _argument(0), 1),
     "c10d::allreduce_coalesced_": _Operator(Op.ALL_REDUCE, _argument(0), 1),
@@ -111,14 +147,16 @@ OPERATORS: dict[str, _Operator | None] = {
     "c10d::allgather_coalesced_": _Operator(Op.ALL_GATHER, _argument(0), 2),
     "c10d::allgather_into_tensor_coalesced_": _Operator(Op.ALL_GATHER, _argument(0), 2),
     "c10d::_reduce_scatter_base_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
-    "c10d::reduce_scatter_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
-    "c10d::reduce_scatter_tensor_coalesced_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2),
+    "c10d::reduce_scatter_": _Operator(Op.REDUCE_SCATTER, _argument(1), 2, cut=_each_alone),
+    "c10d::reduce_scatter_tensor_coalesced_": _Operator(
+        Op.REDUCE_SCATTER, _argument(1), 2, cut=_each_alone
+    ),
     "c10d::broadcast_": _Operator(Op.BROADCAST, _argument(0), 1, 2),
     "c10d::reduce_": _Operator(Op.REDUCE, _argument(0), 1, 3),
     "c10d::gather_": _Operator(Op.GATHER, _argument_for_each_rank(1), 2, 3),
     "c10d::scatter_": _Operator(Op.SCATTER, _argument_for_each_rank(0), 2, 3),
-    "c10d::alltoall_": _Operator(Op.ALL_TO_ALL, _argument(1), 2),
-    "c10d::alltoall_base_": _Operator(Op.ALL_TO_ALL, _argument(1), 2),
+    "c10d::alltoall_": _Operator(Op.ALL_TO_ALL, _argument(1), 2, cut=_listed),
+    "c10d::alltoall_base_": _Operator(Op.ALL_TO_ALL, _argument(1), 2, cut=_split),
     "c10d::barrier": _Operator(Op.BARRIER, _nothing, 1),
     "c10d::monitored_barrier_": _Operator(Op.BARRIER, _nothing, 1),
     "c10d::send": _Operator(Op.SEND, _argument(0), 1, 2),
@@ -177,7 +215,10 @@ class Interception:
             peer = None if operator.peer_index is None else args[operator.peer_index]
             results = _flat(args[0])
             device = _device(tensors or results)
-            return observer.issued(Call(operator.op, group, tensors, times, peer, device, results))
+            parts, received = ((), ()) if operator.cut is None else operator.cut(args)
+            return observer.issued(
+                Call(operator.op, group, tensors, times, peer, device, results, parts, received)
+            )
 
         @guarded
         def performed(token: int, result: Any) -> None:

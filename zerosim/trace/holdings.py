@@ -32,7 +32,8 @@ class Held:
         key: identifies the storage as long as this entry exists.
         tier: where it lies.
         thread: the one that said so, hence that allocated it.
-        is_left: its owner is gone; it counts until the trace that is being recorded ends.
+        is_left: its owner is gone, or never said so; it counts until the trace that is being
+            recorded ends.
     """
 
     __slots__ = ("_reference", "is_left", "key", "role", "thread", "tier", "unit")
@@ -48,8 +49,15 @@ class Held:
         self.thread = threading.get_ident()
         self.is_left = False
 
+    def is_alive(self) -> bool:
+        """Whether the storage is still there; any thread may ask."""
+        return not self._reference.expired()
+
     def bytes(self) -> int | None:
-        """What the storage occupies now; None if it is gone."""
+        """What the storage occupies now; None if it is gone.
+
+        This refers to the storage for a moment, so only the thread that computes may ask.
+        """
         storage = torch.UntypedStorage._new_with_weak_ptr(self.key)
         return None if storage is None else storage.nbytes()
 
@@ -68,17 +76,30 @@ class Holdings:
         self._lock = threading.Lock()
         self._clean_at = _FIRST_CLEANING
 
-    def hold(self, tensor: torch.Tensor, role: Role, unit: str, tier: Tier = Tier.DEVICE) -> None:
-        """Say what a tensor's storage is for; the last word on it counts."""
+    def hold(
+        self,
+        tensor: torch.Tensor,
+        role: Role,
+        unit: str,
+        tier: Tier = Tier.DEVICE,
+        *,
+        is_found: bool = False,
+    ) -> None:
+        """Say what a tensor's storage is for; the last word on it counts.
+
+        Args:
+            is_found: the tracer found it out, so the next trace must find it again.
+        """
         storage = storage_of(tensor)
         if storage is None:
             return
         held = Held(storage, role, unit, tier)
+        held.is_left = is_found
         with self._lock:
             self._held[held.key] = held
             self.version += 1
             if len(self._held) >= self._clean_at:
-                self._held = {k: one for k, one in self._held.items() if one.bytes() is not None}
+                self._held = {k: one for k, one in self._held.items() if one.is_alive()}
                 self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
 
     def hold_file(self, name: str, role: Role, unit: str, num_bytes: int) -> None:

@@ -26,6 +26,7 @@ from zerosim.trace.discovery import Discovery
 from zerosim.trace.holdings import Held, holdings, storage_of
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
+from zerosim.trace.threads import is_computing
 
 _MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS, Role.CHECKPOINTS)
 """Looked at in each event; the others come and go between phases only."""
@@ -90,7 +91,7 @@ class MemoryLedger:
         for tensor in tensors:
             storage = storage_of(tensor)
             if storage is not None and holdings.get(storage) is None:
-                holdings.hold(tensor, Role.BUFFERS, "")
+                holdings.hold(tensor, Role.BUFFERS, "", is_found=True)
                 if self._record is not None and not self._record.is_own_thread:
                     reference = StorageWeakRef(storage)
                     self._not_recorded[reference.cdata] = reference
@@ -98,9 +99,13 @@ class MemoryLedger:
     def look(self, moment: Moment, event: int | None, position: Position) -> None:
         """Write down what changed since the last look; at a phase border in any case.
 
+        Only the thread that computes looks: at an event of another thread nothing is written, and
+        what changed until then is in the next sample of the thread that computes.
         With thousands of parameters a look takes long; it is then left out at events that follow
         one another closely, so that looking stays a small part of the time.
         """
+        if not is_computing():
+            return
         if (
             moment is not Moment.PHASE
             and self._cost_ns > _CHEAP_NS
@@ -109,7 +114,7 @@ class MemoryLedger:
             return
         begin_ns = time.thread_time_ns()  # a thread that was made to wait has not cost more
         with self._lock:
-            state = self._measure(at_border=moment is Moment.PHASE)
+            state = self._measure(moment, position)
             old = self._state
             changes = tuple(
                 Holding(*place[:2], state.get(place, 0), place[2])
@@ -167,8 +172,10 @@ class MemoryLedger:
             )
             self._write("allocations", row)
 
-    def _measure(self, *, at_border: bool) -> State:
-        self._discovery.look()
+    def _measure(self, moment: Moment, position: Position) -> State:
+        at_border = moment is Moment.PHASE
+        if at_border or position.phase is Phase.BACKWARD:
+            self._discovery.look()  # elsewhere no gradient is made
         if holdings.version != self._version:
             self._version = holdings.version
             everything = list(holdings)

@@ -60,6 +60,11 @@ def watch(watcher: Watcher) -> None:
     reconsider()
 
 
+def is_inside() -> bool:
+    """Whether another module computes, in this thread."""
+    return _thread.depth > 0
+
+
 def reconsider() -> None:
     """What was not wanted may be wanted now."""
     _State.unwanted.clear()

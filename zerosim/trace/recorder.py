@@ -7,14 +7,13 @@ a crash is on disk. Imports torch and zerosim's L0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from zerosim.events import Failure, Header, Kind, Metric, Phase, WireSample
 from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
 from zerosim.strategies import Strategy
-from zerosim.trace import labels
+from zerosim.trace import labels, threads
 from zerosim.trace.book import Book
 from zerosim.trace.calls import Calls, Guide
 from zerosim.trace.clock import Clock
@@ -55,6 +54,7 @@ class Recorder:
         Raises:
             EnvironmentFault: the file exists or cannot be created.
         """
+        threads.began()
         rows = RowFile(folder / rank_file_name(header.rank))
         on_cpu = header.device == "cpu"
         self._memory = (
@@ -80,7 +80,9 @@ class Recorder:
 
     def entered(self, position: Position) -> None:
         """The process entered a phase: read all counters."""
-        self._book.scan()
+        threads.entered(position.phase)
+        self.calls.let_go()
+        self._book.scan(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
         counters = self._book.counters()
         if counters is not None:
             sample = WireSample(
@@ -100,14 +102,16 @@ class Recorder:
 
     def open_compute(self, labels_: Labels) -> int:
         """A computation begins."""
+        self.calls.let_go()
         if self._memory is not None and _saves(labels_.position):
             self._memory.computes(labels_.unit)
         return self._book.begin(self._book.make_event(labels_, Kind.COMPUTE))
 
     def open_collective(self, labels_: Labels, request: CollectiveRequest) -> int:
         """A collective of our own begins."""
-        event = replace(
-            self._book.make_event(labels_, Kind.COLLECTIVE),
+        event = self._book.make_event(
+            labels_,
+            Kind.COLLECTIVE,
             purpose=labels_.purpose,
             op=request.op,
             algorithm=request.algorithm,
@@ -122,8 +126,9 @@ class Recorder:
 
     def open_copy(self, labels_: Labels, request: CopyRequest) -> int:
         """A copy between two tiers of this rank begins."""
-        event = replace(
-            self._book.make_event(labels_, Kind.COPY),
+        event = self._book.make_event(
+            labels_,
+            Kind.COPY,
             purpose=labels_.purpose,
             dtype=request.dtype,
             elements=request.elements,

@@ -20,6 +20,7 @@ from zerosim.events import SCHEMA_VERSION, Header
 from zerosim.manifest import Manifest
 from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 from zerosim.trace import labels
+from zerosim.trace.book import backend_name
 from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.dispatch import Interception
 from zerosim.trace.program.guide import Guide
@@ -264,7 +265,13 @@ def _identity() -> tuple[int, int]:
 
 
 def _backend() -> str:
-    return dist.get_backend() if dist.is_available() and dist.is_initialized() else "none"
+    """Who carries the collectives out; of a group with one for each type of device, the GPU's."""
+    if not dist.is_available() or not dist.is_initialized():
+        return "none"
+    group = dist.distributed_c10d._get_default_group()
+    # the name of the group says nothing: it may be "undefined", or "cpu:gloo,cuda:nccl"
+    names = [backend_name(group, device) for device in group._device_types]
+    return "nccl" if "nccl" in names else next(filter(None, names), dist.get_backend())
 
 
 def _store_ports() -> frozenset[int]:

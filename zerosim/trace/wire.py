@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import struct
-from pathlib import Path
 
 from zerosim.events import Repeated, Socket, WireDelta
 
@@ -48,28 +48,42 @@ class Wire:
         self._sockets: dict[int, socket.socket] = {}
         self._inodes: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
+        self._others: set[tuple[int, int]] = set()
+        self._names: list[str] = []
         self._repeated: dict[int, int] = {}
 
     def ignore(self, ports: frozenset[int]) -> None:
         """Leave new connections with such a port at either end out, too."""
         self._ignored_ports |= ports
 
-    def scan(self) -> list[Socket]:
+    def scan(self, *, wholly: bool = True) -> list[Socket]:
         """Find connections that were opened since the last call, forget the closed ones.
+
+        Args:
+            wholly: False to look closer only if a file was opened or closed since. A connection
+                that has taken the number of another file meanwhile is then found by the next call.
 
         Returns:
             The new ones.
         """
         found: list[Socket] = []
         alive: set[int] = set()
-        for path in Path("/proc/self/fd").iterdir():
-            descriptor = int(path.name)
+        with os.scandir("/proc/self/fd") as files:
+            names = [file.name for file in files]
+        if not wholly and names == self._names:
+            return found
+        self._names = names
+        for name in names:
+            descriptor = int(name)
             try:
-                inode = os.fstat(descriptor).st_ino
+                status = os.fstat(descriptor)
             except OSError:
                 continue
+            inode = status.st_ino
             if (index := self._known.get((descriptor, inode))) is not None:
                 alive.add(index)
+                continue
+            if not stat.S_ISSOCK(status.st_mode) or (descriptor, inode) in self._others:
                 continue
             connection = _connection(descriptor)
             if connection is None:
@@ -77,6 +91,7 @@ class Wire:
             local, remote = connection.getsockname(), connection.getpeername()
             if {local[1], remote[1]} & self._ignored_ports:
                 connection.detach()
+                self._others.add((descriptor, inode))
                 continue
             index = len(self._known)
             self._known[descriptor, inode] = index

@@ -7,6 +7,7 @@
     interfaces what left each node by its network interfaces
     verdicts   each claim held against all complete iterations; link_verdicts, copy_verdicts
     report     the result as data
+    outcome    what a verdict comes to: as predicted, explained, unexplained
 
     programs   the same of a program that zerosim's engine did not run, by its strategies
     attribution  each of its calls: planned, named beside the law, or unexplained
@@ -27,6 +28,7 @@ Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 
 from zerosim.verify.memory import verify_memory
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.program_report import ProgramReport, RankWire, SourceBytes, SystemLaw
 from zerosim.verify.report import (
     CauseBytes,
@@ -49,6 +51,7 @@ __all__ = [
     "LedgerRow",
     "LinkRow",
     "MemoryReport",
+    "Outcome",
     "ProgramReport",
     "RankBytes",
     "RankPeak",

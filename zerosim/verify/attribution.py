@@ -6,7 +6,7 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -14,9 +14,11 @@ from functools import lru_cache
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.record import RankTrace
-from zerosim.strategies import System
+from zerosim.record.text import name_ranks
+from zerosim.strategies import Strategy, System
 from zerosim.theory import Cause, Cost, framing
 from zerosim.theory.programs import Held, Plan, PlannedCall, plan_hand_written
+from zerosim.verify.measure import backend_of_call
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 MESSAGES = (Op.SEND, Op.RECEIVE)
@@ -25,6 +27,8 @@ BESIDE = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
     Purpose.OVERFLOW_FLAG: Cause.OVERFLOW_FLAG,
     Purpose.AVERAGE_LOSS: Cause.AVERAGE_LOSS,
+    Purpose.AVERAGE_PARAMETERS: Cause.AVERAGED_PARAMETERS,
+    Purpose.COMPUTE_UPDATE: Cause.COMPUTED_UPDATE,
     Purpose.BROADCAST_STATE: Cause.INITIAL_STATE,
     Purpose.METADATA: Cause.METADATA,
     Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
@@ -32,6 +36,7 @@ BESIDE = {
 """What no law of traffic speaks of, and its name."""
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
 """A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
+_OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _AGAIN = (Purpose.GATHER_PARAMETERS, Purpose.ACTIVATIONS)
 """What a module's forward asks for, hence also a forward that is computed again in backward."""
 
@@ -40,6 +45,8 @@ class Standing(StrEnum):
     """What is known of a call."""
 
     PLANNED = "planned"
+    TAKEN = "taken as it is"
+    """Of a program without a plan, and counted where its law is looked for."""
     BESIDE = "beside the law"
     UNEXPLAINED = "unexplained"
 
@@ -76,7 +83,9 @@ class RankStep:
         calls: all of them, in and outside of the step.
         missing: planned calls that were not made, by the place of their plan.
         unknown: why the bytes of some call are not known, a line for each reason.
+        unplanned: why a system has no plan; "" if each has one.
         framing_sent, framing_received: of all calls; None if it is not known.
+        carriers: who carried out what a plan planned, by its place; without those not called.
     """
 
     rank: int
@@ -86,6 +95,8 @@ class RankStep:
     unknown: tuple[str, ...]
     framing_sent: int | None
     framing_received: int | None
+    carriers: Mapping[int, Algorithm]
+    unplanned: str = ""
 
 
 Key = tuple[Phase, Purpose, Op, tuple[int, ...], int, int]
@@ -134,7 +145,7 @@ def attribute(
     events: Sequence[Event],
     plans: Sequence[Plan],
     held: Sequence[Held],
-    algorithm: Algorithm,
+    unplanned: str = "",
 ) -> RankStep:
     """Hold the calls of one rank in one iteration against its plans.
 
@@ -142,7 +153,7 @@ def attribute(
         events: the iteration's calls that are no part of another.
         plans: of the rank's strategies.
         held: the strategies; a hand-written one takes what is left.
-        algorithm: who carries native calls out.
+        unplanned: why a system has no plan.
     """
     unknown: list[str] = []
     calls = [(_as_call(rank, event, unknown), event) for event in events]
@@ -152,18 +163,27 @@ def attribute(
     for place, plan in enumerate(plans):
         open_.add(place, plan)
     forward = Counter(key_of(c)[1:] for p in plans for c in p.calls if c.phase is Phase.FORWARD)
-    taken = [(call, event, open_.take(call)) for call, event in known]
+    asked_for = {unit: words for plan in plans for unit, words in plan.asked_for.items()}
+    taken = [
+        (call, event, None if call.unit in asked_for else open_.take(call)) for call, event in known
+    ]
     own = next((one[-1] for one in held if one[-1].system is System.HAND_WRITTEN), None)
     if own is not None:
-        rest = [c for c, _, slot in taken if slot is None and _may_be_hand_written(c)]
-        plans = (*plans, plan_hand_written(own, rest, max(len(one) for one in held)))
+        rest = [c for c, _, slot in taken if slot is None and _is_of(own, c)]
+        if rest:
+            plans = (*plans, plan_hand_written(own, rest, max(len(one) for one in held)))
     found: list[Attributed] = []
     framings: list[tuple[int, int] | None] = []
+    carriers: dict[int, Algorithm] = {}
     for call, event, slot in taken:
         if slot is not None and call.root is None:
             call = replace(call, root=slot[1].root)  # noqa: PLW2901 - the same call, completed
-        cost, bound = _costs(call, rank.rank, algorithm, unknown)
-        added = framing(rank.groups[event.group].backend, cost)
+        backend = backend_of_call(rank, event)
+        carrier = Algorithm.GLOO if backend == Algorithm.GLOO else Algorithm.RING
+        if slot is not None:
+            carriers[slot[0]] = carrier
+        cost, bound = _costs(call, rank.rank, carrier, unknown)
+        added = framing(backend, cost)
         framings.append(None if added is None else (added.sent_bytes, added.received_bytes))
         found.append(
             _judge(
@@ -173,9 +193,11 @@ def attribute(
                 slot=slot,
                 plans=plans,
                 forward=forward,
-                is_hand_written=own is not None,
+                own=own,
             )
         )
+    if unplanned:
+        found = [_without_plan(one, unplanned) for one in found]
     missing = tuple(slot for slots in open_.slots.values() for slot in slots)
     sums = [pair for pair in framings if pair is not None]
     whole = len(sums) == len(framings)
@@ -187,6 +209,8 @@ def attribute(
         unknown=tuple(dict.fromkeys(unknown)),
         framing_sent=sum(sent for sent, _ in sums) if whole else None,
         framing_received=sum(received for _, received in sums) if whole else None,
+        carriers=carriers,
+        unplanned=unplanned,
     )
 
 
@@ -211,7 +235,19 @@ def _with_cuts(plan: Plan, called: Sequence[PlannedCall]) -> Plan:
 
 
 def _may_be_hand_written(call: PlannedCall) -> bool:
-    return call.phase in STEP_PHASES and call.purpose not in BESIDE
+    is_beside = call.purpose in BESIDE or _is_exchange(call)
+    return call.phase in STEP_PHASES and not is_beside
+
+
+def _is_exchange(call: PlannedCall) -> bool:
+    """Whether ranks exchange activations as experts and parts of sequences do: no law counts it."""
+    return call.op is Op.ALL_TO_ALL and call.purpose is Purpose.ACTIVATIONS
+
+
+def _is_of(own: Strategy, call: PlannedCall) -> bool:
+    """Whether a law may speak of this call: all of the ranks that divide the model make it."""
+    is_message = call.op in MESSAGES
+    return _may_be_hand_written(call) and not is_message and set(call.ranks) == set(own.ranks)
 
 
 def _judge(
@@ -222,31 +258,15 @@ def _judge(
     slot: tuple[int, PlannedCall] | None,
     plans: Sequence[Plan],
     forward: Counter[Again],
-    is_hand_written: bool,
+    own: Strategy | None,
 ) -> Attributed:
     standing, plan, cause, words = Standing.UNEXPLAINED, None, None, ""
-    hook = next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
     if slot is not None:
         standing, plan = Standing.PLANNED, slot[0]
-    elif is_hand_written and _may_be_hand_written(call):
-        standing, plan = Standing.PLANNED, len(plans) - 1
-    elif call.phase not in STEP_PHASES:
-        cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
-    elif call.purpose in BESIDE:
-        cause, words = BESIDE[call.purpose], f"{call.purpose}: {call.op}"
-    elif hook:
-        cause, words = Cause.HOOK, f"{hook} sends"
-    elif _is_again(call, forward):
-        cause = Cause.RECOMPUTATION
-        words = f"{call.purpose} again, for a forward that is computed in backward"
-    elif _is_prepared_too_soon(call, event, plans):
-        cause = Cause.REDUCED_AGAIN
-        words = (
-            "the forward that finds a pipeline's shapes prepares DDP, which then reduces at once"
-        )
-    elif call.purpose is Purpose.UNLABELLED:
-        cause = Cause.NOT_ATTRIBUTED
-        words = f"{call.op} that nobody said the purpose of"
+    elif own is not None and _is_of(own, call):
+        standing, plan = Standing.TAKEN, len(plans) - 1
+    else:
+        cause, words = _beside_the_law(call, event, plans, forward, own)
     if cause is not None:
         standing = Standing.BESIDE
     return Attributed(
@@ -259,6 +279,60 @@ def _judge(
         cause=cause,
         words=words,
     )
+
+
+def _without_plan(found: Attributed, why: str) -> Attributed:
+    """A call of a system that has no plan: named, and neither proved nor refuted."""
+    if found.standing is not Standing.UNEXPLAINED or found.call.purpose not in _OF_PARAMETERS:
+        return found
+    return replace(found, standing=Standing.BESIDE, cause=Cause.NO_PLAN, words=why)
+
+
+def _beside_the_law(
+    call: PlannedCall,
+    event: Event,
+    plans: Sequence[Plan],
+    forward: Counter[Again],
+    own: Strategy | None,
+) -> tuple[Cause | None, str]:
+    """What a call is that no plan asked for, in words; None if nobody knows."""
+    cause, words = None, ""
+    asked_for = next((p.asked_for[call.unit] for p in plans if call.unit in p.asked_for), "")
+    if asked_for:
+        where = f"in {call.phase}" if call.phase in STEP_PHASES else "outside of the step"
+        cause, words = Cause.ASKED_FOR, f"{asked_for}: {call.op} {where}"
+    elif call.phase not in STEP_PHASES:
+        cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
+    elif call.purpose in BESIDE:
+        cause, words = BESIDE[call.purpose], f"{call.purpose}: {call.op}"
+    elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
+        cause = Cause.ACTIVATIONS
+        words = f"{call.op} of activations, to experts or parts of sequences on other ranks"
+    elif own is not None:
+        cause, words = Cause.UNLIKE, f"{_said(call)} among {name_ranks(list(call.ranks))}"
+    elif hook := _hook_of(call, plans):
+        cause, words = Cause.HOOK, f"{hook} sends"
+    elif _is_again(call, forward):
+        cause = Cause.RECOMPUTATION
+        words = f"{call.purpose} again, for a forward that is computed in backward"
+    elif _is_prepared_too_soon(call, event, plans):
+        cause = Cause.REDUCED_AGAIN
+        words = (
+            "the forward that finds a pipeline's shapes prepares DDP, which then reduces at once"
+        )
+    elif call.purpose is Purpose.UNLABELLED:
+        cause, words = Cause.NOT_ATTRIBUTED, f"{call.op} that nobody said the purpose of"
+    return cause, words
+
+
+def _hook_of(call: PlannedCall, plans: Sequence[Plan]) -> str:
+    """Who decides about calls of this purpose; "" if the plans do."""
+    return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
+
+
+def _said(call: PlannedCall) -> str:
+    """What a call is, in words: its operation, and its purpose where one is known."""
+    return f"{call.op}" if call.purpose is Purpose.UNLABELLED else f"{call.purpose}: {call.op}"
 
 
 def _is_again(call: PlannedCall, forward: Counter[Again]) -> bool:
@@ -309,6 +383,8 @@ def _as_call(rank: RankTrace, event: Event, unknown: list[str]) -> PlannedCall |
         element_bytes=event.payload_bytes // event.elements if event.elements else 1,
         root=root,
         unit=event.unit,
+        parts=event.parts,
+        received_parts=event.received_parts,
     )
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from zerosim.analysis import GraphReport, report
 from zerosim.analysis.memory import (
-    NOT_MEASURED,
     STEP_PHASES,
     Timeline,
-    in_steps,
+    in_training,
+    peak,
     updates_begin,
 )
 from zerosim.analysis.report import EVERYTHING
@@ -32,7 +32,7 @@ from zerosim.record import Trace, iterations
 from zerosim.theory import law
 from zerosim.verify.by_link import bytes_by_link
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
-from zerosim.verify.measure import cost_of, measure
+from zerosim.verify.measure import asked_of, cost_of, measure
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.program_report import ProgramReport
@@ -146,7 +146,7 @@ def _unit_bytes(trace: Trace, iteration: int) -> dict[tuple[Phase, str], int]:
     found: dict[tuple[Phase, str], int] = defaultdict(int)
     for event in rank.events:
         if event.kind is Kind.COLLECTIVE and event.iteration == iteration:
-            sent = cost_of(rank, event).sent_bytes
+            sent = asked_of(rank, event, cost_of(rank, event)).sent_bytes
             bucket = buckets.get(event.unit) if event.phase is Phase.BACKWARD else None
             for unit, part in _parts(bucket, event.unit, sent):
                 found[event.phase, unit] += part
@@ -168,21 +168,20 @@ def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[
 
 def held(line: Timeline, complete: Sequence[int]) -> Held:
     """What one rank held in iterations that all finished."""
-    peaks: dict[Phase, int] = {}
-    positions = in_steps(line, complete)
-    if not len(positions):  # a program that told of no iterations
-        positions = np.arange(len(line.samples), dtype=np.int64)
-    # where the allocator was asked, if it was at all: as the peaks of `zerosim memory`
-    asked = positions[line.allocated[positions] != NOT_MEASURED]
-    positions = asked if len(asked) else positions
-    alive, states = line.alive(), line.model_states()
+    positions = in_training(line, complete)
+    by_phase: dict[Phase, list[int]] = defaultdict(list)
     for number in positions.tolist():
-        phase = line.samples[number].phase
-        peaks[phase] = max(peaks.get(phase, 0), int(alive[number]))
-    highest = max(positions.tolist(), key=lambda number: int(alive[number]), default=None)
-    roles = {} if highest is None else line.roles_at(highest)
-    if highest is not None and (other := line.other(highest)) is not None:
-        roles[Role.OTHER] = other
+        by_phase[line.samples[number].phase].append(number)
+    peaks = {
+        phase: top.bytes
+        for phase, numbers in by_phase.items()
+        if (top := peak(line, np.array(numbers, dtype=np.int64))) is not None
+    }
+    highest = peak(line, positions)
+    roles = {} if highest is None else line.roles_at(highest.position)
+    if highest is not None and (other := line.other(highest.position)) is not None:
+        roles[Role.OTHER] = max(0, other)
+    states = line.model_states()
     at = updates_begin(line, complete)[complete[-1]] if complete[-1] != EVERYTHING else -1
     at = at if at >= 0 else int(states.argmax())
     return Held(peak_bytes=peaks, roles=roles, states_bytes=int(states[at]))

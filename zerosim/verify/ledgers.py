@@ -132,8 +132,15 @@ def ledger_rows(
         workload: None for a program whose law is not known: theory is then what the trace shows.
         algorithm: who carries the engine's collectives out.
     """
-    expected = {rank: _without_law(ledger, workload) for rank, ledger in ledgers.items()}
-    native = {rank: dict(costs) for rank, costs in expected.items()}
+    without = {rank: _without_law(ledger, workload) for rank, ledger in ledgers.items()}
+    expected = {
+        rank: {reason: moved.cost for reason, moved in found.items()}
+        for rank, found in without.items()
+    }
+    native = {
+        rank: {reason: moved.native for reason, moved in found.items()}
+        for rank, found in without.items()
+    }
     if workload is not None:
         for rank in ledgers:
             expected[rank] |= _by_reason(expected_traffic(workload, rank, Algorithm.RING))
@@ -144,10 +151,10 @@ def ledger_rows(
     return tuple(_row(reason, ledgers, expected, native) for reason in sorted(reasons, key=_order))
 
 
-def _without_law(ledger: RankLedger, workload: Workload | None) -> dict[Reason, Cost]:
+def _without_law(ledger: RankLedger, workload: Workload | None) -> dict[Reason, Moved]:
     """What the trace shows for reasons of which theory says nothing."""
     return {
-        reason: moved.cost
+        reason: moved
         for reason, moved in ledger.moved.items()
         if has_no_law(reason.purpose, workload)
     }

@@ -18,7 +18,7 @@ from zerosim.record import Peers, RankTrace, Trace, link_between, match_sockets,
 from zerosim.theory import Cost, Workload, framing, planned_calls
 from zerosim.tiers import Link
 from zerosim.verify.ledgers import has_no_law
-from zerosim.verify.measure import STEP_PHASES, Reason, cost_of, is_measured
+from zerosim.verify.measure import STEP_PHASES, Reason, backend_of_call, cost_of, is_measured
 from zerosim.verify.report import LinkRow, RankBytes
 
 _ON_ITS_OWN = (Op.SEND, Op.RECEIVE)
@@ -113,8 +113,7 @@ def _within_a_node(trace: Trace, rank: RankTrace, event: Event) -> Cost | None:
 
 def _add(sent: Sent, rank: RankTrace, event: Event, one: Cost) -> None:
     sent.cost += one
-    backend = rank.groups[event.group].backend if event.group in rank.groups else ""
-    added = framing(backend, one)
+    added = framing(backend_of_call(rank, event), one)
     if added is None or sent.framing_bytes is None:
         sent.framing_bytes = None
     else:

@@ -13,6 +13,7 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.record import Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.theory import Cost, cost, framing
+from zerosim.theory.algorithms import OF_A_RING
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 """What belongs to an optimizer step: an evaluation or a checkpoint does not."""
@@ -32,9 +33,9 @@ class Moved:
     """What one rank moved for one reason in one iteration.
 
     Attributes:
-        sent_bytes, received_bytes: the trace ledger, payload only. Of a ring, the messages that
-            were intercepted; of a native call, its algorithm's cost for what was intercepted.
-        messages_sent, messages_received: likewise; None where the backend does not say.
+        cost: the trace ledger, payload only. Of a ring, the messages that were intercepted; of a
+            native call, the bound of what was asked for.
+        native: what the call's algorithm makes of it, which only the wire sees.
         framing_sent_bytes, framing_received_bytes: what the backend's protocol adds; None if it
             is not known.
         wire_sent_bytes, wire_received_bytes: the wire ledger; None if it was not measured.
@@ -43,6 +44,7 @@ class Moved:
     num_collectives: int = 0
     payload_bytes: int = 0
     cost: Cost = field(default_factory=Cost)
+    native: Cost = field(default_factory=Cost)
     framing_sent_bytes: int | None = 0
     framing_received_bytes: int | None = 0
     wire_sent_bytes: int | None = 0
@@ -106,7 +108,8 @@ def _measure_rank(rank: RankTrace, peers: Peers, *, of_engine: bool) -> dict[int
         except ConfigError as error:
             unknown[event.iteration] = str(error)
             continue
-        row.cost += moved_cost
+        row.cost += asked_of(rank, event, moved_cost)
+        row.native += moved_cost
         _add_framing(row, rank, event, moved_cost)
         if has_wire and (of_engine or event.wire):
             _add_wire(row, rank, peers, event)
@@ -165,12 +168,35 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         event.elements,
         element_bytes,
         root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
+        parts=event.parts,
+        received_parts=event.received_parts,
+    )
+
+
+def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
+    """What a call asks a rank to send and receive: its messages, or the bound of a native call.
+
+    What a backend's algorithm moves beyond that is not in the trace: the wire shows it.
+
+    Args:
+        moved: what the call makes the rank send and receive: see `cost_of`.
+    """
+    if event.sent_bytes is not None or event.op not in OF_A_RING:
+        return moved
+    group = rank.groups[event.group].ranks
+    return cost(
+        Algorithm.RING,
+        event.op,
+        len(group),
+        group.index(rank.rank),
+        event.elements,
+        event.payload_bytes // event.elements if event.elements else 1,
+        root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
     )
 
 
 def _add_framing(row: Moved, rank: RankTrace, event: Event, moved: Cost) -> None:
-    backend = rank.groups[event.group].backend if event.group in rank.groups else ""
-    added = framing(backend, moved)
+    added = framing(backend_of_call(rank, event), moved)
     if added is None or row.framing_sent_bytes is None or row.framing_received_bytes is None:
         row.framing_sent_bytes = row.framing_received_bytes = None
     else:
@@ -199,10 +225,31 @@ def _outside(rank: RankTrace, peers: Peers) -> dict[int, dict[Phase, Outside]]:
 
 
 def algorithm_of(trace: Trace) -> Algorithm:
-    """Who carried the collectives of an engine's run out, by its manifest."""
+    """Who carried the collectives out; of a run of the engine, as it was configured."""
     if trace.manifest.config.get("collectives") == "ring":
         return Algorithm.RING
     try:
-        return Algorithm(trace.manifest.backend)
+        return Algorithm(backend_of(trace))
     except ValueError:
         return Algorithm.OTHER
+
+
+def backend_of(trace: Trace) -> str:
+    """Whose messages they are: the backend of the groups that were used.
+
+    The manifest is written before there is any group, or by a name that the program gave to several
+    backends ("cpu:gloo"); without a group it is all there is.
+    """
+    named = trace.manifest.backend
+    used = [group.backend for rank in trace.ranks for group in rank.groups.values()]
+    return named if named in used else next(filter(None, used), named)
+
+
+def backend_of_call(rank: RankTrace, event: Event) -> str:
+    """Who carried a call's messages; "" if it is not known.
+
+    A group may have a backend for each type of device: a native call says by which it went.
+    """
+    if event.algorithm in {Algorithm.GLOO, Algorithm.NCCL}:
+        return event.algorithm.value
+    return rank.groups[event.group].backend if event.group in rank.groups else ""

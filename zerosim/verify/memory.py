@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from zerosim.analysis.memory import Timeline, tiers_of, timeline
+from zerosim.analysis.memory import (
+    Bytes,
+    Timeline,
+    in_training,
+    tiers_of,
+    timeline,
+    updates_begin,
+)
 from zerosim.errors import TraceError
-from zerosim.memory import Role
+from zerosim.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
+from zerosim.quantities import format_exact_bytes
 from zerosim.record import Trace, iterations
 from zerosim.tiers import Tier
 from zerosim.verify.beside import beside_verdicts
 from zerosim.verify.device_places import figures
 from zerosim.verify.ledgers import config_of, is_engine_trace
 from zerosim.verify.memory_plan import PLACES, Plan, plan_of
-from zerosim.verify.memory_report import MemoryReport, RoleRow
+from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
 from zerosim.verify.peaks import rank_peak
-from zerosim.verify.report import Verdict
+from zerosim.verify.program_memory import ProgramPlan, program_plan
+from zerosim.verify.report import CauseBytes, Verdict
 from zerosim.verify.residency import gathered_verdict, gradients_verdict
 from zerosim.verify.states import check_states, state_causes, state_rows, states_verdict
 from zerosim.verify.tier_report import tier_report
@@ -30,12 +39,12 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     """Hold a trace's memory against the laws.
 
     Args:
-        iteration: whose model states to show; the last complete one by default. The verdicts
-            always cover all complete iterations.
+        iteration: whose model states and peaks to show; by default the model states of the last
+            complete one and the peaks of all. The verdicts always cover all complete iterations.
 
     Returns:
-        The report; of a program that zerosim's engine did not run, without a law. A trace that
-        was cut short is judged as far as all its ranks came.
+        The report; of a program that zerosim's engine did not run by the law of its system, if
+        that is known. A trace that was cut short is judged as far as all its ranks came.
 
     Raises:
         TraceError: nothing about memory was recorded, the iteration asked for is not complete, or
@@ -48,7 +57,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         raise TraceError(f"iteration {iteration} is not complete in {trace.folder}: {known}")
     shown = iteration if iteration is not None else max(complete, default=None)
     if not is_engine_trace(trace):
-        return _without_law(trace, lines, shown, complete)
+        return _of_program(trace, lines, iteration, complete)
     config = config_of(trace)
     plan = plan_of(trace, config)
     tiers = _tiers(trace, plan)
@@ -69,9 +78,16 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         verdicts.append(gathered_verdict(trace, plan, lines, config.prefetch))
     verdicts += beside_verdicts(trace, plan, config, by_tier)
     peaks = tuple(
-        rank_peak(line, plan, accumulate=config.accumulate, place=place) for line in lines.values()
+        rank_peak(
+            line,
+            plan,
+            accumulate=config.accumulate,
+            place=place,
+            positions=_within(line, iteration),
+        )
+        for line in lines.values()
     )
-    verdicts += [other_verdict(peaks), allocated_verdict(lines, is_engine=True)]
+    verdicts += [other_verdict(lines), allocated_verdict(lines, is_engine=True)]
     of_shown = [check for check in checks if check.iteration == shown]
     return MemoryReport(
         folder=str(trace.folder),
@@ -103,6 +119,11 @@ def _tiers(trace: Trace, plan: Plan) -> list[Tier]:
     return [tier for tier in Tier if tier in found and tier is not Tier.DEVICE]
 
 
+def _within(line: Timeline, iteration: int | None) -> Bytes:
+    """The samples whose peak is told: of the iteration asked for, else of all."""
+    return in_training(line, None if iteration is None else [iteration])
+
+
 def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
     """The memory over time of each rank that recorded any, in one tier.
 
@@ -117,16 +138,79 @@ def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
     return lines
 
 
-def _without_law(
-    trace: Trace, lines: dict[int, Timeline], shown: int | None, complete: tuple[int, ...]
+def _of_program(
+    trace: Trace, lines: dict[int, Timeline], iteration: int | None, complete: tuple[int, ...]
 ) -> MemoryReport:
-    """Of a program whose law is not known: its peaks, and what it keeps at them."""
-    peaks = tuple(rank_peak(line, None) for line in lines.values())
-    verdicts = (other_verdict(peaks), allocated_verdict(lines, is_engine=False))
+    """Of a program that zerosim's engine did not run: its law if one is known, and its peaks."""
+    shown = iteration if iteration is not None else max(complete, default=None)
+    peaks = tuple(
+        rank_peak(line, None, positions=_within(line, iteration)) for line in lines.values()
+    )
+    plan = program_plan(trace, lines, complete)
+    checks = [] if plan is None else check_states(plan, lines, complete)
+    verdicts = [other_verdict(lines), allocated_verdict(lines, is_engine=False)]
+    notes = list(_notes(trace, lines, complete))
+    causes: tuple[CauseBytes, ...] = ()
+    headline = "No law is known for this program: its memory is shown as it was measured."
+    if plan is None or not checks:
+        rows = _rows_at(peaks)
+    else:
+        verdicts.insert(0, states_verdict(plan, checks))
+        headline = _headline(plan, verdicts, is_complete=trace.complete)
+        of_shown = [check for check in checks if check.iteration == shown]
+        rows, causes = state_rows(plan, of_shown), state_causes(plan, of_shown[0])
+        if plan.unknown:
+            notes.append(plan.unknown)
+        notes += _outside_the_model(lines, shown)
+    is_known = plan is not None and bool(checks)
+    return MemoryReport(
+        folder=str(trace.folder),
+        headline=headline,
+        holds=_all_hold(verdicts),
+        stage=None,
+        law=plan.law_of(Tier.DEVICE) if plan is not None and is_known else "",
+        dtype="",
+        num_ranks=trace.manifest.num_ranks,
+        num_parameters=plan.num_parameters if plan is not None and is_known else 0,
+        element_bytes=0,
+        ranks=tuple(lines),
+        iteration=shown,
+        iterations=complete,
+        law_bytes=sum((law.bytes for law in plan.role_laws()), Fraction())
+        if plan is not None and is_known
+        else None,
+        rows=rows,
+        causes=causes,
+        peaks=peaks,
+        verdicts=tuple(verdicts),
+        notes=tuple(notes),
+    )
+
+
+def _outside_the_model(lines: dict[int, Timeline], iteration: int | None) -> list[str]:
+    """What the law is not of: modules that a model calls, and does not have as its own."""
+    found = []
+    for rank, line in lines.items():
+        state = line.at(updates_begin(line, [iteration or 0])[iteration or 0])
+        size = sum(
+            bytes_
+            for (role, unit), bytes_ in state.items()
+            if role in MODEL_STATES and unit == OUTSIDE_THE_MODEL
+        )
+        if size:
+            found.append(
+                f"rank {rank} keeps {format_exact_bytes(size)} more for modules that its model "
+                "calls and does not have: the law does not count them"
+            )
+    return found
+
+
+def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
+    """What each role has at the peaks, where no law is known."""
     found: list[Counter[Role]] = [
         Counter({part.role: part.bytes for part in top.parts}) for top in peaks
     ]
-    rows = tuple(
+    return tuple(
         RoleRow(
             role=role,
             law="",
@@ -137,29 +221,9 @@ def _without_law(
         for role in Role
         if any(at_peak[role] for at_peak in found)
     )
-    return MemoryReport(
-        folder=str(trace.folder),
-        headline="No law is known for this program: its memory is shown as it was measured.",
-        holds=_all_hold(verdicts),
-        stage=None,
-        law="",
-        dtype="",
-        num_ranks=trace.manifest.num_ranks,
-        num_parameters=0,
-        element_bytes=0,
-        ranks=tuple(lines),
-        iteration=shown,
-        iterations=complete,
-        law_bytes=None,
-        rows=rows,
-        causes=(),
-        peaks=peaks,
-        verdicts=verdicts,
-        notes=_notes(trace, lines, complete),
-    )
 
 
-def _headline(plan: Plan, verdicts: list[Verdict], *, is_complete: bool) -> str:
+def _headline(plan: Plan | ProgramPlan, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
     states = [verdict for verdict in verdicts if verdict.id.startswith("model-states")]
     name = f"This run of {plan.name}"

@@ -11,7 +11,7 @@ from itertools import count
 
 from zerosim.analysis.memory import Holders
 from zerosim.config import STAGE_NAMES, EngineConfig
-from zerosim.memory import Role
+from zerosim.memory import MODEL_STATES, Role
 from zerosim.record import Trace
 from zerosim.theory import (
     Deviation,
@@ -61,6 +61,25 @@ class Plan:
     def num_ranks(self) -> int:
         """N."""
         return self.placement.num_ranks
+
+    @property
+    def what(self) -> str:
+        """What the law is of."""
+        return "model states"
+
+    @property
+    def ranks_differ(self) -> bool:
+        """Whether a rank may keep more than another."""
+        return self.placement.owner_broadcast
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the first update is made during the second iteration."""
+        return self.placement.delayed_update
+
+    def measured(self, state: Holders) -> Holders:
+        """The model states of what is alive, by role and unit."""
+        return {key: size for key, size in state.items() if key[0] in MODEL_STATES}
 
     @property
     def num_parameters(self) -> int:

@@ -12,7 +12,8 @@ from typing import Any
 from zerosim.events import Phase
 from zerosim.memory import Role
 from zerosim.tiers import Tier
-from zerosim.verify.report import CauseBytes, Verdict, to_json
+from zerosim.verify.outcome import Outcome, together
+from zerosim.verify.report import CauseBytes, Verdict, to_json, with_outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,8 @@ class RankPeak:
 
     Attributes:
         sample: number of the sample.
-        bytes: alive at it: by PyTorch's allocator, or by all roles if that was not asked.
+        bytes: alive at it: all roles, and what PyTorch's allocator counted beside them if it was
+            asked.
         when: the event, in words.
         parts: the roles that made it, the largest first.
         other_bytes: what no role explains; None if it was not measured.
@@ -193,6 +195,11 @@ class MemoryReport:
     addresses: tuple[AddressFigures, ...] = ()
 
     @property
+    def outcome(self) -> Outcome | None:
+        """What all verdicts come to; None if none could be checked."""
+        return together(verdict.outcome for verdict in self.verdicts)
+
+    @property
     def unexplained_bytes(self) -> int | None:
         """The largest difference between theory and a role in any tier; None without a law."""
         gaps = [
@@ -205,6 +212,6 @@ class MemoryReport:
 
     def to_plain(self) -> dict[str, Any]:
         """The report as JSON values; fractions become numbers if whole, else strings."""
-        plain: dict[str, Any] = to_json(asdict(self))
+        plain: dict[str, Any] = with_outcomes(to_json(asdict(self)), self)
         plain["unexplained_bytes"] = self.unexplained_bytes
         return plain

@@ -5,11 +5,11 @@ Imports zerosim's L0, analysis and this package. No torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
-from zerosim.analysis.memory import Timeline, disagreement
+from zerosim.analysis.memory import NOT_MEASURED, Timeline, disagreement, in_training, peak
 from zerosim.quantities import format_bytes, format_decimal, format_exact_bytes
-from zerosim.verify.memory_report import RankPeak
 from zerosim.verify.peaks import when
 from zerosim.verify.report import Verdict
 
@@ -21,20 +21,25 @@ _SMALL_BYTES = 1_000_000
 """Of a small model, this far: activations on their way from one unit to the next have no role."""
 
 
-def other_verdict(peaks: tuple[RankPeak, ...]) -> Verdict:
-    """How much of the peak no role explains; small models have more, so that refutes nothing."""
+def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
+    """How much no role explains where most is alive of all that the allocator was asked about.
+
+    Small models have more of it, so that much refutes nothing.
+    """
     title = f"What no role explains is under {format_decimal(100 * OTHER_GOAL, 0)} % of the peak"
-    known = [
-        (Fraction(abs(top.other_bytes), top.bytes), top.other_bytes, top)
-        for top in peaks
-        if top.other_bytes is not None and top.bytes
-    ]
+    known = []
+    for rank, line in lines.items():
+        positions = in_training(line)
+        top = peak(line, positions[line.allocated[positions] != NOT_MEASURED])
+        if top is not None and top.bytes:
+            other = line.other(top.position) or 0
+            known.append((Fraction(abs(other), top.bytes), other, top.bytes, rank))
     if not known:
         return _not_measured("other", title)
-    share, other, worst = max(known, key=lambda found: found[0])
+    share, other, alive, rank = max(known, key=lambda found: found[0])
     measured = (
         f"{format_decimal(100 * share, 2)} %: {format_exact_bytes(other)} of "
-        f"{format_bytes(worst.bytes)} on rank {worst.rank}"
+        f"{format_bytes(alive)} on rank {rank}"
     )
     holds = True if share < OTHER_GOAL else None
     return Verdict(id="other", title=title, formula="", holds=holds, measured=measured)

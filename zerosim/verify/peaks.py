@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from zerosim.analysis.memory import (
-    NOT_MEASURED,
+    Bytes,
     Holders,
     Timeline,
-    in_steps,
+    in_training,
     peak,
     peak_between,
 )
@@ -37,29 +37,34 @@ _BESIDE = {
 
 
 def rank_peak(
-    line: Timeline, plan: Plan | None, *, accumulate: int = 1, place: str = ""
+    line: Timeline,
+    plan: Plan | None,
+    *,
+    accumulate: int = 1,
+    place: str = "",
+    positions: Bytes | None = None,
 ) -> RankPeak:
-    """The most that a rank held within iterations; of a trace without any, in all of it.
+    """The most that a rank held: where that was, what made it, how it comes from the law.
 
     Args:
         plan: None for a program whose law is not known.
         accumulate: micro-steps of a step; with one, they are not named.
         place: of the line's tier, in words; "" where there is no other.
+        positions: samples that count; by default all within iterations, or all there are.
     """
     everything = np.arange(len(line.samples), dtype=np.int64)
-    positions = in_steps(line)
-    if not len(positions):
-        positions = everything
-    asked = positions[line.allocated[positions] != NOT_MEASURED]
-    top = peak(line, asked if len(asked) else positions)
+    training = in_training(line)
+    positions = training if positions is None else positions
+    top = peak(line, positions)
     assert top is not None, "a timeline has samples"
     state = line.at(top.position)
     parts = _parts(line, top.position, state, plan)
     other = line.other(top.position)
+    other = None if other is None else max(0, other)
     between = peak_between(line, positions)
-    if between is not None and between.bytes <= int((line.allocated + line.beside)[asked].max()):
+    if between is not None and between.bytes <= int((line.alive() + line.beside)[positions].max()):
         between = None
-    outside = peak(line, np.setdiff1d(everything, positions))
+    outside = peak(line, np.setdiff1d(everything, training))
     sample = line.samples[top.position]
     found = RankPeak(
         rank=line.rank,
@@ -191,7 +196,7 @@ def peak_causes(plan: Plan, rank: int, state: Holders, other: int | None) -> tup
 def _with_sentence(found: RankPeak, place: str, *, counts_host: bool) -> RankPeak:
     words = [_part_words(part) for part in found.parts]
     if found.other_bytes is None:
-        rest = "; what no role explains was not measured"
+        rest = "; what no role explains was not measured then"
     else:
         words.append(f"other {format_bytes(found.other_bytes)}")
         rest = ""

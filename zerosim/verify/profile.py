@@ -19,6 +19,7 @@ from zerosim.record import RankTrace, Trace, match_sockets, phase_wire
 from zerosim.theory import cost
 from zerosim.verify.comparison import held, side_of
 from zerosim.verify.memory import timelines
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import Report, to_json
 from zerosim.verify.verify import verify
 
@@ -40,7 +41,7 @@ class Profile:
         exposed_ns: how long a rank stood still for communication; None if it was not recorded.
         step_ns: how long a step took, from the first rank's beginning to the last one's end.
         loss: of the last step, the mean of those ranks that have one; None if none has.
-        holds: whether the program does what its law says; None if no law is known.
+        outcome: whether the program does what its law says; None if nothing is predicted.
         headline: the verdict in a sentence.
         causes: why it sends something else than the pure law says, one line each.
     """
@@ -54,7 +55,7 @@ class Profile:
     exposed_ns: int | None
     step_ns: int | None
     loss: float | None
-    holds: bool | None
+    outcome: Outcome | None
     headline: str
     causes: tuple[str, ...]
 
@@ -100,7 +101,7 @@ def profile(trace: Trace, name: str, num_parameters: int) -> Profile:
         exposed_ns=exposed,
         step_ns=None if times is None else times.duration_ns,
         loss=_loss(trace),
-        holds=report.holds,
+        outcome=report.outcome,
         headline=report.headline,
         causes=_causes(report),
     )

@@ -20,7 +20,7 @@ class ProgramBytes(RankBytes):
     """One row of the ledgers for one rank of a program.
 
     Attributes:
-        beside: of `trace`, what no law speaks of and a cause names.
+        beside: of `trace`, what no plan asked for and a cause names.
     """
 
     beside: int = 0
@@ -28,7 +28,7 @@ class ProgramBytes(RankBytes):
     @property
     def unexplained_trace(self) -> int:
         """Bytes of the trace that no cause names."""
-        return self.trace - self.theory - self.algorithm - self.beside
+        return self.trace - self.theory - self.beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,12 @@ class SystemLaw:
         unit_bytes: one of them.
         payloads: of the law, in this unit.
         law_bytes, sent_bytes: what the law, and what the plan with all causes makes a rank send.
-        amount: `sent_bytes` less what the law does not speak of, in its unit.
+        amount: what is sent in a step, in the law's unit, without `overheads`.
+        why: what makes that differ from the law, in words; empty if it does not.
+        overheads: what a law leaves out, where it shows beside its number: "0.04Ψ for buffers".
         causes: from the law to what is sent.
         is_likeness: nothing was planned; the law is the nearest to what was called.
+        is_far: even the nearest law is not what was called.
     """
 
     system: str
@@ -73,8 +76,11 @@ class SystemLaw:
     law_bytes: Fraction
     sent_bytes: Fraction
     amount: str
+    why: tuple[str, ...]
+    overheads: tuple[str, ...]
     causes: tuple[CauseBytes, ...]
     is_likeness: bool
+    is_far: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +107,26 @@ class RankWire:
     """One rank's iteration, one way: what its trace says, and what the kernel counted.
 
     Attributes:
-        framing: what the backend's protocol adds; None if it is not known.
+        algorithm: what the backend's algorithm adds to the trace.
+        framing: what its protocol adds; None if it is not known.
         wire: None if it was not measured.
+        under_way: of calls that were under way when an iteration ended: what came late into this
+            one, less what this one left to the next.
     """
 
     rank: int
     trace: int
+    algorithm: int
     framing: int | None
     wire: int | None
+    under_way: int = 0
 
     @property
     def unexplained(self) -> int | None:
         """Bytes that no cause names."""
         if self.wire is None or self.framing is None:
             return None
-        return self.wire - self.trace - self.framing
+        return self.wire - self.trace - self.algorithm - self.framing - self.under_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class _Cell:
             theory=self.theory[way],
             trace=self.trace[way],
             wire=None,
-            algorithm=self.native[way] - self.theory[way],
+            algorithm=self.native[way] - self.trace[way],
             framing=None,
             beside=self.beside[way],
         )
@@ -43,22 +43,22 @@ class _Cell:
 Reason = tuple[str, Phase, Purpose, Op]
 
 
-def _cells(step: RankStep, algorithm: Algorithm) -> dict[Reason, _Cell]:
+def _cells(step: RankStep) -> dict[Reason, _Cell]:
     cells: dict[Reason, _Cell] = defaultdict(_Cell)
     for plan in step.plans:
         for call in plan.calls:
             cell = cells[plan.title, call.phase, call.purpose, call.op]
             _add(cell.theory, call.cost(step.rank, Algorithm.RING))
-            _add(cell.native, call.cost(step.rank, algorithm))
     for found in step.calls:
         call = found.call
         title = "" if found.plan is None else step.plans[found.plan].title
         cell = cells[title, call.phase, call.purpose, call.op]
         cell.num_calls += 1
         cell.payload_bytes += call.payload_bytes
-        _add(cell.trace, found.cost)
+        _add(cell.trace, found.bound)
+        _add(cell.native, found.cost)
         if found.standing is Standing.BESIDE:
-            _add(cell.beside, found.cost)
+            _add(cell.beside, found.bound)
     return cells
 
 
@@ -67,9 +67,9 @@ def _add(total: list[int], cost: Cost) -> None:
     total[1] += cost.received_bytes
 
 
-def ledger_rows_of(step: ProgramStep, algorithm: Algorithm) -> tuple[ProgramRow, ...]:
+def ledger_rows_of(step: ProgramStep) -> tuple[ProgramRow, ...]:
     """One row for each reason of each system, in the order of systems and phases."""
-    by_rank = [_cells(rank, algorithm) for rank in step.ranks]
+    by_rank = [_cells(rank) for rank in step.ranks]
     titles = list(dict.fromkeys(plan.title for rank in step.ranks for plan in rank.plans))
 
     def order(reason: Reason) -> tuple[int, int, str, str]:
@@ -104,7 +104,7 @@ def sources_of(step: ProgramStep) -> tuple[SourceBytes, ...]:
     for rank in step.ranks:
         mine: dict[tuple[str, Phase, Purpose, Op, str], list[Attributed]] = defaultdict(list)
         for one in rank.calls:
-            if one.standing is not Standing.PLANNED:
+            if one.standing in (Standing.BESIDE, Standing.UNEXPLAINED):
                 why = "unexplained" if one.cause is None else one.cause.value
                 call = one.call
                 mine[one.source, call.phase, call.purpose, call.op, why].append(one)
@@ -119,7 +119,7 @@ def sources_of(step: ProgramStep) -> tuple[SourceBytes, ...]:
             why=why,
             num_calls=len(calls),
             payload_bytes=sum(one.call.payload_bytes for one in calls),
-            sent_bytes=sum(one.cost.sent_bytes for one in calls),
+            sent_bytes=sum(one.bound.sent_bytes for one in calls),
         )
         for (source, phase, purpose, op, why), calls in found.items()
     )

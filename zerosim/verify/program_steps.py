@@ -5,16 +5,20 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Phase, WireSample
+from zerosim.errors import ConfigError, UnplannedError
+from zerosim.events import Event, Kind, Phase, WireSample
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.strategies import Strategy, System
+from zerosim.theory import framing
 from zerosim.theory.programs import Held, Plan, in_force, plan_step
 from zerosim.verify.attribution import RankStep, attribute, calls_by_iteration
+from zerosim.verify.measure import backend_of_call, cost_of
 from zerosim.verify.program_report import RankWire
 
 
@@ -36,24 +40,43 @@ class ProgramStep:
 class Steps:
     """Makes the steps of a trace."""
 
-    def __init__(
-        self, trace: Trace, strategies: Mapping[int, Sequence[Strategy]], algorithm: Algorithm
-    ) -> None:
+    def __init__(self, trace: Trace, strategies: Mapping[int, Sequence[Strategy]]) -> None:
         """Prepare.
 
         Args:
             strategies: by rank.
-            algorithm: who carries native calls out.
         """
-        self._trace, self._strategies, self._algorithm = trace, strategies, algorithm
+        self._trace, self._strategies = trace, strategies
         peers = match_sockets(trace)
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
         self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
+        self._under_way = {rank.rank: _most_under_way(rank) for rank in trace.ranks}
         self._num_micro_steps = _micro_steps(trace)
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
-    def of(self, iteration: int) -> ProgramStep:
-        """One iteration."""
+    def all_of(self, iterations: Iterable[int]) -> Iterator[ProgramStep]:
+        """Iterations in their order, each with what calls sent after their own iteration.
+
+        The kernel counts a call that is under way when its iteration ends in the next one. What is
+        missing in an iteration is that, up to what such calls send; what is missing and never
+        comes stays owed, and more than they send is unexplained.
+        """
+        owed: dict[int, int] = defaultdict(int)
+        before = -1
+        for iteration in iterations:
+            if iteration != before + 1:
+                owed.clear()
+            step, before = self._of(iteration), iteration
+            wires = []
+            for wire in step.wires:
+                most = self._under_way[wire.rank].get(iteration, 0)
+                came, was_owed = wire.unexplained or 0, owed[wire.rank]
+                owed[wire.rank] = min(max(was_owed - came, 0), most)
+                wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
+            yield replace(step, wires=tuple(wires))
+
+    def _of(self, iteration: int) -> ProgramStep:
+        """One iteration by itself."""
         count = self._num_micro_steps.get(iteration, 1)
         held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
         found = [self._of_rank(rank, held, iteration) for rank in self._trace.ranks]
@@ -71,13 +94,16 @@ class Steps:
         self, rank: RankTrace, held: Mapping[int, Sequence[Held]], iteration: int
     ) -> RankStep:
         problems: tuple[str, ...] = ()
+        unplanned = ""
         plans: tuple[Plan, ...] = ()
         try:
             plans = self._plan(rank.rank, held, iteration)
+        except UnplannedError as error:
+            unplanned = str(error)
         except ConfigError as error:
             problems = (f"rank {rank.rank}: {error}",)
         events = self._calls[rank.rank].get(iteration, ())
-        found = attribute(rank, events, plans, held[rank.rank], self._algorithm)
+        found = attribute(rank, events, plans, held[rank.rank], unplanned)
         return replace(found, unknown=(*problems, *found.unknown))
 
     def _plan(
@@ -97,7 +123,8 @@ class Steps:
 def _sent(step: RankStep, wire: PeerBytes | None) -> RankWire:
     return RankWire(
         rank=step.rank,
-        trace=sum(call.cost.sent_bytes for call in step.calls),
+        trace=sum(call.bound.sent_bytes for call in step.calls),
+        algorithm=sum(call.cost.sent_bytes - call.bound.sent_bytes for call in step.calls),
         framing=step.framing_sent,
         wire=None if wire is None else wire.sent_bytes,
     )
@@ -106,7 +133,8 @@ def _sent(step: RankStep, wire: PeerBytes | None) -> RankWire:
 def _received(step: RankStep, wire: PeerBytes | None) -> RankWire:
     return RankWire(
         rank=step.rank,
-        trace=sum(call.cost.received_bytes for call in step.calls),
+        trace=sum(call.bound.received_bytes for call in step.calls),
+        algorithm=sum(call.cost.received_bytes - call.bound.received_bytes for call in step.calls),
         framing=step.framing_received,
         wire=None if wire is None else wire.received_bytes,
     )
@@ -132,3 +160,34 @@ def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
     for piece in phase_wire(rank, peers):
         found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
     return dict(found)
+
+
+def _most_under_way(rank: RankTrace) -> dict[int, int]:
+    """What calls that were under way when an iteration ended may still have sent, by iteration."""
+    begins: dict[int, int] = {}
+    for sample in rank.wire_samples:
+        begins.setdefault(sample.iteration, sample.time_ns)
+    order = sorted(begins)
+    times = [begins[iteration] for iteration in order]
+    changes = [0] * (len(order) + 1)
+    for event in rank.events:
+        if event.kind is not Kind.COLLECTIVE or event.parent is not None:
+            continue
+        place = bisect_left(order, event.iteration)
+        # one without an end may send at any time
+        last = len(order) if event.end_ns is None else bisect_left(times, event.end_ns) - 1
+        if place < last:
+            size = _size(rank, event)
+            changes[place] += size
+            changes[last] -= size
+    return dict(zip(order, accumulate(changes), strict=False))
+
+
+def _size(rank: RankTrace, event: Event) -> int:
+    """What the kernel counts for a call that is sent; 0 if it is not known."""
+    try:
+        cost = cost_of(rank, event)
+    except ConfigError:
+        return 0
+    added = framing(backend_of_call(rank, event), cost)
+    return cost.sent_bytes + (0 if added is None else added.sent_bytes)

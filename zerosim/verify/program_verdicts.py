@@ -9,52 +9,83 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from zerosim.events import Kind, Phase
+from zerosim.events import Kind, Phase, Purpose
 from zerosim.quantities import format_decimal, format_exact, format_exact_bytes
 from zerosim.record import Trace
-from zerosim.theory import Cause
+from zerosim.record.text import name_ranks
+from zerosim.theory import LEFT_OUT, Cause
 from zerosim.theory.programs import Bubble, Plan, PlannedCall
 from zerosim.verify.attribution import Attributed, RankStep, Standing
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.program_report import SystemLaw
 from zerosim.verify.program_steps import ProgramStep
-from zerosim.verify.report import Verdict
-from zerosim.verify.verdicts import WIRE_TOLERANCE
+from zerosim.verify.report import CauseBytes, Verdict
+from zerosim.verify.verdicts import OF_THE_BACKEND, WIRE_TOLERANCE
 
 UNATTRIBUTED = "attributed"
 PLANNED = "planned"
-_ALIKE = Fraction(1, 4)
-"""A program that differs from a law by a larger part of it is not like it."""
 
 
-def headline(systems: Sequence[SystemLaw], verdicts: Sequence[Verdict]) -> str:
-    """Which law the trace obeys, and if it is not the pure one, why."""
-    if not systems:
-        return "No law is known for this program: its trace and its wire are shown as they are."
+def headline(
+    systems: Sequence[SystemLaw], beside: Sequence[CauseBytes], verdicts: Sequence[Verdict]
+) -> str:
+    """Which law the trace obeys, and if it is not the pure one, why.
+
+    Args:
+        beside: what the first rank called and no law speaks of.
+    """
+    told = [
+        cause
+        for cause in beside
+        if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.NO_PLAN
+    ]
+    unplanned = next((one for one in verdicts if one.id == PLANNED and one.holds is None), None)
+    if not systems and unplanned is not None and not told:
+        return f"{unplanned.measured}."
+    if systems:
+        answer = " ".join(_sentence(law, _who(law, systems), told) for law in systems)
+        if told and (len(systems) > 1 or systems[0].is_likeness):
+            answer += f" Beside that it sends {_list_of(told)}."
+    elif told:
+        answer = f"No law that is known speaks of what this program sends: {_list_of(told)}."
+    else:
+        answer = "No law is known for this program: its trace and its wire are shown as they are."
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
-    answer = " ".join(_sentence(law) for law in systems)
     if wrong is None:
         return answer
-    told = wrong.measured.partition(" (and ")[0]
-    return f"{answer} But not all of the trace is that: {told}."
+    said = wrong.measured.partition(" (and ")[0]
+    return f"{answer} But not all of the trace is that: {said}."
 
 
-def _sentence(law: SystemLaw) -> str:
-    why = "; ".join(cause.words for cause in law.causes if not cause.is_excused)
-    if law.is_likeness and abs(law.sent_bytes - law.law_bytes) > _ALIKE * law.law_bytes:
-        return (
-            f"This program sends {law.amount} a step, like no law that is known; the nearest is "
-            f"that of {law.law_name} ({law.formula})."
-        )
+def _list_of(causes: Sequence[CauseBytes]) -> str:
+    return ", ".join(f"{format_exact_bytes(cause.bytes)} ({cause.words})" for cause in causes)
+
+
+def _who(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
+    """A system, and of which of its models where it divides several."""
+    alike = [other for other in systems if other.system == law.system]
+    return f"{law.system} of {law.name}" if len(alike) > 1 else law.system
+
+
+def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
+    sends = " ".join((law.amount, *law.overheads))
+    why = "; ".join(law.why)
     if law.is_likeness:
-        return f"This program sends {law.amount} a step, like {law.law_name} ({law.formula})."
+        like = f"like {law.law_name} ({law.formula})"
+        if law.is_far:
+            like = f"like no law that is known; the nearest is that of {law.law_name} "
+            like += f"({law.formula})"
+        like += f" among {name_ranks(list(law.ranks))}" if told else ""
+        then = f"; {why}" if why and not law.is_far else ""
+        return f"This program sends {sends} a step, {like}{then}."
     if why and law.amount.replace(".00", "") == law.formula:
-        return f"{law.system} sends {law.formula} a step, but not as {law.law_name} would: {why}."
+        return f"{who} sends {sends} a step, but not as {law.law_name} would: {why}."
     if why:
-        return f"{law.system} sends {law.amount} a step, not {law.formula}: {why}."
+        return f"{who} sends {sends} a step, not {law.formula}: {why}."
     if len(law.formulas) > 1:
         least, most = law.formulas[0], law.formulas[-1]
-        return f"{law.system} sends {least} to {most} a rank and step, as {law.law_name} should."
-    return f"{law.system} sends {law.formula} a step, as {law.law_name} should."
+        return f"{who} sends {least} to {most} a rank and step, as {law.law_name} should."
+    return f"{who} sends {sends} a step, as {law.law_name} should."
 
 
 def law_verdicts(steps: Sequence[ProgramStep], systems: Sequence[SystemLaw]) -> tuple[Verdict, ...]:
@@ -65,37 +96,42 @@ def law_verdicts(steps: Sequence[ProgramStep], systems: Sequence[SystemLaw]) -> 
             words
             for step in steps
             for rank in step.ranks
-            for words in _strays_of(step.iteration, rank, law.system)
+            for words in _strays_of(step.iteration, rank, law)
         ]
-        measured = f"{format_exact_bytes(law.sent_bytes)} planned and called: {law.amount}"
-        if law.is_likeness:
-            measured = f"{format_exact_bytes(law.sent_bytes)} called: {law.amount}, and no plan"
-        parts = [f"{one.cause} {_signed(one.bytes)}" for one in law.causes]
+        native = [one for one in law.causes if one.cause in OF_THE_BACKEND]
+        asked = law.sent_bytes - sum((one.bytes for one in native), Fraction(0))
+        how = "called, and no plan" if law.is_likeness else "planned and called"
+        measured = f"{format_exact_bytes(asked)} {how}"
+        parts = [_part(one) for one in law.causes if one not in native]
         if parts:
             measured += f", of it beside the law: {', '.join(parts)}"
+        if native:
+            measured += f"; beyond that on the wire: {', '.join(map(_part, native))}"
         if strays:
             measured += f"; {_first(strays)}"
         found.append(
             Verdict(
                 id=f"law-{place}",
-                title=_title(law),
+                title=_title(law, _who(law, systems)),
                 formula=f"{law.formula} = {format_exact_bytes(law.law_bytes)}",
                 holds=None if law.is_likeness else not strays,
                 measured=measured,
+                differs=any(one.outcome is Outcome.EXPLAINED for one in law.causes),
             )
         )
     return tuple(found)
 
 
-def _title(law: SystemLaw) -> str:
+def _title(law: SystemLaw, who: str) -> str:
     if law.is_likeness:
         return f"A hand-written program has no law of its own: it is most like {law.law_name}"
-    return f"{law.system} sends what the law of {law.law_name} and named causes say"
+    return f"{who} sends what the law of {law.law_name} and named causes say"
 
 
-def _strays_of(iteration: int, step: RankStep, system: str) -> Iterator[str]:
+def _strays_of(iteration: int, step: RankStep, law: SystemLaw) -> Iterator[str]:
     """What one rank's plan of a system promised and its trace does not have."""
-    places = {place for place, plan in enumerate(step.plans) if plan.title == system}
+    mine = (law.system, law.name)
+    places = {place for place, plan in enumerate(step.plans) if (plan.title, plan.name) == mine}
     missing = [call for place, call in step.missing if place in places]
     yield from _groups(iteration, step.rank, missing, "never called, though it is planned: ")
 
@@ -118,15 +154,24 @@ def planned_verdict(steps: Sequence[ProgramStep]) -> Verdict:
         )
     ]
     calls = [call for step in steps for rank in step.ranks for call in rank.calls]
-    planned = sum(call.standing is Standing.PLANNED for call in calls)
-    beside = sum(call.standing is Standing.BESIDE for call in calls)
-    measured = f"{planned:,} calls planned, {beside:,} named beside the law"
+    no_plan = next((rank.unplanned for step in steps for rank in step.ranks), "")
+    counts = Counter(call.standing for call in calls)
+    planned, taken = counts[Standing.PLANNED], counts[Standing.TAKEN]
+    measured = f"{planned:,} calls planned"
+    if taken:
+        measured += f", {taken:,} taken as they are"
+    named = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
+    measured += f", {counts[Standing.BESIDE]:,} named beside the law"
+    if named:
+        measured += f", {named:,} of these asked for by no plan"
+    holds = True if planned or not (taken or named) else None
     return Verdict(
         id=PLANNED,
         title="Every call that theory plans was made, and no other without a name",
         formula="",
-        holds=not problems,
-        measured=_first(problems) if problems else measured,
+        holds=False if problems else (None if no_plan else holds),
+        measured=_first(problems) if problems else no_plan or measured,
+        differs=named > 0,
     )
 
 
@@ -158,13 +203,13 @@ def attributed_verdict(steps: Sequence[ProgramStep]) -> Verdict:
     for step in steps:
         for rank in step.ranks:
             for call in rank.calls:
-                if call.cause is Cause.NOT_ATTRIBUTED:
+                if call.call.purpose is Purpose.UNLABELLED:
                     strays.setdefault(call.source or "an unknown line", []).append(call)
     if not strays:
         return Verdict(id=UNATTRIBUTED, title=title, formula="", holds=True, measured="all have")
     parts = [
         f"{len(calls)} {calls[0].call.op} at {source}, "
-        f"{format_exact_bytes(sum(one.cost.sent_bytes for one in calls))} sent"
+        f"{format_exact_bytes(sum(one.bound.sent_bytes for one in calls))} sent"
         for source, calls in strays.items()
     ]
     measured = _first(parts)
@@ -251,8 +296,8 @@ def _covered(spans: Sequence[tuple[int, int]]) -> int:
     return covered
 
 
-def _signed(number: Fraction) -> str:
-    return f"{'+' if number > 0 else ''}{format_exact(number)} B"
+def _part(cause: CauseBytes) -> str:
+    return f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact(cause.bytes)} B"
 
 
 def _first(lines: Sequence[str]) -> str:

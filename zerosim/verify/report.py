@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from zerosim.events import Op, Phase, Purpose
 from zerosim.tiers import Link, Tier, link_of_copy
+from zerosim.verify.outcome import Outcome, outcome_of, together
+
+UNEXPLAINED = "unexplained"
+"""What a cause's name begins with that is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +23,10 @@ class RankBytes:
 
     Attributes:
         theory: what the bound of the collective makes the rank send, exact.
-        trace: what PyTorch was asked to send.
+        trace: what PyTorch was asked to send: messages as intercepted, of a native call the bound
+            of what it was asked for.
         wire: what the kernel sent; None if it was not measured.
-        algorithm: of `trace`, what the backend's algorithm adds to the bound.
+        algorithm: of `wire`, what the backend's algorithm adds to the bound.
         framing: of `wire`, what the backend's protocol adds; None if it is not known.
     """
 
@@ -35,14 +40,14 @@ class RankBytes:
     @property
     def unexplained_trace(self) -> int:
         """Bytes of the trace that no cause names."""
-        return self.trace - self.theory - self.algorithm
+        return self.trace - self.theory
 
     @property
     def unexplained_wire(self) -> int | None:
         """Bytes of the wire that no cause names."""
         if self.wire is None or self.framing is None:
             return None
-        return self.wire - self.trace - self.framing
+        return self.wire - self.trace - self.algorithm - self.framing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +172,20 @@ class CauseBytes:
     Attributes:
         bytes: exact; positive if more is sent than the pure law says.
         words: how it comes about.
-        is_excused: False if the law itself does not hold because of it.
+        is_excused: whether a law leaves it out; what is not excused differs from the law.
     """
 
     cause: str
     bytes: Fraction
     words: str
     is_excused: bool
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it makes of the law: nothing, another number that is explained, or a riddle."""
+        if self.cause.startswith(UNEXPLAINED):
+            return Outcome.UNEXPLAINED
+        return Outcome.AS_PREDICTED if self.is_excused else Outcome.EXPLAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +196,9 @@ class Verdict:
         id: stable name.
         title: the sentence.
         formula: the law with this run's numbers in it; "" if it has none.
-        holds: None if it could not be checked.
+        holds: whether every byte has a name; None if it could not be checked.
         measured: what was found, in words.
+        differs: whether it holds only because a named cause is counted.
     """
 
     id: str
@@ -193,6 +206,17 @@ class Verdict:
     formula: str
     holds: bool | None
     measured: str
+    differs: bool = False
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What it comes to; None if it could not be checked."""
+        return outcome_of(holds=self.holds, differs=self.differs)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON values: its outcome in place of what it is made of."""
+        plain = asdict(self) | {"outcome": self.outcome}
+        return {name: plain[name] for name in ("id", "title", "formula", "outcome", "measured")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +225,7 @@ class Report:
 
     Attributes:
         headline: one sentence that answers: is the theory true here?
+        holds: whether every byte has a name; None if nothing was predicted.
         num_parameters: Psi.
         iteration: whose ledgers `rows` are; -1 for all of a program that told of no iterations.
         iterations: all that the verdicts cover.
@@ -241,6 +266,13 @@ class Report:
     copies: tuple[CopyLedger, ...] = ()
     interfaces: tuple[InterfaceBytes, ...] = ()
 
+    @property
+    def outcome(self) -> Outcome | None:
+        """What all verdicts come to; None if nothing was predicted, or could be checked."""
+        if self.holds is None:
+            return None
+        return together(verdict.outcome for verdict in self.verdicts)
+
     def total(self, ledger: str, rank: int) -> int | None:
         """What a rank sent in the iteration by "theory", "trace" or "wire"."""
         values = [getattr(row.sent[rank], ledger) for row in self.rows]
@@ -274,7 +306,7 @@ class Report:
 
     def to_plain(self) -> dict[str, Any]:
         """The report as JSON values; fractions become numbers if whole, else strings."""
-        plain: dict[str, Any] = to_json(asdict(self))
+        plain: dict[str, Any] = with_outcomes(to_json(asdict(self)), self)
         plain["unexplained_trace_bytes"] = self.unexplained_trace
         plain["unexplained_wire_bytes"] = self.unexplained_wire
         plain["unexplained_disk_bytes"] = self.unexplained_disk
@@ -284,6 +316,22 @@ class Report:
 
     def _cells(self) -> list[RankBytes]:
         return [cell for row in self.rows for cell in row.sent]
+
+
+class _Judged(Protocol):
+    @property
+    def outcome(self) -> Outcome | None: ...
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]: ...
+
+
+def with_outcomes(plain: dict[str, Any], report: _Judged) -> dict[str, Any]:
+    """A report as JSON values, with the outcomes of itself and of its verdicts."""
+    del plain["holds"]
+    plain["outcome"] = report.outcome
+    plain["verdicts"] = [verdict.to_plain() for verdict in report.verdicts]
+    return plain
 
 
 def to_json(value: Any) -> Any:

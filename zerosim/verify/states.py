@@ -9,17 +9,75 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.theory import Deviation, RoleLaw
 from zerosim.tiers import Tier
-from zerosim.verify.memory_plan import PLACES, Plan
+from zerosim.verify.memory_plan import PLACES
 from zerosim.verify.memory_report import RoleRow
 from zerosim.verify.report import CauseBytes, Verdict
 
 FIRST_UPDATE = "before the first update"
 _MOST_NAMES = 6
+
+
+class StatesPlan(Protocol):
+    """What decides how much of its model states a rank keeps: our engine's, or a program's."""
+
+    @property
+    def name(self) -> str:
+        """Of the system."""
+
+    @property
+    def what(self) -> str:
+        """What the law is of."""
+
+    @property
+    def num_ranks(self) -> int:
+        """N."""
+
+    @property
+    def num_parameters(self) -> int:
+        """Psi."""
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """Where model states should be; the device in any case."""
+
+    @property
+    def ranks_differ(self) -> bool:
+        """Whether a rank may keep more than another."""
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the first update is made during the second iteration."""
+
+    def law_of(self, tier: Tier) -> str:
+        """The law of a tier in words."""
+
+    def role_laws(self, tier: Tier = Tier.DEVICE) -> tuple[RoleLaw, ...]:
+        """The law of a tier, role by role."""
+
+    def deviations(self, rank: int, tier: Tier = Tier.DEVICE) -> tuple[Deviation, ...]:
+        """From the law to `states` of a rank."""
+
+    def states(self, rank: int, tier: Tier = Tier.DEVICE) -> Holders:
+        """Model states of a rank in a tier once it has updated."""
+
+    def expected(self, rank: int, tier: Tier, iteration: int) -> Holders:
+        """Model states when an iteration's update begins."""
+
+    def measured(self, state: Holders) -> Holders:
+        """What of all that is alive the law is of."""
+
+    def has_updated(self, iteration: int) -> bool:
+        """True if some update came before this iteration's."""
+
+    def is_settled(self, iteration: int) -> bool:
+        """False while the very first update may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +110,7 @@ class StateCheck:
 
 
 def check_states(
-    plan: Plan, lines: Mapping[int, Timeline], iterations: tuple[int, ...], place: str = ""
+    plan: StatesPlan, lines: Mapping[int, Timeline], iterations: tuple[int, ...], place: str = ""
 ) -> list[StateCheck]:
     """Every rank in every complete iteration, in the tier of these lines.
 
@@ -65,7 +123,7 @@ def check_states(
             if not plan.is_settled(iteration):
                 continue
             state = line.at(position)
-            measured = {key: size for key, size in state.items() if key[0] in MODEL_STATES}
+            measured = plan.measured(state)
             expected = plan.expected(rank, line.tier, iteration)
             checks.append(StateCheck(rank, iteration, expected, measured, place))
     return checks
@@ -79,7 +137,7 @@ def totals(holders: Holders) -> Counter[Role]:
     return found
 
 
-def states_verdict(plan: Plan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
+def states_verdict(plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
     """Model states are what the law says, after named causes, on every rank in every iteration.
 
     Args:
@@ -103,13 +161,13 @@ def states_verdict(plan: Plan, checks: list[StateCheck], tier: Tier = Tier.DEVIC
             f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
             for cause in plan.deviations(whole[-1].rank, tier)
         ]
-        of_rank = f" of rank {whole[-1].rank}" if plan.placement.owner_broadcast else ""
+        of_rank = f" of rank {whole[-1].rank}" if plan.ranks_differ else ""
         measured += f", of it beside the law{of_rank}: {', '.join(parts)}" if parts else ""
     is_only = plan.tiers == (Tier.DEVICE,)
     place = "" if is_only else f" {PLACES[tier]}"
     return Verdict(
         id="model-states" if tier is Tier.DEVICE else f"model-states-{tier}",
-        title=f"{plan.name[0].upper()}{plan.name[1:]} keeps {plan.law_of(tier)} of model states"
+        title=f"{plan.name[0].upper()}{plan.name[1:]} keeps {plan.law_of(tier)} of {plan.what}"
         f"{place}, to the byte, role by role",
         formula=f"{PSI} = {format_exact(plan.num_parameters)}, N = {plan.num_ranks}: "
         f"{format_exact_bytes(law_bytes)}",
@@ -124,7 +182,9 @@ def _sizes(sizes: list[int]) -> str:
     return format_exact_bytes(most) if least == most else f"{least:,} to {format_exact_bytes(most)}"
 
 
-def state_causes(plan: Plan, check: StateCheck, tier: Tier = Tier.DEVICE) -> tuple[CauseBytes, ...]:
+def state_causes(
+    plan: StatesPlan, check: StateCheck, tier: Tier = Tier.DEVICE
+) -> tuple[CauseBytes, ...]:
     """From the law to what was measured; the last cause, if there is any, is not excused."""
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)
@@ -134,7 +194,7 @@ def state_causes(plan: Plan, check: StateCheck, tier: Tier = Tier.DEVICE) -> tup
     if later:
         words = (
             "momentum and variance do not exist yet"
-            if not plan.placement.delayed_update
+            if not plan.is_delayed
             else "what the first update makes or keeps does not exist yet"
         )
         found.append(
@@ -150,7 +210,7 @@ def state_causes(plan: Plan, check: StateCheck, tier: Tier = Tier.DEVICE) -> tup
 
 
 def state_rows(
-    plan: Plan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
+    plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
 ) -> tuple[RoleRow, ...]:
     """The table of a tier: one row for each model state that it has or should have.
 

@@ -14,6 +14,7 @@ from zerosim.record import Trace, ranks_per_node
 from zerosim.tiers import Link, Tier
 from zerosim.verify.comparison import side_of
 from zerosim.verify.memory import verify_memory
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import Report, to_json
 from zerosim.verify.verify import verify
 
@@ -28,7 +29,7 @@ class SystemRow:
         moved_bytes: by link; between nodes what a whole node sends, else what a rank does.
         step_ns: how long a step took; None if it was not recorded.
         losses: of each step.
-        holds: whether it does what its laws say.
+        outcome: whether it does what its laws say.
         headline: the verdict in a sentence.
     """
 
@@ -37,7 +38,7 @@ class SystemRow:
     moved_bytes: dict[Link, int]
     step_ns: int | None
     losses: tuple[float, ...]
-    holds: bool | None
+    outcome: Outcome | None
     headline: str
 
     def to_plain(self) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def system_row(trace: Trace, name: str) -> SystemRow:
         moved_bytes=_moved_bytes(trace, report),
         step_ns=None if times is None else times.duration_ns,
         losses=tuple(m.value for m in trace.ranks[0].metrics if m.name == "loss"),
-        holds=report.holds,
+        outcome=report.outcome,
         headline=report.headline,
     )
 

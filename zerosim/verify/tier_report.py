@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
-from zerosim.analysis.memory import Timeline, in_steps, peak
+from zerosim.analysis.memory import Timeline, in_training, peak
 from zerosim.quantities import format_bytes
 from zerosim.verify.memory_plan import PLACES, Plan
 from zerosim.verify.memory_report import RolePart, TierPeak, TierReport
@@ -39,10 +37,7 @@ def tier_report(
 
 
 def _peak(line: Timeline) -> TierPeak:
-    positions = in_steps(line)
-    if not len(positions):
-        positions = np.arange(len(line.samples), dtype=np.int64)
-    top = peak(line, positions)
+    top = peak(line, in_training(line))
     assert top is not None, "a timeline has samples"
     parts = [
         RolePart(role=role, bytes=size)

@@ -5,17 +5,25 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.events import Algorithm, Phase
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
-from zerosim.record import Trace, match_collectives, wire_by_peer
-from zerosim.theory import Cause, Claim, Workload, claims, deviations, expected_traffic
+from zerosim.record import (
+    MismatchKind,
+    Trace,
+    ended_early,
+    iterations,
+    match_collectives,
+    wire_by_peer,
+)
+from zerosim.theory import LEFT_OUT, Cause, Claim, Workload, claims, deviations, expected_traffic
 from zerosim.verify.ledgers import has_no_law
 from zerosim.verify.measure import RankLedger, Reason
-from zerosim.verify.report import CauseBytes, LedgerRow, Verdict
+from zerosim.verify.outcome import Outcome
+from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, Verdict
 
 WIRE_TOLERANCE = Fraction(2, 1000)
 """Largest part of the wire that may stay unexplained."""
@@ -24,12 +32,18 @@ _UNDER_WAY_BYTES = 1000
 """Control messages that a rank may have under way: a small collective costs about as much."""
 
 FRAMING = "message framing"
-UNEXPLAINED_TRACE = "unexplained (trace)"
-UNEXPLAINED_WIRE = "unexplained (wire)"
-_REFUTING = frozenset({Cause.BACKEND_ALGORITHM})
-"""With one of these the law does not hold; all others are what the law leaves out."""
-_BEYOND_THE_LEDGERS = frozenset({FRAMING, UNEXPLAINED_TRACE, UNEXPLAINED_WIRE})
-"""Causes that lie between the ledgers, not between the law and theory."""
+UNDER_WAY = "under way"
+UNEXPLAINED_TRACE = f"{UNEXPLAINED} (trace)"
+UNEXPLAINED_WIRE = f"{UNEXPLAINED} (wire)"
+OF_THE_BACKEND = frozenset({Cause.BACKEND_ALGORITHM.value, Cause.SEGMENT_ROUNDING.value})
+"""Causes that lie between the trace and the wire: how the backend carries its calls out."""
+_BEYOND_THE_TRACE = OF_THE_BACKEND | {
+    FRAMING,
+    UNDER_WAY,
+    UNEXPLAINED_TRACE,
+    UNEXPLAINED_WIRE,
+}
+"""Causes that do not lie between the law and theory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +82,22 @@ def _claim_verdict(claim: Claim, checked: Mapping[int, Checked], algorithm: Algo
         for rank in range(step.workload.world_size)
         for words in _strays(step.rows, rank, iteration, claim.phase)
     ]
-    beyond = {
-        (iteration, rank): _beyond(step_causes(step, rank, algorithm, claim.phase))
-        for iteration, step in checked.items()
+    differs = any(
+        cause.outcome is Outcome.EXPLAINED
+        for step in checked.values()
         for rank in range(step.workload.world_size)
-    }
+        for cause in step_causes(step, rank, algorithm, claim.phase)
+    )
     last = max(checked)
     workload = checked[last].workload
     sent = _sum(checked[last].rows, 0, claim.phase)
     unit = workload.num_parameters * workload.element_bytes
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
-    parts = [
-        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-        for cause in step_causes(checked[last], 0, algorithm, claim.phase)
-        if cause.cause not in _BEYOND_THE_LEDGERS
-    ]
-    if parts:
-        measured += f", of it beside the law: {', '.join(parts)}"
+    causes = step_causes(checked[last], 0, algorithm, claim.phase)
+    if asked := _listed(c for c in causes if c.cause not in _BEYOND_THE_TRACE):
+        measured += f", of it beside the law: {asked}"
+    if native := _listed(c for c in causes if c.cause in OF_THE_BACKEND):
+        measured += f"; beyond that on the wire: {native}"
     if strays:
         more = f" (and {len(strays) - 1} more)" if len(strays) > 1 else ""
         measured += f"; {strays[0]}{more}"
@@ -92,13 +105,17 @@ def _claim_verdict(claim: Claim, checked: Mapping[int, Checked], algorithm: Algo
         id=claim.id,
         title=claim.title,
         formula=claim.formula,
-        holds=not strays and not any(beyond.values()),
+        holds=not strays,
         measured=measured,
+        differs=differs,
     )
 
 
-def _beyond(causes: Sequence[CauseBytes]) -> Fraction:
-    return sum((cause.bytes for cause in causes if not cause.is_excused), Fraction(0))
+def _listed(causes: Iterable[CauseBytes]) -> str:
+    return ", ".join(
+        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
+        for cause in causes
+    )
 
 
 def _strays(rows: Sequence[LedgerRow], rank: int, iteration: int, phase: Phase | None) -> list[str]:
@@ -108,11 +125,10 @@ def _strays(rows: Sequence[LedgerRow], rank: int, iteration: int, phase: Phase |
     for row in rows:
         cell = row.sent[rank]
         if cell.unexplained_trace:
-            expected = cell.theory + cell.algorithm
             found.append(
                 f"rank {rank} was asked to send {format_exact_bytes(cell.trace)} in {row.phase} "
                 f"of iteration {iteration} ({row.purpose}: {row.op}), theory says "
-                f"{format_exact_bytes(expected)}"
+                f"{format_exact_bytes(cell.theory)}"
             )
     on_wire = sum(row.sent[rank].unexplained_wire or 0 for row in rows)
     if abs(on_wire) > WIRE_TOLERANCE * sum(row.sent[rank].trace for row in rows):
@@ -120,7 +136,7 @@ def _strays(rows: Sequence[LedgerRow], rank: int, iteration: int, phase: Phase |
         found.append(
             f"the kernel sent {format_exact_bytes(abs(on_wire))} "
             f"{'more' if on_wire > 0 else 'less'} for rank {rank} in {where} {iteration} than the "
-            "trace and its framing"
+            "trace, its algorithm and its framing"
         )
     return found
 
@@ -134,13 +150,14 @@ def step_causes(
             cause=deviation.cause.value,
             bytes=deviation.bytes,
             words=deviation.words,
-            is_excused=deviation.cause not in _REFUTING,
+            is_excused=deviation.cause in LEFT_OUT,
         )
         for deviation in deviations(step.workload, rank, algorithm, phase)
     ]
     rows = [row for row in step.rows if phase in (None, row.phase)]
     cells = [row.sent[rank] for row in rows]
-    without = sum(r.sent[rank].trace for r in rows if has_no_law(r.purpose, step.workload))
+    no_law = [row.sent[rank] for row in rows if has_no_law(row.purpose, step.workload)]
+    without = sum(cell.trace + cell.algorithm for cell in no_law)
     if without:
         words = "of blocks that several ranks compute together; how much depends on the model"
         found.append(
@@ -185,6 +202,9 @@ def conservation_verdict(trace: Trace) -> Verdict:
     if not sent and not received and trace.manifest.num_ranks > 1:
         return _verdict("sent-is-received", title, None, "the wire was not measured")
     measured = f"{format_exact_bytes(sent)} sent, {format_exact_bytes(received)} received"
+    if ended_early(trace):
+        words = f"{measured}; a rank that ended early did not count to the end"
+        return _verdict("sent-is-received", title, None, words)
     if sent == received or trace.manifest.run:
         return _verdict("sent-is-received", title, sent == received, measured)
     measured += "; what was under way when a rank began or ended is on one side only"
@@ -262,12 +282,26 @@ def matching_verdict(trace: Trace) -> Verdict:
     """Every collective has its partner on every rank, with the same size and dtype."""
     matching = match_collectives(trace)
     title = "Every collective was called by all of its ranks, alike"
-    count = len(matching.collectives)
-    if not matching.mismatches:
-        measured = f"{count:,} collectives matched"
+    cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
+    wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
+    if not wrong:
+        measured = f"{len(matching.collectives) - len(cut):,} collectives matched"
+        if cut:
+            measured += f", {len(cut)} cut short: {cut[0].message}"
         return _verdict("matched", title, holds=True, measured=measured)
-    measured = f"{len(matching.mismatches)} do not match; {matching.mismatches[0].message}"
+    measured = f"{len(wrong)} do not match; {wrong[0].message}"
     return _verdict("matched", title, holds=False, measured=measured)
+
+
+def early_notes(trace: Trace) -> tuple[str, ...]:
+    """What is judged of a trace that ended early; nothing if it did not."""
+    complete = iterations(trace)
+    if not complete or not ended_early(trace):
+        return ()
+    which = f"iteration {complete[0]}, which"
+    if len(complete) > 1:
+        which = f"iterations {complete[0]} to {complete[-1]}, which"
+    return (f"the run ended early: what is judged is {which} all ranks finished",)
 
 
 def _verdict(identity: str, title: str, holds: bool | None, measured: str) -> Verdict:

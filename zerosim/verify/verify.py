@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from zerosim.errors import TraceError
 from zerosim.events import Algorithm, Phase
-from zerosim.record import Trace, iterations, num_nodes
+from zerosim.record import Trace, ended_early, iterations, num_nodes
 from zerosim.theory import Workload, law
 from zerosim.verify.activation_verdicts import activation_verdicts
 from zerosim.verify.copies import copy_rows, measure_copies
@@ -16,7 +16,7 @@ from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
 from zerosim.verify.link_verdicts import CheckedLinks, link_verdicts
 from zerosim.verify.links import link_rows, measure_links
-from zerosim.verify.measure import STEP_PHASES, RankLedger, algorithm_of, measure
+from zerosim.verify.measure import STEP_PHASES, RankLedger, algorithm_of, backend_of, measure
 from zerosim.verify.program_strategies import strategies_of
 from zerosim.verify.programs import verify_program
 from zerosim.verify.report import LedgerRow, Report, Verdict
@@ -25,6 +25,7 @@ from zerosim.verify.verdicts import (
     calls_verdict,
     claim_verdicts,
     conservation_verdict,
+    early_notes,
     matching_verdict,
     step_causes,
     wire_verdict,
@@ -55,7 +56,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
     if not complete:
         raise TraceError(
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
-            "nothing to verify; zerosim show prints what was recorded"
+            f"nothing to verify{_why_early(trace)}; zerosim show {trace.folder} prints what was "
+            "recorded"
         )
     shown = _shown(trace, complete, iteration)
     if not of_engine and shown != WHOLE and (strategies := strategies_of(trace)):
@@ -88,15 +90,22 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
     verdicts += [conservation_verdict(trace), matching_verdict(trace)]
     step = checked.get(shown)
     holds = _all_hold(verdicts)
+    if holds and not of_engine:  # nothing was predicted
+        holds = None
+    sentence = headline(step, algorithm, verdicts)
+    if shown == WHOLE and ended_early(trace):
+        # whatever was called, no claim about a training is true of it
+        sentence = f"No iteration was finished{_why_early(trace)}."
+        holds = False if holds is False else None
     return Report(
         folder=str(trace.folder),
-        headline=headline(step, algorithm, verdicts),
+        headline=sentence,
         holds=holds,
         stage=step.workload.stage if step else None,
         law=law(step.workload).words if step else "",
         dtype=str(trace.manifest.config.get("dtype", "")),
         algorithm=algorithm.value,
-        backend=trace.manifest.backend,
+        backend=backend_of(trace),
         num_ranks=trace.manifest.num_ranks,
         num_parameters=step.workload.num_parameters if step else 0,
         element_bytes=step.workload.element_bytes if step else 0,
@@ -117,6 +126,16 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         copies=tuple(copies[shown].rows) if shown in copies else (),
         interfaces=interfaces,
     )
+
+
+def _why_early(trace: Trace) -> str:
+    """Who failed first, or whose trace stops; "" if all ended in order."""
+    failed = [rank for rank in trace.ranks if rank.failure is not None]
+    failed.sort(key=lambda rank: rank.failure is not None and rank.failure.peer_lost)
+    for rank in failed:
+        assert rank.failure is not None
+        return f": rank {rank.rank} failed with {rank.failure.message}"
+    return f" ({trace.warnings[0]})" if trace.warnings else ""
 
 
 def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> int:
@@ -183,7 +202,7 @@ def _all_hold(verdicts: list[Verdict]) -> bool | None:
 
 
 def _notes(trace: Trace, ledgers: dict[int, RankLedger]) -> tuple[str, ...]:
-    notes = list(trace.warnings)
+    notes = [*trace.warnings, *early_notes(trace)]
     if (
         num_nodes(trace) > 1
         and is_engine_trace(trace)

@@ -220,7 +220,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      const where = model.tiers.length > 1 && !gutter ? "device " : "";
+      const where = model.tiers.length > 1 && !gutter ? "states, device " : "states ";
       ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
       ctx.textAlign = "right";
       for (const [s, { seamY }] of bands.entries()) {
@@ -260,7 +260,8 @@ function markCard(ctx, colours, scale, card, word, phase, fonts) {
   ctx.restore();
   ctx.font = fonts.strong;
   ctx.fillStyle = word === "waits" ? colours.muted : colours.text;
-  ctx.textAlign = "center";
-  ctx.fillText(word, card.x + card.w / 2, card.y - 8);
+  const waits = word === "waits"; // beside messages, whose arrows are in the middle
+  ctx.textAlign = waits ? "left" : "center";
+  ctx.fillText(word, waits ? card.x + 2 : card.x + card.w / 2, card.y - 8);
   ctx.textAlign = "left";
 }

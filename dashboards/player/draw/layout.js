@@ -127,7 +127,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const pad = cardWidth < 190 ? 8 : 12;
     const inner = cardWidth - 2 * pad;
     const name = measure("rank 0", fonts.strong) + size + 5;
-    const widest = gutter || numSeams === 0 ? "99.9 MB" : "device 99.9 MB";
+    const widest = gutter || numSeams === 0 ? "states 99.9 MB" : "states, device 99.9 MB";
     const twoLines = name + 10 + measure(widest, fonts.mono) > inner;
     const header = twoLines ? 2 * size + 20 : size + 21;
     const footer = fonts.smallSize + 17;

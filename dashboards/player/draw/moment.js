@@ -1,6 +1,8 @@
 // What a step means for the stage: which unit and bands it concerns, who computes or waits, what a
 // rank holds. Pure.
 
+import { waitedIn } from "#player/frames.js";
+
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { State, Step, Tier } from "#player/types.d.ts" */
 
@@ -11,7 +13,7 @@
  * @returns {number[]}
  */
 export function activeStates(step, states) {
-  if (step.kind === "mark" || step.kind === "wait") {
+  if (step.kind === "mark") {
     return [];
   }
   const all = states.map((_, i) => i);
@@ -42,17 +44,15 @@ function roleOfCopy({ purpose }) {
 }
 
 /**
- * What a rank does in a step; "" if nothing is to be said.
+ * What a rank does in a step; "" if nothing is to be said. One that computes may wait as well: that
+ * is told beside it.
  * @param {Step} step
  * @param {number} rank
  * @returns {"" | "computes" | "updates" | "waits"}
  */
 export function doing(step, rank) {
-  if ((step.kind !== "compute" && step.kind !== "wait") || !step.ranks.includes(rank)) {
-    return "";
-  }
-  if (step.kind === "wait") {
-    return "waits";
+  if (step.kind !== "compute" || !step.ranks.includes(rank)) {
+    return waitedIn(step, rank) > 0 ? "waits" : "";
   }
   return step.phase === "update" ? "updates" : "computes";
 }

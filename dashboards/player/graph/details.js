@@ -73,7 +73,7 @@ function wholePath({ doc }) {
 const SORTS = /** @type {const} */ ({
   compute: "compute",
   communication: "still",
-  waiting: "missing",
+  scheduling: "missing",
   other: "other",
   copying: "copying",
 });

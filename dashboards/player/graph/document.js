@@ -12,7 +12,7 @@ export const NUMBERS_PER_WAIT = 3;
 export const KINDS = ["phase", "compute", "wait", "call", "collective", "send", "receive", "copy", "mark"];
 /** @type {readonly EdgeKind[]} */
 export const EDGE_KINDS = ["program order", "match", "message", "tensor lifetime"];
-export const CAUSES = /** @type {const} */ (["compute", "communication", "waiting", "other", "copying"]);
+export const CAUSES = /** @type {const} */ (["compute", "communication", "scheduling", "other", "copying"]);
 const PHASES = ["forward", "backward", "update", "setup", "outside"];
 
 /**

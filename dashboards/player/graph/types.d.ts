@@ -11,7 +11,7 @@ export type NodeKind =
   | "phase" | "compute" | "wait" | "call" | "collective" | "send" | "receive" | "copy" | "mark";
 /** Why one node follows another: the four sorts of reason. */
 export type EdgeKind = "program order" | "match" | "message" | "tensor lifetime";
-export type Cause = "compute" | "communication" | "waiting" | "other" | "copying";
+export type Cause = "compute" | "communication" | "scheduling" | "other" | "copying";
 
 export interface GraphDocument {
   schema: 1;

@@ -37,7 +37,7 @@ export const EDGE_TITLES = {
 export const CAUSE_WORDS = {
   compute: "units computed",
   communication: "collectives moved bytes, all ranks being there",
-  waiting: "hand-over to and from the collectives' thread",
+  scheduling: "hand-over to and from the collectives' thread",
   other: "the program's own code between these",
   copying: "bytes went between device, host and disk",
 };

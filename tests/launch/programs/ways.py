@@ -193,6 +193,11 @@ def trains() -> None:
     dist.destroy_process_group()
 
 
+def fails_before_it_trains() -> None:
+    DistributedDataParallel(nn.Linear(4, 2))
+    raise RuntimeError("there are no data")
+
+
 WAYS = {
     way.__name__: way
     for way in (
@@ -200,6 +205,7 @@ WAYS = {
         returns_without_destroying,
         raises,
         raises_in_backward,
+        fails_before_it_trains,
         refuses_a_wrong_shape,
         exits_with_7,
         leaves_at_once,

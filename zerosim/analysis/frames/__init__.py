@@ -2,6 +2,7 @@
 
     step        the records: steps, messages
     order       the order of steps over all ranks
+    waiting     who waits during which step
     joined      which collectives of several groups are one step
     find        the steps of an iteration, from the event graph
     layout      what decides who holds what, and in which tier
@@ -21,7 +22,7 @@ from zerosim.analysis.frames.holdings import Holding, Holdings, IllegalFrame, Pi
 from zerosim.analysis.frames.layout import Band, Layout
 from zerosim.analysis.frames.ledger import cell_number
 from zerosim.analysis.frames.reductions import pieces_of
-from zerosim.analysis.frames.step import Message, Step, Steps
+from zerosim.analysis.frames.step import Message, Step, Steps, Wait
 
 __all__ = [
     "Band",
@@ -35,6 +36,7 @@ __all__ = [
     "Piece",
     "Step",
     "Steps",
+    "Wait",
     "cell_number",
     "pieces_of",
     "play",

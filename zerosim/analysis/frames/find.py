@@ -5,27 +5,28 @@ Imports numpy, zerosim's L0, record, graph and its siblings.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
+from operator import attrgetter
 
 import numpy as np
 
 from zerosim.analysis.frames.joined import groups_of, join, stand_in, together
 from zerosim.analysis.frames.order import Part, in_order, with_ends
 from zerosim.analysis.frames.step import Message, Step, Steps
+from zerosim.analysis.frames.waiting import Stood, with_waits
 from zerosim.errors import TraceError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase
 from zerosim.graph import EventGraph
 from zerosim.graph.phases import borders, late_updates
 from zerosim.graph.table import NONE
-from zerosim.record import MatchedCollective
+from zerosim.record import MatchedCollective, RankTrace
 
 MOST_MESSAGES = 150_000
 """An iteration with more is replayed by collective, not by hop."""
 MOST_STEPS = 20_000
-SHORTEST_WAIT_NS = 50_000
-"""A wait that is shorter on every rank is no step: nobody stood still."""
 
 
 def steps(graph: EventGraph, iteration: int) -> Steps:
@@ -65,6 +66,7 @@ class _Finder:
         self.late = {rank.rank: late_updates(trace, rank) for rank in trace.ranks}
         self.marks: list[Part] = []
         self.parts: list[Part] = []
+        self.stood: list[Stood] = []
         self.end: Part | None = None
         self.notes: list[str] = []
 
@@ -95,41 +97,50 @@ class _Finder:
         self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
 
     def _find_work(self) -> None:
-        """Computations, copies and waits, the n-th of a kind with the n-th of the other ranks."""
+        """Computations and copies, the n-th of a kind with the n-th of the other ranks; waits."""
         found: dict[tuple[object, ...], Part] = {}
         for rank in self.graph.trace.ranks:
             seen: Counter[tuple[object, ...]] = Counter()
             shift, unfinished = self.shift[rank.rank], set(rank.unfinished)
             late: dict[int, int] = self.late[rank.rank]
-            copies: dict[int, tuple[object, ...]] = {}
             for event in rank.events:
                 iteration = late.get(event.id, event.iteration)
                 if iteration != self.iteration or event.start_ns is None:
                     continue
-                collective = None
                 if event.kind is Kind.COMPUTE:
                     key: tuple[object, ...] = (event.phase, event.micro_step, event.unit)
                 elif event.kind is Kind.COPY:
                     key = _of_copy(event)
-                    copies[event.id] = (*key, seen[key])
-                elif event.kind is Kind.WAIT and event.parent is not None:
-                    collective = self.of_call.get((rank.rank, event.parent))
-                    key = ("wait", copies.get(event.parent) or collective)
-                    if key[1] is None:
-                        continue
                 else:
+                    if event.kind is Kind.WAIT:
+                        self._find_wait(rank, event)
                     continue
                 place = seen[key]
                 seen[key] += 1
                 part = found.setdefault(
-                    (*key, place), Part(event.kind, event.phase, event.micro_step, collective)
+                    (*key, place), Part(event.kind, event.phase, event.micro_step)
                 )
                 part.is_late = event.id in late
                 part.units = (event.unit,)
                 end = event.start_ns if event.end_ns is None else event.end_ns
                 part.add(event, event.start_ns + shift, end + shift)
                 part.is_over &= event.id not in unfinished
-        self.parts += [part for part in found.values() if not _is_short_wait(part)]
+        self.parts += found.values()
+
+    def _find_wait(self, rank: RankTrace, event: Event) -> None:
+        """Whose program stood still, and for what; nothing without that."""
+        events = rank.events
+        place = len(events)
+        if event.parent is not None and event.start_ns is not None:
+            place = bisect_left(events, event.parent, key=attrgetter("id"))
+        if place == len(events) or events[place].id != event.parent:
+            return
+        assert event.start_ns is not None
+        start = event.start_ns + self.shift[rank.rank]
+        end = start if event.end_ns is None else event.end_ns + self.shift[rank.rank]
+        awaited = events[place]
+        collective = self.of_call.get((rank.rank, awaited.id))
+        self.stood.append(Stood(event, awaited, collective, start, end))
 
     def _find_hops(self) -> dict[int, dict[int, Part]]:
         """The messages of collectives, by collective and hop."""
@@ -298,7 +309,7 @@ class _Finder:
         return Steps(
             iteration=self.iteration,
             zero_ns=zero,
-            steps=tuple(with_ends(made, times)),
+            steps=with_waits(tuple(with_ends(made, times)), self.stood, zero),
             joined={index: members for index, members in self.joined.items() if len(members) > 1},
             num_hops={index: n for index, n in num_hops.items() if index is not None},
             notes=tuple(self.notes),
@@ -309,7 +320,3 @@ def _of_copy(event: Event) -> tuple[object, ...]:
     """What copies of several ranks have in common."""
     ways = (event.origin, event.target)
     return (event.purpose, *ways, event.phase, event.micro_step, event.unit)
-
-
-def _is_short_wait(part: Part) -> bool:
-    return part.kind is Kind.WAIT and part.longest < SHORTEST_WAIT_NS

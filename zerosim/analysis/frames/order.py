@@ -35,7 +35,6 @@ class Part:
     events: dict[int, Event] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=dict)
     end: int = 0
-    longest: int = 0
     messages: list[Message] = field(default_factory=list)
     is_over: bool = True
     ends: dict[int, int] = field(default_factory=dict)
@@ -52,7 +51,7 @@ class Part:
     @property
     def lane(self) -> str:
         """Whose it is: the program's own thread, or the collectives'."""
-        if self.kind in (Kind.MARK, Kind.COMPUTE, Kind.WAIT):
+        if self.kind in (Kind.MARK, Kind.COMPUTE):
             return "late updates" if self.is_late else "program"
         return "collectives"
 
@@ -65,7 +64,6 @@ class Part:
         """When one rank does it."""
         self.starts[rank] = min(start, self.starts.get(rank, start))
         self.over(rank, max(start, end))
-        self.longest = max(self.longest, end - start)
 
     def over_on(self, rank: int) -> int:
         """When it is over on one rank; a message counts from its begin.
@@ -83,8 +81,8 @@ class Part:
 def in_order(parts: list[Part]) -> list[Part]:
     """By the last rank's begin, but never against the order of any rank's thread.
 
-    Not all ranks take part in everything (one need not wait where others do), so the last begin
-    alone could turn two around. Copies have threads of their own, as many as there are workers:
+    Not all ranks take part in everything (a message is two ranks'), so the last begin alone could
+    turn two around. Copies have threads of their own, as many as there are workers:
     a copy comes after what was done with its unit before it, and before what is done after it.
     """
     lanes: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -127,7 +125,7 @@ def _around_copies(parts: list[Part]) -> Iterator[tuple[int, int]]:
         return
     about: dict[tuple[int, str], list[int]] = defaultdict(list)
     for place, part in enumerate(parts):
-        for rank in part.starts if part.kind is not Kind.WAIT else ():
+        for rank in part.starts:
             for unit in part.units:
                 about[rank, unit].append(place)
     for (rank, _), places in about.items():
@@ -187,10 +185,9 @@ def _turn(part: Part) -> int:
 _TURN = {
     Kind.MARK: 0,
     Kind.COMPUTE: 1,
-    Kind.WAIT: 2,
-    Kind.COPY: 3,
-    Kind.COLLECTIVE: 4,
-    Kind.TRANSFER: 5,
+    Kind.COPY: 2,
+    Kind.COLLECTIVE: 3,
+    Kind.TRANSFER: 4,
 }
 """Of steps that begin at the same moment; hops count on from the last."""
 

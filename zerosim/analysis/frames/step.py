@@ -30,6 +30,22 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A rank's program stands still during a step: a wait, or the part of it that falls into it.
+
+    Attributes:
+        event: the wait; awaited: the collective or copy that it waits for.
+        start_ns, end_ns: of this part.
+    """
+
+    rank: int
+    event: Event
+    awaited: Event
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What the ranks do alike.
 
@@ -37,12 +53,13 @@ class Step:
         kind: a mark is the beginning of a phase, or the end of the iteration.
         phase: `Phase.OUTSIDE` of the last mark.
         events: by rank; of a hop, the collective that it belongs to; empty for a mark.
-        collective: position in the graph's matching, of a hop, a collective, or what is waited
-            for; None otherwise.
+        collective: position in the graph's matching, of a hop or a collective; None otherwise.
         hop: of a transfer; None otherwise.
         groups: the ranks that communicate with each other, where those are several groups; of all
             other steps empty.
         messages: of this hop.
+        waits: who waits meanwhile, and for what: parts of waits, none of them after what it waits
+            for is over.
         time_ns: when the last rank began.
         start_ns, end_ns: first begin and last end of all ranks.
         starts: by rank, when it began, for those that take part.
@@ -59,6 +76,7 @@ class Step:
     hop: int | None = None
     groups: tuple[tuple[int, ...], ...] = ()
     messages: tuple[Message, ...] = ()
+    waits: tuple[Wait, ...] = ()
     time_ns: int
     start_ns: int
     end_ns: int

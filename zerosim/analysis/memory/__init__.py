@@ -26,6 +26,7 @@ from zerosim.analysis.memory.peaks import (
 from zerosim.analysis.memory.samples import (
     STEP_PHASES,
     in_steps,
+    in_training,
     states,
     states_of,
     updates_begin,
@@ -43,6 +44,7 @@ __all__ = [
     "Timeline",
     "disagreement",
     "in_steps",
+    "in_training",
     "peak",
     "peak_between",
     "states",

@@ -94,13 +94,19 @@ class Timeline:
         return bool((self.allocated != NOT_MEASURED).any())
 
     def other(self, position: int) -> int | None:
-        """What the roles do not explain at a sample; None if it was not measured."""
+        """What the roles do not explain at a sample; None if it was not measured.
+
+        Less than nothing where another thread allocated what the allocator's record leaves out.
+        """
         allocated = int(self.allocated[position])
         return None if allocated == NOT_MEASURED else allocated - int(self.known[position])
 
     def alive(self) -> Bytes:
-        """All that is alive at each sample: by the allocator if it was asked, else by the roles."""
-        return np.where(self.allocated == NOT_MEASURED, self.known, self.allocated)
+        """All that is alive at each sample: the roles, and what the allocator counted beside them.
+
+        It is asked on the thread that computes only; elsewhere the roles are what is known.
+        """
+        return np.maximum(self.known, self.allocated)
 
     def model_states(self) -> Bytes:
         """The model states together at each sample."""

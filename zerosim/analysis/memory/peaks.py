@@ -1,15 +1,19 @@
 """The most that was alive, and how far the roles and the allocator are apart.
 
-Imports numpy and the line beside it. No torch.
+`peak` is the one place that says what a rank's peak is, and where: the command line, the plot,
+Replay, Compare, the pytest plugin and lessons all ask it.
+Imports numpy, `zerosim.memory` and the line beside it. No torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.analysis.memory.line import NOT_MEASURED, Bytes, Timeline
+from zerosim.analysis.memory.line import NOT_MEASURED, ROLES, Bytes, Timeline
+from zerosim.memory import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,17 @@ class Peak:
     bytes: int
 
 
-def peak(line: Timeline, positions: Bytes) -> Peak | None:
-    """The sample among `positions` at which the most was alive, the first of several."""
+def peak(line: Timeline, positions: Bytes, roles: Collection[Role] = ()) -> Peak | None:
+    """The sample among `positions` at which the most was alive, the first of several.
+
+    Args:
+        positions: which samples count; None is returned if there are none.
+        roles: only what these have; by default all that is alive.
+    """
     if not len(positions):
         return None
-    alive = line.alive()[positions]
+    held = line.by_role[[ROLES.index(role) for role in roles]].sum(axis=0)
+    alive = (held if roles else line.alive())[positions]
     best = int(alive.argmax())
     return Peak(int(positions[best]), int(alive[best]))
 

@@ -64,17 +64,26 @@ def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
     )
 
 
+def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
+    """The samples within iterations, and what each left; of a program without any, all of them."""
+    positions = in_steps(line, iterations)
+    if not len(positions):
+        return np.arange(len(line.samples), dtype=np.int64)
+    left = positions[positions + 1 < len(line.samples)] + 1
+    return np.union1d(positions, left)
+
+
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
     """The sample that shows what is alive when an iteration's update begins, by iteration.
 
-    It is the one at the phase's beginning. A trace without that has it from what was written last
-    before: of backward, or of an earlier iteration; -1 if nothing was.
+    It is the one at the phase's beginning, of which a trace that ends in an update has another. A
+    trace without that has it from what was written last before: of backward, or of an earlier
+    iteration; -1 if nothing was.
     """
-    borders = {
-        sample.iteration: number
-        for number, sample in enumerate(line.samples)
-        if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE
-    }
+    borders: dict[int, int] = {}
+    for number, sample in enumerate(line.samples):
+        if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE:
+            borders.setdefault(sample.iteration, number)
     steps = in_steps(line)
     of_samples = [line.samples[number].iteration for number in steps]
     found = {}

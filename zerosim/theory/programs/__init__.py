@@ -5,6 +5,7 @@
     ddp, zero_redundancy, fsdp, tensor_parallel, pipeline, deepspeed, hand_written
                    a module for each system: its law, its calls, its causes
     fetches        what DeepSpeed's stage 3 keeps and fetches ahead
+    states         what a rank keeps of its model states
     steps          all strategies of a rank together
 
 A plan is made of a trace's rows `Strategy` and of nothing that was intercepted. May import the
@@ -20,17 +21,20 @@ from zerosim.theory.programs.plan import (
     deviations,
     element_bytes_of,
 )
+from zerosim.theory.programs.states import KeptStates, kept_states
 from zerosim.theory.programs.steps import Held, in_force, plan_step
 
 __all__ = [
     "Bubble",
     "Held",
+    "KeptStates",
     "Plan",
     "PlannedCall",
     "Scale",
     "deviations",
     "element_bytes_of",
     "in_force",
+    "kept_states",
     "plan_hand_written",
     "plan_step",
 ]

@@ -18,9 +18,11 @@ from zerosim.theory.laws import Cause, Deviation, Law
 from zerosim.theory.programs.options import (
     flag,
     name_lists,
+    number,
     number_map,
     numbers,
     parameters_of,
+    passes,
     text,
 )
 from zerosim.theory.programs.plan import (
@@ -32,6 +34,10 @@ from zerosim.theory.programs.plan import (
 )
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
+_ONLY_FORWARD = "no backward comes to this model in this iteration"
+_REDUCED_AGAIN = (
+    "gradients are reduced in each backward before the update (no_sync() leaves that to the last)"
+)
 _HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
 _PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
 
@@ -45,30 +51,34 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
     Raises:
         ConfigError: an option or a dtype is not known.
     """
-    strategy = micro_steps[-1]
+    taking_part = [held for held in micro_steps if any(passes(held))]
+    strategy = (taking_part or micro_steps)[-1]
     num_ranks = len(strategy.ranks)
+    goes_back = any(passes(held)[1] for held in taking_part)
     parameters = parameters_of(strategy)
     scale = Scale(
         unit=PSI, unit_bytes=bytes_of(parameters), share=Fraction(num_ranks - 1, num_ranks)
     )
-    law = Law(
-        Fraction(2),
-        "data parallel: all-reduce of the gradients, which is a reduce-scatter and an all-gather",
-        SOURCE,
-        2 * scale.a_pass,
+    words = (
+        "data parallel: all-reduce of the gradients, which is a reduce-scatter and an all-gather"
     )
+    if not goes_back:
+        words = f"{_ONLY_FORWARD}: data parallel sends nothing in forward"
+    count = 2 if goes_back else 0
+    law = Law(Fraction(count), words, SOURCE, count * scale.a_pass)
     calls: list[PlannedCall] = []
     causes: list[Deviation] = []
     left_to: dict[Purpose, str] = {}
     num_reduced = 0
-    for number, held in enumerate(micro_steps):
-        calls += _buffers(held, is_synced=number == 0 or flag(micro_steps[number - 1], "reduces"))
-        if flag(held, "reduces"):
+    for place, held in enumerate(taking_part):
+        is_synced = place == 0 or flag(taking_part[place - 1], "reduces")
+        calls += _buffers(held, number(held, "buffer_syncs", int(is_synced)))
+        if passes(held)[1] and flag(held, "reduces"):
             num_reduced += 1
             reduced, why = _reduce(held, scale, is_first=num_reduced == 1, left_to=left_to)
             calls += reduced
             causes += why
-    if not num_reduced:
+    if goes_back and not num_reduced:
         causes.append(
             Deviation(
                 Cause.NOT_REDUCED,
@@ -91,7 +101,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
         ranks=strategy.ranks,
         law=law,
         law_name="data parallel",
-        formula=f"2{PSI}(N-1)/N",
+        formula=f"{count}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(calls),
         causes=tuple(causes),
@@ -100,10 +110,8 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
     )
 
 
-def _buffers(strategy: Strategy, *, is_synced: bool) -> list[PlannedCall]:
-    """DDP broadcasts buffers unless the forward before was one whose gradients stay."""
-    if not is_synced:
-        return []
+def _buffers(strategy: Strategy, num_syncs: int) -> list[PlannedCall]:
+    """DDP broadcasts buffers before a forward unless the one before it leaves gradients be."""
     return [
         PlannedCall(
             phase=Phase.FORWARD,
@@ -113,9 +121,10 @@ def _buffers(strategy: Strategy, *, is_synced: bool) -> list[PlannedCall]:
             elements=elements,
             element_bytes=element_bytes_of(dtype),
             root=strategy.ranks[0],
+            times=num_syncs,
         )
         for dtype, elements in number_map(strategy, "buffer_elements").items()
-        if elements
+        if elements and num_syncs
     ]
 
 
@@ -176,7 +185,7 @@ def _reduce(
             Deviation(
                 Cause.REDUCED_AGAIN,
                 2 * scale.a_pass,
-                "gradients are reduced in each micro-step (no_sync() leaves that to the last)",
+                _REDUCED_AGAIN,
             )
         )
     return calls, causes

@@ -9,26 +9,44 @@ May import the standard library and layer L0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
+from zerosim.errors import ConfigError, UnplannedError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Parameter, Strategy, System
-from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.fetches import Fetcher, Limits
-from zerosim.theory.programs.options import flag, number, parameters_of, text, texts
+from zerosim.theory.laws import SOURCES, Cause, Deviation, Law
+from zerosim.theory.programs.fetches import Fetch, Fetcher, Limits, Meeting, Recompute
+from zerosim.theory.programs.options import (
+    flag,
+    name_lists,
+    number,
+    numbers,
+    parameters_of,
+    text,
+    texts,
+)
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
 
 _NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
-_SECTIONS = ("7.1", "7.2.1", "7.2.1", "7.2.2")
 _WORDS = (
     "all-reduce of the gradients",
     "reduce-scatter of the gradients, all-gather of the updated parameters",
     "reduce-scatter of the gradients in each micro-step, all-gather of the updated parameters",
     "all-gather of the parameters in forward and backward, reduce-scatter, in each micro-step",
 )
+_HPZ = "zero_hpz_partition_size"
+_UNPLANNED = {
+    "zero_quantized_weights": "quantizes what it gathers (qwZ)",
+    "zero_quantized_nontrainable_weights": "keeps and gathers frozen parameters quantized",
+    "zero_quantized_gradients": "quantizes gradients on their way (qgZ)",
+    "mics_shard_size": "divides among a part of the ranks (MiCS)",
+}
+"""Options of stage 3 that have no plan, and what they do."""
+_ASKED_FOR = {
+    "GatheredParameters": "whole parameters that the program asks for (GatheredParameters)"
+}
 HeldAt = Callable[[int, int], Strategy]
 """What held at an iteration and micro-step."""
 
@@ -52,6 +70,12 @@ class _Step:
         """Note a part of a cause, given as payload of one pass of a ring."""
         self.causes.append(Deviation(cause, payload_bytes * self.share, words))
 
+    def among_fewer(self, ranks: Sequence[int], payload_bytes: int) -> None:
+        """Note what a gather among fewer ranks saves."""
+        share = Fraction(len(ranks) - 1, len(ranks)) - self.share
+        words = f"gathered again among {len(ranks)} ranks, of {len(self.strategy.ranks)} ({_HPZ})"
+        self.causes.append(Deviation(Cause.SMALLER_GROUP, payload_bytes * share, words))
+
     def reduce(self, op: Op, elements: int, *, is_cut: bool = True) -> None:
         """Plan a reduction of gradients, which its buckets cut into calls."""
         self.calls.append(
@@ -65,10 +89,17 @@ class _Step:
             )
         )
 
-    def gather(self, phase: Phase, elements: int, unit: str, op: Op = Op.ALL_GATHER) -> None:
-        """Plan a gather of parameters."""
+    def gather(
+        self,
+        phase: Phase,
+        elements: int,
+        unit: str,
+        op: Op = Op.ALL_GATHER,
+        ranks: Sequence[int] = (),
+    ) -> None:
+        """Plan a gather of parameters, among all ranks unless others are given."""
         call = self._call(phase, Purpose.GATHER_PARAMETERS, op, elements, self.size, unit)
-        self.calls.append(call)
+        self.calls.append(replace(call, ranks=tuple(ranks)) if ranks else call)
 
     def _call(
         self,
@@ -93,21 +124,26 @@ class _Step:
         )
 
 
-def plan_deepspeed(held_at: HeldAt, iteration: int, num_micro_steps: int) -> Plan:
+def plan_deepspeed(
+    held_at: HeldAt, iteration: int, num_micro_steps: int, rank: int | None = None
+) -> Plan:
     """What a rank calls in one step.
 
     Args:
         held_at: what held when: stage 3 does now what it recorded and kept earlier.
         iteration: whose plan it is.
         num_micro_steps: of the iteration.
+        rank: whose plan it is; the first one's if it is not said.
 
     Raises:
+        UnplannedError: an option has no plan.
         ConfigError: an option or a dtype is not known.
     """
     strategy = held_at(iteration, num_micro_steps - 1)
     num_ranks, stage = len(strategy.ranks), number(strategy, "stage")
     if stage not in range(4):
         raise ConfigError(f"DeepSpeed of {strategy.name!r} is of stage {stage}: expected 0 to 3")
+    _require_plan(strategy)
     parameters = parameters_of(strategy)
     elements = sum(one.elements for one in parameters)
     dtype = text(strategy, "dtype") or "float32"
@@ -121,7 +157,7 @@ def plan_deepspeed(held_at: HeldAt, iteration: int, num_micro_steps: int) -> Pla
     )
     passes = (2, 2, num_micro_steps + 1, 3 * num_micro_steps)[stage]
     if stage == 3:
-        _stage_3(step, held_at, iteration, num_micro_steps)
+        _stage_3(step, held_at, iteration, num_micro_steps, rank)
     else:
         _reduce(step, stage, parameters, num_micro_steps if stage == 2 else 1)
         if stage:
@@ -134,7 +170,7 @@ def plan_deepspeed(held_at: HeldAt, iteration: int, num_micro_steps: int) -> Pla
         law=Law(
             Fraction(passes),
             _WORDS[stage],
-            f"Rajbhandari et al., arXiv 1910.02054, section {_SECTIONS[stage]}",
+            SOURCES[stage],
             passes * elements * size * share,
         ),
         law_name=_NAMES[stage],
@@ -142,8 +178,19 @@ def plan_deepspeed(held_at: HeldAt, iteration: int, num_micro_steps: int) -> Pla
         scale=Scale(unit=PSI, unit_bytes=elements * size, share=share),
         calls=tuple(step.calls),
         causes=tuple(step.causes),
+        asked_for=_ASKED_FOR if stage == 3 else {},
         num_parameters=elements,
     )
+
+
+def _require_plan(strategy: Strategy) -> None:
+    for option, words in _UNPLANNED.items():
+        # MiCS is off at -1
+        if (value := strategy.options.get(option)) and value != -1:
+            raise UnplannedError(
+                f"DeepSpeed of {strategy.name!r} {words}: there is no plan for {option}, so what "
+                "it sends is shown as it is"
+            )
 
 
 def _up(elements: int, multiple: int) -> int:
@@ -194,7 +241,9 @@ def _gather_groups(step: _Step) -> None:
         step.because(Cause.PADDING, "padding of each pass", (padded - elements) * step.size)
 
 
-def _stage_3(step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int) -> None:
+def _stage_3(
+    step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int, rank: int | None
+) -> None:
     num_ranks = len(step.strategy.ranks)
     parameters = {one.name: one for one in parameters_of(step.strategy)}
     persistent = frozenset(
@@ -203,12 +252,17 @@ def _stage_3(step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int)
     padded = {name: _up(one.elements, num_ranks) for name, one in parameters.items()}
     gathered = dict.fromkeys(parameters, 0)
     fetcher = _fetcher(step.strategy, held_at, iteration, persistent)
+    secondary = _secondary(step.strategy, rank)
     fetches = _fetched(fetcher, held_at, iteration, num_micro_steps)
     by_all_reduce = flag(step.strategy, "use_all_reduce_for_fetch_params", default=False)
-    for phase, names in fetches:
-        op = Op.ALL_REDUCE if by_all_reduce and len(names) > 1 else Op.ALL_GATHER
+    for fetch in fetches:
+        names, is_coalesced = fetch.names, len(fetch.names) > 1 and not fetch.is_secondary
+        op = Op.ALL_REDUCE if by_all_reduce and is_coalesced else Op.ALL_GATHER
+        ranks = secondary if fetch.is_secondary else []
         total = sum(padded[name] for name in names)
-        step.gather(phase, total, ", ".join(names[:1]), op)
+        step.gather(fetch.phase, total, ", ".join(names[:1]), op, ranks)
+        if ranks:
+            step.among_fewer(ranks, total * step.size)
         if op is Op.ALL_REDUCE:
             words = "parameters are fetched by all-reduce (stage3_use_all_reduce_for_fetch_params)"
             step.because(Cause.ALL_REDUCED, words, total * step.size)
@@ -219,16 +273,38 @@ def _stage_3(step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int)
                 "padding of each pass",
                 (padded[name] - parameters[name].elements) * step.size,
             )
+    again = fetcher.num_recomputed()
     for name, one in parameters.items():
-        missing = (gathered[name] - 2 * num_micro_steps) * one.elements * step.size
+        beyond = gathered[name] - 2 * num_micro_steps
+        recomputed = max(0, min(beyond, again.get(name, 0) * num_micro_steps))
+        size = one.elements * step.size
+        words = "gathered again for a forward that is computed in backward (checkpoint)"
+        step.because(Cause.RECOMPUTATION, words, recomputed * size)
+        words = (
+            "gathered once more by each module that computes with them (tied, external, or used "
+            "again)"
+        )
+        step.because(Cause.USED_AGAIN, words, (max(0, beyond) - recomputed) * size)
         kept = "gathered once after the update and kept (stage3_param_persistence_threshold)"
         ahead = (
             "kept from forward to backward (stage3_max_live_parameters, stage3_max_reuse_distance, "
             "stage3_prefetch_bucket_size)"
         )
         words = f"small parameters {kept}" if name in persistent else f"parameters {ahead}"
-        step.because(Cause.KEPT_PARAMETERS, words, missing)
+        step.because(Cause.KEPT_PARAMETERS, words, min(0, beyond) * size)
     _reduce_stage_3(step, list(parameters.values()), num_micro_steps)
+
+
+def _secondary(strategy: Strategy, rank: int | None) -> list[int]:
+    """The ranks of a secondary partition; none without hpZ."""
+    ranks = numbers(strategy, "secondary_ranks")
+    mine = strategy.ranks[0] if rank is None else rank
+    if ranks and (mine not in ranks or not set(ranks) <= set(strategy.ranks)):
+        raise ConfigError(
+            f"the secondary partition of {strategy.name!r} is kept by ranks {ranks}: expected some "
+            f"of {list(strategy.ranks)}, rank {mine} among them"
+        )
+    return ranks
 
 
 def _reduce_stage_3(step: _Step, parameters: Sequence[Parameter], times: int) -> None:
@@ -257,20 +333,48 @@ def _fetcher(
     strategy: Strategy, held_at: HeldAt, iteration: int, persistent: frozenset[str]
 ) -> Fetcher:
     """Stage 3 with the order that it recorded, or is about to record."""
-    order = texts(strategy, "module_order")
-    for later in range(iteration, iteration + 3):
-        order = order or texts(held_at(later, 0), "module_order")
-        order = order or texts(held_at(later, 1), "module_order")
-    if not order:
+    nearest = [
+        strategy,
+        *(held_at(later, m) for later in range(iteration, iteration + 3) for m in (0, 1)),
+    ]
+    recorded = next((one for one in nearest if texts(one, "module_order")), None)
+    if recorded is None:
         raise ConfigError(
             f"DeepSpeed of {strategy.name!r} has not told in which order its modules compute: what "
             "stage 3 gathers is not known; trace two micro-steps or more"
         )
+    cut = frozenset(numbers(recorded, "cut_short"))
+    places, within = numbers(recorded, "recomputed"), name_lists(recorded, "recomputed_within")
+    order = texts(recorded, "module_order")
+    meetings: dict[int, list[Meeting]] = {}
+    for place, names in zip(numbers(recorded, "met_at"), name_lists(recorded, "met"), strict=False):
+        if len(names) != 2:
+            raise ConfigError(
+                f"option 'met' of {strategy.name!r} has {names}: expected a module and a parameter"
+            )
+        meetings.setdefault(place, []).append(Meeting(*names))
+    parameters = parameters_of(strategy)
+    has_secondary = bool(numbers(strategy, "secondary_ranks"))
     return Fetcher(
         order=order,
-        own={one.name: [p.name for p in one.parameters] for one in strategy.bundles},
-        sizes={one.name: one.elements for one in parameters_of(strategy)},
+        own={one.name: [p.name for p in one.parameters] for one in recorded.bundles},
+        direct={
+            one.name: texts(one, "direct") for one in recorded.bundles if "direct" in one.options
+        },
+        external={one.name: texts(one, "external") for one in recorded.bundles},
+        returned=frozenset(name for one in recorded.bundles for name in texts(one, "returned")),
+        meetings=meetings,
+        sizes={one.name: one.elements for one in parameters},
         persistent=persistent,
+        recomputes={
+            place: Recompute(frozenset(names), place in cut)
+            for place, names in zip(places, within, strict=False)
+            if 0 <= place < len(order)
+        },
+        frozen=frozenset(one.name for one in parameters if not one.trainable),
+        has_secondary=has_secondary,
+        # made when parameters are divided, before the first step
+        secondary={one.name for one in parameters} if has_secondary else set(),
         limits=Limits(
             prefetch=number(strategy, "prefetch_bucket_size"),
             live=number(strategy, "max_live_parameters"),
@@ -282,20 +386,21 @@ def _fetcher(
 
 def _fetched(
     fetcher: Fetcher, held_at: HeldAt, iteration: int, num_micro_steps: int
-) -> list[tuple[Phase, tuple[str, ...]]]:
+) -> list[Fetch]:
     """The gathers of an iteration, those after its update one by one."""
-    found: list[tuple[Phase, tuple[str, ...]]] = []
+    found: list[Fetch] = []
     # after its second iteration that records nothing stage 3 repeats itself
     recorded = [it for it in range(iteration + 1) if _records(held_at(it, 0))]
     first = max(0, max(recorded, default=0))
-    last = min(iteration, first + 2)
-    for each in range(first, last + 1):
+    if first:
+        fetcher.secondary &= fetcher.frozen
+    for each in (*range(first, min(iteration, first + 2)), iteration):
         found = []
         for micro_step in range(num_micro_steps):
-            records = _records(held_at(each, micro_step))
-            fetches = fetcher.micro_step(records=records)
-            found += [(fetch.phase, fetch.names) for fetch in fetches]
-        found += [(Phase.UPDATE, (name,)) for name in fetcher.update()]
+            held = held_at(each, micro_step)
+            partitioned = texts(held, "partitioned")
+            found += fetcher.micro_step(records=_records(held), partitioned=partitioned)
+        found += [Fetch(Phase.UPDATE, (name,)) for name in fetcher.update()]
     return found
 
 

@@ -2,15 +2,18 @@
 
 In its first micro-step it records the order in which modules compute, and gathers each module's
 parameters when it does. From the second on it follows that order: it fetches ahead what comes next,
-and does not let go what is needed again soon. docs/deepspeed.md has the rules in words.
+and does not let go what is needed again soon. A parameter that a module reads and another owns is
+external: it is gathered when the recording first meets it, and from then on with what the reader
+owns. With hpZ what was let go once since the update is gathered again from a secondary partition.
+docs/deepspeed.md has the rules in words.
 Source: DeepSpeed 0.19.8, `runtime/zero/partitioned_param_coordinator.py`.
 May import the standard library and layer L0.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zerosim.events import Phase
@@ -41,10 +44,50 @@ class Fetch:
 
     Attributes:
         names: of the parameters that it makes whole.
+        is_secondary: from the secondary partition.
     """
 
     phase: Phase
     names: tuple[str, ...]
+    is_secondary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """An entry of the order that is a forward computed again in backward.
+
+    Attributes:
+        within: modules whose backward is under way when it begins.
+        is_cut: it ends early, and its module lets nothing go.
+    """
+
+    within: frozenset[str]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """An external parameter, seen for the first time while the order is recorded.
+
+    Attributes:
+        reader: the module that computes with it.
+    """
+
+    reader: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """A module that computes: in forward, in backward, or in forward again.
+
+    Attributes:
+        names: the parameters that it was given, which nobody else lets go meanwhile.
+    """
+
+    module: str
+    recompute: Recompute | None
+    names: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,13 +98,23 @@ class Fetcher:
 
     Attributes:
         order: names of modules as they compute, forward and backward.
-        own: names of the parameters of each module.
+        own: names of the parameters of each module, of a leaf module all that are in it, and of
+            those that it only reads.
+        direct: of a leaf module, its own alone.
+        external: of each module, what it only reads.
+        returned: what modules hand out to those around them; let go by no module, but by an update.
+        meetings: by place in the order, before the entry that is there.
         sizes: elements of each parameter.
         persistent: what is gathered after each update and kept.
+        recomputes: by place in the order.
+        frozen: what no update changes, so its secondary partition holds for good.
+        has_secondary: whether there are secondary partitions.
+        secondary: parameters of which there is one now.
         whole, on_its_way: parameters that are there, and of these, those not used since.
         released: what was decided to be let go, by module and the entry after it.
         ahead: what was not looked at yet, by parameter and entry.
         next_use: the last entry at which a parameter was seen to be used.
+        unmet: external parameters of each module that are not known yet.
         num_live: elements that were fetched and not let go in this micro-step.
     """
 
@@ -70,56 +123,119 @@ class Fetcher:
     sizes: Mapping[str, int]
     persistent: frozenset[str]
     limits: Limits
+    direct: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    external: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    returned: frozenset[str] = frozenset()
+    meetings: Mapping[int, Sequence[Meeting]] = field(default_factory=dict)
+    recomputes: Mapping[int, Recompute] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
+    has_secondary: bool = False
+    secondary: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     on_its_way: set[str] = field(default_factory=set)
     released: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
     ahead: deque[tuple[str, int]] = field(default_factory=deque)
     next_use: dict[str, int] = field(default_factory=dict)
+    unmet: dict[str, set[str]] = field(default_factory=dict)
     num_live: int = 0
 
-    def micro_step(self, *, records: bool) -> list[Fetch]:
+    def micro_step(self, *, records: bool, partitioned: Collection[str] = ()) -> list[Fetch]:
         """The gathers of one forward and backward.
 
         Args:
             records: the order is only being recorded, so nothing is known ahead.
+            partitioned: what the program let go before it began.
         """
         order, fetches = self.order, list[Fetch]()
-        self.next_use, self.num_live = {}, 0
+        self.whole -= set(partitioned)
+        self.next_use, self.num_live, self.unmet = {}, 0, {}
+        meetings = self.meetings if records else {}
+        for one in (one for met in meetings.values() for one in met):
+            self.unmet.setdefault(one.reader, set()).add(one.name)
         uses = [(name, place) for place, module in enumerate(order) for name in self._of(module)]
         self.ahead = deque(() if records else uses)
         goes_back = next(
             (place for place, name in enumerate(order) if place and name == order[0]), len(order)
         )
-        inside: list[str] = []
+        num_calls = Counter(order[:goes_back])
+        inside: list[_Inside] = []
         for place, module in enumerate(order):
-            while inside and (place == goes_back or not _is_within(module, inside[-1])):
-                self._leave(inside.pop(), place, records=records, keeps=place > goes_back)
+            again, met = self.recomputes.get(place), deque(meetings.get(place, ()))
+            # backward enters a module once for each output of its call, and leaves it once
+            is_another = place > goes_back and num_calls[module] == 1
+            is_another &= bool(inside) and _is_same(inside[-1], module, again)
+            while inside and not is_another:
+                if place != goes_back and not _is_over(inside[-1], module, again):
+                    break
+                fetches += self._meet(met, inside[-1].module)
+                self._leave(inside, place, records=records, keeps=place > goes_back)
+            fetches += self._meet(met)
             phase = Phase.FORWARD if place < goes_back else Phase.BACKWARD
-            fetches += self._gather(self._of(module), phase)
-            self.on_its_way -= set(self._of(module))
+            names = self._of(module)
+            fetches += self._gather(names, phase)
+            self.on_its_way -= set(names)
             if not records:
                 fetches += self._fetch_ahead(module, place, phase)
-            inside.append(module)
-        for module in reversed(inside):
-            self._leave(module, len(order), records=records, keeps=True)
+            if not is_another:
+                inside.append(_Inside(module, again, frozenset(names)))
+        while inside:
+            self._leave(inside, len(order), records=records, keeps=True)
         return fetches
+
+    def num_recomputed(self) -> Counter[str]:
+        """How often a micro-step needs each parameter for a forward that is computed again."""
+        return Counter(name for place in self.recomputes for name in self._of(self.order[place]))
 
     def update(self) -> tuple[str, ...]:
         """An optimizer's step lets everything go; returns what is gathered after it, and kept."""
         self.whole, self.on_its_way = set(self.persistent), set()
+        self.secondary &= self.frozen
         return tuple(name for name in self.sizes if name in self.persistent)
 
     def _of(self, module: str) -> Sequence[str]:
-        return self.own.get(module, ())
+        unmet = self.unmet.get(module, ())
+        return [name for name in self.own.get(module, ()) if name not in unmet]
+
+    def _passed(self, module: str, *, whole: bool) -> Iterable[str]:
+        """What a look ahead sees of a module: its own parameters, or all that are in it.
+
+        What it only reads it sees as well, twice if that is in it.
+        """
+        external = self.external.get(module, ())
+        if not whole:
+            own = self.direct.get(module)
+            return [*(self._owned(module) if own is None else own), *external]
+        within = [name for name in self.own if name == module or _is_within(name, module)]
+        owned = dict.fromkeys(name for part in within for name in self._owned(part))
+        return [*owned, *external]
+
+    def _owned(self, module: str) -> list[str]:
+        external = self.external.get(module, ())
+        return [name for name in self._of(module) if name not in external]
+
+    def _meet(self, met: deque[Meeting], reader: str = "") -> list[Fetch]:
+        """Gather each external parameter that is met, as long as this module is the one to read."""
+        fetches = []
+        while met and (not reader or met[0].reader == reader):
+            one = met.popleft()
+            self.unmet[one.reader].discard(one.name)
+            fetches += self._gather([one.name], Phase.FORWARD)
+            self.on_its_way.discard(one.name)
+        return fetches
 
     def _gather(self, names: Sequence[str], phase: Phase) -> list[Fetch]:
         missing = [name for name in names if name not in self.whole]
         self.whole |= set(missing)
         self.on_its_way |= set(missing)
         self.num_live += sum(self.sizes[name] for name in missing)
-        if self.limits.one_by_one:
-            return [Fetch(phase, (name,)) for name in missing]
-        return [Fetch(phase, tuple(missing))] if missing else []
+        fetches = []
+        for is_secondary in (True, False):
+            chosen = [name for name in missing if (name in self.secondary) == is_secondary]
+            if self.limits.one_by_one:
+                fetches += [Fetch(phase, (name,), is_secondary) for name in chosen]
+            elif chosen:
+                fetches.append(Fetch(phase, tuple(chosen), is_secondary))
+        return fetches
 
     def _fetch_ahead(self, module: str, place: int, phase: Phase) -> list[Fetch]:
         """Fetch what comes next, as far as the limits allow."""
@@ -139,37 +255,63 @@ class Fetcher:
                 num_chosen += self.sizes[name]
         return self._gather(chosen, phase)
 
-    def _leave(self, module: str, place: int, *, records: bool, keeps: bool) -> None:
-        """A module is through: let go what is not needed soon.
+    def _leave(self, inside: list[_Inside], place: int, *, records: bool, keeps: bool) -> None:
+        """The innermost module is through: let go what is not needed soon.
 
         Args:
             place: of the entry that comes next.
             keeps: a module whose input has no gradient is through at the end of backward, when
                 what is persistent stays even while the order is recorded.
         """
+        module, recompute = inside[-1].module, inside[-1].recompute
+        inside.pop()
+        if recompute is not None and recompute.is_cut:
+            return
         names = frozenset(self._of(module))
         if records:
             if keeps and module in (self.order[0], self._first_module()):
                 names -= self.persistent
         else:
-            names = self.released.setdefault((module, place), self._not_needed(names, place))
-        gone = (names & self.whole) - self.on_its_way
+            key = (module, place)
+            if key not in self.released:
+                self.released[key] = self._not_needed(module, place)
+            names = self.released[key]
+        in_use = {name for one in inside if one.module != module for name in one.names}
+        gone = (names & self.whole) - self.on_its_way - in_use - self.returned
         self.whole -= gone
         self.num_live -= sum(self.sizes[name] for name in gone)
+        if self.has_secondary:
+            self.secondary |= gone
 
-    def _not_needed(self, names: frozenset[str], place: int) -> frozenset[str]:
+    def _not_needed(self, module: str, place: int) -> frozenset[str]:
+        names = frozenset(self._of(module))
         kept = set(self.persistent)
         kept |= {name for name in names if self.next_use.get(name, -1) > place}
         passed = 0
         for later in self.order[place:]:
             if passed >= self.limits.reuse:
                 break
-            kept |= set(self._of(later))
-            passed += sum(self.sizes[name] for name in self._of(later))
+            seen = list(self._passed(later, whole=module in self.direct))
+            kept |= set(seen)
+            passed += sum(self.sizes[name] for name in seen)
         return names - kept
 
     def _first_module(self) -> str:
         return next((name for name in self.order[1:] if self._of(name)), "")
+
+
+def _is_over(inside: _Inside, module: str, again: Recompute | None) -> bool:
+    """Whether a module is through when the entry of another comes."""
+    if inside.recompute is None and again is not None:
+        return inside.module not in again.within
+    if inside.recompute is not None and again is None:
+        return True
+    return not _is_within(module, inside.module)
+
+
+def _is_same(inside: _Inside, module: str, again: Recompute | None) -> bool:
+    """Whether backward enters a module that it is in."""
+    return inside.module == module and inside.recompute is None and again is None
 
 
 def _is_within(module: str, parent: str) -> bool:

@@ -10,6 +10,7 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.laws import Cause, Deviation, Law
-from zerosim.theory.programs.options import flag, number, numbers, text
+from zerosim.theory.programs.options import flag, number, numbers, passes, text
 from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
@@ -52,10 +53,10 @@ class _Module:
         """(N-1)/N."""
         return _share(len(self.shards))
 
-    @property
-    def law_bytes(self) -> Fraction:
-        """What the law makes a rank send for it in one micro-step."""
-        return self.elements * self.size * (3 * self.share + self.replica_share)
+    def law_bytes(self, forwards: int, backwards: int) -> Fraction:
+        """What the law makes a rank send for it: a gather in each pass, a reduction in backward."""
+        gathers = (forwards + backwards) * self.share
+        return self.elements * self.size * (gathers + backwards * (self.share + self.replica_share))
 
     @property
     def replica_share(self) -> Fraction:
@@ -86,13 +87,18 @@ def plan_fsdp(micro_steps: Sequence[Strategy], order: Sequence[Phase] = ()) -> P
     Raises:
         ConfigError: an option or a dtype is not known.
     """
-    strategy = micro_steps[-1]
+    taking_part = [held for held in micro_steps if any(passes(held))]
+    strategy = (taking_part or micro_steps)[-1]
     modules = [_module(strategy, bundle) for bundle in strategy.bundles]
     unit_bytes = sum(module.elements * module.size for module in modules)
     most = max(modules, key=lambda one: one.elements, default=None)
     num_shards = len(strategy.ranks) if most is None else len(most.shards)
     num_replicas = 1 if most is None else len(most.replicas)
-    count = len(micro_steps)
+    if order:
+        forwards = backwards = len(micro_steps)
+    else:
+        forwards = sum(passes(held)[0] for held in taking_part)
+        backwards = sum(passes(held)[1] for held in taking_part)
     scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_shards))
     if num_shards == 1 and num_replicas > 1:
         scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
@@ -100,24 +106,29 @@ def plan_fsdp(micro_steps: Sequence[Strategy], order: Sequence[Phase] = ()) -> P
     gathered: set[str] = set()
     if order:
         _in_pipeline(step, strategy, order)
-    for held in () if order else micro_steps:
-        _forward(step, held, gathered)
-        _backward(step, held, gathered)
+    for held in () if order else taking_part:
+        if not passes(held)[0]:  # its forward was in an iteration before
+            whole = {one.name for one in held.bundles if flag(one, "starts_whole", default=False)}
+            gathered |= whole
+        for place in range(passes(held)[0]):
+            _forward(step, held, gathered, is_first=place == 0)
+        for _ in range(passes(held)[1]):
+            _backward(step, held, gathered)
     law = Law(
-        count * (3 * (num_shards > 1) + Fraction(2 * (num_replicas > 1), num_shards)),
-        _words(num_shards, num_replicas, count),
+        (forwards + 2 * backwards) * (num_shards > 1)
+        + backwards * Fraction(2 * (num_replicas > 1), num_shards),
+        _words(num_shards, num_replicas, forwards, backwards),
         SOURCE if num_replicas == 1 else HYBRID_SOURCE,
-        count * sum((module.law_bytes for module in modules), Fraction(0)),
+        sum((module.law_bytes(forwards, backwards) for module in modules), Fraction(0)),
     )
-    is_hybrid = num_replicas > 1 and num_shards > 1
     return Plan(
         system=strategy.system,
         name=strategy.name,
-        title="HSDP" if is_hybrid and strategy.system is System.FSDP2 else strategy.system.value,
+        title=_title(strategy, num_shards, num_replicas),
         ranks=strategy.ranks,
         law=law,
         law_name=_law_name(num_shards, num_replicas),
-        formula=_formula(num_shards, num_replicas, count),
+        formula=_formula(num_shards, num_replicas, forwards, backwards),
         scale=scale,
         calls=tuple(step.calls),
         causes=tuple(step.causes),
@@ -125,7 +136,14 @@ def plan_fsdp(micro_steps: Sequence[Strategy], order: Sequence[Phase] = ()) -> P
     )
 
 
-def _words(num_shards: int, num_replicas: int, count: int) -> str:
+def _title(strategy: Strategy, num_shards: int, num_replicas: int) -> str:
+    if strategy.system is System.FSDP2 and flag(strategy, "replicates", default=False):
+        return "FSDP2's replicate"
+    is_hybrid = num_replicas > 1 and num_shards > 1
+    return "HSDP" if is_hybrid and strategy.system is System.FSDP2 else strategy.system.value
+
+
+def _words(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
     words = (
         "all-gather of the parameters in forward and in backward, reduce-scatter of the gradients"
     )
@@ -133,7 +151,13 @@ def _words(num_shards: int, num_replicas: int, count: int) -> str:
         words = "all-reduce of the gradients"
     elif num_replicas > 1:
         words += f", all-reduce of a rank's part of them over {num_replicas} replicas"
-    return f"{words}, in each of {count} micro-steps" if count > 1 else words
+    if forwards != backwards:
+        return f"{words}; here in {_times(forwards, 'forward')} and {_times(backwards, 'backward')}"
+    return f"{words}, in each of {backwards} micro-steps" if backwards > 1 else words
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'s' * (count != 1)}"
 
 
 def _law_name(num_shards: int, num_replicas: int) -> str:
@@ -142,12 +166,12 @@ def _law_name(num_shards: int, num_replicas: int) -> str:
     return "ZeRO-3" if num_replicas == 1 else "ZeRO-3 with replicas"
 
 
-def _formula(num_shards: int, num_replicas: int, count: int) -> str:
+def _formula(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
     if num_shards == 1:
-        return f"{2 * count}{PSI}(R-1)/R"
-    formula = f"{3 * count}{PSI}(N-1)/N"
-    if num_replicas > 1:
-        formula += f" + {2 * count}{PSI}/N(R-1)/R"
+        return f"{2 * backwards}{PSI}(R-1)/R"
+    formula = f"{forwards + 2 * backwards}{PSI}(N-1)/N"
+    if num_replicas > 1 and backwards:
+        formula += f" + {2 * backwards}{PSI}/N(R-1)/R"
     return formula
 
 
@@ -216,16 +240,16 @@ def _in_pipeline(step: _Step, strategy: Strategy, order: Sequence[Phase]) -> Non
         _reduce(step, module, reduces=True)
 
 
-def _forward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
-    """A forward; `gathered` holds the modules whose parameters are whole."""
+def _forward(step: _Step, strategy: Strategy, gathered: set[str], *, is_first: bool = True) -> None:
+    """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
     for bundle in strategy.bundles:
         module = _module(strategy, bundle)
         if bundle.name in gathered:
-            words = f"parameters{_of(bundle)} kept after backward"
+            words = f"parameters{_of(bundle)} kept after {'backward' if is_first else 'forward'}"
             whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         elif flag(bundle, "starts_whole", default=False):
-            words = f"parameters{_of(bundle)} kept from an evaluation before"
+            words = f"parameters{_of(bundle)} whole already when forward begins"
             whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         else:
@@ -236,12 +260,12 @@ def _forward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
 
 
 def _backward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
-    """A backward; modules before the first that is trained are not gone back through."""
-    needs_gradient = False
-    goes_back: dict[str, bool] = {}
-    for bundle in strategy.bundles:
-        needs_gradient |= any(one.trainable for one in bundle.parameters)
-        goes_back[bundle.name] = needs_gradient
+    """A backward; modules before the first that is trained are not gone back through.
+
+    FSDP2 gathers ahead, in each module's backward, what comes before it in forward: also the last
+    that is not gone back through.
+    """
+    goes_back = _goes_back(strategy)
     for bundle in reversed(strategy.bundles):
         module = _module(strategy, bundle)
         whole = module.elements * module.size * module.share
@@ -260,6 +284,42 @@ def _backward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
         _reduce(step, module, reduces=flag(bundle, "reduces"))
         if flag(bundle, "reshards_after_backward"):
             gathered.discard(bundle.name)
+
+
+def _goes_back(strategy: Strategy) -> dict[str, bool]:
+    """Whether a module's parameters are gathered for its backward, if they are not whole."""
+    is_reached = False
+    found: dict[str, bool] = {}
+    for bundle in strategy.bundles:
+        is_reached |= any(one.trainable for one in bundle.parameters)
+        # older traces, and FSDP1, do not tell
+        found[bundle.name] = flag(bundle, "is_reached", default=is_reached)
+    if strategy.system is System.FSDP2:
+        order = _computed(strategy.bundles)
+        for before, after in itertools.pairwise(order):
+            if found[after] and not found[before]:
+                found[before] = True
+                break
+    return found
+
+
+def _computed(bundles: Sequence[Bundle]) -> list[str]:
+    """Modules in the order in which their forwards end: each after those within it."""
+    found: list[str] = []
+    within: list[str] = []
+    for name in (bundle.name for bundle in bundles):
+        while within and not _is_within(name, within[-1]):
+            found.append(within.pop())
+        within.append(name)
+    return [*found, *reversed(within)]
+
+
+def _is_within(name: str, outer: str) -> bool:
+    """Whether a module is a part of another, by their names."""
+    label, _, last = outer.rpartition(" ")
+    if last == "root":
+        return name.startswith(f"{label} ") if label else True
+    return name.startswith(f"{outer}.")
 
 
 def _name(bundle: Bundle) -> str:

@@ -1,7 +1,9 @@
 """A program that calls collectives by itself: which law its calls come nearest to.
 
 There is no telling what its author planned, so what it calls is taken as it is, and the nearest
-law is a likeness and never a proof. May import the standard library and layer L0.
+law is a likeness and never a proof. It is judged by what was asked for, in which phase and by which
+operation; what the backend makes of that is a cause of its own.
+May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class _Known:
         return sum(self.passes.values())
 
 
-_GATHERED, _ELSEWHERE = True, False
+_ALIKE = Fraction(1, 4)
+"""A program that differs from a law by a larger part of it is not like it."""
+_FORWARD, _ELSEWHERE = True, False
 _KNOWN = (
     _Known("data parallel", "7.1", {(_ELSEWHERE, Op.ALL_REDUCE): 2}),
     _Known(
@@ -52,7 +56,7 @@ _KNOWN = (
         "ZeRO-3",
         "7.2.2",
         {
-            (_GATHERED, Op.ALL_GATHER): 1,
+            (_FORWARD, Op.ALL_GATHER): 1,
             (_ELSEWHERE, Op.ALL_GATHER): 1,
             (_ELSEWHERE, Op.REDUCE_SCATTER): 1,
         },
@@ -67,7 +71,8 @@ def plan_hand_written(
 
     Args:
         strategy: says how many parameters there are.
-        seen: what the rank called in the step and no other strategy planned.
+        seen: what the rank called in the step among the strategy's ranks, and no other strategy
+            planned: no law of data parallelism speaks of messages, or of calls of other groups.
         num_micro_steps: of the step; gradients may be reduced, and parameters gathered, in each.
     """
     num_ranks = len(strategy.ranks)
@@ -85,6 +90,7 @@ def plan_hand_written(
         f"{_PAPER} {known.section}",
         known.payloads * scale.a_pass,
     )
+    distance = _distance(passes, known)
     rest = sum((call.fair_bytes() for call in seen), Fraction(0)) - law.sent_bytes
     return Plan(
         system=strategy.system,
@@ -98,6 +104,7 @@ def plan_hand_written(
         calls=tuple(seen),
         causes=(Deviation(Cause.UNLIKE, rest, f"beside what {known.words} sends"),),
         is_likeness=True,
+        is_far=distance > _ALIKE * known.payloads,
         num_parameters=0 if counts_bytes else strategy.num_parameters,
     )
 
@@ -131,8 +138,7 @@ def _passes(seen: Sequence[PlannedCall], scale: Scale) -> dict[tuple[bool, Op], 
     found: dict[tuple[bool, Op], Fraction] = defaultdict(Fraction)
     for call in seen:
         op = Op.ALL_GATHER if call.op is Op.BROADCAST else call.op
-        is_forward = call.phase is Phase.FORWARD and op is Op.ALL_GATHER
-        found[is_forward, op] += scale.multiple(call.fair_bytes())
+        found[call.phase is Phase.FORWARD, op] += scale.multiple(call.fair_bytes())
     return found
 
 

@@ -22,6 +22,19 @@ def flag(held: Held, key: str, *, default: bool = True) -> bool:
     return bool(held.options.get(key, default))
 
 
+def passes(strategy: Strategy) -> tuple[int, int]:
+    """How often a model computes and is gone back through in a micro-step.
+
+    Neither in one that it sits out, when its strategy spans one rank only.
+
+    Raises:
+        ConfigError: these are no whole numbers.
+    """
+    if len(strategy.ranks) < 2:
+        return 0, 0
+    return number(strategy, "forwards", 1), number(strategy, "backwards", 1)
+
+
 def text(held: Held, key: str) -> str:
     """An option in words; "" if it is not said."""
     return str(held.options.get(key) or "")

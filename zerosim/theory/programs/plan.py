@@ -17,7 +17,7 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.quantities import format_decimal, format_exact_bytes
 from zerosim.strategies import Parameter, System
-from zerosim.theory.algorithms import Cost, cost
+from zerosim.theory.algorithms import OF_A_RING, Cost, cost, is_more_than_asked
 from zerosim.theory.laws import Cause, Deviation, Law
 
 _ELEMENT_BYTES = {
@@ -42,7 +42,6 @@ _PASSES = {
     Op.REDUCE: 1,
 }
 """How often a buffer crosses a ring, in the mean of its ranks."""
-_OF_A_RING = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.SEND, Op.RECEIVE)
 _OF_ROOTS = frozenset({Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER})
 
 
@@ -77,6 +76,7 @@ class PlannedCall:
         root: global rank of the root, where the operation has one; of a message, the other end.
         unit: what communicates: a bucket, a module, a stage.
         is_cut: the system cuts it into several calls as it fills its buckets; their sum counts.
+        parts, received_parts: as in `Event`.
     """
 
     phase: Phase
@@ -89,6 +89,8 @@ class PlannedCall:
     root: int | None = None
     unit: str = ""
     is_cut: bool = False
+    parts: tuple[int, ...] = ()
+    received_parts: tuple[int, ...] = ()
 
     @property
     def payload_bytes(self) -> int:
@@ -112,7 +114,7 @@ class PlannedCall:
         Raises:
             ConfigError: the algorithm's exact cost is not known.
         """
-        if algorithm is Algorithm.RING and self.op not in _OF_A_RING:
+        if algorithm is Algorithm.RING and self.op not in OF_A_RING:
             algorithm = Algorithm.GLOO
         is_message = self.op in (Op.SEND, Op.RECEIVE)
         one = cost(
@@ -123,6 +125,8 @@ class PlannedCall:
             self.elements,
             self.element_bytes,
             root=0 if self.root is None or is_message else self.ranks.index(self.root),
+            parts=self.parts,
+            received_parts=self.received_parts,
         )
         return one * self.times
 
@@ -184,6 +188,12 @@ class Scale:
         text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
         return f"{text}{self.unit}{self.suffix}"
 
+    def in_digits(self, sent_bytes: Fraction | int) -> str:
+        """Likewise, such as `+ 0.04Ψ`; "" for what two digits do not show."""
+        multiple = self.multiple(sent_bytes)
+        text = format_decimal(abs(multiple), 2)
+        return f"{'-' if multiple < 0 else '+'} {text}{self.unit}" if text.strip("0.") else ""
+
     def in_units(self, sent_bytes: Fraction | int) -> str:
         """Likewise in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
         multiple = self.multiple(sent_bytes)
@@ -211,7 +221,9 @@ class Plan:
             Together they are exactly the difference.
         bubble: of a pipeline whose schedule has a known one.
         left_to: who decides what cannot be planned, by purpose: a communication hook.
+        asked_for: what the program itself asks for beside the plan, in words, by unit.
         is_likeness: the law is the nearest one to what was called, and was not planned.
+        is_far: even the nearest one differs from what was called by a larger part of it.
         num_parameters: Psi; 0 for a law that counts something else.
     """
 
@@ -227,7 +239,9 @@ class Plan:
     causes: tuple[Deviation, ...] = ()
     bubble: Bubble | None = None
     left_to: dict[Purpose, str] = field(default_factory=dict)
+    asked_for: dict[str, str] = field(default_factory=dict)
     is_likeness: bool = False
+    is_far: bool = False
     num_parameters: int = 0
 
 
@@ -276,7 +290,7 @@ def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation
         if call.op in _OF_ROOTS:
             unequal += rest
             continue
-        if algorithm is Algorithm.GLOO and call.op is Op.REDUCE_SCATTER:
+        if is_more_than_asked(algorithm, call.op):
             doubled += call.fair_bytes()
             rest -= call.fair_bytes()
         rounding += rest

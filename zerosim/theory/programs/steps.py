@@ -38,9 +38,15 @@ def in_force(rows: Sequence[Strategy], iteration: int, num_micro_steps: int) -> 
         held = [_at(history, (iteration, number)) for number in range(num_micro_steps)]
         known = [one for one in held if one is not None]
         if known:
-            # what is first seen within an iteration held from its beginning
-            found.append(tuple(one or known[0] for one in held))
+            found.append(tuple(one or _before(known[0]) for one in held))
     return tuple(found)
+
+
+def _before(first: Strategy) -> Strategy:
+    """What is first seen within an iteration held from its beginning, and computed nothing yet."""
+    if "forwards" not in first.options:
+        return first
+    return replace(first, options=first.options | {"forwards": 0, "backwards": 0})
 
 
 def _at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | None:
@@ -68,7 +74,7 @@ def plan_step(
     Raises:
         ConfigError: an option or a dtype is not known.
     """
-    mine = [steps for steps in held[rank] if len(steps[-1].ranks) > 1]
+    mine = [steps for steps in held[rank] if any(len(one.ranks) > 1 for one in steps)]
     piped = next((s[-1] for s in mine if s[-1].system is System.PIPELINE), None)
     tensor = [steps[-1] for steps in mine if steps[-1].system is System.TENSOR_PARALLEL]
     plans: list[Plan] = []
@@ -89,7 +95,7 @@ def plan_step(
                 optimizers.append(local[-1])
             case System.DEEPSPEED:
                 own = [row for row in rows if row.system is System.DEEPSPEED] or list(steps)
-                plans.append(plan_deepspeed(_history(own), iteration, len(steps)))
+                plans.append(plan_deepspeed(_history(own), iteration, len(steps), rank))
             case System.HAND_WRITTEN:
                 pass
     plans = [_of_what_is_left(plan) if tensor else plan for plan in plans]

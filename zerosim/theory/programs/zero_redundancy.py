@@ -13,7 +13,7 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.laws import SOURCES, Cause, Deviation, Law
 from zerosim.theory.programs.options import flag, number, parameters_of
 from zerosim.theory.programs.plan import (
     Plan,
@@ -23,7 +23,7 @@ from zerosim.theory.programs.plan import (
     element_bytes_of,
 )
 
-SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.1"
+SOURCE = SOURCES[1]
 
 
 def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan:

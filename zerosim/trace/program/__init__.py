@@ -20,10 +20,12 @@ without spans this rank alone, and so communicates nothing.
 
 Options of a `Strategy`, by system (a bundle's in parentheses):
 
+    DDP, FSDP2, FSDP1    forwards, backwards: of the model in the micro-step, with gradients
     DDP                  buckets: elements of each bucket as DDP reports them, with bucket_dtypes
-                         and bucket_parameters; reduces: False inside no_sync(); buffer_elements:
+                         and bucket_parameters; reduces: whether its backward does; buffer_elements:
                          by dtype, of buffers that are broadcast in the forward, none after one
-                         that prepared no reduction; finds_unused; comm_hook: its name, "" if none.
+                         that prepared no reduction; buffer_syncs: how many forwards of the
+                         micro-step do that; finds_unused; comm_hook: its name, "" if none.
                          One bundle, "model".
     ZeroRedundancyOptimizer  bucket_view: parameters_as_bucket_view; one bundle for each rank,
                          "rank 0", with the parameters that it updates (owner: global rank)
@@ -31,11 +33,15 @@ Options of a `Strategy`, by system (a bundle's in parentheses):
                          "root" (shard_ranks; replicate_ranks: [] if not hybrid; parameter_dtype,
                          reduce_dtype; reshards_after_forward, reshards_after_backward, reduces;
                          reshard_ranks: those among whom it is divided after forward, if fewer;
-                         starts_whole: whole already when the forward begins;
-                         padded_elements: of FSDP1's flat parameter)
+                         starts_whole: whole already when the micro-step begins;
+                         is_reached, of FSDP2: something that is trained is in it or before it;
+                         padded_elements: of FSDP1's flat parameter); of FSDP2 also undivided,
+                         undivided_frozen: elements of all other parameters, by dtype
     tensor parallel      optimizer: its class, "AdamW fused" if it is; partial_gradients:
                          parameters whose gradients are sums that lack the other ranks' when it
-                         begins: each operation that reads one completes it.
+                         begins: each operation that reads one completes it; whole_gradients:
+                         divided parameters whose gradients are not; undivided, undivided_frozen:
+                         elements of all other parameters, by dtype.
                          One bundle for each style of a module (style: "column", "row", "sequence",
                          "prepare input", "prepare output" or "other"; of what comes in
                          input_shape, input_dtype, input_layout, wanted_layout: the style makes one

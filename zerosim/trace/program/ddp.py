@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -29,11 +29,13 @@ from zerosim.trace.program.rules import Rule, code_of, in_autograd
 from zerosim.trace.program.system import (
     dtype_name,
     named_parameters,
+    options_of,
     parameters_of,
     ranks_in_use,
     ranks_of,
 )
-from zerosim.trace.program.units import Units, qualified, unique, unwrapped
+from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.threads import is_computing
 
 _FILE = "/nn/parallel/distributed.py"
 _CLASS = "DistributedDataParallel"
@@ -54,14 +56,24 @@ class Bucket:
 
 
 @dataclass(slots=True)
+class _Now:
+    """What a module has done in a micro-step so far."""
+
+    reduces: bool = False
+    num_syncs: int = 0
+
+
+@dataclass(slots=True)
 class _Known:
     """What is known of one module.
 
     Attributes:
         buckets: None if that is not known now.
         version: how often the buckets were asked for.
-        reduces: whether its last forward prepared a reduction.
-        syncs_buffers: whether its last forward began with a broadcast of its buffers.
+        is_prepared: its last forward prepared a reduction, which no backward has made yet.
+        reduces: whether gradients are reduced in the micro-step that was settled last.
+        num_syncs: how many of that micro-step's forwards began with a broadcast of the buffers.
+        now: both of these, of the micro-step that goes on.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
     """
@@ -70,8 +82,11 @@ class _Known:
     label: str
     buckets: list[Bucket] | None
     version: int = 0
+    is_prepared: bool = False
     reduces: bool = True
-    syncs_buffers: bool = False
+    num_syncs: int = 0
+    now: _Now = field(default_factory=_Now)
+    is_settled: bool = False
     next_bucket: int = 0
     roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
 
@@ -111,10 +126,10 @@ class DataParallel:
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         if kind is None or not isinstance(thing, nn.Module):
             return
-        for module in thing.modules():
+        for path, module in thing.named_modules():
             if isinstance(module, kind):
                 if module not in self._known:
-                    name = unique(self._taken, type(unwrapped(module)).__name__)
+                    name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
                     self._known[module] = _Known(name, label, _buckets_of(module))
                 self._known[module].roots.add(thing)
@@ -122,7 +137,7 @@ class DataParallel:
     def settings(self) -> Hashable:
         """Whether it reduces, and its buckets."""
         return tuple(
-            (known.reduces, known.syncs_buffers, known.version, self._units.took_part(module))
+            (known.reduces, known.num_syncs, known.version, self._units.passes(module))
             for module, known in self._known.items()
         )
 
@@ -130,42 +145,62 @@ class DataParallel:
         """Each as it is now."""
         for module, known in list(self._known.items()):
             buffers: Counter[str] = Counter()
-            if known.syncs_buffers:
+            if known.num_syncs:
                 for buffer in module.modules_buffers:
                     buffers[dtype_name(buffer.dtype)] += buffer.numel()
             parameters = parameters_of(module.module.named_parameters())
             buckets = known.buckets or []
+            passes = self._units.passes(module)
             yield Strategy(
                 system=System.DDP,
                 name=known.name,
-                ranks=ranks_in_use(
-                    ranks_of(module.process_group), takes_part=self._units.took_part(module)
-                ),
+                ranks=ranks_in_use(ranks_of(module.process_group), passes),
                 bundles=(Bundle(name="model", parameters=parameters),),
                 options={
                     "label": known.label,
+                    **options_of(passes),
                     "buckets": [bucket.elements for bucket in buckets],
                     "bucket_dtypes": [bucket.dtype for bucket in buckets],
                     "bucket_parameters": [list(bucket.parameters) for bucket in buckets],
                     "reduces": known.reduces,
                     "buffer_elements": dict(buffers),
+                    "buffer_syncs": known.num_syncs,
                     "finds_unused": bool(module.find_unused_parameters),
                     "comm_hook": _name_of_hook(module),
                 },
             )
 
+    def micro_step_begins(self) -> None:
+        """What was done in the micro-step before is settled."""
+        for known in self._known.values():
+            known.now = _Now()
+
     def forward_begins(self, root: nn.Module) -> None:
         """A model computes with gradients."""
         for module, known in list(self._known.items()):
             if root in known.roots:
-                known.reduces = bool(module.require_backward_grad_sync)
+                known.is_prepared = bool(module.require_backward_grad_sync)
                 # not after a forward that prepared no reduction: without gradients, in no_sync()
-                known.syncs_buffers = bool(module.will_sync_module_buffers())
+                known.now.num_syncs += bool(module.will_sync_module_buffers())
+                if not known.is_settled:  # its first forward, as long as nothing else is known
+                    known.reduces, known.num_syncs = known.is_prepared, known.now.num_syncs
 
     def backward_begins(self) -> None:
         """Buckets are counted from the first again."""
         for known in self._known.values():
             known.next_bucket = 0
+
+    def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
+        """A backward is over; it has reduced what a forward prepared and what it came to."""
+        for module, known in list(self._known.items()):
+            if known.is_prepared and gone_back(module):
+                known.is_prepared, known.now.reduces = False, True
+
+    def settle(self) -> None:
+        """A backward or a micro-step is over."""
+        for known in self._known.values():
+            known.is_settled = True
+            known.reduces, known.num_syncs = known.now.reduces, known.now.num_syncs
 
     def buckets_are_made_anew(self) -> None:
         """What is known of the buckets holds no longer."""
@@ -220,23 +255,28 @@ class DataParallel:
         """The bucket that a communication hook was given."""
         for value in frame.f_locals.values():
             if isinstance(value, GradBucket):
-                first = next(iter(value.parameters()), None)
-                return qualified(self._label_of(first), f"bucket {value.index()}")
+                return qualified(self._label_of(value), f"bucket {value.index()}")
         return ""
 
-    def _label_of(self, parameter: torch.Tensor | None) -> str:
+    def _label_of(self, bucket: GradBucket) -> str:
         labelled = [(module, known.label) for module, known in self._known.items() if known.label]
+        if not labelled or not is_computing():
+            return ""
+        first = next(iter(bucket.parameters()), None)
         for module, label in labelled:
-            if any(one is parameter for one in module.parameters()):
+            if any(one is first for one in module.parameters()):
                 return label
         return ""
 
 
 def _is_map_of_used(module: Any, call: Call) -> bool:
-    """With find_unused_parameters a flag for each parameter is reduced at the end."""
+    """With find_unused_parameters a flag for each parameter is reduced at the end.
+
+    With static_graph this is done once, in the first iteration.
+    """
     tensors = call.tensors
     return (
-        module.find_unused_parameters
+        (module.find_unused_parameters or module.static_graph)
         and len(tensors) == 1
         and tensors[0].dtype is torch.int32
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)

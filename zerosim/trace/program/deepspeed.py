@@ -18,11 +18,26 @@ its `Strategy`:
     stage 3              reduce_bucket_size, reduce_scatter, overlap_comm, prefetch_bucket_size,
                          max_live_parameters, max_reuse_distance, allgather_sequential,
                          use_all_reduce_for_fetch_params, num_sub_groups;
+                         partition_count: among how many ranks parameters are divided;
+                         zero_quantized_weights, zero_quantized_nontrainable_weights,
+                         zero_quantized_gradients, mics_shard_size;
+                         secondary_ranks: who keeps a secondary partition together (hpZ), [] if
+                         nobody does;
                          trace: "record" for a micro-step that records, "complete" for one that
                          repeats; module_order: what was recorded, forward and backward, [] if
-                         nothing is; a bundle for each module that has parameters, in the model's
-                         order, "root" for the outermost (persistent: the names of those that
-                         are gathered after a step and kept)
+                         nothing is; recomputed: the places in it of forwards that are computed
+                         again in backward, recomputed_within: for each of them the modules whose
+                         backward is under way, cut_short: the places of those that end early;
+                         met: the external parameters that were found while it was recorded, each
+                         as module that reads it and name, met_at: the place in the order at which;
+                         partitioned: names of persistent parameters that are not whole when the
+                         micro-step begins; a bundle for each module that has parameters, in the
+                         model's order, "root" for the outermost (persistent: the names of those
+                         that are gathered after a step and kept; direct: of a leaf module, the
+                         names of its own parameters, beside those of the modules within it;
+                         external: of those that it reads and another module owns; returned: of
+                         those that a module hands out, which stay until an update). A parameter of
+                         several modules has one name in all of them
 
 Imports torch and zerosim's L0; DeepSpeed is asked only if the program has imported it.
 """
@@ -30,8 +45,8 @@ Imports torch and zerosim's L0; DeepSpeed is asked only if the program has impor
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -40,6 +55,8 @@ from torch import nn
 
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.trace import labels
+from zerosim.trace.program.recomputed import Recomputed, Recomputes
 from zerosim.trace.program.rules import Rule
 from zerosim.trace.program.system import dtype_name, ranks_of
 
@@ -51,9 +68,12 @@ _STAGES_1_2 = "/deepspeed/runtime/zero/stage_1_and_2.py"
 _STAGE_3 = "/deepspeed/runtime/zero/stage3.py"
 _COORDINATOR = "/deepspeed/runtime/zero/partitioned_param_coordinator.py"
 _PARAMETERS = "/deepspeed/runtime/zero/partition_parameters.py"
+_OFFLOAD = "/deepspeed/runtime/zero/parameter_offload.py"
 
 _PREFETCH = "prefetch"
+_ASKED_FOR = "GatheredParameters"
 _ORDER = "_PartitionedParameterCoordinator__submodule_order"
+_GOING_BACK = "_PartitionedParameterCoordinator__active_backward_submodules"
 _SHARED_OPTIONS = ("reduce_bucket_size", "reduce_scatter", "contiguous_gradients", "overlap_comm")
 _STAGE_1_2_OPTIONS = (*_SHARED_OPTIONS, "use_multi_rank_bucket_allreduce")
 _STAGE_3_OPTIONS = (
@@ -63,7 +83,20 @@ _STAGE_3_OPTIONS = (
     "max_reuse_distance",
     "allgather_sequential",
     "use_all_reduce_for_fetch_params",
+    "zero_quantized_weights",
+    "zero_quantized_nontrainable_weights",
+    "zero_quantized_gradients",
+    "mics_shard_size",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A parameter that a module read and another owns, before DeepSpeed knew that it would."""
+
+    place: int
+    reader: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +106,21 @@ class _Schedule:
     Attributes:
         trace: "record" if it records which modules compute, "complete" if it repeats that.
         module_order: what it repeats, forward and backward.
+        recomputed, cut_short: entries of it that are forwards computed again in backward, and the
+            places of those that end early.
+        partitioned: names of persistent parameters that are not whole when it begins.
+        met: external parameters that were found while it recorded what it repeats.
     """
 
-    trace: str
-    module_order: tuple[str, ...]
+    trace: str = ""
+    module_order: tuple[str, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
+    cut_short: tuple[int, ...] = ()
+    partitioned: tuple[str, ...] = ()
+    met: tuple[_Met, ...] = ()
 
 
-_NO_SCHEDULE = _Schedule("", ())
+_NO_SCHEDULE = _Schedule()
 
 
 class DeepSpeed:
@@ -90,6 +131,9 @@ class DeepSpeed:
         self._modules: dict[nn.Module, str] = {}
         self._buckets: dict[int, str] = {}
         self._schedules: dict[int, tuple[int, _Schedule]] = {}
+        self._recomputes: dict[int, Recomputes] = {}
+        self._met: dict[int, list[_Met]] = {}
+        self._known: dict[int, set[tuple[str, str]]] = {}
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
@@ -100,6 +144,12 @@ class DeepSpeed:
         self._engines.append(thing)
         for name, module in thing.module.named_modules():
             self._modules.setdefault(module, name or "root")
+
+    def remove(self) -> None:
+        """Stop looking."""
+        for one in self._recomputes.values():
+            one.end()
+        self._recomputes.clear()
 
     def settings(self) -> Hashable:
         """What stage 3 has recorded; all else is settled when an engine is made."""
@@ -127,10 +177,19 @@ class DeepSpeed:
                 bundles = tuple(_groups(engine))
             elif stage == 3:
                 options |= {name: getattr(zero, name, None) for name in _STAGE_3_OPTIONS}
+                schedule = self._schedule(engine)
                 options |= {
+                    "partition_count": int(getattr(engine.optimizer, "partition_count", 0)),
                     "num_sub_groups": len(getattr(engine.optimizer, "fp16_groups", ())),
-                    "trace": self._schedule(engine).trace,
-                    "module_order": list(self._schedule(engine).module_order),
+                    "secondary_ranks": _secondary_ranks(engine),
+                    "trace": schedule.trace,
+                    "module_order": list(schedule.module_order),
+                    "recomputed": [one.place for one in schedule.recomputed],
+                    "recomputed_within": [list(one.within) for one in schedule.recomputed],
+                    "cut_short": list(schedule.cut_short),
+                    "met": [[one.reader, one.name] for one in schedule.met],
+                    "met_at": [one.place for one in schedule.met],
+                    "partitioned": list(schedule.partitioned),
                 }
                 bundles = tuple(_modules(engine))
             else:
@@ -145,20 +204,58 @@ class DeepSpeed:
             )
 
     def _schedule(self, engine: Any) -> _Schedule:
-        """What stage 3 does in this micro-step: looked at once, before its forward begins."""
+        """What stage 3 does in this micro-step: looked at once, when its forward begins."""
         coordinator, number = _coordinator(engine), int(engine.micro_steps)
         seen, before = self._schedules.get(id(engine), (-1, _NO_SCHEDULE))
-        if coordinator is None or seen == number:
+        if coordinator is None or seen == number or not _in_forward():
             return before
+        partitioned = tuple(_partitioned(engine))
         if coordinator.is_invalid_trace():
-            now = _Schedule("record", ())
+            self._watch(engine, coordinator)
+            now = _Schedule("record", partitioned=partitioned)
         elif before.trace == "complete" and coordinator.is_complete_trace():
-            now = before
+            now = replace(before, partitioned=partitioned)
         else:
-            order = getattr(coordinator, _ORDER, ())
-            now = _Schedule("complete", tuple(self._modules.get(one, "") for one in order))
+            order = tuple(self._modules.get(one, "") for one in getattr(coordinator, _ORDER, ()))
+            recomputes = self._recomputes.pop(id(engine), None)
+            if recomputes is not None:
+                recomputes.end()
+            now = _Schedule(
+                "complete",
+                order,
+                tuple(recomputes.found) if recomputes else (),
+                tuple(recomputes.cut_short) if recomputes else (),
+                partitioned,
+                tuple(self._all_met(engine, order)),
+            )
         self._schedules[id(engine)] = (number, now)
         return now
+
+    def _watch(self, engine: Any, coordinator: Any) -> None:
+        """See which forwards are computed again, while the order is recorded."""
+        if id(engine) in self._recomputes:
+            self._recomputes.pop(id(engine)).end()
+        recomputes = Recomputes(
+            self._modules,
+            lambda: getattr(coordinator, _ORDER, ()),
+            lambda: tuple(getattr(coordinator, _GOING_BACK, {}).values()),
+        )
+        self._recomputes[id(engine)] = recomputes
+        self._met[id(engine)], self._known[id(engine)] = [], set(_read(engine))
+        recomputes.begin()
+
+    def _all_met(self, engine: Any, order: Sequence[str]) -> list[_Met]:
+        """The external parameters that were found while this order was recorded.
+
+        What a module hands out is found without a gather, at the latest when backward begins.
+        """
+        met, known = self._met.pop(id(engine), []), self._known.pop(id(engine), None)
+        if known is None:
+            return []
+        known |= {(one.reader, one.name) for one in met}
+        goes_back = order.index(order[0], 1) if order[:1] and order[0] in order[1:] else len(order)
+        handed = [_Met(goes_back, *one) for one in _read(engine) if one not in known]
+        return [*met, *handed]
 
     def _rules(self) -> tuple[Rule, ...]:
         gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
@@ -186,8 +283,11 @@ class DeepSpeed:
             Rule(_PARAMETERS, "Init._zero_init_param", Purpose.BROADCAST_STATE),
             Rule(_ZERO_UTILS, "assert_ints_same_as_other_ranks", Purpose.METADATA),
             Rule(_COORDINATOR, f"{coordinator}._fetch_sub_module_impl", gather, self._fetched),
+            Rule(_OFFLOAD, "ZeROOrderedDict.__getitem__", gather, self._reads),
             Rule(_STAGE_3, f"{stage_3}._post_step", gather, _persistent, update),
             Rule(_STAGE_3, f"{stage_3}.create_reduce_and_remove_grad_hooks", gather),
+            Rule(_PARAMETERS, f"{_ASKED_FOR}.__enter__", gather, _asked_for),
+            Rule(_PARAMETERS, f"{_ASKED_FOR}._exit", Purpose.BROADCAST_STATE, _asked_for),
             Rule(_PARAMETERS, "Init._all_gather", gather, is_weak=True),
             Rule(_UTILS, "all_gather_dp_groups", gather, phase=update, is_weak=True),
             Rule(_UTILS, "all_gather_into_tensor_dp_groups", gather, _gathered_group, update),
@@ -219,6 +319,18 @@ class DeepSpeed:
             return _PREFETCH
         return self._modules.get(here.get("current_submodule"), "")  # type: ignore[arg-type]
 
+    def _reads(self, frame: FrameType) -> str:
+        """The module that reads an external parameter, which was not known to be one."""
+        stack = frame.f_globals.get("FWD_MODULE_STACK") or [None]
+        reader = self._modules.get(stack[-1], "")
+        for engine in self._engines:
+            name = _names(engine).get(frame.f_locals["param"])
+            coordinator = _coordinator(engine)
+            if name is not None and coordinator is not None:
+                place = len(getattr(coordinator, _ORDER, ()))
+                self._met.setdefault(id(engine), []).append(_Met(place, reader, name))
+        return reader
+
     def _bucket_of_ids(self, frame: FrameType) -> str:
         """The bucket of stages 1 and 2, told by its first parameter."""
         here = frame.f_locals
@@ -237,6 +349,10 @@ class DeepSpeed:
 
 def _persistent(_: FrameType) -> str:
     return "persistent"
+
+
+def _asked_for(_: FrameType) -> str:
+    return _ASKED_FOR
 
 
 def _gathered_group(frame: FrameType) -> str:
@@ -258,14 +374,69 @@ def _groups(engine: Any) -> Iterator[Bundle]:
 
 
 def _modules(engine: Any) -> Iterator[Bundle]:
-    """Stage 3: the modules that have parameters of their own."""
+    """Stage 3: the modules that have parameters of their own, and leaf modules with all of them."""
+    names = _names(engine)
+    within_leaf: set[nn.Module] = set()
     for name, module in engine.module.named_modules():
-        own = list(module.named_parameters(recurse=False))
-        if own:
-            prefix = f"{name}." if name else ""
-            listed = tuple(_listed((prefix + key, one) for key, one in own))
-            persistent = [prefix + key for key, one in own if getattr(one, "ds_persist", False)]
-            yield Bundle(name=name or "root", parameters=listed, options={"persistent": persistent})
+        if module in within_leaf:
+            continue
+        is_leaf = bool(getattr(module, "_z3_leaf", False))
+        direct = list(module.parameters(recurse=False))
+        own = list(module.parameters()) if is_leaf else list(direct)
+        external = [one for one in _external(module) if one in names and one not in set(own)]
+        own += external
+        if not own:
+            continue
+        # it gathers them in the order in which it numbered them
+        own.sort(key=lambda one: getattr(one, "ds_id", 0))
+        persistent = [names[one] for one in own if getattr(one, "ds_persist", False)]
+        options: dict[str, object] = {"persistent": persistent}
+        if external:
+            options["external"] = [names[one] for one in external]
+        if returned := [names[one] for one in own if getattr(one, "is_external_param", False)]:
+            options["returned"] = returned
+        if is_leaf:
+            within_leaf |= set(module.modules())
+            options["direct"] = [names[one] for one in direct]
+        listed = tuple(_listed((names[one], one) for one in own))
+        yield Bundle(name=name or "root", parameters=listed, options=options)
+
+
+def _external(module: nn.Module) -> list[torch.Tensor]:
+    """What a module reads and does not own, as DeepSpeed knows by now."""
+    return list(getattr(module, "_external_params", {}).values())
+
+
+def _read(engine: Any) -> Iterator[tuple[str, str]]:
+    """Each module, with each parameter that it reads and does not own."""
+    for bundle in _modules(engine):
+        for name in bundle.options.get("external", ()):  # type: ignore[attr-defined]
+            yield bundle.name, name
+
+
+def _names(engine: Any) -> dict[torch.Tensor, str]:
+    """The first name of each parameter: those that are tied have several."""
+    return {parameter: name for name, parameter in engine.module.named_parameters()}
+
+
+def _partitioned(engine: Any) -> Iterator[str]:
+    """Persistent parameters that are not whole: before the first update, or let go since."""
+    for name, parameter in engine.module.named_parameters():
+        status = getattr(getattr(parameter, "ds_status", None), "name", "")
+        if getattr(parameter, "ds_persist", False) and status == "NOT_AVAILABLE":
+            yield name
+
+
+def _secondary_ranks(engine: Any) -> list[int]:
+    """The ranks of this one's secondary partition; none without hpZ."""
+    first = next(engine.module.parameters(), None)
+    group = getattr(first, "ds_zero_param_process_group", None)
+    return [] if group is None else list(ranks_of(group))
+
+
+def _in_forward() -> bool:
+    position = labels.position()
+    return position is not None and position.phase is Phase.FORWARD
 
 
 def _listed(named: Any) -> Iterator[Parameter]:

@@ -6,6 +6,7 @@ Who watches is told before and after each. Imports torch.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -35,6 +36,10 @@ class Watcher(Protocol):
         """An optimizer begins its step."""
         ...
 
+    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
+        """The gradients of these were thrown away, or are about to be."""
+        ...
+
     def step_begins(self) -> None:
         """What steps an optimizer begins: a gradient scaler."""
         ...
@@ -52,6 +57,7 @@ class Entries:
         self._hooks: list[RemovableHandle] = []
         self._run_backward: Any = None
         self._scaler_step: Any = None
+        self._clears: dict[type, Any] = {}
 
     def install(self) -> None:
         """Begin to tell."""
@@ -81,6 +87,9 @@ class Entries:
             finally:
                 watcher.step_ends()
 
+        self._clears = {one: one.zero_grad for one in (torch.optim.Optimizer, torch.nn.Module)}
+        for one, clear in self._clears.items():
+            _clear_with(one, _telling(watcher, clear))
         _run_backward_with(run_backward)
         GradScaler.step = scaler_step  # type: ignore[method-assign]
 
@@ -92,6 +101,8 @@ class Entries:
         if self._run_backward is not None:
             _run_backward_with(self._run_backward)
             GradScaler.step = self._scaler_step  # type: ignore[method-assign]
+            for one, clear in self._clears.items():
+                _clear_with(one, clear)
             self._run_backward = None
 
 
@@ -99,3 +110,27 @@ def _run_backward_with(function: Any) -> None:
     """Two modules hold the function by name."""
     for home in (torch.autograd, torch.autograd.graph):
         home._engine_run_backward = function  # type: ignore[attr-defined]
+
+
+def _telling(watcher: Watcher, clear: Any) -> Any:
+    """What clears gradients, after saying whose."""
+
+    @transparent
+    @functools.wraps(clear)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watcher.gradients_cleared(_parameters_of(self))
+        return clear(self, *args, **kwargs)
+
+    return zero_grad
+
+
+def _parameters_of(owner: Any) -> Iterator[torch.Tensor]:
+    if isinstance(owner, torch.nn.Module):
+        yield from owner.parameters()
+    else:
+        for group in owner.param_groups:
+            yield from group["params"]
+
+
+def _clear_with(owner: type, function: Any) -> None:
+    owner.zero_grad = function  # type: ignore[attr-defined]

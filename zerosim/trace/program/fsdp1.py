@@ -20,7 +20,7 @@ from torch import nn
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, ranks_in_use, ranks_of
+from zerosim.trace.program.system import dtype_name, options_of, ranks_in_use, ranks_of
 from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
 
 _MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
@@ -87,10 +87,19 @@ class FullyShardedModules:
             name = unique(self._taken, type(unwrapped(thing)).__name__)
             self._models[thing] = _Model(name, label, found)
 
+    def micro_step_begins(self) -> None:
+        """See what all models have kept whole until now."""
+        for model in list(self._models.values()):
+            self._see(model)
+
     def forward_begins(self, root: nn.Module) -> None:
-        """A model computes with gradients: see what it has kept whole until now."""
+        """A model computes with gradients, for the first time in its micro-step."""
         model = self._models.get(root)
-        for _, reference in () if model is None else model.modules:
+        if model is not None:
+            self._see(model)
+
+    def _see(self, model: _Model) -> None:
+        for _, reference in model.modules:
             module = reference()
             if module is not None and module._is_root is not None:
                 is_sharded = module._handle.uses_sharded_strategy
@@ -99,7 +108,7 @@ class FullyShardedModules:
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""
         return tuple(
-            (self._units.took_part(thing), tuple(self._settings(module) for _, module in modules))
+            (self._units.passes(thing), tuple(self._settings(module) for _, module in modules))
             for thing, _, modules in self._ready()
         )
 
@@ -113,12 +122,15 @@ class FullyShardedModules:
                 for key in ("shard_ranks", "replicate_ranks")
                 for rank in bundle.options[key]  # type: ignore[attr-defined]
             }
+            if any(len(b.options["replicate_ranks"]) > 1 for b in bundles):  # type: ignore[arg-type]
+                ranks = set(range(dist.get_world_size()))  # its two groups make up the world
+            passes = self._units.passes(thing)
             yield Strategy(
                 system=System.FSDP1,
                 name=model.name,
-                ranks=ranks_in_use(ranks, takes_part=self._units.took_part(thing)),
+                ranks=ranks_in_use(ranks, passes),
                 bundles=bundles,
-                options={"label": model.label},
+                options={"label": model.label, **options_of(passes)},
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[tuple[str, Any]]]]:
@@ -188,7 +200,7 @@ def _parameters(prefix: str, handle: Any) -> Iterator[Parameter]:
         yield Parameter(
             name=clean(f"{prefix}.{fqn}" if prefix else fqn),
             shape=tuple(shape),
-            dtype=dtype_name(flat.dtype),
+            dtype=dtype_name(handle._orig_param_dtype),  # while it is whole it has another
             trainable=bool(original.requires_grad),
         )
 

@@ -1,5 +1,7 @@
 """What `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions) says of itself.
 
+The newer `replicate` is data parallel on the same machinery.
+
 Imports torch and zerosim's L0; FSDP2 is asked only if the program has imported it.
 """
 
@@ -12,22 +14,43 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import torch.distributed as dist
 from torch import nn
 
 from zerosim.events import Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, named_parameters, ranks_in_use, ranks_of
-from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.program.rules import Rule, find_frame
+from zerosim.trace.program.system import (
+    dtype_name,
+    named_parameters,
+    options_of,
+    ranks_in_use,
+    ranks_of,
+    undivided,
+)
+from zerosim.trace.program.units import (
+    Units,
+    class_name,
+    clean,
+    qualified,
+    unique,
+    unwrapped,
+)
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
+_ASKED = "/fsdp/_fully_shard/_fully_shard.py"
 _MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
 
 
 class FullyShard:
-    """Every model with modules that were given to `fully_shard`. Implements `system.Observed`."""
+    """Every model with modules that were given to `fully_shard`. Implements `system.Observed`.
+
+    Attributes:
+        is_prepared: the program has gathered parameters itself, for the forward of this micro-step.
+    """
 
     def __init__(self, units: Units) -> None:
+        self.is_prepared = False
         self._units = units
         self._taken: dict[str, int] = {}
         self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
@@ -47,13 +70,13 @@ class FullyShard:
         groups: dict[Any, str] = {}
         for name, module in thing.named_modules():
             if isinstance(module, kind):
-                for number, group in enumerate(_groups(module)):
+                for number, group in enumerate(groups_of(module)):
                     unit = clean(name) or "root"
                     groups.setdefault(group, f"{unit} ({number})" if number else unit)
         if not groups or any(group in self._names for group in groups):
             return
         model = _Model(
-            name=unique(self._taken, type(unwrapped(thing)).__name__.removeprefix("FSDP")),
+            name=unique(self._taken, class_name(unwrapped(thing))),
             label=label,
             groups=[weakref.ref(group) for group in groups],
         )
@@ -61,10 +84,24 @@ class FullyShard:
         for group, unit in groups.items():
             self._names[group] = qualified(label, unit)
 
+    def micro_step_begins(self) -> None:
+        """See what all models have kept whole until now."""
+        self.is_prepared = False
+        for model in list(self._models.values()):
+            self._see(model)
+
     def forward_begins(self, root: nn.Module) -> None:
-        """A model computes with gradients: see what it has kept whole until now."""
+        """A model computes with gradients, for the first time in its micro-step."""
         model = self._models.get(root)
-        for reference in () if model is None else model.groups:
+        if model is not None and not self.is_prepared:
+            self._see(model)
+
+    def is_asked_by_program(self) -> bool:
+        """Whether the program itself calls `unshard()` of a module."""
+        return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
+
+    def _see(self, model: _Model) -> None:
+        for reference in model.groups:
             group = reference()
             if group is not None:
                 self._whole[group] = bool(group.is_unsharded)
@@ -72,7 +109,7 @@ class FullyShard:
     def settings(self) -> Hashable:
         """What a program may switch for each group."""
         return tuple(
-            (self._units.took_part(thing), tuple(self._settings(group) for group in groups))
+            (self._units.passes(thing), tuple(self._settings(group) for group in groups))
             for thing, _, groups in self._ready()
         )
 
@@ -80,16 +117,31 @@ class FullyShard:
         """Each model as it is now."""
         for thing, model, groups in self._ready():
             names = named_parameters(thing)
+            reached = _reached(thing)
             ranks = {rank for group in groups for rank in _mesh_ranks(group)}
+            passes = self._units.passes(thing)
+            bundles = tuple(
+                _bundle(
+                    group,
+                    self._name(group),
+                    names,
+                    is_whole=self._whole.get(group, False),
+                    is_reached=any(module in reached for module in group.modules),
+                )
+                for group in groups
+            )
+            own = {one.name for bundle in bundles for one in bundle.parameters}
             yield Strategy(
                 system=System.FSDP2,
                 name=model.name,
-                ranks=ranks_in_use(ranks, takes_part=self._units.took_part(thing)),
-                bundles=tuple(
-                    _bundle(group, self._name(group), names, is_whole=self._whole.get(group, False))
-                    for group in groups
-                ),
-                options={"label": model.label},
+                ranks=ranks_in_use(ranks, passes),
+                bundles=bundles,
+                options={
+                    "label": model.label,
+                    "replicates": not any(_divides(group) for group in groups),
+                    **options_of(passes),
+                    **undivided(thing, own),
+                },
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[Any]]]:
@@ -121,8 +173,10 @@ class _Model:
     groups: list[weakref.ref[Any]]
 
 
-def _groups(module: Any) -> list[Any]:
-    """The parameter groups of a wrapped module; newer PyTorch may keep several."""
+def groups_of(module: Any) -> list[Any]:
+    """A module's parameter groups; none if it is not wrapped, several with newer PyTorch."""
+    if not hasattr(module, "_get_fsdp_state"):
+        return []
     state = module._get_fsdp_state()
     several = getattr(state, "_fsdp_param_groups", None)
     one = getattr(state, "_fsdp_param_group", None)
@@ -138,7 +192,20 @@ def _switches(group: Any) -> dict[str, object]:
     }
 
 
-def _bundle(group: Any, name: str, names: dict[int, str], *, is_whole: bool) -> Bundle:
+def _reached(model: nn.Module) -> set[nn.Module]:
+    """The modules whose output has a gradient: what is trained is in them or comes before them."""
+    is_trained, names = False, set[str]()
+    for name, parameter in model.named_parameters():
+        is_trained |= parameter.requires_grad
+        parts = name.split(".")[:-1]
+        if is_trained:
+            names |= {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
+    return {module for name, module in model.named_modules() if name in names}
+
+
+def _bundle(
+    group: Any, name: str, names: dict[int, str], *, is_whole: bool, is_reached: bool
+) -> Bundle:
     policy = group.mp_policy
     first = group.fsdp_params[0]
     orig = first.sharded_param.dtype
@@ -151,6 +218,7 @@ def _bundle(group: Any, name: str, names: dict[int, str], *, is_whole: bool) -> 
         "reduce_dtype": dtype_name(policy.reduce_dtype or parameter_dtype),
         "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
         "starts_whole": is_whole,
+        "is_reached": is_reached,
         **_switches(group),
     }
     if after is not None and after is not mesh:
@@ -159,7 +227,7 @@ def _bundle(group: Any, name: str, names: dict[int, str], *, is_whole: bool) -> 
         name=name,
         parameters=tuple(
             Parameter(
-                name=names.get(id(one.sharded_param), clean(one._param_fqn or "")),
+                name=_name_of(one, names),
                 shape=tuple(one.sharded_param.shape),
                 dtype=dtype_name(one.sharded_param.dtype),
                 trainable=one.sharded_param.requires_grad,
@@ -170,13 +238,27 @@ def _bundle(group: Any, name: str, names: dict[int, str], *, is_whole: bool) -> 
     )
 
 
+def _divides(group: Any) -> bool:
+    return hasattr(group.mesh_info, "shard_process_group")
+
+
+def _name_of(parameter: Any, names: dict[int, str]) -> str:
+    """A parameter's name in the model, which has it whole or its shard."""
+    for one in (parameter.sharded_param, getattr(parameter, "_unsharded_param", None)):
+        if id(one) in names:
+            return names[id(one)]
+    return clean(parameter._param_fqn or "")
+
+
 def _shard_dim(parameter: Any) -> int:
     dim: int = parameter.fsdp_placement.dim
     return dim
 
 
 def _shard_ranks(mesh: Any) -> tuple[int, ...]:
-    return ranks_of(mesh.shard_process_group) if hasattr(mesh, "shard_process_group") else ()
+    """What `replicate` was given is divided among nobody: this rank has all of it."""
+    group = getattr(mesh, "shard_process_group", None)
+    return (dist.get_rank(),) if group is None else ranks_of(group)
 
 
 def _replicate_ranks(mesh: Any) -> tuple[int, ...]:
@@ -185,4 +267,5 @@ def _replicate_ranks(mesh: Any) -> tuple[int, ...]:
 
 
 def _mesh_ranks(group: Any) -> set[int]:
-    return {*_shard_ranks(group.mesh_info), *_replicate_ranks(group.mesh_info)}
+    """All ranks of the mesh: of a hybrid one more than this rank's shards and replicas."""
+    return set(group.mesh_info.mesh.mesh.flatten().tolist())

@@ -12,11 +12,12 @@ Imports torch, zerosim's L0 and trace.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from zerosim.events import Op, Phase, Purpose
@@ -33,13 +34,16 @@ from zerosim.trace.program.phases import Phases
 from zerosim.trace.program.pipeline import Pipelines
 from zerosim.trace.program.rules import GENERAL, Found, Rules
 from zerosim.trace.program.system import Observed
-from zerosim.trace.program.tensor_parallel import TensorParallel, purpose_in
+from zerosim.trace.program.tensor_parallel import TensorParallel
 from zerosim.trace.program.units import Units
 from zerosim.trace.program.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.sink import Labels, Position
+from zerosim.trace.threads import is_computing
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _MESSAGES = (Op.SEND, Op.RECEIVE)
+_ENDS_WITH_ITS_MODEL = (System.DDP, System.ZERO_REDUNDANCY, System.FSDP2, System.FSDP1)
+"""Systems that are described as long as what they wrap is alive."""
 
 
 class Recorder(Protocol):
@@ -74,28 +78,31 @@ class Guide:
         self._units = Units()
         self._phases = Phases(self)
         self._data_parallel = DataParallel(self._units)
-        self._fully_sharded = (FullyShard(self._units), FullyShardedModules(self._units))
+        self._fully_shard = FullyShard(self._units)
+        self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
         self._pipelines = Pipelines()
         self._tensor_parallel = TensorParallel()
+        self._deepspeed = DeepSpeed()
         self._systems: tuple[Observed, ...] = (
             self._data_parallel,
             *self._fully_sharded,
             RedundancyOptimizer(self._units),
-            DeepSpeed(),
+            self._deepspeed,
             self._tensor_parallel,
             self._pipelines,
         )
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = Rules([*rules, *GENERAL])
         self._settings: dict[int, Hashable] = {}
+        self._alive: dict[int, set[tuple[System, str]]] = {}
+        self._looked: dict[int, int] = {}
         self._written: dict[tuple[System, str], Strategy] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self._update: int | None = None
         self._reduced_ns: int | None = None
         self._rebuilt: Position | None = None
-        self._last_forward: Position | None = None
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self._by_hand = ByHand(self._units, self._write)
+        self._by_hand = ByHand(self._units, self._write, self._phases.is_after_step)
 
     def install(self) -> None:
         """Begin to look."""
@@ -106,10 +113,18 @@ class Guide:
     def remove(self) -> None:
         """Stop looking; nothing of the program was changed."""
         self._look_at_new_buckets()
+        self._settle_the_rest()
         self._recorder.explain_with(None)
         self._tensor_parallel.remove()
+        self._deepspeed.remove()
         self._pipelines.remove()
         self._phases.remove()
+
+    @careful
+    def _settle_the_rest(self) -> None:
+        """What was begun and never gone back through is all that there will be of it."""
+        if dist.is_initialized():  # without groups nothing is divided any more
+            self._settle()
 
     # what the program does
 
@@ -122,15 +137,20 @@ class Guide:
             self._by_hand.meet(root)
             for system in self._systems:
                 system.meet(root)
-        here = labels.position()
-        is_new_step = here != self._last_forward
-        self._last_forward = here
-        self._units.takes_part(root, is_new_step=is_new_step)
-        for system in (self._data_parallel, *self._fully_sharded):
+        self._units.is_piped = self._pipelines.is_used
+        self._begin()
+        is_first = self._units.forward_begins(root)
+        self._data_parallel.forward_begins(root)
+        for system in self._fully_sharded if is_first else ():
             system.forward_begins(root)
         for code, rule in self._data_parallel.hooks():
             self._rules.know(code, rule)
         self._look()
+
+    @careful
+    def forward_ends(self, root: nn.Module, output: Any) -> None:
+        """An outermost module has computed."""
+        self._units.forward_ends(root, output)
 
     @careful
     def module_begins(self, module: nn.Module) -> bool:
@@ -150,19 +170,22 @@ class Guide:
     @careful
     def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
-        self._units.settle()
+        self._begin()
         self._data_parallel.backward_begins()
         self._units.names.backward_begins(roots)
         self._look()
 
     @careful
-    def backward_ends(self) -> None:
+    def backward_ends(self, *, adds: bool) -> None:
         """Autograd is done."""
         self._units.backward_ends()
+        if adds:
+            self._data_parallel.backward_over(self._units.gone_back)
+        self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
             self._recorder.stood_still(self._reduced_ns)
             self._reduced_ns = None
-        self._look()
+        self._settle()
 
     @careful
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
@@ -177,6 +200,7 @@ class Guide:
     @careful
     def update_begins(self) -> None:
         """The outermost step of an optimizer begins."""
+        self._settle()
         self._update = labels.begin_compute("optimizer")
 
     @careful
@@ -184,6 +208,23 @@ class Guide:
         """It is over."""
         update, self._update = self._update, None
         labels.end(update)
+
+    @careful
+    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether all gradients of the micro-step are thrown away with these."""
+        return self._units.are_gradients_of_all(parameters)
+
+    def _begin(self) -> None:
+        """The program computes: see whether that begins a micro-step, and what is whole then."""
+        if self._units.is_at(labels.position()):
+            for system in (self._data_parallel, *self._fully_sharded):
+                system.micro_step_begins()
+
+    def _settle(self) -> None:
+        """How often each model has computed is known: say it where it is not as before."""
+        self._units.settle()
+        self._data_parallel.settle()
+        self._look()
 
     # what it asks for
 
@@ -194,8 +235,12 @@ class Guide:
     @careful
     def _explain(self, call: Call, current: Labels) -> Labels:
         self._reduced_ns = None
+        if self._phases.engine_has_stepped():
+            current = replace(current, position=labels.position())
         if call.op is Op.BARRIER:
             return replace(current, purpose=Purpose.SYNCHRONIZE)
+        if not is_computing():
+            return self._explain_elsewhere(current)
         if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
             position = self._phases.place_of_message(message.phase, message.micro_batch)
             return replace(
@@ -219,7 +264,21 @@ class Guide:
             )
         return self._by_hand.explain(call, current)
 
+    def _explain_elsewhere(self, current: Labels) -> Labels:
+        """A thread that does not compute asks: of the program only its stack is looked at."""
+        found = self._rules.find()
+        if found is None:
+            return current
+        position = current.position
+        if found.phase is not None and position is not None:
+            position = replace(position, phase=found.phase)
+        unit = current.unit or found.unit
+        return replace(current, position=position, purpose=found.purpose, unit=unit)
+
     def _explained(self, call: Call, current: Labels, found: Found) -> Labels:
+        if found.purpose is Purpose.GATHER_PARAMETERS and self._fully_shard.is_asked_by_program():
+            self._prepare_forward()
+            current = replace(current, position=labels.position())
         if found.phase is Phase.UPDATE:
             self._phases.update_begins()
             current = replace(current, position=labels.position())
@@ -230,7 +289,9 @@ class Guide:
             self._data_parallel.buckets_are_made_anew()
         if found.purpose is Purpose.ACTIVATIONS:
             phase = None if current.position is None else current.position.phase
-            found = replace(found, purpose=purpose_in(phase))
+            found = replace(found, purpose=self._tensor_parallel.purpose_in(phase, call))
+        elif found.purpose is Purpose.AVERAGE_PARAMETERS and self._phases.is_after_step():
+            current = replace(current, position=replace(labels.position(), phase=Phase.UPDATE))
         unit = current.unit or found.unit or self._units.current
         names: tuple[str, ...] = ()
         if found.purpose in _OF_PARAMETERS:
@@ -239,16 +300,41 @@ class Guide:
             names = self._members.get(unit, ()) or self._units.names.of_parameters(call.tensors)
         return replace(current, purpose=found.purpose, unit=unit, tensors=names)
 
+    def _prepare_forward(self) -> None:
+        """The program itself gathers what the next forward needs: that belongs to this forward."""
+        if self._phases.forward_is_prepared():
+            self._begin()
+            self._fully_shard.is_prepared = True
+
     # what divides it
 
     def _look(self) -> None:
         """Write down each system that is not as it was."""
+        here = labels.position()
         for number, system in enumerate(self._systems):
             settings = system.settings()
             if self._settings.get(number) != settings:
                 self._settings[number] = settings
-                for strategy in system.describe():
+                strategies = list(system.describe())
+                for strategy in strategies:
                     self._write(strategy)
+                self._described(number, {(one.system, one.name) for one in strategies}, here)
+            self._looked[number] = here.iteration
+
+    def _described(self, number: int, keys: set[tuple[System, str]], here: Position) -> None:
+        """What a system described before and does not now was freed: it spans this rank alone.
+
+        What was still there in this iteration may have computed in it, and ends with it.
+        """
+        gone = self._alive.get(number, set()) - keys
+        self._alive[number] = keys
+        if not gone or not dist.is_initialized():  # nothing is sent any more
+            return
+        if self._looked.get(number) == here.iteration:
+            here = Position(here.iteration + 1)
+        for key in gone:
+            if key[0] in _ENDS_WITH_ITS_MODEL:
+                self._write(replace(self._written[key], ranks=(dist.get_rank(),)), here)
 
     def _write(self, strategy: Strategy, position: Position | None = None) -> None:
         key = (strategy.system, strategy.name)

@@ -3,10 +3,14 @@
     a module's forward, the outermost     forward; without gradients it is an evaluation: outside
     autograd's engine                     backward, until something else begins
     an optimizer's step, the outermost    update, and after it outside; so is a gradient scaler's,
-                                          whether it steps or not
+                                          whether it steps or not; DeepSpeed's engine goes on after
+                                          its optimizer: what is asked for once it has returned is
+                                          outside
 
-An iteration ends with its optimizer's step: the next forward begins another. A forward after a
-backward that added to gradients, with no step between them, begins another micro-step. What is
+An iteration ends with its optimizer's step: the next forward, or the next backward that adds to
+gradients, begins another. A forward after a backward that added to gradients, with no step between
+them, begins another micro-step, unless these gradients were thrown away (`zero_grad`): then the
+iteration ended without an update. What is
 differentiated within a forward belongs to the forward, what is computed again within a backward to
 the backward; an optimizer that steps within a backward ends the iteration when that is over. A
 pipeline's stage says itself which micro-batch it works on. A module without parameters (a loss, a
@@ -17,6 +21,7 @@ Imports torch, zerosim's L0 and trace.labels.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
@@ -46,6 +51,10 @@ class Observer(Protocol):
         """It has computed, or raised."""
         ...
 
+    def forward_ends(self, root: nn.Module, output: Any) -> None:
+        """An outermost module has computed."""
+        ...
+
     def module_recomputes(self, module: nn.Module) -> None:
         """A module computes again, in backward."""
         ...
@@ -54,8 +63,12 @@ class Observer(Protocol):
         """Autograd begins at these tensors; the position is that of its backward."""
         ...
 
-    def backward_ends(self) -> None:
-        """Autograd is done."""
+    def backward_ends(self, *, adds: bool) -> None:
+        """Autograd is done; `adds` if it added to gradients."""
+        ...
+
+    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool | None:
+        """Whether all gradients of the micro-step are thrown away with these."""
         ...
 
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
@@ -86,11 +99,13 @@ class Phases:
         self._micro_step = 0
         self._has_stepped = False
         self._has_stepped_within = False
+        self._engine_steps = False
         self._has_gone_back = False
         self._has_computed = False
         self._running: list[nn.Module] = []
         self._thread = 0
         self._backward_depth = 0
+        self._adds = False
         self._step_depth = 0
         self._before_aside: Position | None = None
 
@@ -111,6 +126,28 @@ class Phases:
         """Something that belongs to the update was seen before its optimizer's step."""
         if not self.in_backward and labels.position().phase is Phase.BACKWARD:
             self._enter(Phase.UPDATE)
+
+    def forward_is_prepared(self) -> bool:
+        """Something that the next forward needs is fetched before it: its phase begins here.
+
+        Returns:
+            Whether it does: not while something computes.
+        """
+        if self._is_busy or self._step_depth or speaks_for_itself():
+            return False
+        self._begin_micro_step()
+        self._enter(Phase.FORWARD)
+        return True
+
+    def is_after_step(self) -> bool:
+        """Whether an optimizer's step was the last thing that the program did."""
+        is_outside = labels.position().phase is Phase.OUTSIDE
+        return self._has_stepped and is_outside and not self._is_busy
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a model or autograd computes."""
+        return bool(self._running) or self.in_backward or self._before_aside is not None
 
     @property
     def in_backward(self) -> bool:
@@ -146,6 +183,8 @@ class Phases:
         running.pop()
         if self._before_aside is None:
             self._observer.module_ends(module, output, error)
+            if not running and error is None:
+                self._observer.forward_ends(module, output)
         elif not running:
             self._come_back()
 
@@ -177,7 +216,10 @@ class Phases:
             if pipeline.is_preparing():
                 self._step_aside(Phase.SETUP)
                 return
+            if adds and self._has_stepped and not self._step_depth:
+                self._begin_micro_step()
             self._has_computed = True
+            self._adds = adds
             self._has_gone_back |= adds
             self._enter(Phase.BACKWARD, pipeline.micro_batch_backward())
             tensors = roots if isinstance(roots, list | tuple) else (roots,)
@@ -194,7 +236,7 @@ class Phases:
         if self._before_aside is not None:
             self._come_back()
             return
-        self._observer.backward_ends()
+        self._observer.backward_ends(adds=self._adds)
         if self._has_stepped_within:
             self._has_stepped_within = False
             labels.enter(self._iteration, Phase.OUTSIDE)
@@ -202,6 +244,16 @@ class Phases:
             self._enter(Phase.UPDATE)  # it was a closure that the optimizer called
 
     # optimizers
+
+    @careful
+    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Gradients are thrown away; if no step has used them the iteration is over without one."""
+        if torch.compiler.is_compiling() or speaks_for_itself() or self._is_busy:
+            return
+        is_pending = self._has_gone_back and not self._has_stepped and not self._step_depth
+        if is_pending and self._observer.gradients_cleared(parameters):
+            self._has_stepped = True
+            labels.enter(self._iteration, Phase.OUTSIDE)
 
     @careful
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
@@ -231,10 +283,20 @@ class Phases:
         # before the first forward a step only makes the optimizer's states, as DeepSpeed has it
         self._has_stepped = self._has_computed
         # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
-        if find_frame("step", "/deepspeed/") is None:
+        self._engine_steps = _in_engine_step()
+        if not self._engine_steps:
             self._has_stepped_within = self.in_backward
             if not self.in_backward:
                 labels.enter(self._iteration, Phase.OUTSIDE)
+
+    def engine_has_stepped(self) -> bool:
+        """Whether DeepSpeed's step, in which an optimizer stepped, is over since the last look."""
+        is_in_update = self._engine_steps and labels.position().phase is Phase.UPDATE
+        if not is_in_update or _in_engine_step():
+            return False
+        self._engine_steps = False
+        labels.enter(self._iteration, Phase.OUTSIDE)
+        return True
 
     # places
 
@@ -270,6 +332,7 @@ class Phases:
         if micro_step is not None:
             self._micro_step = micro_step
             self._has_gone_back = False
+        self._engine_steps = False
         labels.enter(self._iteration, phase, self._micro_step)
 
 
@@ -277,6 +340,10 @@ class _Left:
     """Where the process was when the last one stopped looking: of no interest to the next."""
 
     position: Position | None = None
+
+
+def _in_engine_step() -> bool:
+    return find_frame("step", "/deepspeed/runtime/") is not None
 
 
 def speaks_for_itself() -> bool:

@@ -68,6 +68,11 @@ class Pipelines:
         self._messages: Any = WeakIdKeyDictionary()
         self._originals: dict[str, Any] = {}
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a schedule steps in this process."""
+        return len(self._schedules) > 0
+
     def install(self) -> None:
         """Begin to note what stages are asked for, as soon as the program has imported them."""
         stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)

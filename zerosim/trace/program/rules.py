@@ -61,7 +61,14 @@ GENERAL: tuple[Rule, ...] = (
     Rule(_UTILS, "_verify_param_shape_across_processes", Purpose.METADATA),
     Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE),
     Rule("/torch/nn/utils/clip_grad.py", "", Purpose.GRADIENT_NORM, phase=Phase.UPDATE),
+    Rule(
+        "/torch/amp/grad_scaler.py",
+        "GradScaler._unscale_grads_",
+        Purpose.OVERFLOW_FLAG,
+        phase=Phase.UPDATE,
+    ),
     Rule("/torch/amp/grad_scaler.py", "", Purpose.OVERFLOW_FLAG, phase=Phase.UPDATE, is_weak=True),
+    Rule("/torch/distributed/algorithms/model_averaging/", "", Purpose.AVERAGE_PARAMETERS),
     Rule("/torch/distributed/device_mesh.py", "", Purpose.METADATA, is_weak=True),
     *(
         Rule(_C10D, name, Purpose.METADATA)

@@ -5,7 +5,7 @@ Imports torch and zerosim's L0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -51,6 +51,21 @@ def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter,
     )
 
 
+def undivided(model: nn.Module, divided: Collection[str]) -> dict[str, object]:
+    """Elements of all other parameters, by dtype, in a strategy: of those that train, and frozen.
+
+    Args:
+        divided: names of those that the system divides.
+    """
+    found: dict[str, dict[str, int]] = {"undivided": {}, "undivided_frozen": {}}
+    for name, parameter in model.named_parameters():
+        if clean(name) not in divided and not hasattr(parameter, "_local_tensor"):
+            of_kind = found["undivided" if parameter.requires_grad else "undivided_frozen"]
+            dtype = dtype_name(parameter.dtype)
+            of_kind[dtype] = of_kind.get(dtype, 0) + parameter.numel()
+    return dict(found)
+
+
 def named_parameters(root: nn.Module) -> dict[int, str]:
     """The names of a model's parameters, by their identity."""
     return {id(parameter): clean(name) for name, parameter in root.named_parameters()}
@@ -61,9 +76,15 @@ def ranks_of(group: dist.ProcessGroup | None) -> tuple[int, ...]:
     return tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
 
 
-def ranks_in_use(ranks: Iterable[int], *, takes_part: bool) -> tuple[int, ...]:
+def ranks_in_use(ranks: Iterable[int], passes: tuple[int, int]) -> tuple[int, ...]:
     """The ranks that a strategy spans; this one alone in a micro-step that its model sits out."""
-    return tuple(sorted(ranks)) if takes_part else (dist.get_rank(),)
+    return tuple(sorted(ranks)) if any(passes) else (dist.get_rank(),)
+
+
+def options_of(passes: tuple[int, int]) -> dict[str, object]:
+    """How often a model computes and is gone back through in a micro-step, in a strategy."""
+    forwards, backwards = passes
+    return {"forwards": forwards, "backwards": backwards}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -18,9 +18,10 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from zerosim.events import Phase, Purpose
+from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace import labels, modules
+from zerosim.trace.dispatch import Call
 from zerosim.trace.program.careful import careful
 from zerosim.trace.program.rules import Rule, find_frame
 from zerosim.trace.program.styles import (
@@ -31,8 +32,8 @@ from zerosim.trace.program.styles import (
     whole,
     words,
 )
-from zerosim.trace.program.system import dtype_name, parameters_of
-from zerosim.trace.program.units import clean, unwrapped
+from zerosim.trace.program.system import dtype_name, parameters_of, ranks_of, undivided
+from zerosim.trace.program.units import class_name, clean, unwrapped
 
 _FILES = "/torch/distributed/tensor/"
 
@@ -79,6 +80,7 @@ class TensorParallel:
         self._by_module: WeakKeyDictionary[nn.Module, list[_Divided]] = WeakKeyDictionary()
         self._optimizer = ""
         self._partial: tuple[str, ...] = ()
+        self._whole: tuple[str, ...] = ()
         self._seen: Hashable = ()
 
     def remove(self) -> None:
@@ -143,7 +145,7 @@ class TensorParallel:
                 for found in self._by_module.values()
                 for one in found
             )
-        return (self._seen, self._optimizer, self._partial)
+        return (self._seen, self._optimizer, self._partial, self._whole)
 
     def describe(self) -> Iterator[Strategy]:
         """Each model as it is now: a row for each group of ranks."""
@@ -154,14 +156,30 @@ class TensorParallel:
                 own = {one.name for bundle in bundles for one in bundle.parameters}
                 yield Strategy(
                     system=System.TENSOR_PARALLEL,
-                    name=type(unwrapped(model)).__name__.removeprefix("FSDP"),
+                    name=class_name(unwrapped(model)),
                     ranks=ranks,
                     bundles=tuple(bundles),
                     options={
                         "optimizer": self._optimizer,
                         "partial_gradients": [name for name in self._partial if name in own],
+                        "whole_gradients": [name for name in self._whole if name in own],
+                        **undivided(model, own),
                     },
                 )
+
+    def purpose_in(self, phase: Phase | None, call: Call) -> Purpose:
+        """What a DTensor is made to fit for.
+
+        An optimizer's step completes the sums that tensor parallel left gradients as; whatever else
+        it asks for, it needs for what it computes.
+        """
+        if phase in (Phase.FORWARD, Phase.BACKWARD):
+            return Purpose.ACTIVATIONS
+        if phase is not Phase.UPDATE:
+            return Purpose.UNLABELLED
+        ours = {one.style.ranks for found in self._models.values() for one in found}
+        is_sum = call.op is Op.ALL_REDUCE and ranks_of(call.group) in ours
+        return Purpose.REDUCE_GRADIENTS if is_sum else Purpose.COMPUTE_UPDATE
 
     def _meet_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         names = {
@@ -178,13 +196,15 @@ class TensorParallel:
             if is_divided(parameter.grad)
             and any(placement.is_partial() for placement in parameter.grad.placements)
         )
-
-
-def purpose_in(phase: Phase | None) -> Purpose:
-    """What a DTensor is made to fit for: an optimizer's step has gradients only."""
-    if phase in (Phase.FORWARD, Phase.BACKWARD):
-        return Purpose.ACTIVATIONS
-    return Purpose.REDUCE_GRADIENTS if phase is Phase.UPDATE else Purpose.UNLABELLED
+        self._whole = tuple(
+            names.get(id(parameter), "")
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if is_divided(parameter)
+            and is_divided(parameter.grad)
+            and any(placement.is_shard() for placement in parameter.placements)
+            and not any(placement.is_shard() for placement in parameter.grad.placements)
+        )
 
 
 def _bundle(divided: _Divided) -> Bundle:

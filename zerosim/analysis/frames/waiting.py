@@ -1,0 +1,104 @@
+"""Who waits during which step: a wait belongs to the steps during which it happened.
+
+A rank's own time goes through the steps as `Steps.local_times` says, so a wait is cut where the
+rank comes to its next step. It is never told of a step in which what it waits for is over
+everywhere: when a thread notices that a moment late, it still is the last hop that it waited for.
+Imports the standard library, zerosim's L0 and its sibling.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from zerosim.analysis.frames.step import Step, Wait
+from zerosim.events import Event
+
+SHORTEST_WAIT_NS = 50_000
+"""A wait that is shorter is not told: nobody stood still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """A wait, whole.
+
+    Attributes:
+        collective: that it waits for, as steps have it; None for a copy or one that is not shown.
+        start_ns, end_ns: on the graph's clock.
+    """
+
+    event: Event
+    awaited: Event
+    collective: int | None
+    start_ns: int
+    end_ns: int
+
+
+def with_waits(found: tuple[Step, ...], stood: Iterable[Stood], zero_ns: int) -> tuple[Step, ...]:
+    """The steps, with who waits in each.
+
+    Args:
+        found: in order, with their ends.
+        zero_ns: from which the times of steps are counted.
+    """
+    over = _last_steps(found)
+    local: dict[int, list[int]] = {}
+    waits: dict[int, list[Wait]] = defaultdict(list)
+    for one in stood:
+        rank = one.event.rank
+        if rank not in local:
+            local[rank] = list(accumulate((step.starts.get(rank, 0) for step in found), max))
+        begin, end = one.start_ns - zero_ns, one.end_ns - zero_ns
+        what: _What = (rank, one.awaited.id) if one.collective is None else one.collective
+        for place, start, stop in _cut(local[rank], begin, end, over.get(what, len(found) - 1)):
+            if stop - start >= SHORTEST_WAIT_NS:
+                waits[place].append(
+                    Wait(
+                        rank=rank,
+                        event=one.event,
+                        awaited=one.awaited,
+                        start_ns=start,
+                        end_ns=stop,
+                    )
+                )
+    return tuple(
+        replace(step, waits=tuple(sorted(waits[place], key=lambda wait: wait.rank)))
+        if place in waits
+        else step
+        for place, step in enumerate(found)
+    )
+
+
+_What = int | tuple[int, int]
+"""A collective, or a rank's copy."""
+
+
+def _last_steps(found: Sequence[Step]) -> dict[_What, int]:
+    """By what can be waited for, the last step during which it goes on."""
+    over: dict[_What, int] = {}
+    for step in found:
+        if step.collective is not None:
+            over[step.collective] = max(step.until, over.get(step.collective, 0))
+        for rank, event in step.events.items():
+            over[rank, event.id] = max(step.until, over.get((rank, event.id), 0))
+    return over
+
+
+def _cut(local: Sequence[int], begin: int, end: int, last: int) -> Iterable[tuple[int, int, int]]:
+    """The steps during which a rank waits, and from when to when in each.
+
+    Args:
+        local: when the rank comes to each step, ascending.
+        last: no step after this one.
+    """
+    place = min(last, max(0, bisect_right(local, begin) - 1))
+    start = begin
+    while place < last and local[place + 1] < end:
+        if local[place + 1] > start:
+            yield place, start, local[place + 1]
+            start = local[place + 1]
+        place += 1
+    yield place, start, end

@@ -1,0 +1,283 @@
+"""What a number of a trace may be, by what it means.
+
+A checksum says that a row is what was written, not that it makes sense: whoever writes a trace can
+make it valid. So each number is held against its bounds here, once, before anything is made of it,
+and all that reads a trace may rely on them. Reasons are `ValueError`s without a place; the caller
+adds it. Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from zerosim.config import EngineConfig
+from zerosim.events import (
+    Close,
+    End,
+    Event,
+    Failure,
+    Group,
+    Header,
+    InterfaceSample,
+    Metric,
+    Repeated,
+    Socket,
+    Transfer,
+    WireDelta,
+    WireSample,
+)
+from zerosim.memory import AddressBlock, AddressMap, Allocations, Holding, MemorySample
+from zerosim.strategies import Parameter, Strategy
+
+if TYPE_CHECKING:
+    from zerosim.manifest import Manifest
+
+MOST = 2**63 - 1
+"""Times and counts are whole numbers of 64 bits with a sign; a byte more is nobody's memory."""
+MOST_RANKS = 2**20
+"""More than any machine has."""
+MOST_ITERATIONS = 2**40
+"""A thousand iterations a second for thirty years."""
+
+_FROM_ZERO: dict[type, tuple[str, ...]] = {
+    Header: ("clock_ns", "wall_ns", "pid", "local_rank"),
+    Socket: ("index",),
+    Event: (
+        "id",
+        "parent",
+        "micro_step",
+        "sequence",
+        "elements",
+        "payload_bytes",
+        "sent_bytes",
+        "received_bytes",
+        "issue_ns",
+        "start_ns",
+        "end_ns",
+        "hop",
+        "shard",
+        "counted_bytes",
+    ),
+    Close: ("id", "sent_bytes", "received_bytes", "start_ns", "end_ns", "counted_bytes"),
+    Transfer: ("id", "parent", "elements", "payload_bytes", "start_ns", "end_ns", "hop", "shard"),
+    WireDelta: ("socket", "sent_bytes", "received_bytes"),
+    Repeated: ("socket", "sent_bytes"),
+    WireSample: ("micro_step", "time_ns"),
+    InterfaceSample: (
+        "time_ns",
+        "sent_bytes",
+        "received_bytes",
+        "sent_packets",
+        "received_packets",
+    ),
+    MemorySample: ("number", "event", "micro_step", "time_ns"),
+    Holding: ("bytes",),
+    AddressMap: ("micro_step", "time_ns", "limit_bytes"),
+    AddressBlock: ("offset", "bytes"),
+    Strategy: ("micro_step",),
+    Metric: ("time_ns",),
+    Failure: ("time_ns",),
+    End: ("time_ns", "num_rows"),
+}
+"""The fields of a record that are 0 or more, and None where nothing is known."""
+_PARTS: dict[type, tuple[str, ...]] = {
+    Event: ("wire",),
+    Close: ("wire",),
+    WireSample: ("counters", "repeated"),
+    MemorySample: ("changes",),
+    AddressMap: ("blocks",),
+}
+"""The fields that hold records of their own."""
+_IN_WORLD: dict[type, tuple[str, ...]] = {
+    Header: ("rank", "node"),
+    Transfer: ("peer",),
+}
+_ALL_IN_WORLD: dict[type, tuple[str, ...]] = {
+    Group: ("ranks",),
+    Event: ("peers",),
+    Failure: ("waiting_for",),
+    Strategy: ("ranks",),
+}
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) == 1:
+        one = attrgetter(names[0])
+        return lambda record: (one(record),)
+    return attrgetter(*names)
+
+
+_READ = {kind: _reader(names) for kind, names in _FROM_ZERO.items()}
+_HAS_ITERATION = frozenset(
+    kind for kind in _FROM_ZERO if "iteration" in {field.name for field in fields(kind)}
+)
+
+
+def check_record(record: Any, num_ranks: int) -> None:
+    """Hold the numbers of one row against what they may be.
+
+    Args:
+        record: an instance of a type of `zerosim.rows.ROW_TYPES`.
+        num_ranks: of the manifest.
+
+    Raises:
+        ValueError: a number that is impossible; the message names it and says what was expected.
+    """
+    kind = type(record)
+    _require_from_zero(kind, record)
+    if kind in _HAS_ITERATION and not -1 <= record.iteration <= MOST_ITERATIONS:
+        raise ValueError(
+            f"iteration is {record.iteration}, expected -1 (before the first) to {MOST_ITERATIONS}"
+        )
+    for name in _PARTS.get(kind, ()):
+        for part in getattr(record, name):
+            _require_from_zero(type(part), part)
+    for name in _IN_WORLD.get(kind, ()):
+        _require_in_world(name, (getattr(record, name),), num_ranks)
+    for name in _ALL_IN_WORLD.get(kind, ()):
+        if ranks := getattr(record, name):
+            _require_in_world(name, ranks, num_ranks)
+    if (more := _MORE.get(kind)) is not None:
+        more(record)
+
+
+def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) -> None:
+    """See that what happened was asked for, began, and was over, in this order.
+
+    Raises:
+        ValueError: it was not.
+    """
+    known = [time for time in (issue_ns, start_ns, end_ns) if time is not None]
+    if known != sorted(known):
+        raise ValueError(
+            f"asked for at {issue_ns}, begun at {start_ns}, over at {end_ns} ns: expected times in "
+            f"this order"
+        )
+
+
+def check_manifest_numbers(manifest: Manifest) -> None:
+    """Hold the numbers of a manifest against what they may be.
+
+    Raises:
+        ValueError: as `check_record`; or the configuration is none of zerosim's.
+    """
+    if not 1 <= manifest.num_ranks <= MOST_RANKS:
+        raise ValueError(f"num_ranks is {manifest.num_ranks}, expected 1 to {MOST_RANKS}")
+    for unit in manifest.units:
+        what = f"of unit {unit.name!r}"
+        _require_counts(what, "elements", (unit.elements, unit.padded_elements))
+        for slot in unit.slots:
+            _require_counts(f"{what}, {slot.name!r}", "size", (slot.offset, slot.elements))
+            _require_counts(f"{what}, {slot.name!r}", "size", slot.shape)
+    for bucket in manifest.buckets:
+        for segment in bucket.segments:
+            _require_counts(f"of bucket {bucket.name!r}", "column", (segment.start, segment.stop))
+    _require_plain("run", manifest.run)
+    _require_plain("config", manifest.config)
+    known = {field.name for field in fields(EngineConfig)}
+    # an unknown key is for who reads the configuration to refuse
+    EngineConfig.from_plain({k: v for k, v in manifest.config.items() if k in known})
+
+
+def _require_from_zero(kind: type, record: Any) -> None:
+    if (read := _READ.get(kind)) is None:
+        return
+    values = [value for value in read(record) if value is not None]
+    if values and (min(values) < 0 or max(values) > MOST):
+        for name in _FROM_ZERO[kind]:
+            if (value := getattr(record, name)) is not None:
+                _require_counts("", name, (value,))
+
+
+def _require_counts(what: str, name: str, values: Iterable[int]) -> None:
+    for value in values:
+        if not 0 <= value <= MOST:
+            place = f" {what}" if what else ""
+            raise ValueError(f"{name}{place} is {_shown(value)}, expected 0 to 2^63 - 1")
+
+
+def _require_in_world(name: str, ranks: tuple[int, ...], num_ranks: int) -> None:
+    if min(ranks) < 0 or max(ranks) >= num_ranks:
+        wrong = next(rank for rank in ranks if not 0 <= rank < num_ranks)
+        raise ValueError(f"{name} is {_shown(wrong)}, expected a rank from 0 to {num_ranks - 1}")
+
+
+def _require_signed(name: str, values: Iterable[int]) -> None:
+    for value in values:
+        if not -MOST <= value <= MOST:
+            raise ValueError(f"{name} is {_shown(value)}, expected a number of 64 bits")
+
+
+def _require_plain(name: str, value: object) -> None:
+    """Whole numbers in what is free in its form."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _require_plain(f"{name}, {key}", each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _require_plain(name, each)
+    elif isinstance(value, int):
+        _require_signed(name, (value,))
+
+
+def _shown(value: int) -> str:
+    """A number that may have thousands of digits."""
+    return str(value) if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
+
+
+def _event(event: Event) -> None:
+    if event.parent is not None and event.parent >= event.id:
+        raise ValueError(
+            f"parent of event {event.id} is {event.parent}, expected an event before it"
+        )
+    check_times(event.issue_ns, event.start_ns, event.end_ns)
+
+
+def _transfer(transfer: Transfer) -> None:
+    if transfer.parent >= transfer.id:
+        raise ValueError(
+            f"parent of transfer {transfer.id} is {transfer.parent}, expected an event before it"
+        )
+    check_times(None, transfer.start_ns, transfer.end_ns)
+
+
+def _group(group: Group) -> None:
+    if len(set(group.ranks)) < len(group.ranks):
+        raise ValueError(f"group {group.name!r} has a rank twice")
+
+
+def _sample(sample: MemorySample) -> None:
+    _require_signed("unrecorded_bytes", (sample.unrecorded_bytes, sample.allocated_bytes or 0))
+
+
+def _allocations(allocations: Allocations) -> None:
+    _require_counts("", "a sample's number", allocations.numbers)
+    # from when the record began: what was there before and was freed is taken off
+    _require_signed("allocated_bytes", allocations.allocated_bytes)
+    _require_signed("peak_bytes", allocations.peak_bytes)
+
+
+def _strategy(strategy: Strategy) -> None:
+    _require_plain("an option", strategy.options)
+    for bundle in strategy.bundles:
+        _require_plain("an option", bundle.options)
+        for parameter in bundle.parameters:
+            _parameter(parameter)
+
+
+def _parameter(parameter: Parameter) -> None:
+    _require_counts(f"of parameter {parameter.name!r}", "size", parameter.shape)
+    _require_counts(f"of parameter {parameter.name!r}", "elements", (parameter.elements,))
+
+
+_MORE: dict[type, Callable[[Any], None]] = {
+    Event: _event,
+    Transfer: _transfer,
+    Group: _group,
+    MemorySample: _sample,
+    Allocations: _allocations,
+    Strategy: _strategy,
+}

@@ -1,0 +1,48 @@
+"""Which thread computes, and so may look at the program's tensors.
+
+Other threads come by as well: a backend's, which says that a call is over; an engine's, which
+carries out collectives; a program's own, beside its training. Reading a parameter's gradient there,
+or letting go of the last reference to a tensor, would race with the thread that computes, which
+changes both without Python's lock while it is in PyTorch. So they write down times and numbers, and
+whatever touches a tensor is left to the thread that computes, at its next event.
+
+The thread that computes is the one that began the trace, and then the one that last entered a
+phase of training. While it is in backward, it waits for autograd's own threads (on a GPU), which
+compute in its place. Imports torch.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from zerosim.events import Phase
+from zerosim.trace import labels
+
+_OF_TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+
+
+class _State:
+    """Of this process, which has one training at a time."""
+
+    computing = 0
+
+
+def began() -> None:
+    """This thread began a trace."""
+    _State.computing = threading.get_ident()
+
+
+def entered(phase: Phase) -> None:
+    """This thread moved the process to a phase."""
+    if phase in _OF_TRAINING:
+        _State.computing = threading.get_ident()
+
+
+def is_computing() -> bool:
+    """Whether this is the thread that computes, or one of autograd's that does so for it."""
+    if threading.get_ident() == _State.computing:
+        return True
+    in_graph: int = torch._C._current_graph_task_id()
+    return in_graph != -1 and labels.position().phase is Phase.BACKWARD
