@@ -133,6 +133,20 @@ def test_late(group, zerosim_trace):
             zerosim_trace.assert_collectives({})
     dist.barrier()
 """
+# torchrun ends the other ranks as soon as one ends with an error, whatever they have yet to say
+TOGETHER = """
+import os
+import time
+from pathlib import Path
+
+
+def pytest_unconfigure():
+    Path(f"over-{os.environ['RANK']}").touch()
+    for _ in range(600):
+        if len(list(Path().glob("over-*"))) == int(os.environ["WORLD_SIZE"]):
+            break
+        time.sleep(0.1)
+"""
 
 
 SPAWNS = """
@@ -191,7 +205,7 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
 
 
 def test_pytest_under_torchrun(tmp_path):
-    write(tmp_path, test_ranks=examples()["test_ranks.py"] + UNDER_TORCHRUN)
+    write(tmp_path, test_ranks=examples()["test_ranks.py"] + UNDER_TORCHRUN, conftest=TOGETHER)
     code, text = run_pytest(tmp_path, "--tb=short", torchrun=2)
     assert code == 1, text
     assert text.count("1 failed, 3 passed") == 2, text

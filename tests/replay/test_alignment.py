@@ -346,9 +346,7 @@ VARIANTS = {
 def test_real_runs(tmp_path, variant):
     flags = ["--ranks", "2", "--steps", "1", "--out", tmp_path, *VARIANTS[variant]]
     answer = command("run", *flags)
-    assert answer.code == (variant == "native"), (
-        answer.err
-    )  # Gloo's reduce-scatter is an all-reduce
+    assert answer.code == 0, answer.err
     found = [
         replay_document(load(tmp_path / f"stage-{stage}"), name=f"stage-{stage}")
         for stage in STAGE_NAMES

@@ -36,7 +36,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_frames_agree_with_what_was_measured(variant):
     folder, answer = recorded(STEPS, **VARIANTS[variant])
-    assert answer.code == (variant == "native collectives"), answer.err
+    assert answer.code == 0, answer.err
     for stage in range(4):
         trace = load(folder / f"stage-{stage}", strict=True)
         assert iterations(trace) == tuple(range(STEPS))
@@ -63,7 +63,7 @@ def assert_waits(document, trace, iteration) -> None:
     for number, step in enumerate(steps):
         assert bool(step["waits"]) == (step["waiting"] >= 0)
         if step["waits"]:
-            words = re.findall(r"for the (?:parameters|reduced gradients) of ([\w.]*\w)",
+            words = re.findall(r"for the (?:parameters|reduced gradients) of (bucket \d+|[\w.]*\w)",
                                texts[step["waiting"]])  # fmt: skip
             assert all(any(number <= until for _, until in places[unit]) for unit in words)
         for rank, start, end in zip(*[iter(step["waits"])] * 3, strict=True):

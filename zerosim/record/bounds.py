@@ -121,7 +121,7 @@ def check_record(record: Any, num_ranks: int) -> None:
 
     Args:
         record: an instance of a type of `zerosim.rows.ROW_TYPES`.
-        num_ranks: of the manifest.
+        num_ranks: how many there can be.
 
     Raises:
         ValueError: a number that is impossible; the message names it and says what was expected.
