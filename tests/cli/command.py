@@ -56,7 +56,7 @@ def start(*args: object, before: Sequence[str] = (), **environment: str) -> subp
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, "TERM": "xterm", **environment},
     )
 
 

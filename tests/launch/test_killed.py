@@ -50,13 +50,12 @@ class Ended:
 class Run:
     """A run that would never end."""
 
-    def __init__(self, folder, ranks: int, *args: object) -> None:
+    def __init__(self, folder, ranks: int, *args: object, **environment: str) -> None:
         self.folder = folder
         self.ranks = ranks
         self.seen: dict[int, int] = {}
-        self.process = start(
-            "run", "--model", "mlp", "--ranks", ranks, "--steps", _ENDLESS, "--out", folder, *args
-        )
+        options = ("--model", "mlp", "--ranks", ranks, "--steps", _ENDLESS, "--out", folder)
+        self.process = start("run", *options, *args, **environment)
 
     def workers(self) -> dict[int, int]:
         """Process ids by rank, also of ranks that have not begun their trace."""
@@ -76,7 +75,8 @@ class Run:
         Returns:
             The process id of the nursery, which is stopped.
         """
-        while not (nurseries := _children(self.process.pid)):
+        # until it is another program the launcher waits for it in vfork, and would stand still too
+        while not (nurseries := list(filter(_is_nursery, _children(self.process.pid)))):
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
         os.kill(nurseries[0], signal.SIGSTOP)  # it is importing PyTorch
@@ -128,6 +128,13 @@ def _children(pid: int) -> list[int]:
         return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:  # it has ended
         return []
+
+
+def _is_nursery(pid: int) -> bool:
+    try:
+        return b"zerosim.launch.nursery" in _read(f"/proc/{pid}/cmdline")
+    except OSError:
+        return False
 
 
 def _is_running(pid: int) -> bool:
@@ -204,25 +211,33 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
     assert_readable(tmp_path / "t", 3)
 
 
+# Of the process that forks the ranks: the second that it forks stands still at once.
+STANDS_STILL = """
+import itertools
+import os
+import signal
+
+forks = itertools.count()
+number = 0
+
+
+def count():
+    global number
+    number = next(forks)
+
+
+def stand():
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+os.register_at_fork(before=count, after_in_child=stand)
+"""
+
+
 def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
-    with Run(tmp_path / "t", 2, "--timeout", 6) as run:
-        forking, launcher = run.hold(), run.process.pid
-        # One of the two always stands still, and with the launcher the store where ranks meet. When
-        # it has asked for the ranks cannot be seen, so it is tried until they are there.
-        while True:
-            time.sleep(0.2)
-            os.kill(launcher, signal.SIGSTOP)
-            os.kill(forking, signal.SIGCONT)
-            end = time.monotonic() + 1
-            while not run.workers() and time.monotonic() < end:
-                time.sleep(0.02)
-            os.kill(forking, signal.SIGSTOP)
-            if run.workers():
-                break
-            os.kill(launcher, signal.SIGCONT)
-        os.kill(forking, signal.SIGCONT)
-        os.kill(run.wait_for_workers()[1], signal.SIGSTOP)
-        os.kill(launcher, signal.SIGCONT)
+    (tmp_path / "sitecustomize.py").write_text(STANDS_STILL)
+    with Run(tmp_path / "t", 2, "--timeout", 6, PYTHONPATH=str(tmp_path)) as run:
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines == [

@@ -6,6 +6,7 @@ with counters of their own. Two of them, joined by a veth pair, are two nodes wi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -77,9 +78,12 @@ class Node:
 
     def counters(self) -> dict[str, int]:
         """The interface's own counters."""
-        folder = f"/sys/class/net/{self.interface}/statistics"
-        names = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")
-        return {name: int(self.says("cat", f"{folder}/{name}")) for name in names}
+        (found,) = json.loads(self.says(IP, "-s", "-j", "link", "show", "dev", self.interface))
+        return {
+            f"{way}_{what}": found["stats64"][way][what]
+            for way in ("tx", "rx")
+            for what in ("bytes", "packets")
+        }
 
 
 def torchrun(node: Node, *words: object) -> subprocess.Popen[str]:
@@ -175,6 +179,18 @@ def _ip(*words: str) -> None:
     subprocess.run((str(IP), *words), check=True)
 
 
+def _prefix(name: str) -> tuple[str, ...]:
+    """What a command begins with in a namespace.
+
+    `ip netns exec` would also mount a /sys, which in a changed root it cannot.
+    """
+    return ("nsenter", f"--net=/run/netns/{name}")
+
+
+def _within(name: str, *words: str) -> None:
+    subprocess.run((*_prefix(name), *words), check=True)
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[tuple[Node, Node]]:
     """Two network namespaces joined by a veth pair."""
@@ -186,17 +202,18 @@ def nodes() -> Iterator[tuple[Node, Node]]:
         for name in names:
             _ip("netns", "add", name)
             # else an interface that comes up asks for routers
-            _ip("netns", "exec", name, "sh", "-c", quiet)
+            _within(name, "sh", "-c", quiet)
         ends = ("link", "add", "cable0", "netns", names[0], "type", "veth")
         _ip(*ends, "peer", "name", "cable1", "netns", names[1])
         for number, name in enumerate(names):
-            _ip("-n", name, "address", "add", f"10.0.0.{number + 1}/24", "dev", f"cable{number}")
+            address = ("address", "add", f"10.0.0.{number + 1}/24", "dev", f"cable{number}")
+            _within(name, str(IP), *address)
             for interface in ("lo", f"cable{number}"):
-                _ip("-n", name, "link", "set", interface, "up")
+                _within(name, str(IP), "link", "set", interface, "up")
         yield tuple(
             Node(
                 number,
-                (str(IP), "netns", "exec", name),
+                _prefix(name),
                 f"cable{number}",
                 {"GLOO_SOCKET_IFNAME": f"cable{number}"},
             )
