@@ -1,5 +1,6 @@
 """What all tests share: how Hypothesis draws, and what Ctrl-C does."""
 
+import os
 import signal
 
 from hypothesis import settings
@@ -12,3 +13,6 @@ settings.load_profile("default")
 # A shell starts what is in the background with Ctrl-C ignored, and so would be what tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Two processes that write to one pipe then write whole lines.
+os.environ.pop("PYTHONUNBUFFERED", None)

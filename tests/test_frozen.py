@@ -105,6 +105,7 @@ ENUMS = {
         "send",
         "receive",
         "barrier",
+        "unknown",
     ],
     "Algorithm": ["ring", "pairwise", "gloo", "nccl", "other"],
     "Role": [
@@ -136,9 +137,9 @@ ENUMS = {
 RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
     "Event": """
-        id parent rank kind iteration micro_step phase unit purpose op algorithm group sequence
-        peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes wire
-        issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes error
+        id parent rank kind iteration micro_step phase unit purpose op operator algorithm group
+        sequence peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes
+        wire issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes error
     """,
     "Close": """
         id sent_bytes received_bytes wire start_ns end_ns counted_bytes error

@@ -114,6 +114,8 @@ class Op(StrEnum):
     SEND = "send"
     RECEIVE = "receive"
     BARRIER = "barrier"
+    UNKNOWN = "unknown"
+    """An operator that zerosim does not know: `Event.operator` names it."""
 
 
 class Algorithm(StrEnum):
@@ -160,6 +162,8 @@ class Event:
         unit: what communicates or computes together: a layer, a bucket; "" if unknown.
         purpose: why, for collectives, transfers and copies; None for the other kinds.
         op: what the group was asked for; None for computations, copies and marks.
+        operator: PyTorch's name of an operator that zerosim does not know, whose payload is not
+            known either; "" of those that it knows.
         algorithm: who carries it out; likewise None.
         group: name of a `Group` row; likewise "".
         sequence: position among the collectives of that group on this rank.
@@ -201,6 +205,7 @@ class Event:
     unit: str = ""
     purpose: Purpose | None = None
     op: Op | None = None
+    operator: str = ""
     algorithm: Algorithm | None = None
     group: str = ""
     sequence: int | None = None

@@ -10,7 +10,7 @@ from zerosim.theory import Cost, Framing, cost, framing
 
 RING_OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST)
 IN_PARTS = (Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER)
-GROUP_OPS = tuple(op for op in Op if op not in (Op.SEND, Op.RECEIVE))
+GROUP_OPS = tuple(op for op in Op if op not in (Op.SEND, Op.RECEIVE, Op.UNKNOWN))
 RANKS = st.integers(1, 9)
 BYTES = st.sampled_from([1, 2, 4, 8])
 

@@ -9,7 +9,7 @@ import pytest
 from zerosim.errors import EnvironmentFault
 from zerosim.events import Metric
 from zerosim.rows import check_line
-from zerosim.trace.rowfile import RowFile
+from zerosim.trace.rowfile import RowFile, _identity
 
 
 def metric(value=0.5, name="loss"):
@@ -29,6 +29,7 @@ def fill_disk(rows):
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, rows._file)
     os.close(full)
+    rows._identity = _identity(rows._file)
 
 
 def test_each_row_is_in_the_file_when_write_returns(tmp_path):
@@ -116,3 +117,35 @@ def test_the_descriptor_is_given_back(tmp_path):
         else:
             rows.close(1)
     assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_program_that_closes_what_it_does_not_know_gets_no_row_in_its_own_file(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    path = Path("rank-0.jsonl")
+    rows = RowFile(path)
+    rows.write("metric", metric())
+    os.close(rows._file)
+    own = os.open("own.txt", os.O_WRONLY | os.O_CREAT)
+    assert own == rows._file, "the number is given to the next that opens a file"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    os.chdir(elsewhere)
+    rows.write("metric", metric())
+    os.write(own, b"mine")
+    rows.close(1)
+    os.close(own)
+    assert (tmp_path / "own.txt").read_text() == "mine"
+    assert names(tmp_path / "rank-0.jsonl") == ["metric", "metric", "end"]
+
+
+def test_a_file_that_was_closed_and_moved_is_not_written(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    rows = RowFile(path)
+    os.close(rows._file)
+    path.rename(tmp_path / "moved")
+    path.write_text("mine")
+    with pytest.raises(EnvironmentFault, match="another file has taken its place"):
+        rows.write("metric", metric())
+    assert path.read_text() == "mine"

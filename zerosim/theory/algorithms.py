@@ -54,6 +54,10 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     Raises:
         ConfigError: a number is out of its range, or the exact cost is not known.
     """
+    if op is Op.UNKNOWN:
+        raise ConfigError(
+            "what a rank sends for an operator that zerosim does not know is not known"
+        )
     request = Request(
         op=op,
         num_ranks=num_ranks,

@@ -112,6 +112,7 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.session = Session(folder, program=settings["program"], memory=settings["memory"])
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         this.is_over = True
+        (folder / rank_file_name(rank)).unlink(missing_ok=True)
         this.say(f"rank {rank} is not traced: {_words(error)}")
         return
     guard.arm(lambda error: _stop(this, error), lambda what: this.say(f"rank {rank}: {what}"))

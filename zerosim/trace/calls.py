@@ -93,6 +93,7 @@ class Calls:
             Kind.COLLECTIVE,
             purpose=current.purpose,
             op=call.op,
+            operator=call.operator,
             algorithm=algorithm,
             group=group,
             sequence=None if is_message else self._book.next_sequence(group),

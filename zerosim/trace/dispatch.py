@@ -6,7 +6,7 @@ passes below autograd: plain, `no_grad`, `inference_mode` (whose tensors carry n
 operators. The kernel notes the call and passes it on. Operators of other namespaces are untouched,
 so a training step pays only for its collectives.
 
-An operator that is not in the table is an error: its kind is never guessed from its name.
+An operator that is not in the table is noted as unknown: its kind is never guessed from its name.
 Imports torch and zerosim's L0.
 """
 
@@ -43,7 +43,7 @@ class Call:
         peer: rank within the group of a send's target or a receive's source, or of the root of a
             call that has one, else None.
         results: the tensors that it fills, or works in.
-        parts, received_parts: as in `Event`.
+        parts, received_parts, operator: as in `Event`.
     """
 
     op: Op
@@ -55,6 +55,7 @@ class Call:
     results: list[torch.Tensor]
     parts: Parts = ()
     received_parts: Parts = ()
+    operator: str = ""
 
     @property
     def elements(self) -> int:
@@ -90,12 +91,21 @@ class _Operator:
     group_index: int
     peer_index: int | None = None
     cut: Cut | None = None
+    name: str = ""
 
 
 def _flat(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     return [tensor for item in value for tensor in _flat(item)]
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """All that are among arguments which may be anything."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    found = value if isinstance(value, (tuple, list)) else ()
+    return [tensor for item in found for tensor in _tensors(item)]
 
 
 def _argument(index: int) -> Payload:
@@ -154,6 +164,7 @@ OPERATORS: dict[str, _Operator | None] = {
     "c10d::broadcast_": _Operator(Op.BROADCAST, _argument(0), 1, 2),
     "c10d::reduce_": _Operator(Op.REDUCE, _argument(0), 1, 3),
     "c10d::gather_": _Operator(Op.GATHER, _argument_for_each_rank(1), 2, 3),
+    "c10d::gather_into_tensor_": _Operator(Op.GATHER, _argument_for_each_rank(1), 2, 3),
     "c10d::scatter_": _Operator(Op.SCATTER, _argument_for_each_rank(0), 2, 3),
     "c10d::alltoall_": _Operator(Op.ALL_TO_ALL, _argument(1), 2, cut=_listed),
     "c10d::alltoall_base_": _Operator(Op.ALL_TO_ALL, _argument(1), 2, cut=_split),
@@ -173,6 +184,16 @@ def c10d_operators() -> list[str]:
     return sorted(name for name in names if name.startswith("c10d::"))
 
 
+def _operator(name: str, target: Any) -> _Operator | None:
+    """How to read a call of an operator; None if it moves nothing between ranks."""
+    known = name.partition(".")[0]
+    if known in OPERATORS:
+        return OPERATORS[known]
+    kinds = [str(argument.type) for argument in target._schema.arguments]
+    group = next((place for place, kind in enumerate(kinds) if "ProcessGroup" in kind), None)
+    return None if group is None else _Operator(Op.UNKNOWN, _nothing, group, name=name)
+
+
 class Interception:
     """Passes each c10d call by an observer, from `install` to `remove`."""
 
@@ -182,20 +203,14 @@ class Interception:
         self._below = torch._C._dispatch_keyset_full_after(DispatchKey.BackendSelect)
 
     def install(self) -> None:
-        """Begin to intercept.
-
-        Raises:
-            AssertionError: this PyTorch has a c10d operator that the table does not know.
-        """
+        """Begin to intercept."""
         assert self._library is None, "already installed"
-        unknown = [name for name in c10d_operators() if name.partition(".")[0] not in OPERATORS]
-        assert not unknown, f"operators of this PyTorch that zerosim does not know: {unknown}"
         self._library = torch.library.Library("c10d", "IMPL")
         for name in c10d_operators():
-            operator = OPERATORS[name.partition(".")[0]]
+            base, _, overload = name.removeprefix("c10d::").partition(".")
+            target = getattr(getattr(torch.ops.c10d, base), overload or "default")
+            operator = _operator(name, target)
             if operator is not None:
-                base, _, overload = name.removeprefix("c10d::").partition(".")
-                target = getattr(getattr(torch.ops.c10d, base), overload or "default")
                 kernel = self._kernel(target, operator)
                 self._library.impl(target, kernel, "BackendSelect", with_keyset=True)
 
@@ -213,11 +228,22 @@ class Interception:
             group = dist.ProcessGroup.unbox(args[operator.group_index])
             tensors, times = operator.payload(args, group.size())
             peer = None if operator.peer_index is None else args[operator.peer_index]
-            results = _flat(args[0])
+            results = _flat(args[0]) if operator.op is not Op.UNKNOWN else _tensors(args)
             device = _device(tensors or results)
             parts, received = ((), ()) if operator.cut is None else operator.cut(args)
             return observer.issued(
-                Call(operator.op, group, tensors, times, peer, device, results, parts, received)
+                Call(
+                    operator.op,
+                    group,
+                    tensors,
+                    times,
+                    peer,
+                    device,
+                    results,
+                    parts=parts,
+                    received_parts=received,
+                    operator=operator.name,
+                )
             )
 
         @guarded
@@ -249,5 +275,5 @@ def _device(tensors: list[torch.Tensor]) -> torch.device:
 
 def _work(result: Any) -> Any:
     """The Work among an operator's results; None if it returns none."""
-    last = result[-1] if isinstance(result, tuple) else result
-    return None if last is None else dist.Work.unbox(last)
+    last = result[-1] if isinstance(result, tuple) and result else result
+    return dist.Work.unbox(last) if isinstance(last, torch.ScriptObject) else None

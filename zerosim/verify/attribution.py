@@ -200,7 +200,7 @@ def attribute(
         found = [_without_plan(one, unplanned) for one in found]
     missing = tuple(slot for slots in open_.slots.values() for slot in slots)
     sums = [pair for pair in framings if pair is not None]
-    whole = len(sums) == len(framings)
+    whole = len(sums) == len(framings) and not unknown
     return RankStep(
         rank=rank.rank,
         plans=tuple(plans),
@@ -357,8 +357,15 @@ def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
 
 
 def _as_call(rank: RankTrace, event: Event, unknown: list[str]) -> PlannedCall | None:
-    """A recorded call as a plan would have it; None if its group is not known."""
+    """A recorded call as a plan would have it; None if its group or its operator is not known."""
     assert event.op is not None
+    if event.op is Op.UNKNOWN:
+        where = f" at {event.source}" if event.source else ""
+        unknown.append(
+            f"rank {rank.rank}, iteration {event.iteration}: {event.operator} was called in "
+            f"{event.phase}{where}, an operator that zerosim does not know, nor what it sends"
+        )
+        return None
     group = rank.groups.get(event.group)
     if group is None or rank.rank not in group.ranks:
         unknown.append(

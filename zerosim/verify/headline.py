@@ -20,7 +20,9 @@ from zerosim.verify.verdicts import Checked, step_causes
 def headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]) -> str:
     """The answer in one sentence."""
     if step is None:
-        return "No law is known for this program: its trace and its wire are shown as they are."
+        answer = "No law is known for this program: its trace and its wire are shown as they are."
+        wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
+        return answer if wrong is None else f"{answer} But {wrong.measured}."
     workload = step.workload
     name = system_name(workload)
     copied = _copied(workload, verdicts)

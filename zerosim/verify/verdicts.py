@@ -5,11 +5,12 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Algorithm, Phase
+from zerosim.events import Algorithm, Op, Phase
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.record import (
     MismatchKind,
@@ -24,6 +25,7 @@ from zerosim.verify.ledgers import has_no_law
 from zerosim.verify.measure import RankLedger, Reason
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, Verdict
+from zerosim.version import VERSION
 
 WIRE_TOLERANCE = Fraction(2, 1000)
 """Largest part of the wire that may stay unexplained."""
@@ -291,6 +293,16 @@ def matching_verdict(trace: Trace) -> Verdict:
         return _verdict("matched", title, holds=True, measured=measured)
     measured = f"{len(wrong)} do not match; {wrong[0].message}"
     return _verdict("matched", title, holds=False, measured=measured)
+
+
+def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
+    """What was called that zerosim does not know, so that nothing is proved of it."""
+    names = Counter(e.operator for rank in trace.ranks for e in rank.events if e.op is Op.UNKNOWN)
+    if names:
+        called = ", ".join(f"{name} was called {count:,} times" for name, count in names.items())
+        measured = f"{called}, and what it sends is not known to zerosim {VERSION}"
+        title = "Every operator that was called is known"
+        yield _verdict("operators", title, holds=False, measured=measured)
 
 
 def early_notes(trace: Trace) -> tuple[str, ...]:

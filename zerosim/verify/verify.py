@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zerosim.errors import TraceError
-from zerosim.events import Algorithm, Phase
+from zerosim.events import Algorithm, Kind, Phase
 from zerosim.record import Trace, ended_early, iterations, num_nodes
 from zerosim.theory import Workload, law
 from zerosim.verify.activation_verdicts import activation_verdicts
@@ -27,6 +27,7 @@ from zerosim.verify.verdicts import (
     conservation_verdict,
     early_notes,
     matching_verdict,
+    operator_verdicts,
     step_causes,
     wire_verdict,
 )
@@ -47,18 +48,11 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         trace says how it divides its training, and otherwise one without a law.
 
     Raises:
-        TraceError: no iteration is complete on all ranks, or not the one asked for.
+        TraceError: no iteration is complete on all ranks, or not the one asked for; or nothing
+            was recorded at all.
     """
     of_engine = is_engine_trace(trace)
-    complete = iterations(trace)
-    if not complete and not of_engine and trace.complete:
-        complete = (WHOLE,)
-    if not complete:
-        raise TraceError(
-            f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
-            f"nothing to verify{_why_early(trace)}; zerosim show {trace.folder} prints what was "
-            "recorded"
-        )
+    complete = _complete(trace, of_engine=of_engine)
     shown = _shown(trace, complete, iteration)
     if not of_engine and shown != WHOLE and (strategies := strategies_of(trace)):
         return verify_program(trace, strategies, complete, shown)
@@ -86,6 +80,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         verdicts.append(calls_verdict(checked))
         verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
         verdicts += activation_verdicts(checked)
+    else:
+        verdicts += operator_verdicts(trace)
     verdicts += [*copy_verdicts(copies), *link_verdicts(links, interfaces)]
     verdicts += [conservation_verdict(trace), matching_verdict(trace)]
     step = checked.get(shown)
@@ -136,6 +132,21 @@ def _why_early(trace: Trace) -> str:
         assert rank.failure is not None
         return f": rank {rank.rank} failed with {rank.failure.message}"
     return f" ({trace.warnings[0]})" if trace.warnings else ""
+
+
+def _complete(trace: Trace, *, of_engine: bool) -> tuple[int, ...]:
+    """The iterations to judge; `WHOLE` alone of a program that told of none."""
+    if complete := iterations(trace):
+        return complete
+    what, why = f"no iteration is complete on all {trace.manifest.num_ranks} ranks", ""
+    if trace.complete and not of_engine:
+        if any(event.kind is Kind.COLLECTIVE for rank in trace.ranks for event in rank.events):
+            return (WHOLE,)
+        what, why = "no collective and no training step was recorded", "; zerosim trace said why"
+    raise TraceError(
+        f"{trace.folder}: {what}: nothing to verify{_why_early(trace)}{why}; zerosim show "
+        f"{trace.folder} prints what was recorded"
+    )
 
 
 def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> int:
