@@ -27,7 +27,12 @@ ROOT = str(Path(__file__).parents[2])
 
 def python(code, *, ok=True):
     done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
     )
     assert (done.returncode == 0) == ok, done.stderr
     return done.stdout
@@ -303,3 +308,60 @@ def test_a_killed_process_leaves_all_that_happened(tmp_path):
     # the last end is written by a thread of Gloo's
     assert set(rank.unfinished) <= {call.id for call in calls[4:]}
     assert rank.failure is None
+
+
+# Who frees DDP's reducer frees the last reference to the group, and waits for the group's threads.
+DESTROYS_AT_ONCE = """
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+import zerosim
+from zerosim.trace.book import Book
+
+end = Book.end
+
+
+def slowly(self, *args, **kwargs):
+    if threading.current_thread() is not threading.main_thread():
+        Book.end = end
+        time.sleep(1)  # the backend's thread, while the program goes on
+    return end(self, *args, **kwargs)
+
+
+def hold_back(module, given, result):
+    result.register_hook(lambda gradient: time.sleep(0.3))
+
+
+def train():
+    layers = torch.nn.Sequential(torch.nn.Linear(600, 600), torch.nn.Linear(600, 600))
+    model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=1)
+    # the last layer's bucket is reduced, and being said to be, before the first one's is begun
+    layers[0].register_forward_hook(hold_back)
+    Book.end = slowly
+    model(torch.ones(1, 600)).sum().backward()
+    if {within}:
+        dist.destroy_process_group()
+    else:
+        traced.__exit__(None, None, None)
+        dist.destroy_process_group()
+
+
+dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+traced = zerosim.trace({folder!r})
+traced.__enter__()
+train()
+if {within}:
+    traced.__exit__(None, None, None)
+print("ended")
+"""
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_group_is_destroyed_while_its_thread_says_that_a_call_is_over(tmp_path, within):
+    code = DESTROYS_AT_ONCE.format(folder=str(tmp_path / "t"), within=within)
+    assert python(code) == "ended\n"
+    (rank,) = load(tmp_path / "t", strict=True).ranks
+    assert all(event.end_ns for event in rank.events if event.kind is Kind.COLLECTIVE)

@@ -43,7 +43,6 @@ class _Process:
         identity: the rank and the number of ranks that the trace began with.
         failed_with: what ends the process, once it was written down.
         is_over: the trace has ended, and no other will begin.
-        shutdown: what `dist.ProcessGroup.shutdown` was.
     """
 
     pid: int
@@ -52,7 +51,6 @@ class _Process:
     identity: tuple[int, int] = (-1, 0)
     failed_with: BaseException | None = None
     is_over: bool = False
-    shutdown: Any = None
 
 
 _this: _Process | None = None
@@ -89,7 +87,6 @@ def end() -> None:
         return
     _note(this, _uncaught())
     session, this.session, this.is_over = this.session, None, True
-    dist.ProcessGroup.shutdown = this.shutdown  # type: ignore[method-assign]
     if dist.is_initialized():  # else its connections are closed, and were read before
         guard.guarded(session.recorder.entered)(labels.position())
     try:
@@ -107,8 +104,6 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.say(_again(this))
         return
     try:
-        # as the class holds it: what `getattr` gives knows of no instance
-        this.shutdown = vars(dist.ProcessGroup)["shutdown"]
         this.session = Session(folder, program=settings["program"], memory=settings["memory"])
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         this.is_over = True
@@ -117,8 +112,6 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         return
     guard.arm(lambda error: _stop(this, error), lambda what: this.say(f"rank {rank}: {what}"))
     this.session.gives_way = lambda other: _give_way(this, other)
-    counting: Any = _counting(this.session, dist.ProcessGroup.shutdown)
-    dist.ProcessGroup.shutdown = counting  # type: ignore[method-assign]
     sys.excepthook = _noting(this, sys.excepthook)
     os.register_at_fork(after_in_child=lambda: _forget(this))
     if parent_process() is not None:
@@ -187,20 +180,8 @@ def _forget(this: _Process) -> None:
     session, this.session, this.is_over = this.session, None, True
     if session is not None:
         guard.trip()
-        dist.ProcessGroup.shutdown = this.shutdown  # type: ignore[method-assign]
         session.end()
         guard.arm(None)
-
-
-def _counting(session: Session, shutdown: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Read the connections' counters before they are closed."""
-    entered = guard.guarded(session.recorder.entered)
-
-    def counted(group: Any) -> Any:
-        entered(labels.position())
-        return shutdown(group)
-
-    return counted
 
 
 def _noting(this: _Process, hook: Callable[..., Any]) -> Callable[..., Any]:

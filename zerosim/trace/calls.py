@@ -6,6 +6,7 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from zerosim.trace.unended import Unended
 
 _MOST_REMEMBERED = 256
 """Tensors by which collectives that are under way are known."""
+_LOOK_S = 0.002
+_A_MOMENT_S = 1.0
+"""How long a thread may take to say that a call is over; a machine may be busy."""
 
 
 class _ThreadState(threading.local):
@@ -198,8 +202,28 @@ class Calls:
             self._book.end(event, error, reads_wire=len(events) == 1)
 
     @guarded
+    def settle(self, *, longest_s: float) -> None:
+        """Wait until the backend's threads have said of all calls that they are over.
+
+        Who destroys a group waits for its threads and keeps Python's lock meanwhile, and they need
+        that lock to say it.
+
+        Args:
+            longest_s: how long for calls that are under way; for others it is a moment.
+        """
+        begun = time.monotonic()
+        while under_way := [self._works[token] for token in {*self._works} - {*self._over}]:
+            passed = time.monotonic() - begun
+            is_said = all(not asked.future.done() for asked in under_way)
+            if passed > _A_MOMENT_S + longest_s or (is_said and passed > longest_s):
+                break
+            time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S)  # and the last of them to return
+
+    @guarded
     def finish(self) -> None:
         """Write down what is over and was not yet said to be."""
+        self.settle(longest_s=0)
         for event in self._unended.take_all():
             self._book.end(event, "", is_seen=False)
         for token, asked in list(self._works.items()):

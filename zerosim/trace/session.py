@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,7 @@ from zerosim.trace import labels
 from zerosim.trace.book import backend_name
 from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.dispatch import Interception
+from zerosim.trace.guard import guarded
 from zerosim.trace.program.guide import Guide
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Description
@@ -30,6 +32,9 @@ from zerosim.trace.waits import Waits
 from zerosim.trace.wire import Wire
 from zerosim.trace.wire import supported as wire_supported
 from zerosim.version import VERSION
+
+_LONGEST_S = 10.0
+"""How long a group that is destroyed waits for its calls here; after that it waits by itself."""
 
 
 @contextmanager
@@ -168,6 +173,7 @@ class Session:
             guide = Guide(recorder)
             undo.callback(guide.remove)
             guide.install()
+            undo.callback(self._look_before_groups_end())
             recorder.entered(labels.position())
             self._undo = undo.pop_all()
         _Open.session = self
@@ -179,6 +185,23 @@ class Session:
             EnvironmentFault: it cannot be written.
         """
         self.recorder.failure(_describe(error), peer_lost=_is_lost_peer(error))
+
+    def _look_before_groups_end(self) -> Callable[[], None]:
+        """Read the connections' counters before they are closed; returns what ends that."""
+        # as the class holds it: what `getattr` gives knows of no instance
+        shutdown: Any = vars(dist.ProcessGroup)["shutdown"]
+        look = guarded(lambda: self.recorder.entered(labels.position()))
+
+        def shut_down(group: Any) -> Any:
+            self.recorder.calls.settle(longest_s=_LONGEST_S)
+            look()
+            return shutdown(group)
+
+        def restore() -> None:
+            dist.ProcessGroup.shutdown = shutdown  # type: ignore[method-assign]
+
+        dist.ProcessGroup.shutdown = shut_down  # type: ignore[assignment,method-assign]
+        return restore
 
     def rejoined(self) -> None:
         """The process left its groups and joined again: there are new groups and connections."""
