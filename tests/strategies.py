@@ -128,13 +128,14 @@ def events(
     ).map(_credible)
 
 
-def closes(ids: st.SearchStrategy[int] = small) -> st.SearchStrategy[Close]:
+def closes(ids: st.SearchStrategy[int] = small, num_ranks: int = 8) -> st.SearchStrategy[Close]:
     """Closes with every field drawn."""
     return st.builds(
         Close,
         id=ids,
         sent_bytes=_maybe(counts),
         received_bytes=_maybe(counts),
+        peers=_tuples(st.integers(0, num_ranks - 1)),
         wire=_tuples(wire_deltas),
         start_ns=_maybe(times),
         end_ns=_maybe(times),
@@ -335,7 +336,7 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
             still_open.append(event)
         if draw(st.booleans()) and still_open:
             opened = still_open.pop(0)
-            close = draw(closes(ids=st.just(opened.id)))
+            close = draw(closes(ids=st.just(opened.id), num_ranks=num_ranks))
             close = _in_order(close, opened.issue_ns, opened.start_ns)
             rows.append(("close", _not_before(close, opened)))
         if draw(st.booleans()):

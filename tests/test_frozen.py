@@ -142,7 +142,7 @@ RECORDS = {
         wire issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes error
     """,
     "Close": """
-        id sent_bytes received_bytes wire start_ns end_ns counted_bytes error
+        id sent_bytes received_bytes peers wire start_ns end_ns counted_bytes error
     """,
     "Transfer": "id parent op peer elements payload_bytes start_ns end_ns hop shard",
     "Header": """
@@ -236,8 +236,8 @@ NAMES = {
     "zerosim.record": """
         CollectiveKey MatchedCollective Matching Mismatch MismatchKind PeerBytes Peers PhaseWire
         RankTrace Trace ended_early explain_failure iterations link_between load match_collectives
-        match_sockets node_of num_nodes phase_wire ranks_per_node wire_between wire_by_peer
-        without_update
+        match_sockets node_of num_nodes phase_wire ranks_per_node why_early wire_between
+        wire_by_peer without_update
     """,
     "zerosim.replay": "MOST_RANKS graph_document replay_document shown_iterations",
     "zerosim.theory": """

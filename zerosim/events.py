@@ -168,7 +168,8 @@ class Event:
         group: name of a `Group` row; likewise "".
         sequence: position among the collectives of that group on this rank.
         peers: global ranks that this rank exchanges bytes with directly, where that is known; of
-            a native call with a root, the root.
+            a native call with a root, the root. Of a receive from any rank the one that sent it,
+            which is known once it was waited for; empty if it never was.
         dtype: element type as PyTorch names it ("bfloat16"); "" if it has none.
         elements: number of elements of the payload.
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
@@ -241,6 +242,7 @@ class Close:
     id: int
     sent_bytes: int | None = None
     received_bytes: int | None = None
+    peers: tuple[int, ...] = ()
     wire: tuple[WireDelta, ...] = ()
     start_ns: int | None = None
     end_ns: int | None = None

@@ -17,6 +17,7 @@ from zerosim.record import (
     load,
     match_collectives,
 )
+from zerosim.verify.verdicts import matching_verdict
 
 
 def message(rank, place, op, peer, **fields):
@@ -142,7 +143,8 @@ def test_two_calls_at_one_position(tmp_path):
         ({"sequence": None}, "no sequence number"),
         ({"group": "ghost"}, "no group row for its group 'ghost'"),
         ({"op": None}, "without an operation"),
-        ({"op": Op.RECEIVE, "peers": ()}, "expected one peer"),
+        ({"op": Op.RECEIVE, "peers": ()}, "no rank sent it: receive from any rank of blocks.0"),
+        ({"op": Op.SEND, "peers": ()}, "expected one peer"),
         ({"op": Op.SEND, "peers": (0,)}, "expected one peer, another rank"),
         ({"op": Op.SEND, "peers": (1, 0)}, "expected one peer"),
     ],
@@ -223,6 +225,53 @@ def test_a_message_is_never_taken_for_a_collective_of_two_ranks(tmp_path):
     assert found.mismatches == ()
 
 
+def from_any(rank, place, **fields):
+    return message(rank, place, Op.RECEIVE, 0, **{"peers": ()} | fields)
+
+
+def test_a_receive_from_any_rank_finds_the_only_send_that_it_can_have_taken(tmp_path):
+    calls = [
+        [from_any(0, 0, payload_bytes=8), message(0, 1, Op.RECEIVE, 1), from_any(0, 2)],
+        [message(1, 0, Op.SEND, 0), message(1, 1, Op.SEND, 0)],
+        [message(2, 0, Op.SEND, 0, payload_bytes=8)],
+    ]
+    found = matching(tmp_path, calls)
+    assert (found.mismatches, found.from_any) == ((), ())
+    assert {c.key: c.events for c in found.collectives} == {
+        CollectiveKey((1, 0), GROUP, 0, True): {1: calls[1][0], 0: calls[0][1]},
+        CollectiveKey((1, 0), GROUP, 1, True): {1: calls[1][1], 0: calls[0][2]},
+        CollectiveKey((2, 0), GROUP, 0, True): {2: calls[2][0], 0: calls[0][0]},
+    }
+
+
+def test_receives_from_any_rank_of_what_several_sent_are_told_and_not_guessed(tmp_path):
+    other = {"payload_bytes": 8}
+    calls = [
+        [from_any(0, 0), from_any(0, 1), message(0, 2, Op.RECEIVE, 1, **other)],
+        [message(1, 0, Op.SEND, 0), message(1, 1, Op.SEND, 0, **other)],
+        [message(2, 0, Op.SEND, 0)],
+    ]
+    found = matching(tmp_path, calls)
+    assert found.mismatches == ()
+    assert [c.events for c in found.collectives] == [{1: calls[1][1], 0: calls[0][2]}]
+    (unsaid,) = found.from_any
+    assert (unsaid.sends, unsaid.receives) == ((calls[1][0], calls[2][0]), tuple(calls[0][:2]))
+    trace = load(tmp_path)
+    assert matching_verdict(trace).holds is True
+    assert "2 from any rank" in matching_verdict(trace).measured
+
+
+def test_receives_from_any_rank_that_do_not_fit_what_was_sent(tmp_path):
+    sends = [[message(rank, 0, Op.SEND, 0)] for rank in (1, 2)]
+    mismatch = only(matching(tmp_path / "fewer", [[from_any(0, 0)], *sends]))
+    assert (mismatch.kind, mismatch.ranks) == (MismatchKind.UNKNOWN, (0, 1, 2))
+    assert "2 sent by ranks 1-2, 1 received: receive from any rank" in mismatch.message
+    folder = write_calls(tmp_path / "cut", [[from_any(0, place) for place in range(3)], *sends])
+    stop(folder, 2, 3)
+    mismatch = only(match_collectives(load(folder)))
+    assert mismatch.kind is MismatchKind.STOPPED
+
+
 @settings(max_examples=30)
 @given(st.data())
 def test_every_call_is_in_exactly_one_place(data):
@@ -245,6 +294,8 @@ def test_every_call_is_in_exactly_one_place(data):
     with tempfile.TemporaryDirectory() as folder:
         found = matching(Path(folder), calls, groups)
     placed = [(e.rank, e.id) for c in found.collectives for e in c.events.values()]
+    told = [one for one in found.from_any if one.sends]
+    placed += [(e.rank, e.id) for one in told for e in (*one.sends, *one.receives)]
     expected = [
         (e.rank, e.id)
         for events in calls
@@ -254,9 +305,10 @@ def test_every_call_is_in_exactly_one_place(data):
     homeless = [
         m for m in found.mismatches if m.kind in (MismatchKind.UNKNOWN, MismatchKind.DUPLICATE)
     ]
+    uneven = [one for one in told if not one.fits]  # placed, and said to be wrong as well
     assert len(placed) == len(set(placed))
     assert set(placed) <= set(expected)
-    assert len(placed) + len(homeless) == len(expected)
+    assert len(placed) + len(homeless) - len(uneven) == len(expected)
     assert all(len(m.message.splitlines()) == 1 for m in found.mismatches)
     incomplete = {c.key for c in found.collectives if not c.complete}
     absent = (MismatchKind.MISSING, MismatchKind.STOPPED)

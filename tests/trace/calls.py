@@ -62,6 +62,14 @@ def receive_from_anyone():
     message(receive=lambda buffer, source, group: dist.recv(buffer, group=group))
 
 
+def receive_twice_from_anyone():
+    """Rank 0 is sent to by both others; returns in which order, as PyTorch says."""
+    if dist.get_rank() == 0:
+        return [dist.recv(ones(N)) for _ in range(2)]
+    dist.send(ones(N), 0)
+    return []
+
+
 def only_root(value):
     return value if dist.get_rank() == 0 else None
 
@@ -298,6 +306,8 @@ def make_all(folder):
     with zerosim.trace(f"{folder}/programs"):
         for name, (call, _) in of_programs.items():
             make(name, call, witness=True)
+    with zerosim.trace(f"{folder}/anyone"):
+        sources = receive_twice_from_anyone()
     dist.all_reduce(ones(1))  # after the last block: in no trace
     with torch.inference_mode():
         keys = torch._C._dispatch_keys(ones(1))
@@ -305,4 +315,4 @@ def make_all(folder):
     expected |= {name: what for name, (_, what) in of_programs.items()}
     has_autograd = keys.has(torch._C.DispatchKey.AutogradCPU)
     name = pair.group_name if rank in (1, 2) else ""
-    return expected, witnessed, has_autograd, name
+    return expected, witnessed, has_autograd, sources, name

@@ -7,7 +7,9 @@ import pytest
 from tests.ranks import run_ranks
 from tests.trace import calls
 from zerosim.events import Algorithm, Kind, Op
+from zerosim.graph import build_graph, check_graph
 from zerosim.record import load, match_collectives
+from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks
 
@@ -64,13 +66,11 @@ def test_messages_name_their_peer_and_their_size(made, mode):
     for rank in load(folder / mode, strict=True).ranks:
         found = by_unit(rank)
         one = {0: [], 1: [sends], 2: [receives]}[rank.rank]
-        for name in ("send, recv", "isend, irecv", "send, recv in a group"):
+        for name in ("send, recv", "isend, irecv", "send, recv in a group", "recv from anyone"):
             assert [message(event) for event in found[name]] == one, name
         for event in found["send, recv in a group"]:
             assert event.group == pair
             assert rank.groups[pair].ranks == (1, 2)
-        anyone = {0: [], 1: [sends], 2: [(Op.RECEIVE, calls.N, ())]}[rank.rank]
-        assert [message(event) for event in found["recv from anyone"]] == anyone
         after, before = (rank.rank + 1) % 3, (rank.rank - 1) % 3
         circle = [(Op.SEND, calls.N, (after,)), (Op.RECEIVE, calls.N, (before,))]
         assert [message(event) for event in found["batch_isend_irecv"]] == circle
@@ -81,10 +81,32 @@ def test_messages_name_their_peer_and_their_size(made, mode):
                 assert event.sequence is None
 
 
+def test_receives_from_any_rank_say_who_sent(made):
+    folder, answers = made
+    *_, sources, _ = answers[0]
+    assert sorted(sources) == [1, 2]
+    trace = load(folder / "anyone", strict=True)
+    receives = calls_of(trace.ranks[0])
+    assert [message(event) for event in receives] == [
+        (Op.RECEIVE, calls.N, (source,)) for source in sources
+    ]
+    matching = match_collectives(trace)
+    assert (matching.mismatches, matching.from_any) == ((), ())
+    assert {one.key.ranks: one.events[0] for one in matching.collectives} == {
+        (source, 0): event for source, event in zip(sources, receives, strict=True)
+    }
+    assert [check.violations for check in check_graph(build_graph(trace))] == [()] * 4
+    report = verify(trace)
+    moved = {row.op: row for row in report.rows}
+    assert [cell.trace for cell in moved[Op.SEND].sent] == [0, 24, 24]
+    assert [cell.trace for cell in moved[Op.RECEIVE].received] == [48, 0, 0]
+    assert {verdict.id: verdict.holds for verdict in report.verdicts}["matched"] is True
+
+
 def test_tensors_of_inference_mode_carry_no_autograd_keys_and_are_seen_all_the_same(made):
     """A kernel at the Autograd key would miss these calls (FACTS.md, section 2)."""
     folder, answers = made
-    assert not any(has_autograd for _, _, has_autograd, _ in answers)
+    assert not any(has_autograd for _, _, has_autograd, *_ in answers)
     plain, inference = (load(folder / mode) for mode in ("plain", "inference_mode"))
     for one, other in zip(plain.ranks, inference.ranks, strict=True):
         assert len(calls_of(one)) >= 30
@@ -151,9 +173,7 @@ def test_all_ranks_agree_on_what_was_called(made):
     for mode in (*calls.MODES, "programs"):
         trace = load(folder / mode, strict=True)
         matching = match_collectives(trace)
-        assert [m.message for m in matching.mismatches if "recv" not in m.message] == [] or (
-            {m.key is None or m.key.is_message for m in matching.mismatches} == {True}
-        )
+        assert [m.message for m in matching.mismatches] == []
         ops = [[e.op for e in rank.events if e.sequence is not None] for rank in trace.ranks]
         assert ops[0] == ops[1] == ops[2]
         for rank in trace.ranks:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST = 2**63 - 1
 """Times and counts are whole numbers of 64 bits with a sign; a byte more is nobody's memory."""
+MOST_DIGITS = 30
+"""Of a number that a user chose freely, such as a bucket that has room for anything."""
 MOST_RANKS = 2**20
 """More than any machine has."""
 MOST_ITERATIONS = 2**40
@@ -98,6 +100,7 @@ _IN_WORLD: dict[type, tuple[str, ...]] = {
 _ALL_IN_WORLD: dict[type, tuple[str, ...]] = {
     Group: ("ranks",),
     Event: ("peers",),
+    Close: ("peers",),
     Failure: ("waiting_for",),
     Strategy: ("ranks",),
 }
@@ -219,13 +222,14 @@ def _require_plain(name: str, value: object) -> None:
     elif isinstance(value, list | tuple):
         for each in value:
             _require_plain(name, each)
-    elif isinstance(value, int):
-        _require_signed(name, (value,))
+    elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        expected = f"a number of at most {MOST_DIGITS} digits"
+        raise ValueError(f"{name} is {_shown(value)}, expected {expected}")
 
 
 def _shown(value: int) -> str:
     """A number that may have thousands of digits."""
-    return str(value) if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
+    return str(value) if abs(value) < 10**MOST_DIGITS else f"a number of {value.bit_length()} bits"
 
 
 def _event(event: Event) -> None:

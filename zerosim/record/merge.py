@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from zerosim.events import Event, Kind, Op
+from zerosim.record.anysource import FromAny, Messages, settle
 from zerosim.record.collector import collector_paused
 from zerosim.record.text import name_ranks, one_line
 
@@ -37,7 +38,7 @@ class MismatchKind(StrEnum):
     DUPLICATE = "duplicate"
     """A rank made two calls at the same position."""
     UNKNOWN = "unknown"
-    """A call that cannot be placed: no group row, no sequence number, no peer."""
+    """A call that cannot be placed: no group row, no sequence number, no peer, no sender."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +95,15 @@ class MatchedCollective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """All collectives of a trace, and what did not fit."""
+    """All collectives of a trace, and what did not fit.
+
+    Attributes:
+        from_any: messages whose sender is not known; they are in no collective.
+    """
 
     collectives: tuple[MatchedCollective, ...]
     mismatches: tuple[Mismatch, ...]
+    from_any: tuple[FromAny, ...] = ()
 
 
 def match_collectives(trace: Trace) -> Matching:
@@ -116,16 +122,19 @@ def match_collectives(trace: Trace) -> Matching:
 
 def _match(trace: Trace) -> Matching:
     mismatches: list[Mismatch] = []
-    calls = _collectives(trace, mismatches)
-    calls.update(_messages(trace, mismatches))
     complete = {rank.rank for rank in trace.ranks if rank.complete and rank.failure is None}
+    calls = _collectives(trace, mismatches)
+    sends, receives, from_any = _messages(trace, mismatches)
+    calls.update(_pair(sends, receives))
+    is_whole = len(complete) == trace.manifest.num_ranks
+    mismatches += [_unsent(one, is_whole=is_whole) for one in from_any if not one.fits]
     collectives = []
     for key, events in calls.items():
         op = Op.SEND if key.is_message else _first(events).op
         assert op is not None
         collectives.append(MatchedCollective(key=key, op=op, events=events))
         mismatches.extend(_check(key, events, complete))
-    return Matching(collectives=tuple(collectives), mismatches=tuple(mismatches))
+    return Matching(collectives=tuple(collectives), mismatches=tuple(mismatches), from_any=from_any)
 
 
 def _calls(rank: RankTrace) -> Iterator[Event]:
@@ -155,32 +164,35 @@ def _collectives(trace: Trace, mismatches: list[Mismatch]) -> dict[CollectiveKey
 
 
 _MESSAGE_OPS = (Op.SEND, Op.RECEIVE)
-_Messages = dict[tuple[int, int, str], list[Event]]
-"""Sends or receives in their order, by source, destination and group."""
 
 
 def _messages(
     trace: Trace, mismatches: list[Mismatch]
-) -> Iterator[tuple[CollectiveKey, dict[int, Event]]]:
-    """The sends with their receives; those that name no peer become mismatches."""
-    sends: _Messages = {}
-    receives: _Messages = {}
+) -> tuple[Messages, Messages, tuple[FromAny, ...]]:
+    """The sends, the receives, what cannot be told apart; a peer that is none is a mismatch."""
+    sends: Messages = {}
+    receives: Messages = {}
+    unsaid: dict[tuple[int, str], list[Event]] = {}
     for rank in trace.ranks:
         for event in _calls(rank):
             if event.op not in _MESSAGE_OPS:
                 continue
-            if len(event.peers) != 1 or event.peers[0] == rank.rank:
+            if _is_from_any(event):
+                unsaid.setdefault((rank.rank, event.group), []).append(event)
+            elif len(event.peers) != 1 or event.peers[0] == rank.rank:
                 mismatches.append(_unknown(event, "expected one peer, another rank"))
             elif event.op is Op.SEND:
                 sends.setdefault((rank.rank, event.peers[0], event.group), []).append(event)
             else:
                 receives.setdefault((event.peers[0], rank.rank, event.group), []).append(event)
-    return _pair(sends, receives)
+    return sends, receives, settle(sends, receives, unsaid)
 
 
-def _pair(
-    sends: _Messages, receives: _Messages
-) -> Iterator[tuple[CollectiveKey, dict[int, Event]]]:
+def _is_from_any(event: Event) -> bool:
+    return event.op is Op.RECEIVE and not event.peers
+
+
+def _pair(sends: Messages, receives: Messages) -> Iterator[tuple[CollectiveKey, dict[int, Event]]]:
     for way in sends | receives:
         source, destination, group = way
         sent, received = sends.get(way, []), receives.get(way, [])
@@ -255,6 +267,20 @@ def _unknown(event: Event, why: str) -> Mismatch:
     )
 
 
+def _unsent(found: FromAny, *, is_whole: bool) -> Mismatch:
+    """More was received from any rank than was sent, or less."""
+    first, sent = found.receives[0], len(found.sends)
+    by = name_ranks({event.rank for event in found.sends})
+    why = f"{sent} sent by {by}, {len(found.receives)} received" if sent else "no rank sent it"
+    message = f"event {first.id} of rank {first.rank}: {why}: {_describe(first)}"
+    return Mismatch(
+        kind=MismatchKind.UNKNOWN if is_whole else MismatchKind.STOPPED,
+        message=one_line(message),
+        ranks=tuple(sorted({event.rank for event in (*found.sends, *found.receives)})),
+        key=None,
+    )
+
+
 def _why_unknown(event: Event, ranks: tuple[int, ...]) -> str:
     if event.op is None:
         return "a collective without an operation"
@@ -277,4 +303,5 @@ def _describe(event: Event) -> str:
     unit = f" of {event.unit}" if event.unit else ""
     source = f" at {event.source}" if event.source else ""
     dtype = f" {event.dtype}" if event.dtype else ""
-    return f"{event.op}{unit}, {event.payload_bytes} B{dtype}{source}"
+    source_rank = " from any rank" if _is_from_any(event) else ""
+    return f"{event.op}{source_rank}{unit}, {event.payload_bytes} B{dtype}{source}"

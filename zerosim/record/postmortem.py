@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerosim.errors import TraceError
-from zerosim.events import Event, Failure, Kind, Phase
+from zerosim.events import Event, Failure, Kind, Op, Phase
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import load
 
@@ -141,6 +141,8 @@ def _where(what: Event | Failure) -> str:
     peers = what.waiting_for if isinstance(what, Failure) else what.peers
     names = " and ".join(str(peer) for peer in sorted(peers))
     of_whom = f" for rank{'s' if len(peers) > 1 else ''} {names}" if peers else ""
+    if not peers and what.op is Op.RECEIVE:
+        of_whom = " from any rank"
     unit = f" of {what.unit}" if what.unit else ""
     purpose = f" ({what.purpose})" if what.purpose else ""
     return f"in the {what.op}{unit}{purpose}{of_whom}, {_moment(what.phase, what.iteration)}"

@@ -334,6 +334,7 @@ class _Rows:
 _ADDED: tuple[tuple[str, object], ...] = (
     ("sent_bytes", None),
     ("received_bytes", None),
+    ("peers", ()),
     ("wire", ()),
     ("counted_bytes", None),
     ("start_ns", None),

@@ -165,6 +165,7 @@ class Book:
         reads_wire: bool = False,
         is_seen: bool = True,
         counted_bytes: int | None = None,
+        peers: tuple[int, ...] = (),
     ) -> None:
         """Write down that an event is over; nothing if it was already.
 
@@ -172,6 +173,7 @@ class Book:
             error: why it failed; "" if it did not.
             is_seen: False if it is over at a time that cannot be known.
             counted_bytes: what the kernel counted for a copy from or to a disk.
+            peers: who sent what was received from any rank.
         """
         with self._lock:
             begun = self._begun.pop(event, None)
@@ -188,6 +190,7 @@ class Book:
                 id=event,
                 sent_bytes=begun.sent_bytes,
                 received_bytes=begun.received_bytes,
+                peers=peers,
                 wire=difference(begun.totals, self._totals()) if reads_wire else (),
                 start_ns=begun.start_ns,
                 end_ns=end_ns,
@@ -244,6 +247,10 @@ class Book:
             self.rows.write("group", Group(name=key[0], backend=backend, ranks=ranks))
             self.scan()
         return self._groups[key]
+
+    def ranks_of(self, group: str) -> tuple[int, ...]:
+        """The global ranks of a group that was written down."""
+        return self._named.get(group, ())
 
     def forget_groups(self) -> None:
         """The process left all groups: their names may be given anew."""

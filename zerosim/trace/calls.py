@@ -160,8 +160,9 @@ class Calls:
     def waited(self, token: int, error: str) -> None:
         """The thread waited until now; `error` is "" if it was not in vain."""
         self._book.write_wait(labels.current(), token, self._thread.since_ns)
+        source = self._source_of(token)
         if self._unended.forget(token):
-            self._book.end(token, error)
+            self._book.end(token, error, peers=source)
         else:
             self.let_go()
 
@@ -239,6 +240,18 @@ class Calls:
         """
         self._book.end(token, _error_of(done), reads_wire=reads_wire)
         self._over.append(token)
+
+    def _source_of(self, token: int) -> tuple[int, ...]:
+        """Who sent what was received from any rank, which its work knows once it was waited for."""
+        begun, work = self._book.begun(token), self._unended.work_of(token)
+        if begun is None or work is None or begun.event.op is not Op.RECEIVE or begun.event.peers:
+            return ()
+        ranks = self._book.ranks_of(begun.event.group)
+        try:
+            place = work._source_rank()
+        except RuntimeError:  # it failed, or its backend does not say
+            return ()
+        return ranks[place : place + 1] if place >= 0 else ()
 
     def _remember(self, call: Call, event: int) -> None:
         """Functional collectives are waited for by their tensors, and soon."""

@@ -41,6 +41,11 @@ class Unended:
         reference, event = self._works.get(id(work), (None, -1))
         return event if reference is not None and reference() is work else None
 
+    def work_of(self, event: int) -> Any:
+        """The work of an event that is kept; None if there is none."""
+        reference, of = self._works.get(self._keys.get(event, 0), (None, -1))
+        return reference() if reference is not None and of == event else None
+
     def forget(self, event: int) -> bool:
         """Keep it no longer; returns whether it was kept."""
         key = self._keys.pop(event, None)
