@@ -11,12 +11,14 @@ import sys
 from dataclasses import replace
 
 import pytest
+from rich.measure import Measurement
 
 from tests.cli.command import command, process
 from tests.cli.traces import engine_trace, write
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.cli import doctor
+from zerosim.cli.console import make_console, make_table, print_rows, print_table
 from zerosim.record import load
 from zerosim.verify import verify
 
@@ -70,6 +72,27 @@ def test_show_says_the_same_as_json_and_as_text(folder):
     assert {event["phase"] for event in events} == {"backward"}
     assert {event["rank"] for event in events} == {0, 1, 2, 3}
     assert {event["iteration"] for event in events} == {0}
+
+
+def test_rows_are_printed_as_a_table_is_without_laying_each_cell_out(capsys, monkeypatch):
+    rows = [(f"é{'x' * (n % 3)}\x1b", "", str(10**n)) for n in range(3)]
+
+    def table():
+        return make_table("name", "longer heading", "number", left=2)
+
+    whole = table()
+    for row in rows:
+        whole.add_row(*row)
+    print_table(make_console(), whole)
+    expected = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.setattr(Measurement, "get", None)  # what takes rich a millisecond a row
+    print_rows(make_console(), table(), iter(rows))
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_show_lays_no_cell_out(folder, monkeypatch):
+    monkeypatch.setattr(Measurement, "get", None)
+    assert "sent B" in command("show", folder).out
 
 
 def test_show_chooses_units_by_pattern(folder):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.console import make_console, make_table, print_json, print_rows
 from zerosim.cli.options import open_trace
 from zerosim.config import choice
 from zerosim.errors import ConfigError
@@ -131,23 +131,25 @@ def _print(trace: Trace, events: list[Event]) -> None:
         left=5,
     )  # fmt: skip
     table.columns[-1].justify = "left"
-    for event in events:
-        table.add_row(
-            str(event.rank),
-            str(event.iteration),
-            event.phase.value,
-            event.unit,
-            _what(event),
-            f"{event.payload_bytes:,}",
-            "" if event.sent_bytes is None else f"{event.sent_bytes:,}",
-            f"{sum(delta.sent_bytes for delta in event.wire):,}" if event.wire else "",
-            _milliseconds(event),
-            event.source,
-        )
-    print_table(console, table)
+    print_rows(console, table, map(_cells, events))
     total = sum(1 for _ in _events(trace))
     console.print()
     console.print(f"{len(events):,} shown of {total:,} recorded events; --help says how to choose")
+
+
+def _cells(event: Event) -> tuple[str, ...]:
+    return (
+        str(event.rank),
+        str(event.iteration),
+        event.phase.value,
+        event.unit,
+        _what(event),
+        f"{event.payload_bytes:,}",
+        "" if event.sent_bytes is None else f"{event.sent_bytes:,}",
+        f"{sum(delta.sent_bytes for delta in event.wire):,}" if event.wire else "",
+        _milliseconds(event),
+        event.source,
+    )
 
 
 def _what(event: Event) -> str:
