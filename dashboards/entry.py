@@ -52,6 +52,11 @@ class Entry:
     signature: str = ""
     problem: str = ""
 
+    @property
+    def remark(self) -> str:
+        """What a list says after the title of a trace that is not whole."""
+        return "" if self.complete else " · still running, or cut short"
+
 
 def find_entry(folder: Path, name: str, root: Path, known: Entry | None) -> Entry:
     """How a trace stands now.

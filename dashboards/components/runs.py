@@ -75,9 +75,8 @@ def run_list(runs: Runs) -> Component:
 def _item(entry: Entry, runs: Runs) -> Component:
     if entry.problem:
         return html.P([html.Span(entry.name), html.Small(entry.problem)], className="problem")
-    remark = "" if entry.complete else " · still running, or cut short"
     return html.A(
-        [html.Span(entry.name), html.Small(f"{entry.title}{remark}")],
+        [html.Span(entry.name), html.Small(f"{entry.title}{entry.remark}")],
         href=runs.address_of(entry.name),
         **(_aria(current="page") if entry.name == runs.shown else {}),
     )

@@ -125,7 +125,7 @@ def view(names: Sequence[str], entries: Sequence[Entry]) -> View:
         choices=tuple(
             Choice(
                 name=entry.name,
-                title=entry.title,
+                title=f"{entry.title}{entry.remark}",
                 is_chosen=entry.name in names,
                 is_other=entry.model not in models,
             )

@@ -70,6 +70,8 @@ export interface Run {
   iteration: number;
   /** All iterations that can be shown. */
   iterations: number[];
+  /** False if a rank failed, or its trace stops before its end. */
+  complete: boolean;
   /** Mean loss of the iteration; null if the program reported none. */
   loss: number | null;
 }

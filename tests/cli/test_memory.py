@@ -140,7 +140,11 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     file.write_bytes(b"".join(lines[: len(lines) // 4]))
     answer = command("memory", folder)
     assert answer.code == 0
-    assert "finished no iteration on all ranks" in answer.out.splitlines()[0]
+    headline = answer.out.splitlines()[0]
+    assert headline.startswith("- This run of ZeRO-3 finished no iteration on all ranks")
+    assert "✓" not in answer.out
+    assert "not checked, since no iteration was finished" in answer.out
+    assert json.loads(command("memory", folder, "--json").out)["outcome"] is None
     assert "no law was held against this trace" in answer.out
     assert "Rank 1 peaked at" in answer.out
 

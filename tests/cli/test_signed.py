@@ -28,6 +28,8 @@ KINDS = ("kept/stage-1", "profiles/ddp", "device/stage-2", "profiles/fsdp2", "hp
 ABSURD = (-(2**63) - 1, -1, 0, 1, 7, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, 10**400)
 STRANGE = (None, True, "3", "", 1.5, [], {}, [-1], "<script>")
 BOUNDED = "hpz/stage-3"
+HUGE = 987654321
+"""Stands for a thousand times as many digits, which Python would not write."""
 FEW = 12
 MANY = 600
 Row = dict[str, Any]
@@ -190,24 +192,39 @@ def test_each_number_has_its_bounds(tmp_path, row, key, value, words):
     assert_one_line(command("verify", folder), "rank-0.jsonl, line ", words)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"num_ranks": 10**18}, "num_ranks is 1000000000000000000, expected 1 to 1048576"),
-        ({"config": {"stage": 9}}, "stage is 9"),
-        ({"config": {"stage": "3"}}, "stage is '3'"),
-        ({"config": {"bucket_elements": 2**63}}, "expected a number of 64 bits"),
-        ({"run": {"batch": 2**64}}, "expected a number of 64 bits"),
-    ],
-)
-@pytest.mark.parametrize("name", ["verify", "compare"])
-def test_a_manifest_s_numbers_have_bounds(tmp_path, name, change, words):
+def with_manifest(tmp_path: Path, change: Row) -> Path:
     folder = tmp_path / "t"
     shutil.copytree(TRACES / BOUNDED, folder)
     path = folder / MANIFEST_NAME
     plain = json.loads(path.read_text())
     for key, value in change.items():
         plain[key] = {**plain[key], **value} if isinstance(value, dict) else value
-    path.write_text(signed_manifest(plain))
+    path.write_text(signed_manifest(plain).replace(str(HUGE), str(HUGE) * 1000))
+    return folder
+
+
+def test_what_a_user_chose_may_be_more_than_64_bits(tmp_path):
+    folder = with_manifest(tmp_path, {"config": {"bucket_elements": 2**64}})
+    for name in ("verify", "compare"):
+        others = [TRACES / BOUNDED] if name == "compare" else []
+        answer = command(name, folder, *others)
+        assert answer.code in (0, 1)
+        assert answer.err == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_ranks": 10**18}, "num_ranks is 1000000000000000000, expected 1 to 1048576"),
+        ({"config": {"stage": 9}}, "stage is 9"),
+        ({"config": {"stage": "3"}}, "stage is '3'"),
+        ({"config": {"bucket_elements": 10**30}}, "expected a number of at most 30 digits"),
+        ({"run": {"batch": -(10**30)}}, "expected a number of at most 30 digits"),
+        ({"run": {"batch": HUGE}}, "a number that is too long to be read, expected at most 30"),
+    ],
+)
+@pytest.mark.parametrize("name", ["verify", "compare"])
+def test_a_manifest_s_numbers_have_bounds(tmp_path, name, change, words):
+    folder = with_manifest(tmp_path, change)
     others = [TRACES / BOUNDED] if name == "compare" else []
     assert_one_line(command(name, folder, *others), MANIFEST_NAME, words)

@@ -246,6 +246,7 @@ class Maker {
         num_parameters: psi,
         element_bytes: 2,
         accumulate: 1,
+        complete: true,
         iteration: 2,
         iterations: [0, 1, 2],
         loss: 3.25,

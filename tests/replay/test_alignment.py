@@ -281,8 +281,13 @@ def test_a_run_that_was_cut_short_says_so(pair):
         collective["last"] = min(collective["last"], 11)
     for step in cut["steps"]:
         step["until"] = min(step["until"], 11)
+    cut["run"] |= {"complete": False, "iteration": 0}
     alignment = align([pair[0], cut])
-    assert alignment.notes == ("three did not come to the end of the iteration",)
+    assert alignment.notes == (
+        "incomplete: three; so the runs are shown at iterations 1, 0",
+        "three did not come to the end of the iteration",
+    )
+    assert [run.title for run in alignment.runs] == ["ZeRO-1", "ZeRO-3 · incomplete"]
     assert not alignment.runs[1].came[-1]
 
 

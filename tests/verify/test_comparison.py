@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from zerosim.memory import Role
 from zerosim.record import load
 from zerosim.verify import verify, verify_memory
 from zerosim.verify.comparison import compare
-from zerosim.verify.differences import differences, headline
+from zerosim.verify.differences import differences, headline, notes
 
 pytestmark = pytest.mark.ranks
 
@@ -116,6 +117,41 @@ def test_the_command_prints_what_the_functions_say(folder, stages):
     plain = json.loads(command("compare", *paths[:2], "--json").out)
     assert [side["total_bytes"] for side in plain["sides"]] == [s.total_bytes for s in sides[:2]]
     assert plain["headline"] == headline(sides[:2])
+
+
+def killed(folder: Path) -> Path:
+    """A run of which rank 1 was killed in iteration 1."""
+    short = folder.parent / "killed"
+    short.mkdir()
+    for path in folder.iterdir():
+        lines = path.read_bytes().splitlines(keepends=True)
+        if path.name == "rank-1.jsonl":
+            del lines[next(n for n, line in enumerate(lines) if b'"iteration":1,' in line) + 3 :]
+        (short / path.name).write_bytes(b"".join(lines))
+    return short
+
+
+def test_a_trace_that_ends_early_is_told_and_compared_as_far_as_it_came(folder, stages):
+    short = killed(folder / "stage-2")
+    sides = whole, cut = compare([stages[2], load(short)])
+    assert whole.iterations == cut.iterations == (0,)
+    assert whole.held.states_bytes == cut.held.states_bytes
+    assert whole.held.states_bytes < compare(stages[2:])[0].held.states_bytes
+    assert (whole.sent_bytes, whole.loss) == (cut.sent_bytes, cut.loss)
+    assert whole.incomplete == ""
+    assert cut.incomplete.startswith("rank 1: the trace stops after")
+    assert notes(sides) == (
+        f"killed is incomplete: {cut.incomplete}",
+        "compared is what all of them finished: iteration 0",
+    )
+    answer = command("compare", folder / "stage-2", short)
+    assert answer.code == 0
+    assert answer.out.splitlines()[0].endswith("as far as all of them came.")
+    told = [line for line in answer.out.splitlines() if line.startswith("note: ")]
+    assert told == [f"note: {note}" for note in notes(sides)]
+    plain = json.loads(command("compare", folder / "stage-2", short, "--json").out)
+    assert plain["notes"] == list(notes(sides))
+    assert [side["incomplete"] for side in plain["sides"]] == ["", cut.incomplete]
 
 
 def test_too_few_too_many_and_nothing_to_compare(folder, stages):

@@ -22,7 +22,7 @@ from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
 from zerosim.tiers import Link
 from zerosim.verify.comparison import FEWEST, MOST, compare
-from zerosim.verify.differences import differences, headline, title_of
+from zerosim.verify.differences import differences, headline, notes, title_of
 from zerosim.verify.side import Side, Times
 
 _WORDS = {
@@ -49,11 +49,15 @@ def compare_traces(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Set traces side by side: traffic, memory and time, by phase and unit."""
+    """Set traces side by side: traffic, memory and time, by phase and unit.
+
+    Of a trace that ends early, and of those beside it, what all of them finished.
+    """
     sides = compare([open_trace(folder) for folder in folders])
     if as_json:
         plain = {
             "headline": headline(sides),
+            "notes": list(notes(sides)),
             "differences": list(differences(sides)),
             "sides": [side.to_plain() for side in sides],
         }
@@ -67,6 +71,8 @@ def _print(console: Console, sides: Sequence[Side]) -> None:
     console.print(Text(headline(sides), style="bold"))
     for side in sides:
         console.print(Text(f"  {side.name}: {title_of(side)} · {side.folder}", style="dim"))
+    for note in notes(sides):
+        console.print(f"note: {note}", style="yellow")
     console.print()
     of_steps = all(side.iteration != EVERYTHING for side in sides)
     what = "in a step" if of_steps else "in a step, or in all where a program told of no steps"

@@ -34,7 +34,7 @@ from zerosim.record.peers import (
     wire_by_peer,
 )
 from zerosim.record.postmortem import explain_failure
-from zerosim.record.progress import ended_early, iterations, without_update
+from zerosim.record.progress import ended_early, iterations, why_early, without_update
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace, load
 
@@ -60,6 +60,7 @@ __all__ = [
     "num_nodes",
     "phase_wire",
     "ranks_per_node",
+    "why_early",
     "wire_between",
     "wire_by_peer",
     "without_update",

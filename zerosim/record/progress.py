@@ -33,6 +33,16 @@ def ended_early(trace: Trace) -> bool:
     return not trace.complete or any(rank.failure is not None for rank in trace.ranks)
 
 
+def why_early(trace: Trace) -> str:
+    """Who failed first by itself, or whose trace stops; "" if all ended in order."""
+    failed = [rank for rank in trace.ranks if rank.failure is not None]
+    failed.sort(key=lambda rank: rank.failure is not None and rank.failure.peer_lost)
+    for rank in failed:
+        assert rank.failure is not None
+        return f"rank {rank.rank} failed with {rank.failure.message}"
+    return trace.warnings[0] if trace.warnings else ""
+
+
 def without_update(trace: Trace) -> tuple[int, ...]:
     """The finished iterations that no rank updated anything in, where others have an update."""
     updated = {iteration for rank in trace.ranks for iteration in _updated(rank)}

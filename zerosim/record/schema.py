@@ -14,7 +14,7 @@ import msgspec
 
 from zerosim.events import SCHEMA_VERSION
 from zerosim.manifest import Manifest
-from zerosim.record.bounds import check_manifest_numbers
+from zerosim.record.bounds import MOST_DIGITS, check_manifest_numbers
 from zerosim.rows import ROW_TYPES, check_manifest
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
 """All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""
+_TOO_LONG = ("Exceeds the limit", "Integer value out of range")
+"""How json and msgspec begin to say that a number has more digits than Python reads."""
 
 
 class OtherSchemaError(ValueError):
@@ -70,7 +72,12 @@ def decode_manifest(text: bytes) -> Manifest:
 
 def reason(error: BaseException) -> str:
     """Why decoding failed, for a message."""
-    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    text = str(error)
+    if text.startswith(_TOO_LONG):
+        return f"it has a number that is too long to be read, expected at most {MOST_DIGITS} digits"
+    return text
 
 
 def _require_schema(found: object) -> None:

@@ -268,6 +268,10 @@ def _notes(
         if len({*sizes}) > 1:
             listed = f"{', '.join(sizes[:-1])} and {sizes[-1]}"
             notes.append(say("note", name, sizes=listed, common=name_ranks(ranks)))
+    incomplete = [one["name"] for one in documents if not one["run"]["complete"]]
+    if incomplete and len({run["iteration"] for run in runs}) > 1:
+        shown = ", ".join(str(run["iteration"]) for run in runs)
+        notes.append(say("note", "iterations", names=", ".join(incomplete), sizes=shown))
     for document, own in zip(documents, found, strict=True):
         name, broken = document["name"], document["broken"]
         if broken:

@@ -14,7 +14,7 @@ from zerosim.analysis.frames import Band
 from zerosim.errors import ConfigError, TraceError
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
-from zerosim.record import Trace, iterations
+from zerosim.record import Trace, ended_early, iterations
 from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.bands import name_of
 from zerosim.replay.memory import Memory, memory_of
@@ -160,6 +160,7 @@ class _Maker:
             "accumulate": 1 if workload is None else workload.accumulate,
             "iteration": self.iteration,
             "iterations": list(shown_iterations(self.trace)),
+            "complete": not ended_early(self.trace),
             "loss": loss if math.isfinite(loss) else None,
         }
 

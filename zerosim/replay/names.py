@@ -35,7 +35,7 @@ def system_of(config: EngineConfig) -> str:
 
 
 def titles_of(documents: Sequence[Document]) -> list[str]:
-    """What each run is called: its stage, and what else tells it from the others."""
+    """What each run is called: its stage, what else tells it from the others, if it ended early."""
     parts: list[Callable[[Document], str]] = [
         lambda one: one["run"]["stage_name"],
         lambda one: one["run"]["algorithm"],
@@ -51,7 +51,8 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
         if (is_name and len({*titles}) < len(titles)) or (not is_name and len({*said}) > 1):
             titles = [" · ".join(filter(None, pair)) for pair in zip(titles, said, strict=True)]
     return [
-        f"{title[:1].upper()}{title[1:]}" or one["name"]
+        (f"{title[:1].upper()}{title[1:]}" or one["name"])
+        + ("" if one["run"]["complete"] else " · incomplete")
         for title, one in zip(titles, documents, strict=True)
     ]
 

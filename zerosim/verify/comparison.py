@@ -28,7 +28,7 @@ from zerosim.events import Kind, Phase
 from zerosim.graph import build_graph
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
-from zerosim.record import Trace, iterations
+from zerosim.record import Trace, ended_early, iterations, why_early
 from zerosim.theory import law
 from zerosim.verify.by_link import bytes_by_link
 from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
@@ -49,6 +49,9 @@ _TIMED = 20
 def compare(traces: Sequence[Trace]) -> tuple[Side, ...]:
     """Measure each trace for a comparison.
 
+    If one of them ended early, only the iterations count that all of them finished: a later one has
+    what an earlier one has not, such as the optimizer's moments.
+
     Args:
         traces: 2 to 4, in the order in which they will stand.
 
@@ -61,7 +64,11 @@ def compare(traces: Sequence[Trace]) -> tuple[Side, ...]:
             f"{len(traces)} traces to compare: expected {FEWEST} to {MOST}; give their folders"
         )
     names = _names(traces)
-    return tuple(side_of(trace, name) for trace, name in zip(traces, names, strict=True))
+    complete = [_complete(trace) for trace in traces]
+    common = set[int].intersection(*map(set, complete))
+    if common and any(map(ended_early, traces)):
+        complete = [tuple(sorted(common)) for _ in traces]
+    return tuple(map(_side_of, traces, names, complete))
 
 
 def _names(traces: Sequence[Trace]) -> list[str]:
@@ -80,20 +87,34 @@ def side_of(trace: Trace, name: str) -> Side:
     Raises:
         TraceError: no iteration was finished by all its ranks.
     """
+    return _side_of(trace, name, _complete(trace))
+
+
+def _complete(trace: Trace) -> tuple[int, ...]:
+    """The iterations to measure: those that all ranks finished."""
     complete = iterations(trace)
     if not complete and trace.complete and not is_engine_trace(trace):
         complete = (EVERYTHING,)
     if not complete:
+        why = f": {reason}" if (reason := why_early(trace)) else ""
         raise TraceError(
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
-            f"nothing to compare; zerosim show {trace.folder} prints what was recorded"
+            f"nothing to compare{why}; zerosim show {trace.folder} prints what was recorded"
         )
+    return complete
+
+
+def _side_of(trace: Trace, name: str, complete: tuple[int, ...]) -> Side:
     last = complete[-1]
     first = trace.ranks[0]
     ledger = measure(trace).get(last, {}).get(first.rank)
     moved = {} if ledger is None or ledger.unknown else ledger.moved
     wires = [row.wire_sent_bytes for row in moved.values()]
-    losses = [metric.value for metric in first.metrics if metric.name == "loss"]
+    losses = [
+        metric.value
+        for metric in first.metrics
+        if metric.name == "loss" and (metric.iteration <= last or last == EVERYTHING)
+    ]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
     told = _told(trace, complete)
     wire = None if None in wires or not wires else sum(wire or 0 for wire in wires)
@@ -113,6 +134,8 @@ def side_of(trace: Trace, name: str) -> Side:
         units=tuple(unit.name for unit in trace.manifest.units),
         settings={**trace.manifest.run, **config, "ranks": trace.manifest.num_ranks},
         iteration=last,
+        iterations=complete,
+        incomplete=why_early(trace),
         sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
         unit_bytes=_unit_bytes(trace, last) if moved else {},
         link_bytes=bytes_by_link(trace, last),

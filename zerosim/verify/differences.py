@@ -157,6 +157,20 @@ def _time(a: Side, b: Side) -> Iterator[str]:
     )
 
 
+def notes(sides: Sequence[Side]) -> tuple[str, ...]:
+    """Which traces end early, why, and what is compared then; nothing if all are whole."""
+    early = [side for side in sides if side.incomplete]
+    if not early:
+        return ()
+    found = [f"{side.name} is incomplete: {side.incomplete}" for side in early]
+    if len({side.iterations for side in sides}) > 1:
+        each = ", ".join(f"{side.name} in iteration {side.iteration}" for side in sides)
+        return (*found, f"no iteration was finished in all of them: compared is {each}")
+    first, last = sides[0].iterations[0], sides[0].iterations[-1]
+    which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
+    return (*found, f"compared is what all of them finished: {which}")
+
+
 def headline(sides: Sequence[Side]) -> str:
     """The comparison in a sentence: the first against the last."""
     first, last = sides[0], sides[-1]
@@ -171,7 +185,8 @@ def headline(sides: Sequence[Side]) -> str:
     if not said:
         return f"{last.name} and {first.name} have nothing in common that was recorded."
     whole = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-    return f"Against {first.name}, {last.name} {whole}."
+    extent = ", as far as all of them came" if any(side.incomplete for side in sides) else ""
+    return f"Against {first.name}, {last.name} {whole}{extent}."
 
 
 def title_of(side: Side) -> str:

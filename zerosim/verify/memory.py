@@ -6,6 +6,7 @@ Imports zerosim's L0, record, theory, analysis and this package. No torch.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 from zerosim.analysis.memory import (
@@ -19,7 +20,7 @@ from zerosim.analysis.memory import (
 from zerosim.errors import TraceError
 from zerosim.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
 from zerosim.quantities import format_exact_bytes
-from zerosim.record import Trace, iterations
+from zerosim.record import Trace, ended_early, iterations
 from zerosim.tiers import Tier
 from zerosim.verify.beside import beside_verdicts
 from zerosim.verify.device_places import figures
@@ -88,6 +89,8 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         for line in lines.values()
     )
     verdicts += [other_verdict(lines), allocated_verdict(lines, is_engine=True)]
+    if not complete:
+        verdicts = [_unproved(verdict) for verdict in verdicts]
     of_shown = [check for check in checks if check.iteration == shown]
     return MemoryReport(
         folder=str(trace.folder),
@@ -149,6 +152,8 @@ def _of_program(
     plan = program_plan(trace, lines, complete)
     checks = [] if plan is None else check_states(plan, lines, complete)
     verdicts = [other_verdict(lines), allocated_verdict(lines, is_engine=False)]
+    if not complete and ended_early(trace):
+        verdicts = [_unproved(verdict) for verdict in verdicts]
     notes = list(_notes(trace, lines, complete))
     causes: tuple[CauseBytes, ...] = ()
     headline = "No law is known for this program: its memory is shown as it was measured."
@@ -241,6 +246,14 @@ def _headline(plan: Plan | ProgramPlan, verdicts: list[Verdict], *, is_complete:
         return f"{name} keeps {plan.keeps}, but: {wrong.measured}."
     extent = "as the law says" if is_complete else "as the law says, as far as all ranks came"
     return f"{name} keeps {plan.keeps}, {extent}."
+
+
+def _unproved(verdict: Verdict) -> Verdict:
+    """A verdict over no finished iteration: what is wrong stays so, and nothing is proved."""
+    if not verdict.holds:
+        return verdict
+    words = f"{verdict.measured}; not checked, since no iteration was finished on all ranks"
+    return replace(verdict, holds=None, measured=words)
 
 
 def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:

@@ -75,6 +75,8 @@ class Side:
         units: their names, in the order of the model.
         settings: the configuration and the run, as plain values.
         iteration: whose bytes these are; `EVERYTHING` of a program that told of none.
+        iterations: all that memory and times are of.
+        incomplete: why the trace ends early; "" if it is whole.
         sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
         unit_bytes: likewise by phase and unit; a bucket's bytes are its units' by their columns.
         link_bytes: of all ranks, sent and copied in a step over each link class.
@@ -95,6 +97,8 @@ class Side:
     units: tuple[str, ...]
     settings: dict[str, object]
     iteration: int
+    iterations: tuple[int, ...]
+    incomplete: str
     sent_bytes: dict[Reason, int]
     unit_bytes: dict[tuple[Phase, str], int]
     link_bytes: dict[Link, int]

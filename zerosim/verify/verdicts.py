@@ -287,7 +287,10 @@ def matching_verdict(trace: Trace) -> Verdict:
     cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
     wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
     if not wrong:
-        measured = f"{len(matching.collectives) - len(cut):,} collectives matched"
+        num_cut = len({one.key for one in cut} - {None})
+        measured = f"{len(matching.collectives) - num_cut:,} collectives matched"
+        if unsaid := sum(len(one.receives) for one in matching.from_any):
+            measured += f", {unsaid} from any rank: which one sent what is not recorded"
         if cut:
             measured += f", {len(cut)} cut short: {cut[0].message}"
         return _verdict("matched", title, holds=True, measured=measured)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from zerosim.errors import TraceError
 from zerosim.events import Algorithm, Kind, Phase
-from zerosim.record import Trace, ended_early, iterations, num_nodes
+from zerosim.record import Trace, ended_early, iterations, num_nodes, why_early
 from zerosim.theory import Workload, law
 from zerosim.verify.activation_verdicts import activation_verdicts
 from zerosim.verify.copies import copy_rows, measure_copies
@@ -125,13 +125,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
 
 
 def _why_early(trace: Trace) -> str:
-    """Who failed first, or whose trace stops; "" if all ended in order."""
-    failed = [rank for rank in trace.ranks if rank.failure is not None]
-    failed.sort(key=lambda rank: rank.failure is not None and rank.failure.peer_lost)
-    for rank in failed:
-        assert rank.failure is not None
-        return f": rank {rank.rank} failed with {rank.failure.message}"
-    return f" ({trace.warnings[0]})" if trace.warnings else ""
+    """To end a sentence with; "" if all ended in order."""
+    return f": {why}" if (why := why_early(trace)) else ""
 
 
 def _complete(trace: Trace, *, of_engine: bool) -> tuple[int, ...]:
