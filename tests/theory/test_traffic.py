@@ -1,5 +1,7 @@
 """What a step sends, row by row."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from tests.theory.workloads import ALGORITHMS, PHASES, UNITS, WORKLOADS, sent, t
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
+    Call,
     Cause,
     TrafficRow,
     UnitSize,
@@ -185,3 +188,25 @@ def test_one_rank_sends_nothing(stage, units, accumulate, flag):
 def test_what_cannot_be_computed_is_refused(wrong):
     with pytest.raises(ConfigError, match="expected"):
         wrong()
+
+
+def test_many_units_are_planned_once_and_like_calls_cost_once(monkeypatch):
+    workload = Workload(stage=3, num_ranks=2, units=[UnitSize(f"u{n}", 10) for n in range(300)])
+    costed = []
+    cost = Call.cost
+
+    def counted(call, *args):
+        costed.append(call)
+        return cost(call, *args)
+
+    monkeypatch.setattr(Call, "cost", counted)
+    assert planned_calls(workload, 0) is planned_calls(workload, 1)
+    for _ in range(2):
+        for rank in range(2):
+            rows = expected_traffic(workload, rank)
+            assert [row.num_collectives for row in rows] == [300, 300, 300]
+            assert [row.sent_bytes for row in rows] == [300 * 5 * 2] * 3
+    assert len(costed) == 2 * 3
+    again = replace(workload, units=tuple(replace(unit) for unit in workload.units))
+    assert (again, hash(again)) == (workload, hash(workload))
+    assert replace(workload, num_ranks=4) != workload

@@ -11,6 +11,8 @@ to is in `traffic`. May import the standard library and layer L0.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from zerosim.events import Op, Phase, Purpose
 from zerosim.theory.call import Call
 from zerosim.theory.checkpoints import activation_calls
@@ -51,6 +53,12 @@ def planned_calls(workload: Workload, rank: int = 0) -> tuple[Call, ...]:
     Returns:
         One `Call` for each buffer and reason; nothing for one rank.
     """
+    return _planned(workload, rank if workload.owner_broadcast else 0)
+
+
+@lru_cache(maxsize=4)
+def _planned(workload: Workload, rank: int) -> tuple[Call, ...]:
+    """A step is asked for many times, by each rank, claim and phase."""
     calls = [*activation_calls(workload, Phase.FORWARD)]
     if workload.num_ranks == 1:
         return (*calls, *activation_calls(workload, Phase.BACKWARD))

@@ -78,13 +78,22 @@ def _of_parameters(
     trainable = workload.num_parameters - frozen
     num_law = sum((term.passes for term in found), Fraction(0))
     num_frozen = sum((t.passes for t in found if t.counts_frozen and t.happens), Fraction(0))
-    padding, padded_passes, padding_bytes = 0, Fraction(0), Fraction(0)
-    for unit in workload.units:
-        moved = [t for t in found if t.happens and (unit.trainable or t.counts_frozen)]
-        added = {term: term.padded(workload, unit) - unit.elements for term in moved}
-        padding += max(added.values(), default=0)
-        padded_passes += sum((t.passes * n for t, n in added.items()), Fraction(0))
-        padding_bytes += sum((t.passes * n * shares[t] for t, n in added.items()), Fraction(0))
+    padded_passes, padding_bytes = Fraction(0), Fraction(0)
+    moving = [term for term in found if term.happens]
+    added = [
+        [
+            term.padded(workload, unit) - unit.elements
+            if unit.trainable or term.counts_frozen
+            else 0
+            for unit in workload.units
+        ]
+        for term in moving
+    ]
+    padding = sum(map(max, zip(*added, strict=True)))
+    for term, numbers in zip(moving, added, strict=True):
+        passes = term.passes * sum(numbers)
+        padded_passes += passes
+        padding_bytes += passes * shares[term]
     left_out = sum((t.passes * shares[t] for t in found if not t.happens), Fraction(0))
     why = (
         Deviation(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from zerosim.events import Op
 from zerosim.theory.workload import Workload
@@ -36,24 +37,34 @@ SYMBOLS = {Span.WORLD: "N", Span.SECONDARY: "S", Span.NODE: "P", Span.ACROSS: "K
 
 def span_size(workload: Workload, span: Span) -> int:
     """Number of ranks that communicate together."""
-    return {
-        Span.WORLD: workload.num_ranks,
-        Span.SECONDARY: workload.secondary_partition,
-        Span.NODE: workload.node_size,
-        Span.ACROSS: workload.num_nodes,
-        Span.TENSOR: workload.tensor_parallel,
-    }[span]
+    match span:
+        case Span.WORLD:
+            return workload.num_ranks
+        case Span.SECONDARY:
+            return workload.secondary_partition
+        case Span.NODE:
+            return workload.node_size
+        case Span.ACROSS:
+            return workload.num_nodes
+        case Span.TENSOR:
+            return workload.tensor_parallel
 
 
 def members(workload: Workload, span: Span, rank: int) -> tuple[int, ...]:
     """The ranks that `rank` communicates with, itself among them, in their order."""
-    size, together = span_size(workload, span), workload.tensor_parallel
+    size, step = span_size(workload, span), workload.node_size
+    return _members(span, size, step, workload.num_ranks, workload.tensor_parallel, rank)
+
+
+@lru_cache(maxsize=1024)
+def _members(
+    span: Span, size: int, step: int, num_ranks: int, together: int, rank: int
+) -> tuple[int, ...]:
     if span is Span.TENSOR:
         return tuple(range(rank // size * size, rank // size * size + size))
     position, part = divmod(rank, together)
     if span is Span.ACROSS:
-        step = workload.node_size
-        positions = range(position % step, workload.num_ranks, step)
+        positions = range(position % step, num_ranks, step)
     else:
         positions = range(position // size * size, position // size * size + size)
     return tuple(each * together + part for each in positions)

@@ -95,6 +95,17 @@ def bucket_columns(bucket_elements: int, num_ranks: int) -> int:
     return max(1, bucket_elements // num_ranks)
 
 
+def require_names(units: Sequence[UnitSize]) -> None:
+    """See that each unit can be told by its name.
+
+    Raises:
+        ConfigError: two have the same.
+    """
+    names = [unit.name for unit in units]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"units {', '.join(names)}: expected each name once")
+
+
 def cut_buckets(
     units: Sequence[UnitSize], num_ranks: int, bucket_elements: int | None
 ) -> tuple[BucketLayout, ...]:
@@ -117,9 +128,7 @@ def cut_buckets(
     Raises:
         ConfigError: a size is out of its range, or two units have the same name.
     """
-    names = [unit.name for unit in units]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"units {', '.join(names)}: expected each name once")
+    require_names(units)
     columns_of = {
         unit.name: shard_elements(unit.elements, num_ranks)
         for unit in reversed(units)

@@ -7,7 +7,9 @@ layer L0.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
@@ -59,21 +61,26 @@ def expected_traffic(
         ConfigError: the algorithm's exact cost is not known, or there is no such rank.
     """
     require_rank(workload, rank)
-    grouped: dict[tuple[Phase, Purpose, Op], list[Call]] = {}
+    return _expected(workload, rank, algorithm)
+
+
+@lru_cache(maxsize=1024)
+def _expected(workload: Workload, rank: int, algorithm: Algorithm) -> tuple[TrafficRow, ...]:
+    grouped: dict[tuple[Phase, Purpose, Op], Counter[Call]] = {}
     for call in planned_calls(workload, rank):
-        grouped.setdefault((call.phase, call.purpose, call.op), []).append(call)
+        grouped.setdefault((call.phase, call.purpose, call.op), Counter())[call] += 1
     rows = []
     for (phase, purpose, op), calls in grouped.items():
         total = Cost()
-        for call in calls:
-            total += call.cost(workload, rank, algorithm)
+        for call, count in calls.items():
+            total += call.cost(workload, rank, algorithm) * count
         rows.append(
             TrafficRow(
                 phase=phase,
                 purpose=purpose,
                 op=op,
-                num_collectives=sum(call.times for call in calls),
-                payload_bytes=sum(call.payload_bytes for call in calls),
+                num_collectives=sum(call.times * count for call, count in calls.items()),
+                payload_bytes=sum(call.payload_bytes * count for call, count in calls.items()),
                 sent_bytes=total.sent_bytes,
                 received_bytes=total.received_bytes,
                 messages_sent=total.messages_sent,

@@ -13,7 +13,7 @@ from zerosim.config import STAGES
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES
-from zerosim.theory.partition import UnitSize, cut_buckets
+from zerosim.theory.partition import UnitSize, require_names
 from zerosim.tiers import Tier
 
 DEFAULT_QUANTIZATION_BLOCK = 256
@@ -140,7 +140,11 @@ class Workload:
                 raise ConfigError(
                     f"{what} is {size}: expected a divisor of the {self.num_ranks} ranks"
                 )
-        cut_buckets(self.units, self.num_ranks, None)
+        require_names(self.units)
+
+    def __hash__(self) -> int:
+        # a hash of all units would cost as much as what is kept by it
+        return hash((self.stage, self.num_ranks, len(self.units), self.update_skipped))
 
     @property
     def num_parameters(self) -> int:

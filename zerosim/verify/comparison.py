@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from statistics import median
 
 import numpy as np
@@ -182,8 +183,8 @@ def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[
         return [(unit, sent)]
     widths = [segment.stop - segment.start for segment in bucket.segments]
     total, done, parts = sum(widths), 0, []
-    for index, segment in enumerate(bucket.segments):
-        until = sent * sum(widths[: index + 1]) // total
+    for segment, columns in zip(bucket.segments, accumulate(widths), strict=True):
+        until = sent * columns // total
         parts.append((segment.unit, until - done))
         done = until
     return parts

@@ -5,11 +5,13 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm, Phase, Purpose
+from zerosim.manifest import UnitLayout
 from zerosim.record import Trace, ranks_per_node
 from zerosim.theory import Activations, Cost, TrafficRow, UnitSize, Workload, expected_traffic
 from zerosim.verify.measure import Moved, RankLedger, Reason
@@ -93,7 +95,7 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
     return Workload(
         stage=config.stage,
         num_ranks=manifest.num_ranks // together,
-        units=tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units),
+        units=unit_sizes(manifest.units),
         element_bytes=config.dtype.element_bytes,
         accumulate=config.accumulate,
         bucket_elements=config.bucket_elements,
@@ -115,6 +117,12 @@ def workload_of(trace: Trace, iteration: int) -> Workload:
         tensor_parallel=together,
         activations=activations_of(trace, config),
     )
+
+
+@lru_cache(maxsize=4)
+def unit_sizes(units: tuple[UnitLayout, ...]) -> tuple[UnitSize, ...]:
+    """A manifest's units as theory sees them; the same ones for each iteration."""
+    return tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in units)
 
 
 def is_engine_trace(trace: Trace) -> bool:

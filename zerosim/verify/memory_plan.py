@@ -26,7 +26,7 @@ from zerosim.theory import (
     secondary_bytes,
 )
 from zerosim.tiers import Tier
-from zerosim.verify.ledgers import tensor_parallel_of
+from zerosim.verify.ledgers import tensor_parallel_of, unit_sizes
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
 """What the first update makes; on a disk they are there from the beginning, as zeros."""
@@ -181,7 +181,7 @@ def plan_of(trace: Trace, config: EngineConfig) -> Plan:
     manifest = trace.manifest
     ranks_together = tensor_parallel_of(trace)
     num_ranks = manifest.num_ranks // ranks_together
-    units = tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in manifest.units)
+    units = unit_sizes(manifest.units)
     size = config.dtype.element_bytes
     return Plan(
         placement=Placement(

@@ -246,12 +246,10 @@ def _forward_order(rank: RankTrace, whole: Mapping[str, int], spanning: set[str]
         for event in rank.events
         if event.kind is Kind.COMPUTE and event.phase is Phase.FORWARD
     )
-    return [
-        unit
-        for module in modules
-        for unit in whole
-        if module_of(unit) == module and module not in spanning
-    ]
+    units_of: dict[str, list[str]] = {}
+    for unit in whole:
+        units_of.setdefault(module_of(unit), []).append(unit)
+    return [unit for one in modules if one not in spanning for unit in units_of.get(one, ())]
 
 
 def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: int) -> Verdict:
