@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from dash import Dash
 from dash.exceptions import DependencyException
-from flask import Flask, Response, has_request_context, redirect, request
+from flask import Flask, Request, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
 from dashboards import page, site
@@ -26,6 +26,7 @@ from dashboards.api import make_api
 from dashboards.callbacks import runs
 from dashboards.classroom import Classroom
 from dashboards.documents import Documents
+from dashboards.exchange import given_object
 from dashboards.guard import LOCAL_NAMES, Writable, protect, text
 from dashboards.lessonapi import WRITES as LESSON_WRITES
 from dashboards.lessonapi import make_lesson_api
@@ -35,6 +36,7 @@ from dashboards.roomapi import WRITES, make_room_api
 from dashboards.rooms import Rooms
 from dashboards.routes import add_pages
 from dashboards.workbench import Workbench
+from zerosim.errors import ConfigError
 from zerosim.quantities import format_bytes, format_exact, format_psi
 
 DASH = "/dash/"
@@ -95,8 +97,12 @@ def make_app(
 
     @server.before_request
     def _only_what_dash_needs() -> Response | None:
-        if request.path.startswith(DASH) and not request.path.startswith(_OWN):
+        if not request.path.startswith(DASH):
+            return None
+        if not request.path.startswith(_OWN):
             return text("there is no such page", HTTPStatus.NOT_FOUND)
+        if problem := dash.refuses(request):
+            return text(f"refused: {problem}", HTTPStatus.BAD_REQUEST)
         return None
 
     @server.errorhandler(DependencyException)
@@ -142,6 +148,35 @@ class _Dash(Dash):
         }
         super().__init__("dashboards", **settings)
 
+    def refuses(self, asked: Request) -> str:
+        """Why a request is none of a page of ours, at which Dash would fail; "" if it is."""
+        try:
+            urlsplit(asked.referrer or "")
+        except ValueError:
+            return "the Referer is no address"
+        if asked.path != _CALLBACK or asked.method != "POST":
+            return ""
+        try:
+            found = given_object()
+        except ConfigError as error:
+            return str(error)
+        known = self.callback_map.get(str(found.get("output")))
+        if known is None:
+            return "expected what a page of ours asks Dash for"
+        outputs = [
+            {"id": one.component_id, "property": one.component_property} for one in known["output"]
+        ]
+        for part, expected in (
+            ("outputs", outputs),
+            ("inputs", known["inputs"]),
+            ("state", known["state"]),
+        ):
+            if _places(found.get(part)) != expected:
+                return f"its {part} are not those of a page of ours"
+        changed = found.get("changedPropIds", [])
+        is_named = isinstance(changed, list) and all(isinstance(one, str) for one in changed)
+        return "" if is_named else "its changedPropIds are no names"
+
     def parts(self) -> page.DashParts:
         """What a page needs for Dash to begin in it."""
         _, config, scripts, renderer = str(super().index()).split(_BETWEEN)  # type: ignore[no-untyped-call]
@@ -150,6 +185,13 @@ class _Dash(Dash):
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # as documented
         """Dash checks that its parts are there; the pages are ours."""
         return _BETWEEN.join(parts[name] for name in ("app_entry", "config", "scripts", "renderer"))
+
+
+def _places(given: object) -> list[dict[str, Any]] | None:
+    """Which properties of which components; None if they are not told as Dash tells them."""
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        return None
+    return [{"id": one.get("id"), "property": one.get("property")} for one in given]
 
 
 class _Packed:

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from flask import Flask, Request, Response, request
+from flask import Flask, Request, Response, current_app, request
 
 LARGEST_BODY = 4096
 """Bytes that a page of ours sends where nothing else is said."""
 LOCAL_NAMES = frozenset({"localhost"})
+OWN = "OWN_ADDRESSES"
+"""In the application's configuration: name and number of the one address where it is served, under
+which its own machine reaches it; nothing where it is served everywhere, so also at loopback."""
 _READS = frozenset({"GET", "HEAD"})
 _LONGEST = 80
 HEADERS = {
@@ -69,10 +72,13 @@ def is_loopback(host: str) -> bool:
 def is_from_here(asked: Request) -> bool:
     """Whether a request comes from a browser of the machine that serves.
 
-    Behind a proxy on this machine all requests seem to; but they ask for another name.
+    It comes from loopback, or from the very address that is served: who asks for that on the same
+    machine does so from there. Behind a proxy on this machine all requests seem to; but they ask
+    for another name.
     """
-    name = _host_name(f"//{asked.host}")
-    return name is not None and is_loopback(asked.remote_addr or "") and is_loopback(name)
+    own = current_app.config.get(OWN, ())
+    name, by = _host_name(f"//{asked.host}"), asked.remote_addr or ""
+    return name is not None and all(is_loopback(one) or one in own for one in (name, by))
 
 
 def hosts_of(host: str) -> frozenset[str]:
@@ -124,7 +130,7 @@ def _wrong_host(asked: Request, allowed: frozenset[str]) -> tuple[str, int] | No
     name = _host_name(f"//{asked.headers.get('Host', '')}")
     if name is not None and (name in allowed or _is_number(name)):
         return None
-    given = ascii(asked.headers.get("Host", ""))[1 : _LONGEST - 1]
+    given = ascii(asked.headers.get("Host", ""))[1:-1][:_LONGEST]
     line = (
         f"refused: this server was asked as {given}, and goes by {', '.join(sorted(allowed))} or "
         "its number; zerosim serve --host NAME gives it another name"

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint, current_app, request
 
 from dashboards.exchange import answered, given_object
 from dashboards.guard import Writable, is_from_here
@@ -25,9 +25,8 @@ from dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
 from dashboards.tokens import read_code
 from zerosim.errors import ConfigError
 
-ELSEWHERE = (
-    "a room is opened on the machine that serves: open this page there, at localhost or 127.0.0.1"
-)
+HERE = "OWN_URL"
+"""In the application's configuration: where a browser on this machine finds the page."""
 _CODE = r"/api/rooms/[A-Za-z0-9 -]{1,24}"
 WRITES = (
     Writable("POST", "/api/rooms"),
@@ -41,6 +40,12 @@ _STATUS: dict[type[Exception], HTTPStatus] = {
 _answered = answered(_STATUS)
 
 
+def elsewhere() -> str:
+    """Why another machine opens no room, and where one is opened."""
+    own = current_app.config.get(HERE, "localhost or 127.0.0.1")
+    return f"a room is opened on the machine that serves: open this page there, at {own}"
+
+
 def make_room_api(rooms: Rooms) -> Blueprint:
     """The addresses, for a server to take in."""
     api = Blueprint("rooms", __name__)
@@ -49,7 +54,7 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     @_answered
     def _open() -> tuple[dict[str, Any], int]:
         if not is_from_here(request):
-            return {"error": ELSEWHERE}, HTTPStatus.FORBIDDEN
+            return {"error": elsewhere()}, HTTPStatus.FORBIDDEN
         opened = rooms.open()
         return {"code": opened.code, "key": opened.key}, HTTPStatus.CREATED
 

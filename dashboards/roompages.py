@@ -20,7 +20,7 @@ from dashboards import playerfiles
 from dashboards.guard import is_from_here
 from dashboards.page import Frame
 from dashboards.pages import room
-from dashboards.roomapi import ELSEWHERE
+from dashboards.roomapi import elsewhere
 from dashboards.rooms import NoRoomError, Rooms
 from dashboards.tokens import read_code
 
@@ -39,11 +39,12 @@ def make_room_pages(
     """
     pages = Blueprint("roompages", __name__)
     pages.add_app_template_global(room.words, "room_words")
+    pages.add_app_template_global(lambda: is_from_here(request), "is_here")
 
     @pages.get(room.PATH)
     def _room() -> Response:
         if not is_from_here(request):
-            return _form(ELSEWHERE, HTTPStatus.FORBIDDEN)
+            return _form(elsewhere(), HTTPStatus.FORBIDDEN)
         public = current_app.config.get(ADDRESSES, ())
         view = room.view(public, request.host_url, rooms.limits.life_s)
         modules = playerfiles.modules(room.MAIN)

@@ -11,17 +11,20 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from waitress import create_server
 
-from dashboards.addresses import class_addresses, shown
+from dashboards.addresses import EVERYWHERE, class_addresses, shown
 from dashboards.app import make_app
 from dashboards.classroom import Classroom, lesson_shelf
 from dashboards.documents import Documents
-from dashboards.guard import hosts_of
+from dashboards.guard import OWN, hosts_of
 from dashboards.library import Library
-from dashboards.pages import compare, replay
+from dashboards.pages import compare, replay, room
+from dashboards.roomapi import HERE
+from dashboards.roompages import ADDRESSES
 from dashboards.rooms import Rooms
 from dashboards.workbench import Workbench
 from lessons.course import course
@@ -31,7 +34,24 @@ THREADS = 32
 """Those who wait for a document that is being made each hold one."""
 SWEEP_EVERY_S = 60
 _LARGEST_REQUEST = 64 * 1024
-_MOST_CONNECTIONS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How many connections are kept, and for how long if nothing comes over them.
+
+    Waitress takes no more while there are as many: those that begin a request and never end it
+    would keep all others out. A browser whose idle connection was closed opens another.
+
+    Attributes:
+        most_connections: of all browsers and programs.
+        idle_s: a connection without a whole request is closed after so long.
+        look_every_s: how often they are looked at.
+    """
+
+    most_connections: int = 1000
+    idle_s: int = 10
+    look_every_s: int = 1
 
 
 class Server:
@@ -43,13 +63,20 @@ class Server:
     """
 
     def __init__(
-        self, folders: Sequence[Path], host: str, port: int, *, may_come: bool = False
+        self,
+        folders: Sequence[Path],
+        host: str,
+        port: int,
+        *,
+        may_come: bool = False,
+        patience: Patience | None = None,
     ) -> None:
         """Take the port; nothing is answered before `run`.
 
         Args:
             port: 0 for any free one.
             may_come: a folder need not be there as yet.
+            patience: with connections.
 
         Raises:
             ConfigError: a folder does not exist.
@@ -67,16 +94,23 @@ class Server:
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._socket = _take(host, port)
-        port = self._socket.getsockname()[1]
+        number, port = self._socket.getsockname()[:2]
         self.url = f"http://{shown(host, '127.0.0.1')}:{port}"
         self.public_url = f"http://{shown(host, socket.gethostname())}:{port}"
-        self.app.config["CLASS_ADDRESSES"] = class_addresses(host, port)
+        self.app.config[ADDRESSES] = class_addresses(host, port)
+        self.app.config[HERE] = f"{self.url}{room.PATH}"
+        if host not in EVERYWHERE:
+            self.app.config[OWN] = (host.lower(), number)
+        patience = patience or Patience()
         self._server = create_server(
             self.app,
             sockets=[self._socket],
             threads=THREADS,
             ident=None,
-            connection_limit=_MOST_CONNECTIONS,
+            connection_limit=patience.most_connections,
+            channel_timeout=patience.idle_s,
+            cleanup_interval=patience.look_every_s,
+            asyncore_use_poll=True,  # select knows no file beyond the 1,024th
             max_request_body_size=_LARGEST_REQUEST,
             clear_untrusted_proxy_headers=True,
         )

@@ -29,6 +29,8 @@ def register(app: Dash, library: Library) -> None:
     def _update(
         _: int | None, path: str | None, search: str | None, seen: str | None
     ) -> tuple[str, Component, str]:
+        if not all(one is None or isinstance(one, str) for one in (path, search)):
+            raise PreventUpdate  # no page of ours has such an address
         runs = site.runs_of(library, path, search)
         if runs.state == seen:
             raise PreventUpdate

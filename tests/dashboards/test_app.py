@@ -18,6 +18,7 @@ from zerosim.record import load
 from zerosim.replay import replay_document
 
 CALLBACK = "/dash/_dash-update-component"
+OUTPUT = "..runs-title.children...runs-list.children...runs-seen.data.."
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -44,15 +45,15 @@ def plain(answer):
     return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
-def callback(client, *, seen="", search="?trace=stage-3", **options):
-    """Ask as Dash does for the list of runs."""
+def asked_of_dash(seen="", search="?trace=stage-3"):
+    """What Dash asks for the list of runs."""
     outputs = [
         {"id": "runs-title", "property": "children"},
         {"id": "runs-list", "property": "children"},
         {"id": "runs-seen", "property": "data"},
     ]
-    body = {
-        "output": "..runs-title.children...runs-list.children...runs-seen.data..",
+    return {
+        "output": OUTPUT,
         "outputs": outputs,
         "inputs": [{"id": "clock", "property": "n_intervals", "value": 1}],
         "state": [
@@ -62,7 +63,11 @@ def callback(client, *, seen="", search="?trace=stage-3", **options):
         ],
         "changedPropIds": ["clock.n_intervals"],
     }
-    return client.post(CALLBACK, json=body, **options)
+
+
+def callback(client, *, seen="", search="?trace=stage-3", **options):
+    """Ask as Dash does for the list of runs."""
+    return client.post(CALLBACK, json=asked_of_dash(seen, search), **options)
 
 
 def test_the_first_page_is_the_replay_of_stage_3(client):
@@ -270,6 +275,47 @@ def test_dash_serves_its_scripts_and_no_more(client, path):
     assert len(answer.text.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"output": "x"}, "what a page of ours asks"),
+        ({"output": [OUTPUT]}, "what a page of ours asks"),
+        ({"outputs": []}, "its outputs"),
+        ({"outputs": [{"id": 1, "property": 2}] * 3}, "its outputs"),
+        ({"inputs": None}, "its inputs"),
+        ({"inputs": [3]}, "its inputs"),
+        ({"state": [{}]}, "its state"),
+        ({"changedPropIds": 3}, "changedPropIds"),
+        ({"changedPropIds": [{}]}, "changedPropIds"),
+    ],
+)
+def test_what_no_page_of_ours_asks_dash_is_refused_in_one_line(client, capfd, change, words):
+    answer = client.post(CALLBACK, json=asked_of_dash() | change)
+    assert answer.status_code == 400
+    assert answer.text.startswith("refused: ")
+    assert words in answer.text
+    assert len(answer.text.splitlines()) == 1
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "3", "{", "[" * 30_000])
+def test_a_body_that_asks_nothing_is_refused(client, body):
+    answer = client.post(CALLBACK, data=body, content_type="application/json")
+    assert (answer.status_code, len(answer.text.splitlines())) == (400, 1)
+
+
+def test_addresses_that_are_none(client, capfd):
+    for path in ("pathname", "search"):
+        body = asked_of_dash()
+        for one in body["state"]:
+            one["value"] = {"a": 1} if one["property"] == path else one["value"]
+        assert client.post(CALLBACK, json=body).status_code == 204
+    answer = client.get("/dash/_dash-layout", headers={"Referer": "http://[bad"})
+    assert (answer.status_code, answer.text) == (400, "refused: the Referer is no address\n")
+    assert client.get("/replay", headers={"Referer": "http://[bad"}).status_code == 200
+    assert capfd.readouterr().err == ""
+
+
 def test_there_are_no_other_pages(client):
     for path in ("/nowhere", "/dash/", "/dash/replay", "/static/x", "/assets/x", "/api", "/_mcp"):
         answer = client.get(path)
@@ -290,7 +336,8 @@ def test_another_name_of_this_machine_is_refused(client, host):
     for path in ("/", "/replay", "/api/traces", "/player/main.js", "/dash/_dash-layout"):
         answer = client.get(path, headers={"Host": host})
         assert answer.status_code == 403
-        assert answer.text.startswith("refused: this server was asked as")
+        given = ascii(host)[1:-1][:80]
+        assert answer.text.startswith(f"refused: this server was asked as {given}, and goes by")
         assert len(answer.text.splitlines()) == 1
         assert len(answer.text) < 300
         assert answer.mimetype == "text/plain"
