@@ -149,7 +149,7 @@ class _Dash(Dash):
         super().__init__("dashboards", **settings)
 
     def refuses(self, asked: Request) -> str:
-        """Why a request is none of a page of ours, at which Dash would fail; "" if it is."""
+        """Why Dash would fail at a request that no page of ours makes; "" if it would not."""
         try:
             urlsplit(asked.referrer or "")
         except ValueError:

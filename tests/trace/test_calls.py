@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import networkx as nx
 import pytest
 
 from tests.ranks import run_ranks
@@ -95,7 +96,17 @@ def test_receives_from_any_rank_say_who_sent(made):
     assert {one.key.ranks: one.events[0] for one in matching.collectives} == {
         (source, 0): event for source, event in zip(sources, receives, strict=True)
     }
-    assert [check.violations for check in check_graph(build_graph(trace))] == [()] * 4
+    graph = build_graph(trace)
+    assert [check.violations for check in check_graph(graph)] == [()] * 4
+    flow = graph.to_networkx()
+    events = {node: graph.event_of(node) for node in flow}
+    nodes = {(one.rank, one.id): node for node, one in events.items() if one is not None}
+    first, second = ((rank, calls_of(trace.ranks[rank])[0].id) for rank in sources)
+    waits = {one.parent: one.id for one in trace.ranks[0].events if one.kind is Kind.WAIT}
+    awaited = nodes[0, waits[receives[0].id]]
+    assert nx.has_path(flow, nodes[first], awaited)
+    assert not nx.has_path(flow, nodes[second], awaited)
+    assert nx.has_path(flow, nodes[second], nodes[0, waits[receives[1].id]])
     report = verify(trace)
     moved = {row.op: row for row in report.rows}
     assert [cell.trace for cell in moved[Op.SEND].sent] == [0, 24, 24]
