@@ -73,6 +73,14 @@ class OutOfMemory(RunError):
     """The device's memory, or its limit, has no room for what this rank was to allocate."""
 
 
+def cannot_load(error: BaseException) -> str:
+    """That Python could not import or allocate what it needs, in one line."""
+    return (
+        f"this machine cannot load what is needed ({type(error).__name__}: {first_line(error)}): "
+        "expected PyTorch, and memory for it; see ulimit -v, and try zerosim doctor"
+    )
+
+
 def first_line(error: BaseException) -> str:
     """What went wrong, in one line."""
     lines = str(error).splitlines()

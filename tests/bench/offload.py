@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def _row(title: str, overlapped: EngineConfig, folder: Path) -> str:
         for overlap in order:
             name = f"{pair}-{'with' if overlap else 'without'}"
             engines.append((replace(overlapped, overlap=overlap), folder / name))
-    launch_job(Job(RUN, tuple(engines)))
+    with ExitStack() as held:
+        launch_job(Job(RUN, tuple(engines)), held)
     found = {path.name: _measure(path) for _, path in engines}
     hidden = [found[f"{pair}-with"] for pair in range(PAIRS)]
     plain = [found[f"{pair}-without"] for pair in range(PAIRS)]

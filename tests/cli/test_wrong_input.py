@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.command import assert_one_line, command, process
+from tests.cli.command import DEADLINE_S, Answer, assert_one_line, command, process, start
 from tests.cli.traces import engine_trace, write
+from tests.ranks import free_port
 from tests.strategies import header, trace_files, write_files
-from zerosim.launch import launcher
+from zerosim.launch import doors, launcher, nursery
 from zerosim.launch.agent import PatientAgent
 
 
@@ -113,6 +117,56 @@ def test_a_port_in_use(tmp_path, no_ranks):
         )
     assert_one_line(answer, f"port {port} is in use", "leave --port out")
     assert contents(folder) == before
+
+
+def test_too_few_open_files(tmp_path, monkeypatch, no_ranks):
+    monkeypatch.setattr(launcher.resource, "getrlimit", lambda _: (24, 24))
+    answer = command("run", "--out", tmp_path / "t")
+    assert_one_line(answer, "24 files open", "expected 40 or more for 4 ranks", "ulimit -n 40")
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("port", [0, free_port()])
+def test_no_loopback(tmp_path, monkeypatch, no_ranks, port):
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(doors.socket, "create_connection", fails)
+    answer = command("run", "--port", port, "--out", tmp_path / "t")
+    assert_one_line(answer, "127.0.0.1 (Network is unreachable)", "ip link set lo up")
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.root
+def test_a_loopback_that_is_down_is_seen():
+    unshare = shutil.which("unshare")
+    if os.geteuid() != 0 or unshare is None:
+        pytest.skip("needs root and unshare, for a network namespace")
+    look = "from zerosim.launch.doors import require_loopback as look; look()"
+    done = subprocess.run(
+        (unshare, "--net", sys.executable, "-c", look),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "EnvironmentFault: ranks cannot talk over 127.0.0.1" in done.stderr
+
+
+def test_too_little_memory_for_pytorch(tmp_path):
+    limited = ("sh", "-c", 'ulimit -v 400000; exec "$0" "$@"')
+    done = start("run", "--out", tmp_path / "t", before=limited)
+    out, err = done.communicate(timeout=DEADLINE_S)
+    assert_one_line(Answer(done.returncode, out, err), "cannot load what is needed", "ulimit -v")
+
+
+@pytest.mark.ranks
+def test_what_forks_ranks_cannot_load_pytorch(tmp_path, monkeypatch):
+    """This process has."""
+    monkeypatch.setattr(nursery._Kept, "wanted", False)
+    (tmp_path / "torch.py").write_text("raise MemoryError('no room')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    answer = command("run", "--model", "mlp", "--out", tmp_path / "t")
+    assert_one_line(answer, "cannot load what is needed (MemoryError: no room)")
 
 
 def contents(folder) -> dict[str, bytes]:

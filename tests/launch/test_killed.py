@@ -6,10 +6,13 @@ import contextlib
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -50,12 +53,14 @@ class Ended:
 class Run:
     """A run that would never end."""
 
-    def __init__(self, folder, ranks: int, *args: object, **environment: str) -> None:
+    def __init__(
+        self, folder, ranks: int, *args: object, before: Sequence[str] = (), **environment: str
+    ) -> None:
         self.folder = folder
         self.ranks = ranks
         self.seen: dict[int, int] = {}
         options = ("--model", "mlp", "--ranks", ranks, "--steps", _ENDLESS, "--out", folder)
-        self.process = start("run", *options, *args, **environment)
+        self.process = start("run", *options, *args, before=before, **environment)
 
     def workers(self) -> dict[int, int]:
         """Process ids by rank, also of ranks that have not begun their trace."""
@@ -160,6 +165,8 @@ def test_a_killed_rank_ends_the_run_and_is_named(tmp_path, kill, record_property
     victim = chance.randrange(ranks)
     stage = chance.randrange(4)
     at_start = kill % 3 == 2
+    # Ctrl-C is for the launcher: a rank that gets it all the same dies of it like of any signal
+    number = signal.SIGINT if kill % 2 else signal.SIGKILL
     with Run(tmp_path / "t", ranks, "--stage", stage) as run:
         if at_start:
             workers = run.wait_for_workers()
@@ -170,14 +177,14 @@ def test_a_killed_rank_ends_the_run_and_is_named(tmp_path, kill, record_property
             time.sleep(chance.uniform(0, 1.5))
         workers = run.workers()
         assert workers[victim] == pid
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         ended = run.end()
     record_property("seconds from kill to exit", round(ended.seconds, 2))
     print(f"kill {kill}: {ended.seconds:.2f} s\n{ended.err}")
     assert ended.code == 3, ended
     assert ended.seconds < BOUND_S
     assert "Traceback" not in ended.err
-    assert ended.lines[0].startswith(f"rank {victim} was killed (SIGKILL), "), ended.err
+    assert ended.lines[0].startswith(f"rank {victim} was killed ({number.name}), "), ended.err
     for rank in range(ranks):
         assert sum(line.startswith(f"rank {rank} ") for line in ended.lines) == 1, ended.err
     assert not any(map(_is_running, workers.values()))
@@ -261,6 +268,22 @@ def test_ranks_end_with_the_process_that_forked_them(tmp_path):
     assert_readable(tmp_path / "t", 2)
 
 
+def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
+    with Run(tmp_path / "t", 2, "--stage", 1, "--timeout", 3) as run:
+        run.wait_for_rows(0, 60)
+        workers = run.workers()
+        [forking] = _children(run.process.pid)
+        os.kill(forking, signal.SIGSTOP)
+        ended = run.end()
+        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+            time.sleep(0.05)
+    assert ended.code == 3, ended
+    assert len(ended.lines) == 1, ended.err
+    assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
+    assert "stood still for 3 s" in ended.lines[0]
+    assert_readable(tmp_path / "t", 2)
+
+
 def test_one_nursery_serves_many_runs(tmp_path, monkeypatch):
     """Each run has the folder and the environment of its own moment, and fails for itself."""
     monkeypatch.chdir(tmp_path)
@@ -325,15 +348,35 @@ def test_a_full_disk_is_named(tmp_path):
     load(tmp_path / "t")
 
 
+@pytest.mark.root
+def test_a_disk_without_room_for_a_reason_is_named(tmp_path):
+    """A disk of its own, in a namespace that is gone with the run."""
+    unshare = shutil.which("unshare")
+    if os.geteuid() != 0 or unshare is None:
+        pytest.skip("needs root and unshare, for a small disk")
+    mounts = f'mount -t tmpfs -o size=64k tmpfs "{tmp_path}" && exec "$0" "$@"'
+    with Run(tmp_path / "t", 2, before=(unshare, "--mount", "sh", "-c", mounts)) as run:
+        ended = run.end()
+    assert ended.code == 3, ended
+    assert re.match(
+        r"rank \d failed: .*cannot write .*(disk is full|No space left)", ended.lines[0]
+    )
+    assert "Traceback" not in ended.err
+    assert len(ended.lines) <= 3, ended.err
+
+
 @pytest.mark.parametrize("when", ["starting", "training"])
 def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path, when):
-    with Run(tmp_path / "t", 3) as run:
+    """And a signal that is ignored, as by nohup, changes nothing."""
+    with Run(tmp_path / "t", 3, before=("nohup",)) as run:
         workers = run.wait_for_workers()
         if when == "training":
             file = tmp_path / "t" / "stage-0" / rank_file_name(0)
-            while not file.exists() or file.read_bytes().count(b"\n") < 60:
-                assert run.process.poll() is None
-                time.sleep(0.02)
+            for least in (60, 120):
+                while not file.exists() or file.read_bytes().count(b"\n") < least:
+                    assert run.process.poll() is None
+                    time.sleep(0.02)
+                run.process.send_signal(signal.SIGHUP)
         run.process.send_signal(signal.SIGINT)
         ended = run.end()
     assert ended.code == 130, ended

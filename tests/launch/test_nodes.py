@@ -20,7 +20,7 @@ import pytest
 
 from tests.cli.command import command
 from tests.ranks import free_port
-from zerosim.cli.jobs import RANK_FILES
+from zerosim.cli.folders import RANK_FILES
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.events import InterfaceSample, Kind, Op
 from zerosim.launch.job import Job

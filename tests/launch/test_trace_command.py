@@ -20,7 +20,7 @@ from unittest import mock
 import pytest
 
 from tests.cli.command import assert_one_line, command
-from zerosim.cli.jobs import make_free
+from zerosim.cli.folders import make_free
 from zerosim.errors import TraceError
 from zerosim.events import Kind, Op
 from zerosim.record import load
@@ -517,7 +517,7 @@ def test_what_cannot_be_started_is_one_line(tmp_path, monkeypatch):
 def test_a_folder_with_a_trace_is_refused_before_the_program_starts(tmp_path):
     folder = tmp_path / "t"
     folder.mkdir()
-    (folder / "rank-0.jsonl").write_text("an earlier trace")
+    (folder / "rank-0.jsonl").write_text('{"row":"header"')  # an earlier trace
     mark = tmp_path / "started"
     refused = command("trace", "--out", folder, "--", "touch", mark)
     assert_one_line(refused, "already holds a trace", "--overwrite")

@@ -24,7 +24,7 @@ from zerosim.cli.systems import systems
 from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
-from zerosim.errors import ZerosimError
+from zerosim.errors import EnvironmentFault, ZerosimError, cannot_load
 from zerosim.version import VERSION
 
 INTERRUPTED = 130
@@ -99,6 +99,8 @@ def _run() -> int:
         code = app(prog_name="zerosim", standalone_mode=False)
     except ZerosimError as error:
         return _complain(str(error), error.exit_code)
+    except (ImportError, MemoryError) as error:
+        return _complain(cannot_load(error), EnvironmentFault.exit_code)
     except _USAGE_ERROR as error:
         return _complain(_usage(error), 2)
     except (KeyboardInterrupt, typer.Abort):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -150,12 +151,12 @@ class _Trials:
         from zerosim.models import gpt_config
 
         parameters = gpt_config(self._run.model, layers, self._run.width).num_parameters
-        with tempfile.TemporaryDirectory(dir=self._folder) as own:
+        with tempfile.TemporaryDirectory(dir=self._folder) as own, ExitStack() as held:
             trace, disk = Path(own, "trace"), Path(own, "disk")
             disk.mkdir()
             config = replace(self._config, nvme_path=str(disk))
             try:
-                launch_job(Job(replace(self._run, layers=layers), ((config, trace),)))
+                launch_job(Job(replace(self._run, layers=layers), ((config, trace),)), held)
             except RunError:
                 problem = _no_room(trace)
                 if not problem:

@@ -1,26 +1,16 @@
-"""What the commands that start ranks share: folders that may be written, and how a job ends."""
+"""What the commands that start ranks share: how a job is launched, and how it ends."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from datetime import datetime
+from contextlib import ExitStack
 from pathlib import Path
 
+from zerosim.cli.folders import RANK_FILES, reserve, trace_files
 from zerosim.config import EngineConfig, Offload
 from zerosim.errors import DiskError, EnvironmentFault, RunError
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import lent
 from zerosim.record import explain_failure
-from zerosim.rows import MANIFEST_NAME
-
-RANK_FILES = "rank-*.jsonl"
-NOTES = "note-*.txt"
-"""What ranks had to say while they were traced, until it has been printed."""
-ATTEMPTS = "attempt-*"
-"""Folders of what torchrun's earlier attempts recorded."""
-_OF_A_TRACE = (MANIFEST_NAME, RANK_FILES, "rank-*.error.txt", NOTES)
-_TRACE_FILES = (*_OF_A_TRACE, *(f"{ATTEMPTS}/{name}" for name in (MANIFEST_NAME, RANK_FILES)))
 
 
 class InterruptedRun(RunError):
@@ -29,10 +19,17 @@ class InterruptedRun(RunError):
     exit_code = 130
 
 
-def launch_job(job: Job, port: int = 0) -> None:
+def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = False) -> None:
     """Do a job on ranks of this host.
 
+    Args:
+        held: keeps other runs out of the job's folders until it is closed, which is when what was
+            recorded has been read.
+        port: of the loopback address, where the ranks meet; 0 for memory, without a port.
+        overwrite: traces that the folders hold may go.
+
     Raises:
+        EnvironmentFault: a folder is not free, or this machine cannot do what was asked.
         RunError: a rank failed; the message says which, where, and what the others did.
         InterruptedRun: a person had enough.
     """
@@ -40,21 +37,25 @@ def launch_job(job: Job, port: int = 0) -> None:
         with lent() as nursery:  # imports PyTorch while this process does so
             from zerosim.launch.launcher import launch
 
-            launch(job, nursery, port, lambda: clear(job))
+            def prepare() -> None:
+                for _, folder in job.engines:
+                    reserve(folder, held, overwrite=overwrite)
+
+            launch(job, nursery, port, prepare)
     except RanksFailedError as failed:
-        raise RunError(_explain(job, failed.exit_codes)) from None
+        raise RunError(_explain(job, failed)) from None
     except KeyboardInterrupt:
         begun = [folder for _, folder in job.engines if trace_files(folder)]
         shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
         raise InterruptedRun(f"interrupted: the ranks were ended{shown}") from None
 
 
-def _explain(job: Job, exit_codes: Mapping[int, int]) -> str:
-    from zerosim.launch.worker import last_errors
-
+def _explain(job: Job, failed: RanksFailedError) -> str:
     begun = [folder for _, folder in job.engines if any(folder.glob(RANK_FILES))]
     folder = begun[-1] if begun else job.engines[0][1]
-    words = explain_failure(folder, job.run.ranks, exit_codes, job.run.timeout_s, last_errors(job))
+    words = explain_failure(
+        folder, job.run.ranks, failed.exit_codes, job.run.timeout_s, failed.errors
+    )
     who = next(who for who, path in job.engines if path == folder)
     return words + (_resumable(who, job.run.ranks) if isinstance(who, EngineConfig) else "")
 
@@ -73,67 +74,6 @@ def _resumable(config: EngineConfig, num_ranks: int) -> str:
         return ""
     done = state.values["iteration"]
     return f"\nthe state after {done} steps is in {config.nvme_path}: --resume goes on from it"
-
-
-def moment() -> str:
-    """Now, as part of a folder's name."""
-    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
-
-
-def trace_files(folder: Path) -> list[Path]:
-    """The files of a trace that a folder holds."""
-    return [path for pattern in _TRACE_FILES for path in folder.glob(pattern)]
-
-
-def require_free(folder: Path, *, overwrite: bool) -> None:
-    """See that a folder holds no trace, or one that may go.
-
-    Raises:
-        EnvironmentFault: it holds one.
-    """
-    try:
-        occupied = bool(trace_files(folder)) and not overwrite
-    except OSError as error:
-        raise _no_folder(folder, error) from None
-    if occupied:
-        raise EnvironmentFault(
-            f"{folder} already holds a trace: give another --out, or --overwrite"
-        )
-
-
-def clear(job: Job) -> None:
-    """Make the folders that a job writes to free.
-
-    Raises:
-        EnvironmentFault: one of them cannot be written.
-    """
-    for _, folder in job.engines:
-        make_free(folder)
-
-
-def make_free(folder: Path) -> None:
-    """Make a folder if there is none, and remove what it holds of an earlier trace.
-
-    Raises:
-        EnvironmentFault: it cannot be written.
-    """
-    # another host may be doing the same in a folder that they share
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".zerosim-{os.getpid()}"
-        probe.touch()
-        probe.unlink(missing_ok=True)
-        for path in trace_files(folder):
-            path.unlink(missing_ok=True)
-        for path in folder.glob(ATTEMPTS):
-            path.rmdir()
-    except OSError as error:
-        raise _no_folder(folder, error) from None
-
-
-def _no_folder(folder: Path, error: OSError) -> EnvironmentFault:
-    why = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror
-    return EnvironmentFault(f"cannot write to {folder}: {why}; give an --out that can be written")
 
 
 def require_state_free(config: EngineConfig, *, resumes: bool, overwrite: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.jobs import launch_job, moment, require_free
+from zerosim.cli.folders import moment, require_free
+from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
@@ -82,9 +84,13 @@ def profiles(  # noqa: PLR0913 - an option is an argument
     folders = {name: folder / name for name in present}
     for each in folders.values():
         require_free(each, overwrite=overwrite)
-    launch_job(Job(run, tuple((_who(name), folders[name]) for name in present)))
     psi = _num_parameters(run)
-    rows = {name: profile(load(folders[name], strict=True), _title(name), psi) for name in present}
+    job = Job(run, tuple((_who(name), folders[name]) for name in present))
+    with ExitStack() as held:
+        launch_job(job, held, overwrite=overwrite)
+        rows = {
+            name: profile(load(folders[name], strict=True), _title(name), psi) for name in present
+        }
     if as_json:
         print_json(
             {"psi": psi, "rows": [row.to_plain() for row in rows.values()], "absent": absent}

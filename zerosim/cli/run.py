@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,8 @@ from zerosim.cli import family
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
 from zerosim.cli.family import engine_values, run_values
-from zerosim.cli.jobs import clear, launch_job, moment, require_free, require_state_free
+from zerosim.cli.folders import make_free, moment, require_free, reserve
+from zerosim.cli.jobs import launch_job, require_state_free
 from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
@@ -116,8 +118,9 @@ def run(  # noqa: PLR0913 - an option is an argument
         return _join(job, overwrite=overwrite)
     for each in folders:
         require_free(each, overwrite=overwrite)
-    launch_job(job, port)
-    return _report(folders, as_json=as_json)
+    with ExitStack() as held:
+        launch_job(job, held, port, overwrite=overwrite)
+        return _report(folders, as_json=as_json)
 
 
 def parse_stages(text: str) -> tuple[int, ...]:
@@ -141,22 +144,35 @@ def _join(job: Job, *, overwrite: bool) -> int:
     # before torch is imported: its allocator has a remark on each profile that begins late
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from zerosim.launch.launcher import require_able
-    from zerosim.launch.worker import run_guarded
+    from zerosim.launch.worker import run_guarded, status_of
 
     require_able(job)
     rank = int(os.environ["RANK"])
-    if int(os.environ.get("LOCAL_RANK", rank)) == 0:
-        for _, folder in job.engines:
-            require_free(folder, overwrite=overwrite)
-        clear(job)
-    code, problem = run_guarded(job)
-    if code:
-        typer.echo(f"zerosim: rank {rank}: {problem}", err=True)
-    elif rank == 0:
-        for _, folder in job.engines:
-            typer.echo(f"rank 0 wrote its trace to {folder}")
-        typer.echo("with the files of all ranks in one folder: zerosim verify FOLDER")
-    return code
+    folders = [folder for _, folder in job.engines]
+    is_first = int(os.environ.get("LOCAL_RANK", rank)) == 0
+
+    def prepare() -> None:
+        for folder in folders if is_first and rank != 0 else ():
+            make_free(folder)
+
+    with ExitStack() as held:
+        # Nodes may share a folder. Rank 0 has it before it joins, and the others touch nothing
+        # before they have met rank 0.
+        for folder in folders if is_first else ():
+            if rank == 0:
+                reserve(folder, held, overwrite=overwrite)
+            else:
+                require_free(folder, overwrite=overwrite)
+        error = run_guarded(job, prepare)
+        if error is not None:
+            code, problem = status_of(error)
+            typer.echo(f"zerosim: rank {rank}: {problem}", err=True)
+            return code
+        if rank == 0:
+            for folder in folders:
+                typer.echo(f"rank 0 wrote its trace to {folder}")
+            typer.echo("with the files of all ranks in one folder: zerosim verify FOLDER")
+    return 0
 
 
 def _report(folders: list[Path], *, as_json: bool) -> int:

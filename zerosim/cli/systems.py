@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +14,8 @@ import typer
 from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.jobs import launch_job, moment, require_free
+from zerosim.cli.folders import moment, require_free
+from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, some_of, whole
 from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
@@ -76,10 +78,13 @@ def systems(  # noqa: PLR0913 - an option is an argument
     folder = out or Path("traces") / f"systems-{moment()}"
     for system in chosen:
         require_free(folder / system.name, overwrite=overwrite)
-    with tempfile.TemporaryDirectory(prefix="zerosim-systems-", dir=_disk_of(folder)) as disk:
+    with (
+        tempfile.TemporaryDirectory(prefix="zerosim-systems-", dir=_disk_of(folder)) as disk,
+        ExitStack() as held,
+    ):
         for job in _jobs(run, chosen, folder, disk):
-            launch_job(job)
-    rows = [system_row(load(folder / one.name, strict=True), one.title) for one in chosen]
+            launch_job(job, held, overwrite=overwrite)
+        rows = [system_row(load(folder / one.name, strict=True), one.title) for one in chosen]
     if as_json:
         print_json([row.to_plain() for row in rows])
     elif markdown:

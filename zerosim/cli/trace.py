@@ -6,14 +6,15 @@ import contextlib
 import json
 import os
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zerosim.cli.jobs import NOTES, RANK_FILES, make_free, moment, require_free
-from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.cli.folders import NOTES, RANK_FILES, moment, reserve
+from zerosim.errors import ConfigError
 from zerosim.launch.command import require_startable, run_traced
 
 _MOST_NOTES = 8
@@ -42,17 +43,13 @@ def trace(
     require_startable(command)
     folder = out or _default_folder(command)
     is_new = not folder.exists()
-    require_free(folder, overwrite=overwrite)
-    make_free(folder)
-    try:
+    with ExitStack() as held:
+        reserve(folder, held, overwrite=overwrite)
+        held.callback(_remove_empty, folder, is_new=is_new)
         code = run_traced(command, folder, memory=memory)
-    except EnvironmentFault:
-        _remove_empty(folder, is_new=is_new)
-        raise
-    for line in _report(folder):
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"{line}\n")
-    _remove_empty(folder, is_new=is_new)
+        for line in _report(folder):
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"{line}\n")
     return code
 
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 
 from torch._C._distributed_c10d import TCPStore
 
-from zerosim.errors import EnvironmentFault
-from zerosim.launch.doors import LOOPBACK, MEETING, Meeting, own_interface, take
+from zerosim.errors import EnvironmentFault, RunError
+from zerosim.launch.doors import LOOPBACK, MEETING, Meeting, own_interface, require_loopback, take
+from zerosim.launch.job import Job
 from zerosim.launch.nursery import Nursery
 
 _POLL_S = 0.05
@@ -33,10 +34,11 @@ class PatientAgent:
         begins_anew: each rank imports PyTorch for itself.
     """
 
-    def __init__(self, job: str, num_ranks: int, nursery: Nursery, *, begins_anew: bool) -> None:
-        self.job = job
+    def __init__(self, job: Job, nursery: Nursery, *, begins_anew: bool) -> None:
+        self.job = job.encode()
         self.begins_anew = begins_anew
-        self._num_ranks = num_ranks
+        self._num_ranks = job.run.ranks
+        self._timeout_s = job.run.timeout_s
         self._nursery = nursery
 
     def run(self, meeting: dict[str, str]) -> dict[int, int]:
@@ -47,6 +49,10 @@ class PatientAgent:
 
         Returns:
             The exit codes of those that ended by themselves, by rank; negative for a signal.
+
+        Raises:
+            RunError: what forks them stood still for as long as a rank may.
+            EnvironmentFault: it cannot fork them.
         """
         count = str(self._num_ranks)
         environments = [
@@ -68,10 +74,19 @@ class PatientAgent:
 
     def _watch(self) -> dict[int, int]:
         deadline: float | None = None
+        went_on = time.monotonic()
         while True:
             time.sleep(_POLL_S)
             codes = self._nursery.exit_codes()
             now = time.monotonic()
+            if not self._nursery.is_stopped:
+                went_on = now
+            elif now - went_on >= self._timeout_s:
+                raise RunError(
+                    f"process {self._nursery.pid}, which starts the ranks and hears how they end, "
+                    f"stood still for {self._timeout_s:g} s (SIGSTOP): all were ended; what the "
+                    f"ranks recorded is kept"
+                )
             if deadline is None and any(codes.values()):
                 deadline = now + _GRACE_S
             is_late = deadline is not None and now >= deadline
@@ -87,8 +102,9 @@ def open_meeting(port: int) -> Iterator[dict[str, str]]:
         port: of the loopback address; 0 for no port at all.
 
     Raises:
-        EnvironmentFault: the port cannot be had.
+        EnvironmentFault: the port cannot be had, or there is no loopback.
     """
+    require_loopback()
     found = {"MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}
     if not port:
         with Meeting() as meeting:

@@ -3,7 +3,7 @@
 PyTorch's store and Gloo ask nobody who they are, so whoever reaches them is believed. Ranks of one
 host therefore meet in memory that only this user's processes can open, or at a port of the loopback
 address if a port is asked for, and talk over loopback alone. docs/security.md says what is left.
-Imports the standard library.
+Imports the standard library and `zerosim.errors`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from zerosim.errors import EnvironmentFault
+
 LOOPBACK = "127.0.0.1"
 MEETING = "ZEROSIM_MEETING"
 """The variable that tells a rank where the others are: an address for `init_process_group`."""
 _INTERFACES = {"linux": "lo", "darwin": "lo0"}
+_ANSWER_S = 10.0
+"""How long this host may take to answer itself."""
 _LISTENS = "0A"
 """TCP_LISTEN of linux/tcp_states.h, as /proc/net/tcp writes it."""
 
@@ -43,6 +47,23 @@ def take(port: int) -> socket.socket:
         OSError: it cannot be had.
     """
     return socket.create_server((LOOPBACK, port), backlog=128)
+
+
+def require_loopback() -> None:
+    """See that processes of this host can talk to each other as ranks do.
+
+    Raises:
+        EnvironmentFault: they cannot.
+    """
+    try:
+        with take(0) as door, socket.create_connection(door.getsockname(), _ANSWER_S):
+            pass
+    except OSError as error:
+        name = own_interface().get("GLOO_SOCKET_IFNAME", "loopback")
+        raise EnvironmentFault(
+            f"ranks cannot talk over {LOOPBACK} ({error.strerror or error}): expected the "
+            f"interface {name} to be up; try ip link set {name} up"
+        ) from None
 
 
 class Meeting:

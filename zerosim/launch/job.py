@@ -69,11 +69,13 @@ class RanksFailedError(RunError):
 
     Attributes:
         exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
+        errors: the last line of the traceback of each rank that had one, by rank.
     """
 
-    def __init__(self, exit_codes: Mapping[int, int]) -> None:
+    def __init__(self, exit_codes: Mapping[int, int], errors: Mapping[int, str]) -> None:
         super().__init__(f"exit codes by rank: {dict(exit_codes)}")
         self.exit_codes = exit_codes
+        self.errors = errors
 
 
 def joined_ranks() -> int | None:

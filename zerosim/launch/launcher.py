@@ -6,6 +6,7 @@ Imports torch, zerosim's L0, engine, and the modules beside it.
 
 from __future__ import annotations
 
+import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,12 +16,15 @@ import torch
 
 from zerosim.config import DeviceKind, DType, EngineConfig, RunConfig
 from zerosim.engine.prepare import TORCH_DTYPES
-from zerosim.errors import ConfigError, EnvironmentFault, RunError, first_line
+from zerosim.errors import ConfigError, EnvironmentFault, RunError, ZerosimError, first_line
 from zerosim.launch.agent import PatientAgent, open_meeting
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.nursery import Nursery
 from zerosim.launch.parallel import require_divisible
 
+_OWN_FILES = 32
+_FILES_OF_A_PEER = 2
+"""What a rank has open while the ranks connect, with room: a rank of 8 has 17 and more."""
 _ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -45,18 +49,20 @@ def launch(
         raise ConfigError(f"port is {port}: expected 1 to 65535, or 0 for a free one")
     require_able(job)
     on_gpu = job.run.device is DeviceKind.CUDA
-    agent = PatientAgent(job.encode(), job.run.ranks, nursery, begins_anew=on_gpu)
+    agent = PatientAgent(job, nursery, begins_anew=on_gpu)
     with open_meeting(port) as meeting:
         prepare()
         codes = _watched(agent, meeting)
     if any(codes.values()):
-        raise RanksFailedError(codes)
+        raise RanksFailedError(codes, nursery.errors())
 
 
 def _watched(agent: PatientAgent, meeting: dict[str, str]) -> dict[int, int]:
     try:
         with _interruptible():
             return agent.run(meeting)
+    except ZerosimError:
+        raise
     except Exception as error:
         raise RunError(
             f"the ranks could not be watched any more and were ended: {type(error).__name__}: "
@@ -66,7 +72,10 @@ def _watched(agent: PatientAgent, meeting: dict[str, str]) -> dict[int, int]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have the signals that ask a program to end do what Ctrl-C does: the ranks are ended first."""
+    """Have the signals that ask a program to end do what Ctrl-C does: the ranks are ended first.
+
+    One that is ignored, as by nohup, stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -74,7 +83,8 @@ def _interruptible() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in _ENOUGH}
+    heard = [number for number in _ENOUGH if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
@@ -86,13 +96,21 @@ def require_able(job: Job) -> None:
     """See that this machine can compute what is asked for.
 
     Raises:
-        EnvironmentFault: there is no such device, or it cannot compute in that dtype.
+        EnvironmentFault: there is no such device, it cannot compute in that dtype, or a rank cannot
+            have as many files open as it needs.
         ConfigError: the ranks cannot compute the model together.
     """
     for who, _ in job.engines:
         if isinstance(who, EngineConfig):
             require_divisible(job.run, who)
             require_device(job.run, who)
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OWN_FILES + _FILES_OF_A_PEER * job.run.ranks
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
+        raise EnvironmentFault(
+            f"a process may have {allowed} files open here: expected {needed} or more for "
+            f"{job.run.ranks} ranks; try ulimit -n {needed}"
+        )
 
 
 def require_device(run: RunConfig, config: EngineConfig) -> None:

@@ -4,8 +4,8 @@ The nursery computes nothing and starts no thread, so that a fork takes all of i
 will use CUDA is forked all the same and then begins anew, as CUDA must not have been looked at
 before a fork. The ranks end with the nursery (the kernel sees to it), and the nursery with its
 launcher, whose end of their connection closes however it goes.
-The launcher's side, `Nursery`, imports the standard library only, so that a nursery can be started
-while the launcher imports PyTorch for itself.
+The launcher's side, `Nursery`, imports the standard library and `zerosim.errors` only, so that a
+nursery can be started while the launcher imports PyTorch for itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
+from zerosim.errors import EnvironmentFault, cannot_load
+
 _POLL_S = 0.02
 _END_S = 30.0
 """How long processes that were killed may take to be gone."""
+_LONGEST = 4096
+"""Of what a rank says of its end, in bytes: less than a pipe takes at once."""
+_TELLING = "ZEROSIM_TELLING"
+"""The variable that tells a rank where to say why it ends."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 """Both from linux/prctl.h."""
@@ -46,25 +52,57 @@ class Request:
     begins_anew: bool
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a rank ended.
+
+    Attributes:
+        code: its exit code; negative for a signal.
+        error: the last line of its traceback; "" if it had none.
+    """
+
+    rank: int
+    code: int
+    error: str
+
+
 class Nursery:
     """The launcher's side: starts ranks, hears how they end, ends them."""
 
     def __init__(self) -> None:
-        self._nursery, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                (sys.executable, "-m", "zerosim.launch.nursery"),
-                stdin=theirs.fileno(),
-                env=_DEFAULTS | os.environ | {"OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
+        try:
+            self._nursery, theirs = Pipe()
+            with theirs:
+                self._process = subprocess.Popen(
+                    (sys.executable, "-m", "zerosim.launch.nursery"),
+                    stdin=theirs.fileno(),
+                    env=_DEFAULTS | os.environ | {"OMP_NUM_THREADS": "1"},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EnvironmentFault(_cannot_start("a process for the ranks", error)) from None
         self._num_ranks = 0
         self._codes: dict[int, int] = {}
+        self._errors: dict[int, str] = {}
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
         """Whether it can start ranks."""
         return self._process.poll() is None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal such as SIGSTOP has it stand still, and it has not gone on."""
+        if self._process.returncode is not None:
+            return False
+        look = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
+        state = os.waitid(os.P_PID, self._process.pid, look)
+        return state is not None and state.si_code == os.CLD_STOPPED
 
     def start(
         self, job: str, environments: Sequence[Mapping[str, str]], *, begins_anew: bool
@@ -72,22 +110,34 @@ class Nursery:
         """Start a rank for each environment, which is added to that of this process."""
         assert len(self._codes) == self._num_ranks, "the ranks of another run have not ended"
         own = _DEFAULTS | os.environ
-        self._num_ranks, self._codes = len(environments), {}
+        self._num_ranks, self._codes, self._errors = len(environments), {}, {}
         request = Request(
             job, str(Path.cwd()), tuple(own | dict(env) for env in environments), begins_anew
         )
         self._tell(request)
 
     def exit_codes(self) -> dict[int, int]:
-        """Those of the ranks that have ended, by rank; negative for a signal."""
+        """Those of the ranks that have ended, by rank; negative for a signal.
+
+        Raises:
+            EnvironmentFault: there can be no ranks.
+        """
         try:
             while self._nursery.poll():
-                rank, code = self._nursery.recv()
-                self._codes[rank] = code
+                told: End | str = self._nursery.recv()
+                if isinstance(told, str):
+                    raise EnvironmentFault(told)
+                self._codes[told.rank] = told.code
+                if told.error:
+                    self._errors[told.rank] = told.error
         except (EOFError, OSError):  # it was killed, and its ranks with it
             for rank in range(self._num_ranks):
                 self._codes.setdefault(rank, -signal.SIGKILL)
         return dict(self._codes)
+
+    def errors(self) -> dict[int, str]:
+        """What those ranks said of their ends that had something to say, by rank."""
+        return dict(self._errors)
 
     def end_ranks(self) -> None:
         """Kill the ranks that are left, and wait until they are gone."""
@@ -96,7 +146,7 @@ class Nursery:
         self._tell(None)
         deadline = time.monotonic() + _END_S
         while len(self.exit_codes()) < self._num_ranks:
-            if time.monotonic() > deadline:
+            if self.is_stopped or time.monotonic() > deadline:
                 self.close()
             time.sleep(_POLL_S)
 
@@ -111,6 +161,13 @@ class Nursery:
             self._nursery.send(request)
         except OSError:  # it is gone: `exit_codes` will say so
             self._process.wait()
+
+
+def _cannot_start(what: str, error: OSError) -> str:
+    return (
+        f"{what} cannot be started ({error.strerror}): expected room for more processes and open "
+        "files; try fewer --ranks, or see ulimit -a"
+    )
 
 
 class _Kept:
@@ -143,12 +200,22 @@ def lent() -> Iterator[Nursery]:
         nursery.close()
 
 
-# the nursery itself
+# the nursery itself and its ranks
+
+
+def die_of_interrupts() -> None:
+    """Have Ctrl-C end this process as any signal would: its launcher tells a person what happened.
+
+    Where it is ignored it stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def serve(launcher: Connection) -> None:
     """Fork the ranks that the launcher asks for, tell it how they end; until it is gone."""
-    ranks: dict[int, int] = {}
+    # by process id: the rank, and where it says why it ends
+    ranks: dict[int, tuple[int, int]] = {}
     while True:
         if launcher.poll(_POLL_S if ranks else None):
             request: Request | None = launcher.recv()
@@ -156,38 +223,79 @@ def serve(launcher: Connection) -> None:
                 for pid in ranks:
                     os.kill(pid, signal.SIGKILL)
             else:
-                for rank in range(len(request.environments)):
-                    ranks[_fork(request, rank, launcher)] = rank
+                try:
+                    for rank in range(len(request.environments)):
+                        others = [hearing for _, hearing in ranks.values()]
+                        pid, hearing = _fork(request, rank, launcher, others)
+                        ranks[pid] = rank, hearing
+                except OSError as error:
+                    launcher.send(_cannot_start(f"rank {rank}", error))
+                    return  # and the ranks that there are end with this process
         while ranks:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
-            launcher.send((ranks.pop(pid), os.waitstatus_to_exitcode(status)))
+            rank, hearing = ranks.pop(pid)
+            launcher.send(End(rank, os.waitstatus_to_exitcode(status), _heard(hearing)))
 
 
-def _fork(request: Request, rank: int, launcher: Connection) -> int:
+def _heard(hearing: int) -> str:
+    """What a rank said that has ended; whatever it started may still have the pipe open."""
+    os.set_blocking(hearing, False)
+    try:
+        return os.read(hearing, _LONGEST).decode(errors="replace")
+    except BlockingIOError:
+        return ""
+    finally:
+        os.close(hearing)
+
+
+def tell(error: BaseException, telling: int | None = None) -> None:
+    """Say to the launcher in one line why this rank ends; it takes no disk, which may be full.
+
+    Args:
+        telling: where; as the environment says, by default.
+    """
+    line = traceback.format_exception_only(error)[0].splitlines()[0]
+    to = int(os.environ[_TELLING]) if telling is None else telling
+    os.write(to, line.encode(errors="replace")[:_LONGEST])
+
+
+def _fork(
+    request: Request, rank: int, launcher: Connection, others: Sequence[int]
+) -> tuple[int, int]:
+    """Fork a rank; what is the nursery's own is closed there.
+
+    Returns:
+        Its process id, and where to read why it ends.
+    """
     nursery = os.getpid()
+    hearing, telling = os.pipe()
     pid = os.fork()
     if pid:
-        return pid
+        os.close(telling)
+        return pid, hearing
     try:
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == nursery:
             libc.prctl(_PR_SET_NAME, f"zerosim rank {rank}".encode())
             launcher.close()
-            _be_rank(request, rank)
-    except BaseException:  # noqa: BLE001 - it must never become a second nursery
-        traceback.print_exc()
+            for each in (hearing, *others):
+                os.close(each)
+            _be_rank(request, rank, telling)
+    except BaseException as error:  # noqa: BLE001 - it must never become a second nursery
+        tell(error, telling)
     finally:
         os._exit(1)
 
 
-def _be_rank(request: Request, rank: int) -> None:
+def _be_rank(request: Request, rank: int, telling: int) -> None:
     os.chdir(request.folder)
-    environment = request.environments[rank]
+    environment = request.environments[rank] | {_TELLING: str(telling)}
     module = "zerosim.launch.worker"
     if request.begins_anew:
+        os.set_inheritable(telling, True)  # noqa: FBT003 - Python's own
         os.execve(sys.executable, (sys.executable, "-m", module, request.job), environment)  # noqa: S606
     os.environ.clear()
     os.environ.update(environment)
@@ -196,12 +304,18 @@ def _be_rank(request: Request, rank: int) -> None:
 
 def main() -> None:
     """Import what ranks need, then fork them."""
+    die_of_interrupts()
     launcher = Connection(os.dup(0))
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    # an optimizer imports the last one when it is made
-    for module in ("zerosim.launch.worker", "torch._dynamo"):
-        importlib.import_module(module)
+    try:
+        # an optimizer imports the last one when it is made
+        for module in ("zerosim.launch.worker", "torch._dynamo"):
+            importlib.import_module(module)
+    except (ImportError, MemoryError, OSError) as error:
+        with suppress(OSError):
+            launcher.send(cannot_load(error))
+        os._exit(1)
     gc.collect()
     gc.freeze()  # ranks need not look through what was imported, nor copy its pages to do so
     try:

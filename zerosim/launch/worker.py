@@ -2,7 +2,8 @@
 
 Called in a process that `nursery` forked, or that began anew as `python -m zerosim.launch.worker
 JOB`, or by the command line inside a process that `torchrun` started. A rank that fails writes why,
-last in its own trace and in a file beside it. Imports engine, device, models, trace and L0.
+last in its own trace and in a file beside it, and tells it to who started it. Imports engine,
+device, models, trace and L0.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -34,10 +35,10 @@ from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
 from zerosim.launch.doors import MEETING, beyond_loopback
 from zerosim.launch.job import Job
+from zerosim.launch.nursery import die_of_interrupts, tell
 from zerosim.launch.parallel import data_group, divide
 from zerosim.models import Batches, build, context_of
 from zerosim.models.tiling import tile_linears, tiled_units
-from zerosim.rows import rank_file_name
 from zerosim.trace import labels, trace
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.sink import Description
@@ -45,8 +46,12 @@ from zerosim.trace.sink import Description
 ERROR_FILE = "rank-{rank}.error.txt"
 
 
-def run_job(job: Job) -> None:
+def run_job(job: Job, prepare: Callable[[], None], begun: list[Path]) -> None:
     """Join the other ranks, do each run of the job, leave.
+
+    Args:
+        prepare: called when all ranks are here, before any of them writes.
+        begun: gets each folder when all ranks are about to write into it.
 
     Raises:
         RunError: this rank could not go on; its trace says why.
@@ -55,10 +60,16 @@ def run_job(job: Job) -> None:
     device = _device(job.run)
     _join(job.run, device)
     _say_what_is_open()
+    _settle("the job begins")
+    prepare()
     total = job.run.steps * len(job.engines)
     with _progress(total) as advance:
         for who, folder in job.engines:
-            _train(job, who, folder, device, advance)
+            # a folder may have another path on another node
+            name = f"run {len(begun)}"
+            _settle(f"{name} begins")
+            begun.append(folder)
+            _train(job, who, folder, name, device, advance)
     _settle("the job ends")
     dist.destroy_process_group()
 
@@ -67,6 +78,7 @@ def _train(
     job: Job,
     who: EngineConfig | Implementation,
     folder: Path,
+    name: str,
     device: torch.device,
     advance: Callable[[str], None],
 ) -> None:
@@ -82,9 +94,6 @@ def _train(
     ours = isinstance(who, EngineConfig)
     # until the trace has ended it may look at what was trained, and ask a framework about it
     trained: Engine | Step | None = None
-    # a folder may have another path on another node
-    name = f"run {[each for _, each in job.engines].index(folder)}"
-    _settle(f"{name} begins")
     # outermost, so that a trace of what did not fit still says where everything lies
     with (
         device_memory(run.device_bytes, device),
@@ -255,54 +264,46 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, advance=1, description=text)
 
 
-def run_guarded(job: Job) -> tuple[int, str]:
-    """Run a job; turn whatever goes wrong into a status.
+def run_guarded(job: Job, prepare: Callable[[], None] = lambda: None) -> Exception | None:
+    """Run a job; whatever goes wrong is returned, and its traceback lies beside the trace.
 
-    Returns:
-        The exit code, and in one line what went wrong.
+    Args:
+        prepare: as `run_job`'s.
     """
+    begun: list[Path] = []
     try:
-        run_job(job)
-    except ZerosimError as error:
-        _leave_error(job, error)
-        return error.exit_code, str(error)
+        run_job(job, prepare, begun)
     except Exception as error:  # noqa: BLE001 - a rank leaves with a status, whatever happened
-        _leave_error(job, error)
-        return RunError.exit_code, f"{type(error).__name__}: {first_line(error)}"
-    return 0, ""
+        if begun:  # before, the folder may be another run's
+            _leave_traceback(begun[-1], error)
+        return error
+    return None
 
 
-def _leave_error(job: Job, error: Exception) -> None:
-    """Keep the traceback beside the trace: users get one line of it."""
-    rank = int(os.environ.get("RANK", "0"))
-    folders = [folder for _, folder in job.engines]
-    begun = [folder for folder in folders if (folder / rank_file_name(rank)).exists()]
-    folder = begun[-1] if begun else folders[0]
-    if folder.is_dir():
-        lines = traceback.format_exception(error)
-        (folder / ERROR_FILE.format(rank=rank)).write_text("".join(lines))
+def _leave_traceback(folder: Path, error: Exception) -> None:
+    """Keep it for a programmer: users get one line of it, which needs no disk."""
+    file = folder / ERROR_FILE.format(rank=os.environ.get("RANK", "0"))
+    with suppress(OSError):  # a full disk may be what went wrong
+        file.write_text("".join(traceback.format_exception(error)))
 
 
-def last_errors(job: Job) -> dict[int, str]:
-    """The last line of each traceback that the ranks of a job left, by rank."""
-    found: dict[int, str] = {}
-    for _, folder in job.engines:
-        for rank in range(job.run.ranks):
-            path = folder / ERROR_FILE.format(rank=rank)
-            lines = path.read_text().split("\n") if path.is_file() else []
-            # an error's own line is the last that is not indented
-            own = [line for line in lines if line and not line[0].isspace()]
-            if own:
-                found[rank] = own[-1]
-    return found
+def status_of(error: Exception) -> tuple[int, str]:
+    """The exit code of a rank that could not go on, and in one line why."""
+    if isinstance(error, ZerosimError):
+        return error.exit_code, str(error)
+    return RunError.exit_code, f"{type(error).__name__}: {first_line(error)}"
 
 
 def work(job: str) -> None:
     """Be a rank, then leave at once, without waiting for lost peers."""
-    code, _ = run_guarded(Job.decode(job))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    die_of_interrupts()
+    error = run_guarded(Job.decode(job))
+    if error is not None:
+        tell(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status_of(error)[0] if error is not None else 0)
 
 
 if __name__ == "__main__":

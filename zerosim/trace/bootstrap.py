@@ -31,7 +31,8 @@ _OWN_FILES = f"{Path(__file__).parent}{os.sep}"
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 ATTEMPT = "attempt-"
 """Folders of attempts before the last are named so, with their number behind it."""
-_OF_AN_ATTEMPT = (MANIFEST_NAME, "rank-*.jsonl")
+_OF_AN_ATTEMPT = ("rank-*.jsonl", MANIFEST_NAME)
+"""In the order in which they are set aside: the manifest's lock says that it is not done."""
 
 
 @dataclass(slots=True)
@@ -131,7 +132,8 @@ def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
     before = int(restarts) - 1
     aside = folder / f"{ATTEMPT}{before}"
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        # the folder itself is locked for the whole run by the command that traces it
+        descriptor = os.open(folder / MANIFEST_NAME, os.O_RDONLY)
     except OSError:
         return  # no attempt before has recorded anything
     try:
