@@ -9,6 +9,9 @@ from tests.plugin.project import PAGE, examples, run_pytest, write
 pytestmark = pytest.mark.ranks
 
 FAILING = """
+import os
+import signal
+
 import pytest
 import torch.distributed as dist
 
@@ -29,6 +32,16 @@ def test_traffic(zerosim_trace):
 
 def test_rank(zerosim_trace):
     zerosim_trace.run(fail, ranks=2)
+
+
+def die():
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def test_killed_rank(zerosim_trace):
+    zerosim_trace.run(die, ranks=2)
 
 
 def test_local(zerosim_trace):
@@ -183,7 +196,7 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
         "test_failing.py",
     )
     assert code == 1, text
-    assert "4 failed, 1 passed, 1 error" in text
+    assert "5 failed, 1 passed, 1 error" in text
     shown = text[text.index("= ERRORS") : text.index("short test summary")]
     assert "zerosim/pytest_plugin" not in shown, "no line of ours is in a traceback"
     page = re.search(r"<!-- failure -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -199,6 +212,8 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
     assert "ValueError: of my own" in shown
     # on a busy machine the rank that only lost it may be ended before it has said so
     assert re.search("rank 0, later: RuntimeError|rank 0 was still running, and was ended", shown)
+    assert "rank 1 of 2 was killed (SIGKILL) in die" in shown
+    assert "or did not end" not in shown
     assert "cannot be handed to ranks, which are processes of their own" in shown
     assert "the marker zerosim was given wire='no': expected True or False" in shown
     assert "assert 1 == 2" in shown

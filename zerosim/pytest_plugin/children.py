@@ -1,6 +1,6 @@
 """Tracing the programs that a test starts, as `zerosim trace` does: through the environment.
 
-Imports zerosim's L0 and launch.command.
+Imports zerosim's L0, record and launch.command.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from zerosim.errors import EnvironmentFault, RunError
 from zerosim.launch.command import injection
 from zerosim.pytest_plugin.options import Options
+from zerosim.record.postmortem import end_words
 
 _END_S = 40.0
 """How long torchrun may take to end its ranks; after 30 s it kills them."""
@@ -64,7 +65,7 @@ def run(
     finally:
         _kill(process)
     if process.returncode != 0 and not problem:
-        problem = f"ended with exit code {process.returncode}"
+        problem = end_words(process.returncode)
     print(output, end="")  # noqa: T201 - pytest captures and shows it
     if problem:
         raise RunError(f"{argv[0]} {problem}: its output is below")

@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +34,8 @@ from zerosim.launch.doors import LOOPBACK, take
 from zerosim.pytest_plugin.options import Options
 from zerosim.trace.session import trace
 
+ANSWER = "answer-{rank}"
+"""The file in which it is told how it went on a rank."""
 _POLL_S = 0.02
 _GRACE_S = 10.0
 """How long ranks may go on when one of them has failed."""
@@ -65,11 +68,14 @@ class Answer:
         value: what the function returned, pickled; None if it raised.
         problem: the traceback; "" if there is none.
         time_s: when it failed.
+        code: the exit code of one that gave no answer, negative for a signal; None if it had to be
+            ended, or gave one.
     """
 
     value: bytes | None = None
     problem: str = ""
     time_s: float = 0.0
+    code: int | None = None
 
 
 def main(folder: str) -> None:
@@ -97,24 +103,34 @@ def main(folder: str) -> None:
             wait_for_workers=False,
             master_listen_fd=os.dup(door.fileno()),
         )
-        _wait(ranks, request.options.timeout_s)
+        for rank, code in _wait(ranks, request.options.timeout_s):
+            if not Path(folder, ANSWER.format(rank=rank)).exists():
+                _leave(Path(folder), rank, Answer(code=code))
         del store
 
 
-def _wait(ranks: dict[int, int], timeout_s: float) -> None:
-    """Wait for ranks; kill those that are late, or that another's failure leaves waiting."""
+def _wait(ranks: dict[int, int], timeout_s: float) -> Iterator[tuple[int, int | None]]:
+    """Wait for ranks; kill those that are late, or that another's failure leaves waiting.
+
+    Args:
+        ranks: by their process ids.
+
+    Yields:
+        Each rank and its exit code; negative for a signal, None if it had to be ended.
+    """
     deadline = time.monotonic() + timeout_s
     while ranks and time.monotonic() < deadline:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             time.sleep(_POLL_S)
         elif pid in ranks:
-            del ranks[pid]
+            yield ranks.pop(pid), os.waitstatus_to_exitcode(status)
             if status != 0:
                 deadline = min(deadline, time.monotonic() + _GRACE_S)
-    for pid in ranks:
+    for pid, rank in ranks.items():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        yield rank, None
 
 
 def _be_rank(request: Request, folder: Path, rank: int, port: int) -> None:
@@ -122,9 +138,7 @@ def _be_rank(request: Request, folder: Path, rank: int, port: int) -> None:
     code = 1
     try:
         answer = _answer(request, rank, port)
-        temporary = folder / f".answer-{rank}"
-        temporary.write_bytes(pickle.dumps(answer))
-        temporary.replace(folder / f"answer-{rank}")
+        _leave(folder, rank, answer)
         code = 1 if answer.problem else 0
     except BaseException:  # noqa: BLE001 - it must never go on as the process that forked it
         traceback.print_exc()
@@ -132,6 +146,13 @@ def _be_rank(request: Request, folder: Path, rank: int, port: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _leave(folder: Path, rank: int, answer: Answer) -> None:
+    target = folder / ANSWER.format(rank=rank)
+    temporary = target.with_name(f".{target.name}")
+    temporary.write_bytes(pickle.dumps(answer))
+    temporary.replace(target)
 
 
 def _answer(request: Request, rank: int, port: int) -> Answer:

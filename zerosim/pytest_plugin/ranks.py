@@ -1,7 +1,7 @@
 """Starting ranks for a function of a test, and telling how it went.
 
 The test's process gives a request to a process of its own (`rank`), and reads the answers.
-Imports zerosim's L0 and launch's doors.
+Imports zerosim's L0, record and launch's doors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError, RunError
-from zerosim.launch.doors import own_interface
+from zerosim.launch.doors import own_interface, require_loopback
 from zerosim.pytest_plugin.options import Options
-from zerosim.pytest_plugin.rank import Answer, Request
+from zerosim.pytest_plugin.rank import ANSWER, Answer, Request
+from zerosim.record.postmortem import end_words
 
 _START_S = 60.0
 """How long it may take until there are ranks, and until they are gone."""
@@ -54,10 +55,12 @@ def run_ranks(
 
     Raises:
         ConfigError: the function or an argument cannot be handed to another process.
+        EnvironmentFault: there is no loopback.
         RunError: a rank raised, died, or did not end in time; with its traceback.
     """
     if isinstance(num_ranks, bool) or not isinstance(num_ranks, int) or num_ranks < 1:
         raise ConfigError(f"ranks is {num_ranks!r}: expected a whole number of 1 or more")
+    require_loopback()
     request = Request(
         call=_pickle(function, call),
         files=_files(function),
@@ -82,9 +85,9 @@ def run_ranks(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    answers = [_read(home / f"answer-{rank}") for rank in range(num_ranks)]
+    answers = [_read(home / ANSWER.format(rank=rank)) for rank in range(num_ranks)]
     (home / "request").unlink()
-    if any(answer is None or answer.problem for answer in answers):
+    if any(answer is None or answer.value is None for answer in answers):
         raise RunError(_words(function, answers, options.timeout_s))
     return [pickle.loads(answer.value) for answer in answers if answer and answer.value]  # noqa: S301
 
@@ -139,17 +142,20 @@ def _words(function: Callable[..., Any], answers: list[Answer | None], timeout_s
         ((rank, answer) for rank, answer in enumerate(answers) if answer and answer.problem),
         key=lambda found: found[1].time_s,
     )
-    silent = [rank for rank, answer in enumerate(answers) if answer is None]
-    lines = []
-    if failed:
-        rank, first = failed[0]
-        lines += [f"rank {rank} of {len(answers)} failed in {name}:", "", first.problem.rstrip()]
+    of = f"of {len(answers)}"
+    # a rank that was killed is why others failed, whoever was first to say so
+    codes = {rank: answer.code for rank, answer in enumerate(answers) if answer}
+    killed = {rank: code for rank, code in codes.items() if code is not None}
+    lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]
+    for rank, answer in failed[:1]:
+        lines += [f"rank {rank} {of} failed in {name}:", "", answer.problem.rstrip()]
     for rank, answer in failed[1:]:
         lines += ["", f"rank {rank}, later: {answer.problem.rstrip().splitlines()[-1]}"]
-    for rank in silent:
-        if failed:
+    for rank, each in enumerate(answers):
+        if rank in killed or (each and (each.value or each.problem)):
+            continue
+        if lines:
             lines += ["", f"rank {rank} was still running, and was ended"]
         else:
-            place = f"rank {rank} of {len(answers)}"
-            lines.append(f"{place} died in {name}, or did not end within {timeout_s:g} s")
+            lines.append(f"rank {rank} {of} did not end {name} within {timeout_s:g} s")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerosim.errors import TraceError
-from zerosim.events import Event, Failure, Kind, Op, Phase
+from zerosim.events import Event, Failure, Kind, Op, Phase, WireSample
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import load
 
@@ -29,12 +29,14 @@ class _Rank:
         trace: None if it did not come to its first row.
         code: its exit code; negative for a signal; None if it had to be ended.
         error: the last line of its traceback; "" if it left none.
+        num_iterations: of the whole run; None where nobody said.
     """
 
     rank: int
     trace: RankTrace | None
     code: int | None
     error: str
+    num_iterations: int | None
 
     @property
     def waited(self) -> bool:
@@ -76,11 +78,20 @@ def explain_failure(
         errors: the last line of the traceback of each rank that left one.
     """
     traces: dict[int, RankTrace] = {}
+    steps: object = None
     with contextlib.suppress(TraceError):
-        traces = {trace.rank: trace for trace in load(folder).ranks}
+        trace = load(folder)
+        traces = {one.rank: one for one in trace.ranks}
+        steps = trace.manifest.run.get("steps")
     errors = errors or {}
     ranks = [
-        _Rank(rank, traces.get(rank), exit_codes.get(rank), errors.get(rank, ""))
+        _Rank(
+            rank,
+            traces.get(rank),
+            exit_codes.get(rank),
+            errors.get(rank, ""),
+            steps if isinstance(steps, int) else None,
+        )
         for rank in range(num_ranks)
     ]
     culprits = _culprits(ranks)
@@ -109,16 +120,16 @@ def _is_awaited(rank: int, ranks: Sequence[_Rank]) -> bool:
 
 def _about_culprit(rank: _Rank, timeout_s: float) -> str:
     if rank.code is not None and rank.code < 0:
-        what = f"was killed ({_signal_name(-rank.code)})"
+        what = end_words(rank.code)
     elif rank.trace is not None and rank.trace.failure is not None and rank.failed:
         what = f"failed: {rank.trace.failure.message}"
     elif rank.code is not None:
         ours = rank.error.startswith(_OURS)
         why = rank.error.partition(": ")[2] if ours else rank.error
-        what = f"failed: {why}" if why else f"ended with status {rank.code}"
+        what = f"failed: {why}" if why else end_words(rank.code)
     else:
         what = f"stopped answering for {timeout_s:g} s"
-    return f"rank {rank.rank} {what}{_last_seen(rank.trace)}"
+    return f"rank {rank.rank} {what}{_last_seen(rank)}"
 
 
 def _about_other(rank: _Rank) -> str:
@@ -126,18 +137,18 @@ def _about_other(rank: _Rank) -> str:
     if trace is None:
         return f"rank {rank.rank} was starting, or waiting for the others to join"
     if trace.failure is not None and trace.failure.op is not None:
-        return f"rank {rank.rank} was waiting {_where(trace.failure)}"
+        return f"rank {rank.rank} was waiting {_where(trace.failure, rank)}"
     waiting = [event for event in _open_events(trace) if event.kind is Kind.COLLECTIVE]
     if waiting:
-        return f"rank {rank.rank} was waiting {_where(waiting[0])}"
+        return f"rank {rank.rank} was waiting {_where(waiting[0], rank)}"
     if rank.finished:
         return f"rank {rank.rank} had finished"
     if rank.waited:
-        return f"rank {rank.rank} was waiting for the others{_last_seen(trace)}"
-    return f"rank {rank.rank} was in no collective{_last_seen(trace)}"
+        return f"rank {rank.rank} was waiting for the others{_last_seen(rank)}"
+    return f"rank {rank.rank} was in no collective{_last_seen(rank)}"
 
 
-def _where(what: Event | Failure) -> str:
+def _where(what: Event | Failure, rank: _Rank) -> str:
     peers = what.waiting_for if isinstance(what, Failure) else what.peers
     names = " and ".join(str(peer) for peer in sorted(peers))
     of_whom = f" for rank{'s' if len(peers) > 1 else ''} {names}" if peers else ""
@@ -145,28 +156,31 @@ def _where(what: Event | Failure) -> str:
         of_whom = " from any rank"
     unit = f" of {what.unit}" if what.unit else ""
     purpose = f" ({what.purpose})" if what.purpose else ""
-    return f"in the {what.op}{unit}{purpose}{of_whom}, {_moment(what.phase, what.iteration)}"
+    return f"in the {what.op}{unit}{purpose}{of_whom}, {_moment(what, rank)}"
 
 
-def _last_seen(trace: RankTrace | None) -> str:
+def _last_seen(rank: _Rank) -> str:
+    trace = rank.trace
     if trace is None or not (trace.events or trace.wire_samples):
         return ", before its first event"
     working = _open_events(trace)
     if working:
         event = working[-1]
         if event.kind is Kind.COLLECTIVE:
-            return f", {_where(event)}"
-        return f", computing {event.unit}, {_moment(event.phase, event.iteration)}"
+            return f", {_where(event, rank)}"
+        return f", computing {event.unit}, {_moment(event, rank)}"
     sample = trace.wire_samples[-1] if trace.wire_samples else trace.events[-1]
-    return f", {_moment(sample.phase, sample.iteration)}"
+    return f", {_moment(sample, rank)}"
 
 
-def _moment(phase: Phase, iteration: int) -> str:
-    if phase is Phase.SETUP:
+def _moment(what: Event | Failure | WireSample, rank: _Rank) -> str:
+    if what.phase is Phase.SETUP:
         return "during setup"
-    if phase is Phase.OUTSIDE:
-        return f"before iteration {max(iteration, 0)}"
-    return f"in {phase} of iteration {iteration}"
+    if what.phase is not Phase.OUTSIDE:
+        return f"in {what.phase} of iteration {what.iteration}"
+    if rank.num_iterations is not None and what.iteration >= rank.num_iterations:
+        return "after the last iteration"
+    return f"before iteration {max(what.iteration, 0)}"
 
 
 def _open_events(trace: RankTrace) -> list[Event]:
@@ -174,8 +188,12 @@ def _open_events(trace: RankTrace) -> list[Event]:
     return [event for event in trace.events if event.id in unfinished]
 
 
-def _signal_name(number: int) -> str:
+def end_words(code: int) -> str:
+    """How a process ended, by its exit code: negative for a signal."""
+    if code >= 0:
+        return f"ended with exit code {code}"
     try:
-        return signal.Signals(number).name
+        name = signal.Signals(-code).name
     except ValueError:
-        return f"signal {number}"
+        name = f"signal {-code}"
+    return f"was killed ({name})"
