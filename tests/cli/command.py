@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,3 +81,13 @@ def assert_one_line(answer: Answer, *words: str) -> None:
     assert "Traceback" not in lines[0]
     for word in words:
         assert word in lines[0], (word, lines[0])
+
+
+def apart(*namespaces: str) -> tuple[str, ...]:
+    """What a command begins with to run in namespaces of its own; () where there can be none."""
+    words = (shutil.which("unshare") or "unshare", *namespaces)
+    try:
+        probe = subprocess.run((*words, "true"), capture_output=True, check=False)
+    except OSError:
+        return ()
+    return words if probe.returncode == 0 else ()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.command import DEADLINE_S, Answer, assert_one_line, command, process, start
+from tests.cli.command import DEADLINE_S, Answer, apart, assert_one_line, command, process, start
 from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
 from tests.strategies import header, trace_files, write_files
@@ -140,12 +140,11 @@ def test_no_loopback(tmp_path, monkeypatch, no_ranks, has_port):
 
 @pytest.mark.root
 def test_a_loopback_that_is_down_is_seen():
-    unshare = shutil.which("unshare")
-    if os.geteuid() != 0 or unshare is None:
-        pytest.skip("needs root and unshare, for a network namespace")
+    if not (own := apart("--net")):
+        pytest.skip("needs root, for a network of its own (unshare --net)")
     look = "from zerosim.launch.doors import require_loopback as look; look()"
     done = subprocess.run(
-        (unshare, "--net", sys.executable, "-c", look),
+        (*own, sys.executable, "-c", look),
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from typing import Self
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, command, process, start
+from tests.cli.command import DEADLINE_S, apart, command, process, start
 from zerosim.errors import TraceError
 from zerosim.launch import nursery
 from zerosim.record import Trace, load
@@ -351,11 +350,10 @@ def test_a_full_disk_is_named(tmp_path):
 @pytest.mark.root
 def test_a_disk_without_room_for_a_reason_is_named(tmp_path):
     """A disk of its own, in a namespace that is gone with the run."""
-    unshare = shutil.which("unshare")
-    if os.geteuid() != 0 or unshare is None:
-        pytest.skip("needs root and unshare, for a small disk")
+    if not (own := apart("--mount")):
+        pytest.skip("needs root, for a small disk (unshare --mount)")
     mounts = f'mount -t tmpfs -o size=64k tmpfs "{tmp_path}" && exec "$0" "$@"'
-    with Run(tmp_path / "t", 2, before=(unshare, "--mount", "sh", "-c", mounts)) as run:
+    with Run(tmp_path / "t", 2, before=(*own, "sh", "-c", mounts)) as run:
         ended = run.end()
     assert ended.code == 3, ended
     assert re.match(
