@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-from dashboards.guard import is_loopback
+from zerosim.dashboards.guard import is_loopback
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - it is compared, not bound
 _SOMEWHERE = ("192.0.2.1", 9)

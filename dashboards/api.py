@@ -17,13 +17,13 @@ from http import HTTPStatus
 
 from flask import Blueprint, Response, request
 
-from dashboards import playerfiles
-from dashboards.bodies import Body, make_body, respond
-from dashboards.documents import Documents, encode
-from dashboards.entry import Entry
-from dashboards.guard import text
-from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import replay
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.bodies import Body, make_body
+from zerosim.dashboards.documents import Documents, encode
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.guard import text
+from zerosim.dashboards.library import Library, NoSuchTraceError
+from zerosim.dashboards.pages import replay
 from zerosim.errors import ConfigError, TraceError, first_line
 from zerosim.replay import graph_document
 from zerosim.replay.alignment import MOST, align
@@ -41,7 +41,7 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
             "traces": [_plain(entry) for entry in library.entries()],
             "default": None if default is None else default.name,
         }
-        return respond(make_body(json.dumps(answer).encode(), "application/json"), request)
+        return _respond(make_body(json.dumps(answer).encode(), "application/json"))
 
     @api.get("/api/replay")
     def _replay() -> Response:
@@ -60,7 +60,7 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
         body = playerfiles.find(name)
         if body is None:
             return text("the player has no such file", HTTPStatus.NOT_FOUND)
-        return respond(body, request)
+        return _respond(body)
 
     return api
 
@@ -76,7 +76,7 @@ def _answer(make: Callable[[], Body]) -> Response:
     except OSError as error:
         reason = error.strerror or first_line(error)
         return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
-    return respond(body, request)
+    return _respond(body)
 
 
 def _aligned(library: Library, documents: Documents) -> Body:
@@ -135,3 +135,21 @@ def _plain(entry: Entry) -> dict[str, object]:
         "problem": entry.problem,
         "url": replay.address_of(entry.name),
     }
+
+
+def _respond(body: Body) -> Response:
+    """Answer with a body, or that the browser has it already.
+
+    It is asked for again each time ("no-cache"), so that a page never shows what is no longer so.
+    """
+    response = Response(mimetype=body.media_type)
+    if request.accept_encodings["gzip"]:
+        response.set_data(body.packed)
+        response.headers["Content-Encoding"] = "gzip"
+    else:
+        response.set_data(body.content)
+    response.set_etag(body.tag, weak=True)
+    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Vary"] = "Accept-Encoding"
+    response.make_conditional(request)
+    return response

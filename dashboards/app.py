@@ -21,21 +21,21 @@ from dash.exceptions import DependencyException
 from flask import Flask, Request, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
-from dashboards import page, site
-from dashboards.api import make_api
-from dashboards.callbacks import runs
-from dashboards.classroom import Classroom
-from dashboards.documents import Documents
-from dashboards.exchange import given_object
-from dashboards.guard import LOCAL_NAMES, Writable, protect, text
-from dashboards.lessonapi import WRITES as LESSON_WRITES
-from dashboards.lessonapi import make_lesson_api
-from dashboards.library import Library
-from dashboards.pages import replay
-from dashboards.roomapi import WRITES, make_room_api
-from dashboards.rooms import Rooms
-from dashboards.routes import add_pages
-from dashboards.workbench import Workbench
+from zerosim.dashboards import page, site
+from zerosim.dashboards.api import make_api
+from zerosim.dashboards.callbacks import runs
+from zerosim.dashboards.classroom import Classroom
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.exchange import given_object
+from zerosim.dashboards.guard import LOCAL_NAMES, Writable, protect, text
+from zerosim.dashboards.lessonapi import WRITES as LESSON_WRITES
+from zerosim.dashboards.lessonapi import make_lesson_api
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.pages import replay
+from zerosim.dashboards.roomapi import WRITES, make_room_api
+from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.routes import add_pages
+from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import ConfigError
 from zerosim.quantities import format_bytes, format_exact, format_psi
 
@@ -64,7 +64,7 @@ def make_app(
     """
     rooms = Rooms() if rooms is None else rooms
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
-    server = Flask("dashboards", static_folder=None)
+    server = Flask(__package__, static_folder=None)
     server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
     server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
@@ -146,7 +146,7 @@ class _Dash(Dash):
             "update_title": None,
             "add_log_handler": False,
         }
-        super().__init__("dashboards", **settings)
+        super().__init__(__package__, **settings)
 
     def refuses(self, asked: Request) -> str:
         """Why Dash would fail at a request that no page of ours makes; "" if it would not."""

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboards.documents import Documents
-from dashboards.library import Library
-from dashboards.markup import to_html
-from dashboards.pages.lessons import words
-from dashboards.pages.steps import Step, Writer
-from dashboards.shelf import Shelf
-from dashboards.workbench import Job, State, Workbench, name_of
-from lessons.course import Call, Lesson, find_lesson
-from lessons.facts import Facts
-from lessons.places import place
-from lessons.questions import Feedback, Question, check, explanation, misconceptions
-from lessons.recordings import COMMITTED, Recordings, command_of, committed
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.markup import to_html
+from zerosim.dashboards.pages.lessons import words
+from zerosim.dashboards.pages.steps import Step, Writer
+from zerosim.dashboards.shelf import Shelf
+from zerosim.dashboards.workbench import Job, State, Workbench, name_of
 from zerosim.errors import ConfigError
+from zerosim.lessons.course import Call, Lesson, find_lesson
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.places import place
+from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
+from zerosim.lessons.recordings import COMMITTED, Recordings, command_of, committed
 
 MOST_PAGES = 24
 """Lessons that are kept written, those of runs recorded here among them."""

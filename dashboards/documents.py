@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dashboards.bodies import Body, make_body
-from dashboards.entry import Entry
-from dashboards.results import Results
+from zerosim.dashboards.bodies import Body, make_body
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.results import Results
 from zerosim.record import Trace, load
 from zerosim.replay import replay_document
 

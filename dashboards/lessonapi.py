@@ -19,19 +19,19 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from dashboards import playerfiles
-from dashboards.classroom import Classroom, Taught, question_of, to_plain
-from dashboards.exchange import answered, given_object, text_of
-from dashboards.guard import Writable, is_from_here, text
-from dashboards.page import Frame
-from dashboards.pages import lessons
-from dashboards.pages.steps import AnyBlock, rest_of
-from dashboards.rooms import Rooms
-from dashboards.workbench import Job
-from lessons.course import course, find_lesson
-from lessons.questions import read_answer
-from lessons.recordings import can_record
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.classroom import Classroom, Taught, question_of, to_plain
+from zerosim.dashboards.exchange import answered, given_object, text_of
+from zerosim.dashboards.guard import Writable, is_from_here, text
+from zerosim.dashboards.page import Frame
+from zerosim.dashboards.pages import lessons
+from zerosim.dashboards.pages.steps import AnyBlock, rest_of
+from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.workbench import Job
 from zerosim.errors import ConfigError, ZerosimError, first_line
+from zerosim.lessons.course import course, find_lesson
+from zerosim.lessons.questions import read_answer
+from zerosim.lessons.recordings import can_record
 
 COURSE_MAIN, LESSON_MAIN = "lesson/course.js", "lesson/main.js"
 """The first modules of the two pages."""

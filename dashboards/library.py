@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dashboards.entry import Entry, find_entry, shorten
-from dashboards.shelf import Shelf
+from zerosim.dashboards.entry import Entry, find_entry, shorten
+from zerosim.dashboards.shelf import Shelf
 from zerosim.errors import ConfigError, TraceError
-from zerosim.record.text import one_line
+from zerosim.record.text import as_text, one_line
 from zerosim.rows import MANIFEST_NAME
 
 DEEPEST = 3
@@ -110,7 +110,7 @@ class Library:
                 place = folder.resolve()
                 if place not in found:
                     parts = (prefix, *folder.relative_to(root).parts)
-                    name = _as_text("/".join(filter(None, parts)) or _own_name(root))
+                    name = as_text("/".join(filter(None, parts)) or _own_name(root))
                     known = self._known.get(place)
                     found[place] = find_entry(place, name, root.resolve(), known)
         self._known = found
@@ -179,11 +179,6 @@ def _traces_below(root: Path) -> Iterator[Path]:
 
 def _own_name(folder: Path) -> str:
     return folder.resolve().name or "traces"
-
-
-def _as_text(name: str) -> str:
-    """A name that can be sent: a file's name may hold bytes that are no text."""
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -13,8 +13,8 @@ import re
 from html import escape
 from typing import Any
 
-from dashboards import page, playerfiles
-from dashboards.documents import encode
+from zerosim.dashboards import page, playerfiles
+from zerosim.dashboards.documents import encode
 
 DOCUMENT_ID = "replay-document"
 _START = f'import "{playerfiles.PREFIX}{playerfiles.MAIN}";'

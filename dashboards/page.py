@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 
-from dashboards import playerfiles
+from zerosim.dashboards import playerfiles
 
 SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for what Dash renders."""

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dashboards.bodies import Body, make_body
+from zerosim.dashboards.bodies import Body, make_body
 
 FOLDER = Path(__file__).with_name("player")
 PREFIX = "#player/"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from dashboards.entry import Entry
+from zerosim.dashboards.entry import Entry
 
 MAKERS = 2
 """Results that are made at the same time: each may need memory of its own."""

@@ -18,11 +18,11 @@ from typing import Any
 
 from flask import Blueprint, current_app, request
 
-from dashboards.exchange import answered, given_object
-from dashboards.guard import Writable, is_from_here
-from dashboards.pages import room
-from dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
-from dashboards.tokens import read_code
+from zerosim.dashboards.exchange import answered, given_object
+from zerosim.dashboards.guard import Writable, is_from_here
+from zerosim.dashboards.pages import room
+from zerosim.dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
+from zerosim.dashboards.tokens import read_code
 from zerosim.errors import ConfigError
 
 HERE = "OWN_URL"

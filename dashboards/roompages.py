@@ -16,13 +16,13 @@ from urllib.parse import quote
 from flask import Blueprint, Response, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from dashboards import playerfiles
-from dashboards.guard import is_from_here
-from dashboards.page import Frame
-from dashboards.pages import room
-from dashboards.roomapi import elsewhere
-from dashboards.rooms import NoRoomError, Rooms
-from dashboards.tokens import read_code
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.guard import is_from_here
+from zerosim.dashboards.page import Frame
+from zerosim.dashboards.pages import room
+from zerosim.dashboards.roomapi import elsewhere
+from zerosim.dashboards.rooms import NoRoomError, Rooms
+from zerosim.dashboards.tokens import read_code
 
 ADDRESSES = "CLASS_ADDRESSES"
 """In the application's configuration: what students type; nothing where they reach nobody."""

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
-from dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
+from zerosim.dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
+from zerosim.dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
 from zerosim.errors import ConfigError
 
 PRESENT_S = 90.0

@@ -13,16 +13,17 @@ from http import HTTPStatus
 from flask import Flask, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from dashboards import page, playerfiles, site
-from dashboards.api import asked_for, asked_iteration
-from dashboards.classroom import Classroom
-from dashboards.lessonapi import make_lesson_pages
-from dashboards.library import Library, NoSuchTraceError
-from dashboards.pages import compare, graph, lessons, replay, verify
-from dashboards.results import Results
-from dashboards.roompages import make_room_pages
-from dashboards.rooms import Rooms
+from zerosim.dashboards import page, playerfiles, site
+from zerosim.dashboards.api import asked_for, asked_iteration
+from zerosim.dashboards.classroom import Classroom
+from zerosim.dashboards.lessonapi import make_lesson_pages
+from zerosim.dashboards.library import Library, NoSuchTraceError
+from zerosim.dashboards.pages import compare, graph, lessons, replay, verify
+from zerosim.dashboards.results import Results
+from zerosim.dashboards.roompages import make_room_pages
+from zerosim.dashboards.rooms import Rooms
 from zerosim.errors import ZerosimError, first_line
+from zerosim.record.text import one_line
 
 MOST_REPORTS = 64
 """Verified traces that are kept."""
@@ -65,7 +66,7 @@ class Surroundings:
         """A page that says in one line why there is none."""
         missing = isinstance(error, NoSuchTraceError)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
-        problem = first_line(error)
+        problem = one_line(first_line(error))
         return self.answer(
             render_template("problem.html", frame=self.frame(), title=title, problem=problem),
             status,

@@ -16,19 +16,19 @@ from pathlib import Path
 
 from waitress import create_server
 
-from dashboards.addresses import EVERYWHERE, class_addresses, shown
-from dashboards.app import make_app
-from dashboards.classroom import Classroom, lesson_shelf
-from dashboards.documents import Documents
-from dashboards.guard import OWN, hosts_of
-from dashboards.library import Library
-from dashboards.pages import compare, replay, room
-from dashboards.roomapi import HERE
-from dashboards.roompages import ADDRESSES
-from dashboards.rooms import Rooms
-from dashboards.workbench import Workbench
-from lessons.course import course
+from zerosim.dashboards.addresses import EVERYWHERE, class_addresses, shown
+from zerosim.dashboards.app import make_app
+from zerosim.dashboards.classroom import Classroom, lesson_shelf
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.guard import OWN, hosts_of
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.pages import compare, replay, room
+from zerosim.dashboards.roomapi import HERE
+from zerosim.dashboards.roompages import ADDRESSES
+from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import EnvironmentFault, TraceError, ZerosimError
+from zerosim.lessons.course import course
 
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dashboards.entry import Entry, find_entry
+from zerosim.dashboards.entry import Entry, find_entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, quote
 
 from dash import dcc, html
 
-from dashboards.components.runs import Runs, run_menu
-from dashboards.library import Library
-from dashboards.pages import compare, graph, lessons, replay, verify
+from zerosim.dashboards.components.runs import Runs, run_menu
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.pages import compare, graph, lessons, replay, verify
 
 PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, lessons)}
 _WITHOUT_RUN = frozenset({lessons.PATH})

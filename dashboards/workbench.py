@@ -1,7 +1,7 @@
 """Records a lesson's runs anew on this machine: one after another, with a deadline.
 
-A run is a process of its own, `python -m dashboards.workbench`, so that it can be ended together
-with its ranks. What it writes lies in a temporary folder and can be asked for by name.
+A run is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended
+together with its ranks. What it writes lies in a temporary folder and can be asked for by name.
 Imports the standard library, `lessons.recordings`, `dashboards.shelf` and zerosim's errors.
 """
 
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from dashboards.shelf import Shelf
-from lessons.recordings import DEADLINE_S, record
+from zerosim.dashboards.shelf import Shelf
 from zerosim.errors import ConfigError, ZerosimError, first_line
+from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3
 MOST_KEPT = 8
@@ -82,7 +82,7 @@ class Workbench:
         shelf: Shelf,
         *,
         deadline_s: float = DEADLINE_S,
-        command: Sequence[str] = (sys.executable, "-m", "dashboards.workbench"),
+        command: Sequence[str] = (sys.executable, "-m", "zerosim.dashboards.workbench"),
     ) -> None:
         """Record nothing as yet.
 
@@ -198,7 +198,7 @@ class Workbench:
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=subprocess.STDOUT,
-                    cwd=Path(__file__).parent.parent,
+                    cwd=Path(__file__).parents[2],
                     start_new_session=True,
                 )
             try:

@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lessons.questions import Question, parse_question
-from lessons.recordings import HERE
-from lessons.syntax import parse
 from zerosim.errors import ConfigError
+from zerosim.lessons.questions import Question, parse_question
+from zerosim.lessons.recordings import HERE
+from zerosim.lessons.syntax import parse
 
 _CELL = re.compile(r"^# %%(.*)$")
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")

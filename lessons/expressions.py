@@ -13,8 +13,8 @@ from typing import Any
 
 from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
-from lessons.syntax import parse
 from zerosim.errors import ConfigError
+from zerosim.lessons.syntax import parse
 
 MOST_KEPT = 1000
 """Expressions whose tree is kept: there are some hundreds, and a class asks for the same."""

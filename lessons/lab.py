@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
-from lessons.course import Block, Call, Text, read_lesson
-from lessons.facts import Facts
-from lessons.questions import Kind, check, explanation, options_of, wording
-from lessons.recordings import HERE, Recordings, can_record, command_of, record
-from lessons.views import Bars, View, view
 from zerosim.errors import ConfigError, ZerosimError
+from zerosim.lessons.course import Block, Call, Text, read_lesson
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import Kind, check, explanation, options_of, wording
+from zerosim.lessons.recordings import HERE, Recordings, can_record, command_of, record
+from zerosim.lessons.views import Bars, View, view
 
 BAR_COLUMNS = 40
 

@@ -2,7 +2,7 @@
 # opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
 
 # %%
-from lessons.lab import Lab
+from zerosim.lessons.lab import Lab
 
 lab = Lab("lesson00_memory")
 

@@ -2,7 +2,7 @@
 # opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
 
 # %%
-from lessons.lab import Lab
+from zerosim.lessons.lab import Lab
 
 lab = Lab("lesson07_claims")
 
@@ -101,8 +101,8 @@ lab.reveal("traffic")
 # refutes and a program that you will profile obeys. Cover the right-hand side, judge each of them,
 # and say which number would have to be different.
 #
-# `python -m lessons.claims` prints each with its reasons. When you next meet a claim of your own,
-# add it to the file: what it says, what theory says, what a run measures.
+# `python -m zerosim.lessons.claims` prints each with its reasons. When you next meet a claim of
+# your own, add it to the file: what it says, what theory says, what a run measures.
 
 # %%
 lab.show("verdicts")

@@ -26,7 +26,8 @@ from zerosim.errors import ClaimFailed, ConfigError, RunError
 from zerosim.record import Trace, load
 from zerosim.rows import encode_manifest
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+"""In a checkout `lessons/` itself, not the link to it."""
 COMMITTED = HERE / "traces"
 DEADLINE_S = 120
 _STAGE = "stage-"

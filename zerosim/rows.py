@@ -183,7 +183,7 @@ def _manifest_crc(plain: dict[str, Any]) -> str:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The manifest as indented JSON, with a checksum as its last field."""
-    plain = json.loads(json.dumps(asdict(manifest)))
+    plain = json.loads(json.dumps(_plain(asdict(manifest))))
     return (json.dumps(plain | {"crc": _manifest_crc(plain)}, indent=2) + "\n").encode()
 
 

@@ -9,9 +9,9 @@ from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from dashboards import site
-from dashboards.components.runs import RUNS_LIST, RUNS_SEEN, RUNS_TITLE, run_list
-from dashboards.library import Library
+from zerosim.dashboards import site
+from zerosim.dashboards.components.runs import RUNS_LIST, RUNS_SEEN, RUNS_TITLE, run_list
+from zerosim.dashboards.library import Library
 
 
 def register(app: Dash, library: Library) -> None:

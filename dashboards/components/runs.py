@@ -13,7 +13,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboards.entry import Entry
+from zerosim.dashboards.entry import Entry
 
 RUNS_MENU = "runs-menu"
 RUNS_TITLE = "runs-title"

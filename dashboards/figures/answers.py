@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dashboards.votes import Counted
-from lessons.questions import Kind, Option, read_number
+from zerosim.dashboards.votes import Counted
 from zerosim.errors import ConfigError
+from zerosim.lessons.questions import Kind, Option, read_number
 
 MOST_BARS = 8
 """More cannot be read from the last row; what is rare is counted together."""

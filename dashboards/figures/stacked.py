@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from lessons.views import Bars
+from zerosim.lessons.views import Bars
 
 _ROOM = 1.04
 """Of the axis beyond the longest bar, so that a mark at its end is seen."""

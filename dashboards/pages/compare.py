@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from dashboards.entry import Entry
-from dashboards.library import Library
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.library import Library
 from zerosim.errors import ConfigError
 from zerosim.replay.alignment import FEWEST, MOST
 

@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from dashboards import texts
-from dashboards.markup import to_inline_html, to_linked_html
-from lessons.course import Lesson
-from lessons.recordings import HERE
+from zerosim.dashboards import texts
+from zerosim.dashboards.markup import to_inline_html, to_linked_html
+from zerosim.lessons.course import Lesson
+from zerosim.lessons.recordings import HERE
 
 PATH = "/lessons"
 TITLE = "Lessons"

@@ -11,13 +11,14 @@ from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from dashboards import texts
-from dashboards.figures.answers import bars, thoughts
-from dashboards.pages import lessons
-from dashboards.votes import Tally
-from lessons.course import Call, Lesson, course, find_lesson
-from lessons.facts import Facts
-from lessons.questions import (
+from zerosim.dashboards import texts
+from zerosim.dashboards.figures.answers import bars, thoughts
+from zerosim.dashboards.pages import lessons
+from zerosim.dashboards.votes import Tally
+from zerosim.errors import ConfigError
+from zerosim.lessons.course import Call, Lesson, course, find_lesson
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import (
     Kind,
     Option,
     explanation,
@@ -26,8 +27,7 @@ from lessons.questions import (
     right_answer,
     wording,
 )
-from lessons.recordings import Recordings
-from zerosim.errors import ConfigError
+from zerosim.lessons.recordings import Recordings
 
 PATH, JOIN = "/room", "/join"
 TITLE = "Room"

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from dashboards.figures.stacked import Stacked, stacked
-from dashboards.markup import to_html, to_inline_html
-from dashboards.pages import graph, replay
-from dashboards.pages.lessons import EMBED, words
-from lessons.course import Call, Code, Lesson, Text, course
-from lessons.facts import Facts
-from lessons.questions import Kind, Option, Question, options_of, wording
-from lessons.recordings import command_of
-from lessons.views import Bars, Table, view
+from zerosim.dashboards.figures.stacked import Stacked, stacked
+from zerosim.dashboards.markup import to_html, to_inline_html
+from zerosim.dashboards.pages import graph, replay
+from zerosim.dashboards.pages.lessons import EMBED, words
 from zerosim.errors import ZerosimError, first_line
+from zerosim.lessons.course import Call, Code, Lesson, Text, course
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import Kind, Option, Question, options_of, wording
+from zerosim.lessons.recordings import command_of
+from zerosim.lessons.views import Bars, Table, view
 
 Place = Callable[[str, str], int]
 """The step at which a run's replay stands, of the run and where in words."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import urlencode
 
-from dashboards.entry import Entry
-from dashboards.figures.laws import Laws, laws
-from dashboards.figures.waterfall import Bar, Cause, waterfall
-from dashboards.pages.places import Places, places_of
 from zerosim.config import STAGE_NAMES, STAGES
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.figures.laws import Laws, laws
+from zerosim.dashboards.figures.waterfall import Bar, Cause, waterfall
+from zerosim.dashboards.pages.places import Places, places_of
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count

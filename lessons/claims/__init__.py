@@ -17,9 +17,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from lessons.expressions import evaluate, fill
-from lessons.recordings import HERE
 from zerosim.errors import ConfigError
+from zerosim.lessons.expressions import evaluate, fill
+from zerosim.lessons.recordings import HERE
 
 Names = Mapping[str, Callable[..., Any]]
 MOST_RANKS = 1024

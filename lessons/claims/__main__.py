@@ -1,12 +1,12 @@
-"""Every claim with its verdict and its numbers: `python -m lessons.claims`."""
+"""Every claim with its verdict and its numbers: `python -m zerosim.lessons.claims`."""
 
 from rich.console import Console
 
-from lessons.claims import claims
-from lessons.facts import Facts
-from lessons.lab import print_view
-from lessons.recordings import Recordings
-from lessons.views import view
+from zerosim.lessons.claims import claims
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.lab import print_view
+from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.views import view
 
 if __name__ == "__main__":
     facts, console = Facts(Recordings()), Console()

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lessons.facts.ahead import Ahead
-from lessons.facts.claims import Claims
-from lessons.facts.hops import Hops
-from lessons.facts.nodes import Nodes
-from lessons.facts.pipeline import Pipeline
-from lessons.facts.scaling import Scaling
-from lessons.facts.tiers import Tiers
-from lessons.facts.time import Time
-from lessons.facts.traffic import Traffic
-from lessons.facts.wire import Wire
+from zerosim.lessons.facts.ahead import Ahead
+from zerosim.lessons.facts.claims import Claims
+from zerosim.lessons.facts.hops import Hops
+from zerosim.lessons.facts.nodes import Nodes
+from zerosim.lessons.facts.pipeline import Pipeline
+from zerosim.lessons.facts.scaling import Scaling
+from zerosim.lessons.facts.tiers import Tiers
+from zerosim.lessons.facts.time import Time
+from zerosim.lessons.facts.traffic import Traffic
+from zerosim.lessons.facts.wire import Wire
 
 
 class Facts(Traffic, Wire, Hops, Pipeline, Ahead, Time, Scaling, Tiers, Nodes, Claims):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessons.facts.moments import Moments
+from zerosim.lessons.facts.moments import Moments
 from zerosim.memory import Role
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from lessons.recordings import Recordings, is_profiled, name_in, title_of
 from zerosim.analysis import GraphReport, report
 from zerosim.config import STAGE_NAMES
 from zerosim.graph import build_graph
+from zerosim.lessons.recordings import Recordings, is_profiled, name_in, title_of
 from zerosim.replay import replay_document
 from zerosim.verify import MemoryReport, Report, verify, verify_memory
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from lessons.claims import Judgement, claims, judge
-from lessons.facts.base import Base
-from lessons.recordings import Recordings
 from zerosim.errors import ConfigError
+from zerosim.lessons.claims import Judgement, claims, judge
+from zerosim.lessons.facts.base import Base
+from zerosim.lessons.recordings import Recordings
 
 
 class Claims(Base):

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lessons.facts.base import Base
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
+from zerosim.lessons.facts.base import Base
 from zerosim.theory import cost
 
 UNIT = "blocks.2"

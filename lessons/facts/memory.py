@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lessons.facts.base import Base
 from zerosim.config import DType
+from zerosim.lessons.facts.base import Base
 from zerosim.memory import Role
 from zerosim.theory import Optimizer, bytes_a_parameter, ideal_model_states
 

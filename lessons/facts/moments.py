@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lessons.facts.base import Base
-from lessons.places import place
-from lessons.recordings import Recordings
 from zerosim.analysis.memory import timeline
 from zerosim.events import Event, Kind, Phase
+from zerosim.lessons.facts.base import Base
+from zerosim.lessons.places import place
+from zerosim.lessons.recordings import Recordings
 from zerosim.memory import Moment, Role
 from zerosim.record import iterations
 

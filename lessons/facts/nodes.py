@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessons.facts.base import Base
+from zerosim.lessons.facts.base import Base
 from zerosim.theory import node_law, ranks_of_node
 from zerosim.theory.zeropp import SCALE_BYTES
 from zerosim.tiers import Link

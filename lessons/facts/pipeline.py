@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lessons.facts.programs import Programs
-from lessons.recordings import Recordings
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Phase
+from zerosim.lessons.facts.programs import Programs
+from zerosim.lessons.recordings import Recordings
 from zerosim.record import Trace
 from zerosim.theory.programs import Bubble
 

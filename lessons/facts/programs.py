@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import median
 
-from lessons.facts.memory import Memory
-from lessons.recordings import Recordings, committed, name_in
 from zerosim.config import DType, Implementation
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Op, Phase
+from zerosim.lessons.facts.memory import Memory
+from zerosim.lessons.recordings import Recordings, committed, name_in
 from zerosim.strategies import Bundle
 from zerosim.verify.profile import PASSES, Profile, profile
 from zerosim.verify.program_report import ProgramReport, SystemLaw

@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from lessons.facts.base import Base
 from zerosim.config import DType
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Metric, Op, Phase, Purpose
+from zerosim.lessons.facts.base import Base
 from zerosim.record import iterations
 from zerosim.verify import verify
 

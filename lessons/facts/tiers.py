@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from lessons.facts.base import Base
 from zerosim.analysis.memory import timeline
 from zerosim.config import DType
 from zerosim.events import Event, Kind, Phase, Purpose
+from zerosim.lessons.facts.base import Base
 from zerosim.memory import Role
 from zerosim.theory import copy_law
 from zerosim.tiers import Link, Tier

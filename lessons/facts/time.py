@@ -6,9 +6,9 @@ Imports `facts.base` and zerosim's analysis.
 
 from __future__ import annotations
 
-from lessons.facts.base import Base
 from zerosim.analysis import Budget, Cause
 from zerosim.events import Phase
+from zerosim.lessons.facts.base import Base
 
 NS_A_MS = 1e6
 Rank = int | str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lessons.facts.base import Base
 from zerosim.events import Purpose
+from zerosim.lessons.facts.base import Base
 from zerosim.verify.report import LedgerRow
 
 

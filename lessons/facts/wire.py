@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lessons.facts.base import Base
 from zerosim.events import Kind, Phase
+from zerosim.lessons.facts.base import Base
 from zerosim.theory import UnitSize, Workload, law
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.program_report import ProgramReport

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lessons.facts import Facts
-from lessons.views.claims import claim, verdicts
-from lessons.views.gathered import gathered
-from lessons.views.hops import hops, shares
-from lessons.views.ledgers import causes, excess
-from lessons.views.memory import gradients, moments, roles, states
-from lessons.views.model import Bar, Bars, Part, Table, View
-from lessons.views.nodes import both, leaves
-from lessons.views.parallel import meetings, messages, slots, stages
-from lessons.views.programs import divided, handed, laws, peaks, profiles
-from lessons.views.scaling import precisions, scaling
-from lessons.views.tiers import (
+from zerosim.errors import ConfigError
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.claims import claim, verdicts
+from zerosim.lessons.views.gathered import gathered
+from zerosim.lessons.views.hops import hops, shares
+from zerosim.lessons.views.ledgers import causes, excess
+from zerosim.lessons.views.memory import gradients, moments, roles, states
+from zerosim.lessons.views.model import Bar, Bars, Part, Table, View
+from zerosim.lessons.views.nodes import both, leaves
+from zerosim.lessons.views.parallel import meetings, messages, slots, stages
+from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
+from zerosim.lessons.views.scaling import precisions, scaling
+from zerosim.lessons.views.tiers import (
     checkpoints,
     copies,
     cuts,
@@ -29,9 +30,8 @@ from lessons.views.tiers import (
     tiers,
     tiled,
 )
-from lessons.views.time import budget, compute, overlap, path
-from lessons.views.traffic import ledgers, purposes, traffic
-from zerosim.errors import ConfigError
+from zerosim.lessons.views.time import budget, compute, overlap, path
+from zerosim.lessons.views.traffic import ledgers, purposes, traffic
 
 __all__ = ["VIEWS", "Bar", "Bars", "Part", "Table", "View", "view"]
 

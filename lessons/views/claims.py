@@ -5,9 +5,9 @@ Imports `lessons.facts`, `lessons.claims` and `views.model`.
 
 from __future__ import annotations
 
-from lessons.claims import claims
-from lessons.facts import Facts
-from lessons.views.model import Table
+from zerosim.lessons.claims import claims
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Table
 
 
 def claim(facts: Facts, name: str) -> Table:

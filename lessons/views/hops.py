@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
-from lessons.facts import Facts
-from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Bar, Bars, Part, Table
 
 UNIT = "blocks.2"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lessons.facts import Facts
-from lessons.views.model import Bar, Bars, Part, Table
 from zerosim.events import Purpose
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Bar, Bars, Part, Table
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI
 

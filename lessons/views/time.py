@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lessons.facts import Facts
-from lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Bar, Bars, Part, Table
 
 _STATES = ("compute", "exposed", "waiting", "other")
 _CAUSES = {

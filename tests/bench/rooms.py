@@ -18,8 +18,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from lessons.course import course
 from tests.bench.serving import _serving
+from zerosim.lessons.course import course
 
 CLASSES = (30, 300)
 ROUNDS = 3

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons.recordings import COMMITTED
+from zerosim.lessons.recordings import COMMITTED
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DEADLINE_S = 120.0

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import pytest
 
-from lessons.recordings import COMMITTED
 from tests.browser.conftest import serving
 from tests.browser.test_access import violations_in_both_themes
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.analysis.budget import budgets
 from zerosim.graph import build_graph
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.quantities import format_bytes
 from zerosim.record import load
 from zerosim.replay import replay_document

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboards.offline import offline_page
 from tests.bench.scale import write_run
 from tests.browser.conftest import Watched, serving
 from tests.cli.command import command
@@ -20,6 +19,7 @@ from tests.strategies import Row, Written, encode_rows, trace_files, write_files
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.analysis.frames import find
+from zerosim.dashboards.offline import offline_page
 from zerosim.events import Failure, Kind, Metric, Phase
 from zerosim.manifest import UnitLayout
 from zerosim.record import load

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from dashboards.pages.lessons import words
-from lessons.course import course, find_lesson
-from lessons.facts import Facts
-from lessons.questions import Kind, options_of, right_answer
-from lessons.recordings import Recordings
 from tests.browser.conftest import serving
 from tests.browser.test_access import violations
+from zerosim.dashboards.pages.lessons import words
+from zerosim.lessons.course import course, find_lesson
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import Kind, options_of, right_answer
+from zerosim.lessons.recordings import Recordings
 
 pytestmark = pytest.mark.browser
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lessons.expressions import evaluate
-from lessons.facts import Facts
-from lessons.questions import Kind, misconceptions, right_answer
-from lessons.recordings import Recordings
 from tests.browser.conftest import Watched
 from tests.browser.test_access import violations
 from tests.browser.test_lessons import give, said, wait_for_replay
 from tests.lessons import notes
+from zerosim.lessons.expressions import evaluate
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import Kind, misconceptions, right_answer
+from zerosim.lessons.recordings import Recordings
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 

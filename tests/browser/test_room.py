@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.pages.room import step_of
-from lessons.course import find_lesson
 from tests.browser.test_access import violations
+from zerosim.dashboards.pages.room import step_of
+from zerosim.lessons.course import find_lesson
 
 pytestmark = pytest.mark.browser
 

@@ -13,12 +13,13 @@ from dataclasses import replace
 import pytest
 from rich.measure import Measurement
 
-from tests.cli.command import command, process
+from tests.cli.command import assert_one_line, command, process
 from tests.cli.traces import engine_trace, write
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.cli import doctor
 from zerosim.cli.console import make_console, make_table, print_rows, print_table
+from zerosim.cli.pages import require_pages
 from zerosim.record import load
 from zerosim.verify import verify
 
@@ -120,6 +121,15 @@ def test_doctor_says_the_same_as_json_and_as_text(tmp_path, monkeypatch):
         mark = "✓" if finding["works"] else "-"
         assert f"{mark} {finding['what']}: {finding['found']}" in answer.out
         assert finding["works"] or not finding["is_needed"]
+
+
+def test_doctor_says_what_serve_lacks_and_that_all_else_works(monkeypatch):
+    assert doctor._try("pages", require_pages, is_needed=False).works
+    monkeypatch.setitem(sys.modules, "waitress", None)
+    finding = doctor._try("pages", require_pages, is_needed=False)
+    assert (finding.works, finding.is_needed) == (False, False)
+    assert "waitress, not installed here; try pip install 'zerosim[pages]'" in finding.found
+    assert_one_line(command("serve"), finding.found)
 
 
 def test_doctor_fails_without_what_is_needed(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +23,8 @@ from tests.ranks import free_port
 from tests.strategies import header, trace_files, write_files
 from zerosim.launch import doors, launcher, nursery
 from zerosim.launch.agent import PatientAgent
+
+NO_TEXT = os.fsdecode(b"no \xff text")
 
 
 @pytest.fixture
@@ -340,3 +344,50 @@ def test_a_folder_of_someone_else(tmp_path, no_ranks):
     tmp_path.chmod(0o500)
     answer = command("run", "--stage", 1, "--out", tmp_path / "t")
     assert_one_line(answer, "Permission denied", "give an --out")
+
+
+def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = write(tmp_path / NO_TEXT, engine_trace(3))
+    below = write(folder / NO_TEXT / NO_TEXT, engine_trace(3))
+    for name in ("verify", "show", "graph", "memory"):
+        for args in ((), ("--json",)):
+            answer = command(name, folder, *args)
+            assert (answer.code, answer.err) == (0, ""), name
+            assert answer.out
+        assert_one_line(command(name, below.parent), "is not a trace but holds some")
+        assert_one_line(command(name, folder / "no"), "no such folder")
+    for args in ((), ("--json",)):
+        assert command("compare", folder, below, *args).code == 0
+    assert command("graph", folder, "--graphml", folder / "x", "--nodelink", folder / "y").code == 0
+    page = folder / f"{NO_TEXT}.html"
+    assert command("export", folder, "--html", page).code == 0
+    assert "<title>no \ufffd text · zerosim</title>" in page.read_text()
+    assert_one_line(command("export", folder, "--html", page), "is already there")
+    assert_one_line(command("run", "--out", folder), "already holds a trace")
+    assert_one_line(command("trace", "--out", folder, "--", "true"), "already holds a trace")
+    assert_one_line(command("serve", folder / "no"), "no such folder")
+
+
+@pytest.mark.ranks
+def test_a_trace_is_recorded_into_a_folder_whose_name_is_no_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = ("--model", "mlp", "--ranks", 2, "--steps", 1, "--stage", 1)
+    disk = ("--offload-optimizer", "nvme", "--nvme-path", f"{NO_TEXT}/disk")
+    assert command("run", *args, *disk, "--out", NO_TEXT).code == 0
+    assert json.loads(command("verify", NO_TEXT, "--json").out)["outcome"] == "as predicted"
+    assert (
+        json.loads(Path(NO_TEXT, "manifest.json").read_text())["config"]["nvme_path"]
+        == "no ? text/disk"
+    )
+    program = Path(f"{NO_TEXT}.py")
+    program.write_text(
+        "import torch.distributed as dist, torch\n"
+        "dist.init_process_group('gloo', init_method='file:///' + __file__ + '.met', rank=0,\n"
+        "                        world_size=1)\n"
+        "dist.all_reduce(torch.ones(1))\n"
+    )
+    traced = process("trace", "--out", f"{NO_TEXT}/t", "--", sys.executable, tmp_path / program)
+    assert traced.code == 0, traced
+    shown = command("show", f"{NO_TEXT}/t")
+    assert (shown.code, "all-reduce" in shown.out) == (0, True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dashboards.app import make_app
-from dashboards.documents import Documents
-from dashboards.entry import Entry
-from dashboards.library import Library
 from tests.cli.traces import engine_trace, write
+from zerosim.dashboards.app import make_app
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.library import Library
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.figures.answers import MOST_BARS, REST, Bar, Thought, bars, thoughts
-from dashboards.votes import Answer, Counted, Vote, count
-from lessons.questions import Kind, Option
+from zerosim.dashboards.figures.answers import MOST_BARS, REST, Bar, Thought, bars, thoughts
+from zerosim.dashboards.votes import Answer, Counted, Vote, count
+from zerosim.lessons.questions import Kind, Option
 
 OPTIONS = (Option("a", "first"), Option("b", "second"), Option("c", "third"))
 

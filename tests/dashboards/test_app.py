@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboards import playerfiles
-from dashboards.documents import Documents
-from dashboards.guard import hosts_of, is_loopback
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.guard import hosts_of, is_loopback
 from zerosim.record import load
 from zerosim.replay import replay_document
 

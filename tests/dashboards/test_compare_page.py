@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboards.entry import Entry
-from dashboards.pages.compare import chosen, siblings, view
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
+from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.pages.compare import chosen, siblings, view
 from zerosim.record import load
 from zerosim.replay import replay_document
 from zerosim.replay.alignment import align

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dashboards.documents import Documents
 from tests.dashboards.samples import entry_of
+from zerosim.dashboards.documents import Documents
 from zerosim.errors import TraceError
 
 ASKING = 30

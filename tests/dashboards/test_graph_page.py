@@ -9,9 +9,9 @@ from html import unescape
 
 import pytest
 
-from dashboards import playerfiles
-from dashboards.pages import graph
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.pages import graph
 from zerosim.record import load
 from zerosim.replay import graph_document
 

@@ -10,20 +10,20 @@ import time
 
 import pytest
 
-from dashboards import lessonapi
-from dashboards.app import make_app
-from dashboards.classroom import Classroom, lesson_shelf
-from dashboards.documents import Documents
-from dashboards.library import Library
-from dashboards.pages import lessons
-from dashboards.rooms import Rooms
-from dashboards.workbench import MOST_WAITING, State, Workbench, name_of
-from lessons.course import course
-from lessons.facts import Facts
-from lessons.questions import explanation, right_answer
-from lessons.recordings import COMMITTED, Recordings
 from tests.dashboards.samples import put_trace
+from zerosim.dashboards import lessonapi
+from zerosim.dashboards.app import make_app
+from zerosim.dashboards.classroom import Classroom, lesson_shelf
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.pages import lessons
+from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.workbench import MOST_WAITING, State, Workbench, name_of
 from zerosim.errors import ConfigError
+from zerosim.lessons.course import course
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import explanation, right_answer
+from zerosim.lessons.recordings import COMMITTED, Recordings
 
 CHECK = "/api/lessons/zero3/check"
 RECORD = "/api/lessons/zero3/record"
@@ -31,7 +31,7 @@ DEADLINE_S = 30.0
 COPIES = """
     import json, shutil, sys
     from pathlib import Path
-    from lessons.recordings import COMMITTED
+    from zerosim.lessons.recordings import COMMITTED
     folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
     for run in job["runs"]:
         shutil.copytree(COMMITTED / run, folder / run)

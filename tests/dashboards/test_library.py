@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dashboards.entry import title_of
-from dashboards.library import Library, NoSuchTraceError
 from tests.cli.traces import engine_trace, manifest_of, write
 from tests.dashboards.samples import HOSTILE, Clock, put_trace
+from zerosim.dashboards.entry import title_of
+from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.errors import ConfigError, TraceError
 
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from dashboards.markup import to_html, to_linked_html
-from dashboards.pages import lessons
-from lessons.course import course
-from lessons.recordings import HERE
 from tests.dashboards.samples import make_site, put_trace
+from zerosim.dashboards.markup import to_html, to_linked_html
+from zerosim.dashboards.pages import lessons
+from zerosim.lessons.course import course
+from zerosim.lessons.recordings import HERE
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from dashboards import playerfiles
-from dashboards.offline import offline_page
 from tests.dashboards.samples import HOSTILE, put_trace
+from zerosim.dashboards import playerfiles
+from zerosim.dashboards.offline import offline_page
 from zerosim.record import load
 from zerosim.replay import replay_document
 

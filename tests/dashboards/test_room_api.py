@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.app import make_app
-from dashboards.documents import Documents
-from dashboards.library import Library
-from dashboards.rooms import Limits, Noted, Rooms
-from lessons.course import Call, find_lesson
 from tests.dashboards.samples import Clock
+from zerosim.dashboards.app import make_app
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.rooms import Limits, Noted, Rooms
+from zerosim.lessons.course import Call, find_lesson
 
 STUDENT = "a-students-own-token"
 QUESTION = {"lesson": "zero3", "question": "sent"}

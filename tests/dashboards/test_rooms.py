@@ -20,7 +20,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from dashboards.rooms import (
+from tests.dashboards.samples import Clock
+from zerosim.dashboards.rooms import (
     PRESENT_S,
     Limits,
     NoRoomError,
@@ -29,9 +30,8 @@ from dashboards.rooms import (
     Rooms,
     WrongKeyError,
 )
-from dashboards.tokens import ALPHABET, CODE_LENGTH, new_code, new_key, read_code
-from dashboards.votes import LONGEST_ANSWER
-from tests.dashboards.samples import Clock
+from zerosim.dashboards.tokens import ALPHABET, CODE_LENGTH, new_code, new_key, read_code
+from zerosim.dashboards.votes import LONGEST_ANSWER
 from zerosim.errors import ConfigError
 
 SENT = Pointed("zero3", "sent")

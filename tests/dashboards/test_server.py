@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from dashboards.guard import OWN
-from dashboards.roomapi import HERE
-from dashboards.server import Patience, Server
+from zerosim.dashboards.guard import OWN
+from zerosim.dashboards.roomapi import HERE
+from zerosim.dashboards.server import Patience, Server
 
 HERE_ONLY = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is asked about

@@ -9,14 +9,14 @@ from html import unescape
 
 import pytest
 
-from dashboards.figures.laws import laws
-from dashboards.figures.waterfall import Cause, waterfall
 from tests.cli.traces import engine_trace, write
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from tests.theory.programs import fsdp, module, parameter
 from tests.verify.program_traces import Program
+from zerosim.dashboards.figures.laws import laws
+from zerosim.dashboards.figures.waterfall import Cause, waterfall
 from zerosim.record import load
 from zerosim.theory import paper_table_1
 from zerosim.verify import verify

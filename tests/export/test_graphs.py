@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import networkx as nx
 import pytest
@@ -11,6 +12,7 @@ from tests.graph.plans import load_plan
 from tests.graph.runs import Plan
 from zerosim.errors import EnvironmentFault
 from zerosim.export import write_graphml, write_nodelink
+from zerosim.export.files import write
 from zerosim.graph import build_graph
 
 
@@ -50,3 +52,24 @@ def test_a_file_that_is_there_is_replaced_and_one_that_cannot_be_written_is_name
     for path in (tmp_path / "no" / "graph", tmp_path):
         with pytest.raises(EnvironmentFault, match="cannot write"):
             write(face, path)
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_bytes(b"old")
+    page.chmod(0o640)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        for path in (page, tmp_path / "new.html"):
+            with pytest.raises(EnvironmentFault, match=f"cannot write {path}: File too large"):
+                write(path, b"x" * 2000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert page.read_bytes() == b"old"
+    link = tmp_path / "link.html"
+    link.symlink_to(page)
+    write(link, b"new")
+    assert (link.is_symlink(), page.read_bytes()) == (True, b"new")
+    assert page.stat().st_mode & 0o777 == 0o640

@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from lessons.course import course
-from lessons.facts import Facts
-from lessons.questions import Kind, read_number, right_answer
-from lessons.recordings import Recordings
+from zerosim.lessons.course import course
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import Kind, read_number, right_answer
+from zerosim.lessons.recordings import Recordings
 
 LESSONS = course()
 QUESTIONS = [(lesson, question) for lesson in LESSONS for question in lesson.questions.values()]

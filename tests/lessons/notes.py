@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
-from lessons.course import Call, find_lesson
-from lessons.recordings import HERE
+from zerosim.lessons.course import Call, find_lesson
+from zerosim.lessons.recordings import HERE
 
 NAMES = ("stage-0", "stage-1", "stage-2", "stage-3")
 """Of the traces that `make demo` leaves."""

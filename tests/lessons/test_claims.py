@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from lessons.claims import MOST_RANKS, Verdict, claims, judge
-from lessons.facts import Facts
-from lessons.recordings import Recordings
-from lessons.views import view
+from zerosim.lessons.claims import MOST_RANKS, Verdict, claims, judge
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.views import view
 
 TRUTHS = {
     "saves": Verdict.ONLY_IF,
@@ -138,7 +138,7 @@ def test_a_run_that_does_not_agree_with_theory_leaves_the_question_open(facts):
 
 
 def test_all_claims_are_printed_and_shown(facts):
-    command = [sys.executable, "-m", "lessons.claims"]
+    command = [sys.executable, "-m", "zerosim.lessons.claims"]
     printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     words = " ".join(printed.split())
     table = view(facts, "verdicts")

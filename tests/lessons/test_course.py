@@ -6,20 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from lessons.course import Text, course, find_lesson, read_lesson
-from lessons.expressions import evaluate
-from lessons.places import place
-from lessons.questions import (
-    Kind,
-    check,
-    explanation,
-    misconceptions,
-    options_of,
-    right_answer,
-    wording,
-)
-from lessons.recordings import COMMITTED, committed, settings
-from lessons.views import Bars, view
 from tests.lessons.committed import (
     LESSONS,
     QUESTION_IDS,
@@ -30,6 +16,20 @@ from tests.lessons.committed import (
     same,
 )
 from zerosim.errors import ConfigError
+from zerosim.lessons.course import Text, course, find_lesson, read_lesson
+from zerosim.lessons.expressions import evaluate
+from zerosim.lessons.places import place
+from zerosim.lessons.questions import (
+    Kind,
+    check,
+    explanation,
+    misconceptions,
+    options_of,
+    right_answer,
+    wording,
+)
+from zerosim.lessons.recordings import COMMITTED, committed, settings
+from zerosim.lessons.views import Bars, view
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
 each_question = pytest.mark.parametrize(("lesson", "question"), QUESTIONS, ids=QUESTION_IDS)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from lessons.recordings import COMMITTED, HERE, committed, settings
-from lessons.views import view
 from tests.lessons.committed import facts
+from zerosim.lessons.recordings import COMMITTED, HERE, committed, settings
+from zerosim.lessons.views import view
 from zerosim.record import load
 from zerosim.tiers import Link
 

@@ -9,12 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import typer
 
-from dashboards.pages import compare, graph, lessons, replay, room, verify
-from lessons.course import course
-from lessons.questions import misconceptions
-from lessons.recordings import HERE
 from tests.lessons import notes
 from zerosim.cli.app import app
+from zerosim.dashboards.pages import compare, graph, lessons, replay, room, verify
+from zerosim.lessons.course import course
+from zerosim.lessons.questions import misconceptions
+from zerosim.lessons.recordings import HERE
 
 PLANS = notes.plans()
 ROWS = [row for plan in PLANS for row in plan.rows]
@@ -121,7 +121,7 @@ def test_the_files_that_they_name_are_there():
 
 
 def test_the_claims_lab_has_as_many_claims_as_the_notes_say():
-    from lessons.claims import claims
+    from zerosim.lessons.claims import claims
 
     assert len(claims()) == 7
     assert "seven sentences" in notes.text()

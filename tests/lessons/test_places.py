@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons.places import place
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
+from zerosim.lessons.places import place
 
 
 def step(phase, kind="compute", unit="", **more):

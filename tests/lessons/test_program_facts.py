@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lessons.recordings import Recordings, committed, is_profiled
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.lessons.recordings import Recordings, committed, is_profiled
 from zerosim.verify import Outcome
 
 DATA_PARALLEL = {"ddp": 2, "ddp-zero": 3, "fsdp2": 3, "fsdp2-kept": 2}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons.expressions import evaluate
-from lessons.questions import check, parse_question, read_answer, read_number
 from zerosim.errors import ConfigError
+from zerosim.lessons.expressions import evaluate
+from zerosim.lessons.questions import check, parse_question, read_answer, read_number
 
 NAMES = {"three_quarters": lambda: 0.75, "zero": lambda: 0, "first": lambda: "a"}
 PLAIN = {"ask": "How much?", "hint": "Count.", "explain": "So much."}

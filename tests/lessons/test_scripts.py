@@ -8,14 +8,14 @@ from operator import attrgetter
 
 import pytest
 
-from lessons.expressions import evaluate
-from lessons.facts import Facts
-from lessons.questions import wording
-from lessons.recordings import HERE, Recordings, command_of
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
+from zerosim.lessons.expressions import evaluate
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import wording
+from zerosim.lessons.recordings import HERE, Recordings, command_of
 from zerosim.memory import MODEL_STATES, Moment
 from zerosim.tiers import Tier
 

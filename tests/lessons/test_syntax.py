@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from lessons.expressions import evaluate
-from lessons.syntax import parse
 from zerosim.errors import ConfigError
+from zerosim.lessons.expressions import evaluate
+from zerosim.lessons.syntax import parse
 
 SOURCE = "f(" * 20 + "'ring/stage-3'" + ")" * 20
 

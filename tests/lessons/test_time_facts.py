@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from lessons.facts import Facts
-from lessons.recordings import COMMITTED, Recordings
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.recordings import COMMITTED, Recordings
 
 TIMED = ("overlap/stage-3", "serial/stage-3", "slow/stage-3")
 

@@ -16,6 +16,7 @@ import typer
 from rich.text import Text
 
 from zerosim.cli.console import make_console, print_json
+from zerosim.cli.pages import require_pages
 from zerosim.errors import first_line
 
 _NEEDED_DISK_BYTES = 10**9
@@ -69,6 +70,7 @@ def _examine() -> Iterator[Finding]:
     yield _try("bf16", lambda: _dtype("bf16"), is_needed=False)
     yield _try("fp16", lambda: _dtype("fp16"), is_needed=False)
     yield _gpu()
+    yield _try("pages", require_pages, is_needed=False)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding("cores", works=True, found=f"{cores}; more ranks than cores work, in turn")
     free = shutil.disk_usage(".").free

@@ -12,6 +12,7 @@ from zerosim.cli.options import open_trace, whole
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.export.files import write
 from zerosim.quantities import format_bytes
+from zerosim.record.text import as_text
 from zerosim.replay import replay_document
 
 
@@ -33,10 +34,10 @@ def export(
         raise ConfigError("nothing to write: give --html FILE")
     _require_free(html, overwrite=overwrite)
     # The one import of a higher layer: the page is the dashboard's (pyproject.toml says so too).
-    from dashboards.offline import offline_page
+    from zerosim.dashboards.offline import offline_page
 
     trace = open_trace(folder)
-    document = replay_document(trace, iteration, folder.resolve().name)
+    document = replay_document(trace, iteration, as_text(folder.resolve().name))
     page = offline_page(document).encode()
     write(html, page)
     for warning in trace.warnings:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from zerosim.cli.options import whole
+from zerosim.cli.pages import require_pages
 from zerosim.errors import ConfigError
 
 DEFAULT_FOLDER = Path("traces")
@@ -46,9 +47,10 @@ def serve(
 
 
 def _serve(given: list[Path] | None, host: str, port: int, *, open_browser: bool) -> None:
+    require_pages()
     # The one import of a higher layer: this command starts the pages (pyproject.toml says so too).
-    from dashboards.guard import is_loopback
-    from dashboards.server import Server
+    from zerosim.dashboards.guard import is_loopback
+    from zerosim.dashboards.server import Server
 
     folders = given or [DEFAULT_FOLDER]
     server = Server(folders, host, port, may_come=not given)

@@ -5,6 +5,7 @@ Imports the standard library only.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ def one_line(text: str) -> str:
     """
     clean = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 4]} ..."
+
+
+def as_text(name: str) -> str:
+    """A name that can be sent: a file's name may hold bytes that are no text."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def runs(ranks: Iterable[int]) -> list[tuple[int, int]]:

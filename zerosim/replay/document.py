@@ -16,6 +16,7 @@ from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
 from zerosim.record import Trace, ended_early, iterations
 from zerosim.record.nodes import ranks_per_node
+from zerosim.record.text import as_text
 from zerosim.replay.bands import name_of
 from zerosim.replay.memory import Memory, memory_of
 from zerosim.replay.names import system_of
@@ -51,7 +52,7 @@ def replay_document(trace: Trace, iteration: int | None = None, name: str = "") 
             f"recorded: a replay shows 1 to {MOST_RANKS}"
         )
     shown = _choose(trace, iteration)
-    return _Maker(trace, shown, name or trace.folder.name).document()
+    return _Maker(trace, shown, name or as_text(trace.folder.name)).document()
 
 
 def shown_iterations(trace: Trace) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from zerosim.graph.kinds import EDGE_KINDS, NODE_KINDS, PHASES, REASONS
 from zerosim.graph.table import NONE, Ints, Mask, copy_link
 from zerosim.quantities import format_exact
 from zerosim.record import Trace
+from zerosim.record.text import as_text
 from zerosim.replay.document import MOST_RANKS, shown_iterations
 from zerosim.replay.plain import Texts
 from zerosim.replay.whereabouts import Whereabouts
@@ -66,7 +67,7 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
         raise TraceError(f"{trace.folder} holds no events: there is no graph to show")
     whole = build_graph(trace)
     answer = report(whole, None if iteration == EVERYTHING else iteration, top=0)
-    return _Maker(whole, answer, name or trace.folder.name).document()
+    return _Maker(whole, answer, name or as_text(trace.folder.name)).document()
 
 
 class _Maker:
