@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -205,3 +206,10 @@ def test_a_program_of_its_own(tmp_path):
     assert f"{report.total('trace', 1):,}" in seen
     assert f"{report.total('wire', 1):,}" in seen
     assert "root parameters kept after forward: - 0.06 Ψ" in seen
+
+
+def test_why_a_folder_whose_name_is_no_text_has_no_such_iteration(tmp_path):
+    put_trace(tmp_path / os.fsdecode(b"no \xff text"))
+    answer = make_site(tmp_path).client.get("/verify?trace=no \ufffd text&iteration=9")
+    assert answer.status_code == 422
+    assert r"no \udcff text: expected one of 0 to 1" in text_of(answer.text)
