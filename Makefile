@@ -66,7 +66,7 @@ clean:  ## remove traces, caches, .venv and node_modules
 
 # torch comes first and alone: it is the largest by far, and the one that a machine may have in a
 # build of its own. The rest is then installed beside whatever build that is.
-$(STAMP): pyproject.toml constraints.txt | dashboards lessons
+$(STAMP): pyproject.toml constraints.txt | dashboards lessons .editable/zerosim
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "zerosim needs \
 	Python 3.11 or later, and '$(PYTHON)' is not: try make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
@@ -81,9 +81,12 @@ $(NODE_STAMP): package.json package-lock.json $(STAMP)
 	@$(NPM) ci --silent --prefer-offline
 	@touch $@
 
-# An archive of the sources has them in zerosim/ alone.
+# An archive of the sources has no links, and these in zerosim/ alone.
 dashboards lessons:
 	@ln -s zerosim/$@ $@
+
+.editable/zerosim:
+	@mkdir -p $(@D) && ln -s ../zerosim $@
 
 # DeepSpeed's build looks at the torch and the tools that are installed. It need not compile: on a CPU
 # its operators are PyTorch's.
