@@ -206,8 +206,9 @@ def _reached(model: nn.Module) -> set[nn.Module]:
 def _bundle(
     group: Any, name: str, names: dict[int, str], *, is_whole: bool, is_reached: bool
 ) -> Bundle:
-    policy = group.mp_policy
     first = group.fsdp_params[0]
+    # from PyTorch 2.15 on each parameter has one of its own
+    policy = getattr(group, "mp_policy", None) or first.mp_policy
     orig = first.sharded_param.dtype
     parameter_dtype = policy.param_dtype or orig
     mesh, after = group.mesh_info, group.post_forward_mesh_info
