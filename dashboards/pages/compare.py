@@ -113,7 +113,8 @@ def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         )
         picked.append(best)
         left.remove(best)
-    place = {entry.name: number for number, entry in enumerate(entries)}
+    # the first may have left the list since
+    place = {entry.name: number for number, entry in enumerate((first, *entries))}
     return tuple(sorted(picked, key=lambda one: (one.stage is None, one.stage, place[one.name])))
 
 

@@ -46,6 +46,11 @@ def test_siblings_are_the_stages_of_the_folder():
     assert names(siblings(four[3], [*four, elsewhere])) == [f"stage-{k}" for k in range(4)]
 
 
+def test_siblings_of_a_run_that_has_left_the_list():
+    four = [entry(f"stage-{stage}", stage=stage) for stage in (0, 1, 2, 3)]
+    assert names(siblings(four[3], four[:2])) == ["stage-0", "stage-1", "stage-3"]
+
+
 def test_siblings_are_of_the_same_model_and_can_be_shown():
     first = entry("first")
     others = [
