@@ -77,7 +77,15 @@ def _of_others(folder: Path, held: list[Path]) -> Path | None:
     strange = (path for path in recorded if not _begins_as_ours(path))
     if recorded or not folder.is_dir():
         return next(strange, None)
-    return next((path for path in folder.iterdir() if path not in held), None)
+    return next(
+        (path for path in folder.iterdir() if path not in held and not _is_trace(path)), None
+    )
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a run of several stages, say, has left a folder of its own there."""
+    manifest = path / "manifest.json"
+    return manifest.is_file() and _begins_as_ours(manifest)
 
 
 def _begins_as_ours(path: Path) -> bool:

@@ -6,6 +6,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -18,12 +19,17 @@ rank, num_ranks = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
 dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=num_ranks)
 model = DistributedDataParallel(nn.Linear(8, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+there = Path(f"{sys.argv[2]}-there")
 is_last = dist.get_rank() == 1
 for step in range(4):
     is_time = is_last and step == 2
     if is_time and sys.argv[1] == "once" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        while not there.exists():  # the other has finished the steps before
+            time.sleep(0.05)
         os._exit(7)
     loss = model(torch.ones(2, 8)).sum()
+    if step == 2:
+        there.touch()
     if is_time and sys.argv[1] == "never":
         time.sleep(600)
     loss.backward()
