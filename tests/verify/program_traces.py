@@ -41,6 +41,7 @@ class Program:
     Attributes:
         backend: of the group; its wire is Gloo's in any case.
         computations: of the last iteration, as (rank, start, end).
+        is_early: the first call of the last iteration is made while that one's counters are read.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Program:
         self.parameter_bytes = 0
         self.computations: list[tuple[int, int, int]] = []
         self.micro_steps = 1
+        self.is_early = False
         for iteration in range(STEPS):
             held = {r: in_force(self.strategies[r], iteration, 1) for r in RANKS}
             for rank in RANKS:
@@ -117,7 +119,9 @@ class Program:
         number = sent = received = 0
         sequence = 0
         for iteration in range(STEPS):
-            yield _sample(iteration, Phase.FORWARD, number, sent, received)
+            early = self.is_early and iteration == STEPS - 1
+            if not early:
+                yield _sample(iteration, Phase.FORWARD, number, sent, received)
             for call, fields in self.calls[iteration, rank]:
                 event = _event(rank, iteration, number, call, sequence)
                 event = replace(event, algorithm=Algorithm(self.backend), **fields)
@@ -129,6 +133,9 @@ class Program:
                 assert added is not None
                 sent += cost.sent_bytes + added.sent_bytes
                 received += cost.received_bytes + added.received_bytes
+                if early:
+                    yield _sample(iteration, Phase.FORWARD, number, sent, received)
+                    early = False
             sent += self.extra_wire_bytes
             received += self.extra_wire_bytes
             yield _sample(iteration, Phase.OUTSIDE, number, sent, received)

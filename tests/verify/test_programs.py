@@ -21,9 +21,10 @@ from tests.theory.programs import (
     zero,
 )
 from tests.verify.program_traces import SOURCE, Program, own_call
-from zerosim.events import Op, Phase, Purpose
+from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.record import load
 from zerosim.strategies import Bundle, Strategy, System
+from zerosim.theory import framing
 from zerosim.verify import ProgramReport, verify
 from zerosim.verify.comparison import compare
 
@@ -251,6 +252,19 @@ def test_a_wire_that_sends_more_than_the_trace_says(tmp_path):
     report = report_of(program, tmp_path / "much")
     assert failed(report).keys() == {"wire-is-trace"}
     assert "80 B unexplained of" in failed(report)["wire-is-trace"]
+
+
+def test_a_call_that_is_made_while_the_counters_are_read(tmp_path):
+    program = Program(DDP)
+    program.is_early = True
+    report = report_of(program, tmp_path / "early")
+    assert report.holds
+    assert report.unexplained_wire == 0
+    cost = program.calls[1, 0][0][0].cost(0, Algorithm.GLOO)
+    under_way = -cost.sent_bytes - framing("gloo", cost).sent_bytes
+    assert report.wires[0].under_way == under_way  # of the iteration that is shown, the last
+    program.extra_wire_bytes = 20
+    assert failed(report_of(program, tmp_path / "more")).keys() == {"wire-is-trace"}
 
 
 def test_two_strategies_have_a_law_each(tmp_path):

@@ -50,16 +50,18 @@ class Steps:
         peers = match_sockets(trace)
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
         self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
-        self._under_way = {rank.rank: _most_under_way(rank) for rank in trace.ranks}
+        self._late = {rank.rank: _most_after(rank) for rank in trace.ranks}
+        self._early = {rank.rank: _most_before(rank) for rank in trace.ranks}
         self._num_micro_steps = _micro_steps(trace)
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
     def all_of(self, iterations: Iterable[int]) -> Iterator[ProgramStep]:
-        """Iterations in their order, each with what calls sent after their own iteration.
+        """Iterations in their order, each with what calls sent after or before their own iteration.
 
-        The kernel counts a call that is under way when its iteration ends in the next one. What is
-        missing in an iteration is that, up to what such calls send; what is missing and never
-        comes stays owed, and more than they send is unexplained.
+        The kernel counts a call that is under way when its iteration ends in the next one, and one
+        that another thread makes while the counters are read in the one before. What is missing
+        in an iteration, or too much, is that, up to what such calls send: owed until it comes, or
+        until the call does; more than they send is unexplained.
         """
         owed: dict[int, int] = defaultdict(int)
         before = -1
@@ -69,9 +71,10 @@ class Steps:
             step, before = self._of(iteration), iteration
             wires = []
             for wire in step.wires:
-                most = self._under_way[wire.rank].get(iteration, 0)
+                late = self._late[wire.rank].get(iteration, 0)
+                early = self._early[wire.rank].get(iteration + 1, 0)
                 came, was_owed = wire.unexplained or 0, owed[wire.rank]
-                owed[wire.rank] = min(max(was_owed - came, 0), most)
+                owed[wire.rank] = min(max(was_owed - came, -early), late)
                 wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
             yield replace(step, wires=tuple(wires))
 
@@ -162,17 +165,37 @@ def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
     return dict(found)
 
 
-def _most_under_way(rank: RankTrace) -> dict[int, int]:
-    """What calls that were under way when an iteration ended may still have sent, by iteration."""
+def _begins(rank: RankTrace) -> dict[int, int]:
+    """When the counters were read that an iteration begins with."""
     begins: dict[int, int] = {}
     for sample in rank.wire_samples:
         begins.setdefault(sample.iteration, sample.time_ns)
+    return begins
+
+
+def _own_calls(rank: RankTrace) -> Iterator[Event]:
+    for event in rank.events:
+        if event.kind is Kind.COLLECTIVE and event.parent is None:
+            yield event
+
+
+def _most_before(rank: RankTrace) -> dict[int, int]:
+    """What calls may have sent that were made while the counters were read, by iteration."""
+    begins = _begins(rank)
+    found: dict[int, int] = defaultdict(int)
+    for event in _own_calls(rank):
+        if event.issue_ns < begins.get(event.iteration, 0):
+            found[event.iteration] += _size(rank, event)
+    return found
+
+
+def _most_after(rank: RankTrace) -> dict[int, int]:
+    """What calls that were under way when an iteration ended may still have sent, by iteration."""
+    begins = _begins(rank)
     order = sorted(begins)
     times = [begins[iteration] for iteration in order]
     changes = [0] * (len(order) + 1)
-    for event in rank.events:
-        if event.kind is not Kind.COLLECTIVE or event.parent is not None:
-            continue
+    for event in _own_calls(rank):
         place = bisect_left(order, event.iteration)
         # one without an end may send at any time
         last = len(order) if event.end_ns is None else bisect_left(times, event.end_ns) - 1
