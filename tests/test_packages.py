@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from collections import Counter
@@ -84,7 +83,7 @@ def site(wheel, tmp_path_factory):
     """A folder that the wheel's content lies in, as where packages are installed."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)  # noqa: S202 - our own
+        archive.extractall(folder)
     return folder
 
 
@@ -136,8 +135,8 @@ def test_the_wheel_holds_zerosim_and_nothing_beside_it(wheel):
 
 def test_the_source_archive_is_whole_and_makes_the_same_wheel(wheel, tmp_path):
     archive = build(SdistBuilder, REPOSITORY, tmp_path)
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
+    # tarfile's own way differs between releases of Python 3.11
+    subprocess.run(("tar", "xzf", archive, "-C", tmp_path), check=True)  # noqa: S607
     tree = tmp_path / f"zerosim-{VERSION}"
     there = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
     assert there >= sources()
@@ -153,7 +152,7 @@ def test_the_source_archive_is_whole_and_makes_the_same_wheel(wheel, tmp_path):
 def test_an_editable_install_adds_zerosim_alone(own, tmp_path_factory):
     folder = tmp_path_factory.mktemp("editable")
     with zipfile.ZipFile(build(WheelBuilder, REPOSITORY, folder, "editable")) as archive:
-        archive.extractall(folder)  # noqa: S202 - our own
+        archive.extractall(folder)
     # without __init__.py: any other package of the name would come before it
     (own / "lessons" / "__init__.py").rename(own / "lessons" / "mine.py")
     program = (

@@ -131,7 +131,7 @@ def test_set_up_installs_a_browser_where_none_is_found(tmp_path):
         asked = tmp_path / "asked"
         return stamp.exists(), asked.read_text().splitlines() if asked.exists() else []
 
-    installs = ["update -qq", "install -qq --no-install-recommends chromium"]
+    installs = ["update -qq", "install -qq --no-install-recommends chromium-headless-shell"]
     assert set_up() == (True, installs)
     assert set_up(CHROMIUM="") == (True, installs)
     assert set_up(CHROMIUM=str(tmp_path / "none")) == (True, installs)
