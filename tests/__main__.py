@@ -48,7 +48,7 @@ PARTS = (
     Part(
         "ranks",
         (
-            *("-n", "3", "--dist", "loadgroup"),
+            *("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
             *("-m", "ranks and not browser and not quiet and not long"),
         ),
     ),

@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
@@ -18,22 +17,22 @@ settings.load_profile("default")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-APART = {
+LONGEST = (
     "lessons/test_scripts.py",
+    "frameworks/test_programs.py",
     "launch/test_killed.py",
-    "cli/test_torchrun.py",
+    "engine/test_stages.py",
+    "launch/test_trace_command.py",
     "plugin/test_ways.py",
-}
-"""Files whose tests share nothing that is dear to make."""
+    "frameworks/test_tensor_parallel.py",
+)
+"""Files that take minutes."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests of a file stay together for what they share; those of `APART` fill what is left."""
-    for item in items:
-        file = item.path.relative_to(HERE).as_posix()
-        if file not in APART:
-            item.add_marker(pytest.mark.xdist_group(file))
+    """The longest files come first, so that none of them is left alone at the end."""
+    places = {HERE / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
 # Two processes that write to one pipe then write whole lines.
