@@ -21,7 +21,7 @@ import pytest
 
 from tests.cli.command import assert_one_line, command
 from zerosim.cli.folders import make_free
-from zerosim.errors import TraceError
+from zerosim.errors import EnvironmentFault, TraceError
 from zerosim.events import Kind, Op
 from zerosim.record import load
 from zerosim.trace import bootstrap, guard
@@ -387,6 +387,23 @@ def test_what_an_attempt_before_recorded_lies_beside_the_last(tmp_path, monkeypa
     # a folder that is written over loses them too
     make_free(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "left"), [(AssertionError, []), (EnvironmentFault, ["rank-0.jsonl"])]
+)
+def test_a_rank_that_cannot_be_traced_leaves_no_trace(tmp_path, monkeypatch, error, left):
+    def fails(folder, **_):
+        (folder / "rank-0.jsonl").write_text("of this process, or of another")
+        raise error("no luck")
+
+    monkeypatch.setattr(bootstrap, "Session", fails)
+    said = []
+    process = bootstrap._Process(os.getpid(), said.append, identity=(0, 1))
+    bootstrap._begin(process, {"folder": str(tmp_path), "program": "p", "memory": True})
+    assert [path.name for path in tmp_path.iterdir()] == left
+    assert len(said) == 1
+    assert said[0].startswith("rank 0 is not traced: ")
 
 
 # without PyTorch: what the command does with any command

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from zerosim.errors import ZerosimError, first_line
+from zerosim.errors import EnvironmentFault, ZerosimError, first_line
 from zerosim.rows import MANIFEST_NAME, rank_file_name
 from zerosim.trace import guard, labels
 from zerosim.trace.session import Session
@@ -108,7 +108,8 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.session = Session(folder, program=settings["program"], memory=settings["memory"])
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         this.is_over = True
-        (folder / rank_file_name(rank)).unlink(missing_ok=True)
+        if not isinstance(error, EnvironmentFault):  # else the file may be another process's
+            (folder / rank_file_name(rank)).unlink(missing_ok=True)
         this.say(f"rank {rank} is not traced: {_words(error)}")
         return
     guard.arm(lambda error: _stop(this, error), lambda what: this.say(f"rank {rank}: {what}"))
