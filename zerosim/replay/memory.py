@@ -138,6 +138,7 @@ def memory_of(
             iteration,
             graph.clocks.offset_ns(line.rank) - zero_ns,
             local_times[line.rank],
+            accumulate=1 if config is None else config.accumulate,
         )
         for line, stack in zip(lines, stacks, strict=True)
     ]
@@ -197,6 +198,8 @@ def _of_rank(
     iteration: int,
     shift_ns: int,
     local_times: Sequence[int],
+    *,
+    accumulate: int,
 ) -> RankMemory | None:
     positions = _positions(line, iteration)
     own = whole_iteration(line, iteration)
@@ -210,7 +213,9 @@ def _of_rank(
     peak_ns = times[column]
     parts = sorted(line.roles_at(top.position).items(), key=lambda part: -part[1])[:_NAMED]
     words = ", ".join(f"{role} {format_bytes(size)}" for role, size in parts if size)
-    moment = when(line, top.position).removesuffix(f" in iteration {iteration}")
+    moment = when(line, top.position, accumulate=accumulate)
+    for shown in (f" in iteration {iteration}", f" of iteration {iteration}"):
+        moment = moment.removesuffix(shown)
     return RankMemory(
         times_ns=tuple(times),
         bytes=tuple(tuple(row) for row in stack.tolist()),
