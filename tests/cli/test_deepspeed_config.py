@@ -9,7 +9,6 @@ import pytest
 from tests.cli.command import assert_one_line, command
 from zerosim.config import EngineConfig
 from zerosim.events import Purpose
-from zerosim.launch.agent import PatientAgent
 from zerosim.record import load
 
 CONFIG = {
@@ -20,16 +19,6 @@ CONFIG = {
     "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 2, "warmup_max_lr": 0.01}},
     "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 300_000},
 }
-
-
-@pytest.fixture
-def no_ranks(monkeypatch):
-    """No process may be started."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a rank was started")
-
-    monkeypatch.setattr(PatientAgent, "run", refuse)
 
 
 @pytest.fixture

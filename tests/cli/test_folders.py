@@ -30,16 +30,6 @@ RESERVES = (
 
 
 @pytest.fixture
-def no_ranks(monkeypatch):
-    """No process may be started."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a rank was started")
-
-    monkeypatch.setattr(PatientAgent, "run", refuse)
-
-
-@pytest.fixture
 def folder(tmp_path):
     return write(tmp_path / "t", engine_trace(1))
 

@@ -22,20 +22,9 @@ from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
 from tests.strategies import header, trace_files, write_files
 from zerosim.launch import doors, launcher, nursery
-from zerosim.launch.agent import PatientAgent
 from zerosim.lessons.recordings import COMMITTED
 
 NO_TEXT = os.fsdecode(b"no \xff text")
-
-
-@pytest.fixture
-def no_ranks(monkeypatch):
-    """No process may be started."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a rank was started")
-
-    monkeypatch.setattr(PatientAgent, "run", refuse)
 
 
 @pytest.mark.parametrize(
