@@ -3,9 +3,9 @@
     python -m tests.witness record DIR       one file for each trace and reading command
     python -m tests.witness compare OLD NEW  exit 1 if a number changed
 
-A change that alters no result is shown by two such sets without a difference. In JSON, numbers are
-compared by their place; in text, in their order; other words are counted apart, because words may
-change where numbers may not.
+A change that alters no result is shown by two such sets without a difference. In JSON no number may
+be lost, wherever it stands; in text they are compared in their order; other words are counted
+apart, because words may change where numbers may not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -162,13 +163,14 @@ def compare(old: Path, new: Path) -> int:
 
 def _differences(name: str, before: str, after: str) -> Iterator[str]:
     if name.endswith(".json") and all(text.startswith("{") for text in (before, after)):
-        was, now = (dict(_leaves(json.loads(text), "")) for text in (before, after))
-        for place in was.keys() | now.keys():
-            if place not in now or place not in was:
-                where = "gone" if place in was else "new"
-                yield f"{place} is {where}: {was.get(place, now.get(place))}"
-            elif _numbers(str(was[place])) != _numbers(str(now[place])):
-                yield f"{place} was {was[place]}, is {now[place]}"
+        was, now = (list(_leaves(json.loads(text), "")) for text in (before, after))
+        # a number that is elsewhere now is no other number, and one that joined is no lost one
+        there = Counter(number for _, value in now for number in _numbers(str(value)))
+        for place, value in was:
+            for number in _numbers(str(value)):
+                there[number] -= 1
+                if there[number] < 0:
+                    yield f"{place} was {value}"
         return
     was_said, now_said = _numbers(before), _numbers(after)
     if was_said != now_said:

@@ -14,6 +14,8 @@ from enum import StrEnum
 class System(StrEnum):
     """Who divides the training."""
 
+    ZERO = "ZeRO"
+    """zerosim's own engine, `zerosim.initialize`."""
     DDP = "DDP"
     """`torch.nn.parallel.DistributedDataParallel`."""
     ZERO_REDUNDANCY = "ZeroRedundancyOptimizer"

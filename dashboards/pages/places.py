@@ -68,7 +68,7 @@ def places_of(report: Report, place: int) -> Places:
     Args:
         place: of the rank among those of the report.
     """
-    framing = sum(row.copied[place].framing for row in report.copies)
+    framing = sum(row.sent[place].framing or 0 for row in report.copies)
     return Places(
         copies=tuple(_copies(report, place)),
         links=tuple(_links(report, place)),
@@ -82,13 +82,13 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
     for link in (Link.BUS, Link.STORAGE):
         own = [row for row in report.copies if row.link is link]
         for number, row in enumerate(own):
-            cell = row.copied[place]
+            cell = row.sent[place]
             rows.append(
                 PlaceRow(
                     where=LINK_TITLES[link] if number == 0 else "",
                     phase=row.phase.value,
                     what=f"{row.purpose}, {row.origin} to {row.target}",
-                    calls=f"{format_exact(row.num_copies[place])} ×",  # noqa: RUF001 - times
+                    calls=f"{format_exact(row.calls[place])} ×",  # noqa: RUF001 - times
                     theory=_number(cell.theory, NO_LAW),
                     trace=format_exact(cell.trace),
                     counted=_number(cell.kernel),
@@ -97,7 +97,7 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
             )
         if len(own) > 1:
             theory, trace, kernel = (
-                report.copied(name, link, place) for name in ("theory", "trace", "kernel")
+                report.total(name, place, link) for name in ("theory", "trace", "kernel")
             )
             rows.append(_total(_number(theory, NO_LAW), _number(trace), _number(kernel)))
     return rows
@@ -110,7 +110,7 @@ def _links(report: Report, place: int) -> list[PlaceRow]:
         sums: dict[str, int | None] = defaultdict(int)
         for number, row in enumerate(own):
             cell = row.sent[place]
-            for name in ("theory", "trace", "wire"):
+            for name in ("theory", "trace", "kernel"):
                 before, value = sums[name], getattr(cell, name)
                 sums[name] = None if before is None or value is None else before + value
             rows.append(
@@ -118,15 +118,15 @@ def _links(report: Report, place: int) -> list[PlaceRow]:
                     where=LINK_TITLES[link] if number == 0 else "",
                     phase=row.phase.value,
                     what=row.purpose.value,
-                    calls=row.op.value,
-                    theory=format_exact(cell.theory),
+                    calls=str(row.op),
+                    theory=_number(cell.theory, NO_LAW),
                     trace=format_exact(cell.trace),
-                    counted=_number(cell.wire),
-                    is_off=bool(cell.unexplained_trace or cell.unexplained_wire),
+                    counted=_number(cell.kernel),
+                    is_off=bool(cell.unexplained_trace or cell.unexplained_kernel),
                 )
             )
         if len(own) > 1:
-            rows.append(_total(*(_number(sums[name]) for name in ("theory", "trace", "wire"))))
+            rows.append(_total(*(_number(sums[name]) for name in ("theory", "trace", "kernel"))))
     return rows
 
 

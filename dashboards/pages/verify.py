@@ -27,19 +27,18 @@ from zerosim.verify import (
     LedgerRow,
     MemoryReport,
     Outcome,
-    ProgramReport,
     Report,
     Verdict,
     verify,
     verify_memory,
 )
-from zerosim.verify.program_report import ProgramBytes, ProgramRow
 
 PATH = "/verify"
 TITLE = "Verify"
 NOT_MEASURED = "not measured"
 NOT_PREDICTED = "nothing predicted"
 NO_PLAN = "no plan"
+NO_LAW = "no law"
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
@@ -210,10 +209,10 @@ def _rows(report: Report, place: int) -> list[Row]:
             Row(
                 row.phase.value,
                 row.purpose.value,
-                f"{format_exact(row.num_collectives)} × {row.op}",  # noqa: RUF001 - times
-                NO_PLAN if _has_no_plan(report, row) else format_exact(cell.theory),
+                f"{format_exact(row.num_calls)} × {row.op}",  # noqa: RUF001 - times
+                NO_PLAN if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
                 format_exact(cell.trace),
-                _measured(cell.wire),
+                _measured(cell.kernel),
                 look=_look(report, row, place),
                 repeats=repeats,
             )
@@ -223,33 +222,30 @@ def _rows(report: Report, place: int) -> list[Row]:
 
 def _look(report: Report, row: LedgerRow, place: int) -> str:
     cell = row.sent[place]
-    if cell.unexplained_trace or cell.unexplained_wire:
+    if cell.unexplained_trace or cell.unexplained_kernel:
         return Outcome.UNEXPLAINED.look
     is_more = report.algorithm in list(Algorithm) and is_more_than_asked(
         Algorithm(report.algorithm), row.op
     )
-    is_beside = isinstance(cell, ProgramBytes) and cell.beside
-    return Outcome.EXPLAINED.look if is_more or is_beside else ""
+    return Outcome.EXPLAINED.look if is_more or cell.overhead else ""
 
 
 def _has_no_plan(report: Report, row: LedgerRow | None = None) -> bool:
     """Whether nobody planned a row, or any of them: what was called is no theory."""
-    if not isinstance(report, ProgramReport):
-        return False
     taken = {law.system for law in report.systems if law.is_likeness}
     systems = {one.system for one in report.rows if one.system}
-    if isinstance(row, ProgramRow):
+    if row is not None:
         return row.system in taken
     return bool(taken) and taken >= systems
 
 
-def _measured(value: int | None) -> str:
-    return NOT_MEASURED if value is None else format_exact(value)
+def _measured(value: int | None, otherwise: str = NOT_MEASURED) -> str:
+    return otherwise if value is None else format_exact(value)
 
 
 def _totals(report: Report, place: int) -> Row:
     theory, trace, wire = (
-        report.total(name, place) if report.rows else 0 for name in ("theory", "trace", "wire")
+        report.total(name, place) if report.rows else 0 for name in ("theory", "trace", "kernel")
     )
     planned = NO_PLAN if _has_no_plan(report) else _measured(theory)
     return Row("total", "", "", planned, _measured(trace), _measured(wire))
@@ -263,13 +259,13 @@ def _psi_totals(report: Report, place: int) -> Row:
         return "" if total is None or not unit else format_psi(Fraction(total, unit))
 
     planned = "" if _has_no_plan(report) else in_psi("theory")
-    return Row("", "", "", planned, in_psi("trace"), in_psi("wire"))
+    return Row("", "", "", planned, in_psi("trace"), in_psi("kernel"))
 
 
 def _spread(report: Report) -> str:
     if not report.rows or report.num_ranks == 1:
         return ""
-    totals = [report.total("wire", place) for place in range(len(report.rows[0].sent))]
+    totals = [report.total("kernel", place) for place in range(len(report.rows[0].sent))]
     known = [total for total in totals if total is not None]
     if len(known) < len(totals) or not max(known):
         return ""
@@ -287,7 +283,7 @@ def _bars(report: Report) -> tuple[Bar, ...]:
     causes = [
         Cause(cause.cause, cause.bytes, cause.words, cause.outcome.look) for cause in report.causes
     ]
-    wire = report.total("wire", 0)
+    wire = report.total("kernel", 0)
     end = None if wire is None else Fraction(wire)
     return waterfall(("the law", report.law_bytes), causes, ("the wire", end))
 
@@ -297,7 +293,7 @@ def _laws(report: Report, place: int) -> Laws | None:
     if report.law_bytes is None or not unit or report.num_ranks < 2 or not report.rows:
         return None
     share = Fraction(report.num_ranks - 1, report.num_ranks)
-    sent = report.total("wire", place)
+    sent = report.total("kernel", place)
     if sent is None:
         sent = report.total("trace", place)
     psi = None if sent is None else Fraction(sent, unit)

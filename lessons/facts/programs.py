@@ -18,8 +18,8 @@ from zerosim.events import Event, Kind, Op, Phase
 from zerosim.lessons.facts.memory import Memory
 from zerosim.lessons.recordings import Recordings, committed, name_in
 from zerosim.strategies import Bundle
+from zerosim.verify import SystemLaw
 from zerosim.verify.profile import PASSES, Profile, profile
-from zerosim.verify.program_report import ProgramReport, SystemLaw
 
 _BLOCK = re.compile(r"blocks\.\d+")
 
@@ -80,8 +80,7 @@ class Programs(Memory):
 
     def has_law(self, run: str) -> bool:
         """Whether theory knows what a program should send."""
-        found = self._report(run)
-        return isinstance(found, ProgramReport) and bool(found.systems)
+        return bool(self._report(run).systems)
 
     def law_name(self, run: str) -> str:
         """Whose law a run is held against: "ZeRO-3"."""
@@ -169,10 +168,9 @@ class Programs(Memory):
         return elements / self.model_psi(run)
 
     def _system(self, run: str) -> SystemLaw:
-        found = self._report(run)
-        if not isinstance(found, ProgramReport) or not found.systems:
+        if not self.has_law(run):
             raise ConfigError(f"{run}: no law of it is known")
-        return found.systems[0]
+        return self._report(run).systems[0]
 
     def _calls(self, run: str, rank: int, op: str, unit: str, phase: str) -> list[Event]:
         return [

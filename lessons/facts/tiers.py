@@ -13,11 +13,11 @@ from zerosim.config import DType
 from zerosim.events import Event, Kind, Phase, Purpose
 from zerosim.lessons.facts.base import Base
 from zerosim.memory import Role
-from zerosim.theory import copy_law
+from zerosim.theory import law
 from zerosim.tiers import Link, Tier
-from zerosim.verify.ledgers import workload_of
+from zerosim.verify.configured import workload_of
 from zerosim.verify.memory_report import AddressFigures
-from zerosim.verify.report import CopyBytes, CopyLedger
+from zerosim.verify.report import LedgerRow, RankBytes
 
 _HALF, _FULL = DType.BF16.element_bytes, DType.FP32.element_bytes
 _EDGES = (
@@ -45,7 +45,7 @@ class Tiers(Base):
 
     def num_copies(self, run: str, link: str, purpose: str = "", phase: str = "") -> int:
         """How many copies the first rank makes over a link."""
-        return sum(row.num_copies[0] for row in self._ledgers(run, link, purpose, phase))
+        return sum(row.calls[0] for row in self._ledgers(run, link, purpose, phase))
 
     def kernel_copied(self, run: str, link: str, rank: int = 0) -> int:
         """The same as the kernel counted it."""
@@ -53,7 +53,7 @@ class Tiers(Base):
 
     def beside_content(self, run: str, rank: int = 0) -> int:
         """What files on the disk are beside their content, of all that is read and written."""
-        return sum(cell.framing for cell in self._copies(run, Link.STORAGE, "", "", rank))
+        return sum(cell.framing or 0 for cell in self._copies(run, Link.STORAGE, "", "", rank))
 
     def unexplained_on_disk(self, run: str) -> int:
         """What the kernel counted and no cause names, of the rank where it is most."""
@@ -62,13 +62,14 @@ class Tiers(Base):
     def copy_law(self, run: str, link: str) -> float:
         """The law: bytes of each parameter over a link in a step; a rank copies its 1/N."""
         step = workload_of(self._recordings.trace(run), self._report(run).iteration)
-        return float(copy_law(step, Link(link)).payloads * self.element_bytes(run))
+        assert step is not None, run
+        return float(law(step, link=Link(link)).payloads * self.element_bytes(run))
 
     def of_each(self, num_bytes: float, run: str) -> float:
         """What a rank copies or keeps, in bytes of each parameter that is its part: times N/Psi."""
         return num_bytes * self.num_ranks(run) / self.psi(run)
 
-    def copies(self, run: str) -> tuple[CopyLedger, ...]:
+    def copies(self, run: str) -> tuple[LedgerRow, ...]:
         """Each reason for copies, with its ledgers."""
         return self._report(run).copies
 
@@ -199,11 +200,11 @@ class Tiers(Base):
 
     def _copies(
         self, run: str, link: str, purpose: str, phase: str, rank: int
-    ) -> Iterator[CopyBytes]:
+    ) -> Iterator[RankBytes]:
         for row in self._ledgers(run, link, purpose, phase):
-            yield row.copied[rank]
+            yield row.sent[rank]
 
-    def _ledgers(self, run: str, link: str, purpose: str, phase: str) -> Iterator[CopyLedger]:
+    def _ledgers(self, run: str, link: str, purpose: str, phase: str) -> Iterator[LedgerRow]:
         for row in self._report(run).copies:
             if row.link == link and purpose in ("", row.purpose) and phase in ("", row.phase):
                 yield row

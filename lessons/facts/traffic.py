@@ -29,11 +29,11 @@ class Traffic(Base):
         self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
     ) -> int:
         """What the kernel sent."""
-        return sum(row.sent[rank].wire or 0 for row in self._rows(run, phase, purpose, op))
+        return sum(row.sent[rank].kernel or 0 for row in self._rows(run, phase, purpose, op))
 
     def calls(self, run: str, phase: str = "", purpose: str = "", op: str = "") -> int:
         """Number of collectives."""
-        return sum(row.num_collectives for row in self._rows(run, phase, purpose, op))
+        return sum(row.num_calls for row in self._rows(run, phase, purpose, op))
 
     def law_sent(self, run: str) -> float:
         """What the paper's law makes a rank send on a ring."""

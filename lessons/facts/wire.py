@@ -6,7 +6,6 @@ from zerosim.events import Kind, Phase
 from zerosim.lessons.facts.base import Base
 from zerosim.theory import UnitSize, Workload, law
 from zerosim.verify.outcome import Outcome
-from zerosim.verify.program_report import ProgramReport
 
 
 class Wire(Base):
@@ -38,7 +37,7 @@ class Wire(Base):
     def framing(self, run: str, rank: int = 0) -> int:
         """What the backend's protocol adds on the wire."""
         found = self._report(run)
-        if isinstance(found, ProgramReport):  # its calls have no wire of their own
+        if not found.wire_by_call:
             return found.wires[rank].framing or 0
         return sum(row.sent[rank].framing or 0 for row in found.rows)
 

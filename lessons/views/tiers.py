@@ -16,11 +16,11 @@ def copies(facts: Facts, run: str, *links: str) -> Table:
     rows = []
     chosen = [one for one in facts.copies(run) if not links or one.link in links]
     for way in dict.fromkeys((one.purpose, one.origin, one.target) for one in chosen):
-        cells = [one.copied[0] for one in chosen if (one.purpose, one.origin, one.target) == way]
+        cells = [one.sent[0] for one in chosen if (one.purpose, one.origin, one.target) == way]
         counted = [cell.kernel for cell in cells if cell.kernel is not None]
         name = f"{way[0]}, {way[1]} → {way[2]}"
         rows.append((name, *_sizes(facts, run, sum(cell.trace for cell in cells), sum(counted))))
-    for link in dict.fromkeys(one.link for one in chosen):
+    for link in (one for one in _OVER if any(row.link is one for row in chosen)):
         size, counts = facts.copied(run, link), facts.kernel_copied(run, link)
         rows.append((_OVER[link], *_sizes(facts, run, size, counts)))
     columns = ("", "bytes, traced", "B x Ψ/N", "the kernel's count")

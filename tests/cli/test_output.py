@@ -40,13 +40,13 @@ def test_verify_says_the_same_as_json_and_as_text(folder):
     assert plain == json.loads(json.dumps(report.to_plain()))
     assert plain["outcome"] == "as predicted"
     assert plain["headline"] in text
-    assert {verdict["id"] for verdict in plain["verdicts"]} >= {"sent-a-step", "calls", "matched"}
+    assert {verdict["id"] for verdict in plain["verdicts"]} >= {"sent-a-step", "planned", "matched"}
     for verdict in plain["verdicts"]:
         assert verdict["title"] in text
         assert verdict["measured"] in text
     shown = numbers_of(text)
     for row in plain["rows"]:
-        assert {row["num_collectives"], row["sent"][0]["theory"], row["sent"][0]["trace"]} <= shown
+        assert {row["calls"][0], row["sent"][0]["theory"], row["sent"][0]["trace"]} <= shown
     total = sum(row["sent"][0]["trace"] for row in plain["rows"])
     assert total in shown
     assert total == report.total("trace", 0)

@@ -9,15 +9,7 @@ from tests.strategies import Row, Written, header, manifest, trace_files, write_
 from zerosim.config import DType, EngineConfig
 from zerosim.events import Algorithm, Event, Group, Kind, Op
 from zerosim.manifest import Manifest, UnitLayout
-from zerosim.theory import (
-    Call,
-    Copy,
-    UnitSize,
-    Workload,
-    padded_elements,
-    planned_calls,
-    planned_copies,
-)
+from zerosim.theory import Movement, UnitSize, Workload, padded_elements, planned
 from zerosim.theory.disk import bytes_on_disk
 from zerosim.theory.nodes import Span, members
 from zerosim.tiers import Link
@@ -67,11 +59,12 @@ def rows_of(stage: int, rank: int, num_ranks: int, **config: object) -> list[Row
                 for span in Span
                 if len(ranks := members(workload, span, rank)) > 1
             ]
-        for call in planned_calls(workload, rank):
-            for _ in range(call.times):
-                rows += writer.call(workload, replace(call, times=1), iteration)
-        for copy in planned_copies(workload, rank):
-            rows += [writer.copy(copy, iteration) for _ in range(copy.times)]
+        for one in planned(workload, rank):
+            for _ in range(one.times):
+                if one.op is None:
+                    rows.append(writer.copy(one, iteration))
+                else:
+                    rows += writer.call(workload, replace(one, times=1), iteration)
     return rows
 
 
@@ -83,9 +76,9 @@ class _Writer:
         self.number = 0
         self.sequences: dict[Span, int] = {}
 
-    def call(self, workload: Workload, call: Call, iteration: int) -> Iterable[Row]:
+    def call(self, workload: Workload, call: Movement, iteration: int) -> Iterable[Row]:
         """A collective and its messages, or a message on its own."""
-        cost = call.cost(workload, self.rank, Algorithm.RING)
+        cost = call.cost(self.rank, Algorithm.RING)
         group = members(workload, call.span, self.rank)
         place = group.index(self.rank)
         neighbours = (group[place - 1], group[(place + 1) % len(group)])
@@ -100,14 +93,14 @@ class _Writer:
             group=call.span.name.lower(),
             peers=tuple(sorted(set(neighbours))),
             dtype="bfloat16",
-            elements=call.num_elements,
+            elements=call.elements,
             payload_bytes=call.buffer_bytes,
             sent_bytes=cost.sent_bytes,
             received_bytes=cost.received_bytes,
         )
         if call.op in _ALONE:
-            assert call.peer is not None
-            yield "event", replace(event, peers=(call.peer,))
+            assert call.root is not None
+            yield "event", replace(event, peers=(call.root,))
             return
         sequence = self.sequences.get(call.span, 0)
         self.sequences[call.span] = sequence + 1
@@ -137,9 +130,9 @@ class _Writer:
             shard=0,
         )
 
-    def copy(self, copy: Copy, iteration: int) -> Row:
+    def copy(self, copy: Movement, iteration: int) -> Row:
         """A copy between two tiers; the kernel counted whole files of those to a disk."""
-        size = copy.num_elements * copy.element_bytes
+        size = copy.buffer_bytes
         event = Event(
             **self._common(iteration),
             kind=Kind.COPY,
@@ -147,7 +140,7 @@ class _Writer:
             unit=copy.unit,
             purpose=copy.purpose,
             dtype="bfloat16",
-            elements=copy.num_elements,
+            elements=copy.elements,
             payload_bytes=size,
             origin=copy.origin,
             target=copy.target,

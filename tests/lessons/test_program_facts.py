@@ -37,7 +37,7 @@ def test_a_law_and_its_causes_are_what_the_first_rank_sends(name):
         if row.purpose is Purpose.METADATA
     )
     assert facts().law_sent(run) + causes == pytest.approx(facts().sent(run) + added - beside)
-    assert found.total("wire", 0) == facts().sent(run) + added + facts().framing(run)
+    assert found.total("kernel", 0) == facts().sent(run) + added + facts().framing(run)
 
 
 def test_gloo_sends_a_reduce_scatter_twice_and_an_all_reduce_once():

@@ -64,7 +64,7 @@ def assert_moved(document, trace, iteration) -> None:
     assert [sent[rank] for rank in ranks] == [report.total("trace", rank) for rank in ranks]
     for link in {row.link for row in report.copies}:
         assert [copied[rank, link] for rank in ranks] == [
-            report.copied("trace", link, rank) for rank in ranks
+            report.total("trace", rank, link) for rank in ranks
         ]
     for column in ("theory", "trace", "wire", "framing"):
         for rank in ranks:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zerosim.events import Algorithm
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.theory.programs import deviations, in_force, plan_step
+from zerosim.theory.programs import in_force, plan_step
 
 if TYPE_CHECKING:
     from zerosim.theory.programs import Plan
@@ -81,7 +81,7 @@ def sent(plan: Plan, rank: int = 0, algorithm: Algorithm = Algorithm.RING) -> in
 
 def causes(plan: Plan, rank: int = 0, algorithm: Algorithm = Algorithm.RING) -> dict[str, Fraction]:
     """Why that is not the law, by cause."""
-    return {one.cause.value: one.bytes for one in deviations(plan, rank, algorithm)}
+    return {one.cause.value: one.bytes for one in plan.deviations(rank, algorithm)}
 
 
 # ------------------------------------------------------------------------------- drawn

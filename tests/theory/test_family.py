@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.workloads import FAMILIES, PHASES, sent
+from tests.theory.workloads import FAMILIES, PHASES, calls, copies, sent, traffic
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
@@ -14,19 +14,11 @@ from zerosim.theory import (
     Cause,
     UnitSize,
     Workload,
-    copy_deviations,
-    copy_formula,
-    copy_law,
     deviations,
-    expected_copies,
-    expected_traffic,
+    formula,
     law,
-    link_law_bytes,
-    planned_calls,
-    planned_copies,
+    law_bytes,
     ranks_of_node,
-    total_received_bytes,
-    total_sent_bytes,
 )
 from zerosim.tiers import Link, Tier
 
@@ -40,7 +32,11 @@ def workload(stage=3, size=16_384, num_ranks=4, **more):
 
 def over(step, rank, link):
     """What the planned calls make a rank send over a link."""
-    return sum(call.sent_by_link(step, rank).get(link, 0) for call in planned_calls(step, rank))
+    return moved(step, rank, link, calls(step, rank))
+
+
+def moved(step, rank, link, movements):
+    return sum(one.moved_by_link(rank, step.world_node_size).get(link, 0) for one in movements)
 
 
 def of_node(step, node, link=Link.NETWORK):
@@ -85,24 +81,29 @@ def test_what_each_part_of_zeropp_makes_a_rank_send(options, by_phase):
     assert (sent(step, phase=Phase.FORWARD), sent(step, phase=Phase.BACKWARD)) == by_phase
 
 
+def reductions(step, rank):
+    return [one for one in calls(step, rank) if one.purpose is Purpose.REDUCE_GRADIENTS]
+
+
 def test_calls_of_qgz():
     step = workload(size=4 * 1001, ranks_per_node=2, quantize_gradients=True, accumulate=3)
-    first, second = [c for c in planned_calls(step) if c.purpose is Purpose.REDUCE_GRADIENTS]
+    first, second = reductions(step, 0)
     q = 501 + 4 * 4  # 1001 columns: half a byte more, and four blocks of 256
-    assert (first.op, first.num_elements, first.buffer_bytes) == (Op.ALL_TO_ALL, 4004, 4 * q)
-    assert (second.op, second.num_elements, second.buffer_bytes) == (Op.ALL_TO_ALL, 2002, 2 * q)
+    assert (first.op, first.elements, first.buffer_bytes) == (Op.ALL_TO_ALL, 4004, 4 * q)
+    assert (second.op, second.elements, second.buffer_bytes) == (Op.ALL_TO_ALL, 2002, 2 * q)
     assert (first.times, second.times) == (3, 3)
     for rank in range(4):
-        assert first.sent_by_link(step, rank) == {Link.NODE: 3 * 2 * q}
-        assert second.sent_by_link(step, rank) == {Link.NETWORK: 3 * q}
+        first, second = reductions(step, rank)
+        assert first.moved_by_link(rank, step.world_node_size) == {Link.NODE: 3 * 2 * q}
+        assert second.moved_by_link(rank, step.world_node_size) == {Link.NETWORK: 3 * q}
 
 
 @pytest.mark.parametrize(("node", "links"), [(1, [Link.NETWORK]), (4, [Link.NODE])])
 def test_qgz_needs_one_exchange_where_nodes_are_ranks_or_all_ranks_one_node(node, links):
     step = workload(quantize_gradients=True, ranks_per_node=node)
-    calls = [c for c in planned_calls(step) if c.purpose is Purpose.REDUCE_GRADIENTS]
-    assert [list(call.sent_by_link(step, 3)) for call in calls] == [links]
-    assert [call.buffer_bytes for call in calls] == [4 * (2048 + 4 * 16)]
+    found = reductions(step, 3)
+    assert [list(call.moved_by_link(3, step.world_node_size)) for call in found] == [links]
+    assert [call.buffer_bytes for call in found] == [4 * (2048 + 4 * 16)]
 
 
 def test_what_zeropp_cannot_group_is_refused():
@@ -125,10 +126,10 @@ def test_owners_broadcast_and_are_sent_the_updated_rows():
         offload_optimizer=Tier.HOST,
         owner_broadcast=True,
     )
-    calls = [[(c.op, c.peer) for c in planned_calls(step, rank)] for rank in range(4)]
-    assert calls[3][:6] == [(Op.BROADCAST, 0), (Op.BROADCAST, 1), (Op.BROADCAST, 2)] * 2
-    assert calls[3][-3:] == [(Op.SEND, 0), (Op.SEND, 1), (Op.SEND, 2)]
-    assert calls[1][-5:] == [
+    found = [[(c.op, c.root) for c in calls(step, rank)] for rank in range(4)]
+    assert found[3][:6] == [(Op.BROADCAST, 0), (Op.BROADCAST, 1), (Op.BROADCAST, 2)] * 2
+    assert found[3][-3:] == [(Op.SEND, 0), (Op.SEND, 1), (Op.SEND, 2)]
+    assert found[1][-5:] == [
         (Op.SEND, 0),
         (Op.RECEIVE, 0),
         (Op.RECEIVE, 2),
@@ -155,34 +156,36 @@ def test_owners_broadcast_and_are_sent_the_updated_rows():
 
 
 def rows(step, rank=0):
-    return {
-        (row.phase, row.purpose, row.origin, row.target): (row.num_copies, row.payload_bytes)
-        for row in expected_copies(step, rank)
-    }
+    found = {}
+    for one in copies(step, rank):
+        key = (one.phase, one.purpose, one.origin, one.target)
+        times, size = found.get(key, (0, 0))
+        found[key] = (times + one.times, size + one.payload_bytes)
+    return found
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize(("size", "each"), [(2, 4), (4, 8)])
 def test_offload_copies_four_bytes_a_parameter_in_16_bits(stage, size, each):
     step = workload(stage, 1000, offload_optimizer=Tier.HOST, element_bytes=size)
-    found = copy_law(step, Link.BUS)
+    found = law(step, link=Link.BUS)
     assert found.sent_bytes == each * 1000 / 4
     assert found.symbols == f"{each} B x Ψ/N"
-    assert copy_formula(step, Link.BUS) == f"{each} B x 1,000 / 4 = {each * 250:,} B"
+    assert formula(step, link=Link.BUS) == f"{each} B x 1,000 / 4 = {each * 250:,} B"
     assert "2101.06840" in found.source
     assert rows(step) == {
         (Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS, Tier.DEVICE, Tier.HOST): (1, size * 250),
         (Phase.UPDATE, Purpose.RETURN_PARAMETERS, Tier.HOST, Tier.DEVICE): (1, size * 250),
     }
-    assert copy_deviations(step, 2, Link.BUS) == ()
-    assert copy_law(step, Link.STORAGE).sent_bytes == 0
+    assert deviations(step, 2, link=Link.BUS) == ()
+    assert law(step, link=Link.STORAGE).sent_bytes == 0
 
 
 def test_accumulated_gradients_leave_once_in_stage_1_and_each_time_in_stages_2_and_3():
     of = {}
     for stage in (1, 2, 3):
         step = workload(stage, 1000, offload_optimizer=Tier.HOST, accumulate=3)
-        of[stage] = copy_law(step, Link.BUS).sent_bytes
+        of[stage] = law(step, link=Link.BUS).sent_bytes
         assert sum(size for _, size in rows(step).values()) == of[stage]
     assert of == {1: 4 * 250, 2: 8 * 250, 3: 8 * 250}
 
@@ -201,9 +204,9 @@ def test_infinity_reads_and_writes_states_and_parameters():
         (Phase.UPDATE, Purpose.STORE_STATES, Tier.HOST, Tier.DISK): (1, 12 * 251),
         (Phase.UPDATE, Purpose.STORE_PARAMETERS, Tier.HOST, Tier.DISK): (1, row),
     }
-    assert copy_law(step, Link.STORAGE).sent_bytes == Fraction((4 * 2 + 24 + 2) * 1001, 4)
-    assert copy_law(step, Link.BUS).sent_bytes == Fraction((4 * 2 + 2 * 2) * 1001, 4)
-    [padding] = copy_deviations(step, 0, Link.STORAGE)
+    assert law(step, link=Link.STORAGE).sent_bytes == Fraction((4 * 2 + 24 + 2) * 1001, 4)
+    assert law(step, link=Link.BUS).sent_bytes == Fraction((4 * 2 + 2 * 2) * 1001, 4)
+    [padding] = deviations(step, 0, link=Link.STORAGE)
     assert (padding.cause, padding.bytes) == (Cause.PADDING, Fraction(3 * 34, 4))
 
 
@@ -218,7 +221,7 @@ def test_backward_from_a_secondary_partition_fetches_nothing():
     step = workload(3, 1000, offload_param=Tier.HOST, secondary_partition=2)
     fetches = [phase for phase, purpose, *_ in rows(step) if purpose is Purpose.FETCH_PARAMETERS]
     assert fetches == [Phase.FORWARD]
-    assert copy_law(step, Link.BUS).sent_bytes == (2 + 2) * 250
+    assert law(step, link=Link.BUS).sent_bytes == (2 + 2) * 250
 
 
 def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
@@ -228,8 +231,8 @@ def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
     ):
         step = workload(2, 1000, offload_optimizer=Tier.DISK, **more)
         assert [purpose for _, purpose, _, _ in rows(step)] == [Purpose.OFFLOAD_GRADIENTS]
-        assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.BUS)] == [(cause, -500)]
-        assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.STORAGE)] == [
+        assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.BUS)] == [(cause, -500)]
+        assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.STORAGE)] == [
             (cause, -6000)
         ]
         assert [(d.cause, d.bytes) for d in deviations(step, 0)] == [(cause, -1500)]
@@ -242,7 +245,7 @@ def test_checkpoints_on_the_host():
         (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST): (6, 6 * 1000),
         (Phase.BACKWARD, Purpose.FETCH_ACTIVATIONS, Tier.HOST, Tier.DEVICE): (6, 6 * 1000),
     }
-    assert [(d.cause, d.bytes) for d in copy_deviations(step, 0, Link.BUS)] == [
+    assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.BUS)] == [
         (Cause.ACTIVATIONS, 12_000)
     ]
 
@@ -251,8 +254,8 @@ def test_gathering_partitioned_checkpoints_is_a_twelfth_of_tensor_parallel_traff
     kept = Activations(num_blocks=3, elements=960, is_recomputed=True, is_partitioned=True)
     step = workload(3, 1000, activations=kept, tensor_parallel=4, accumulate=2)
     sums, gathers = 0, 0
-    for call in planned_calls(step, 5):
-        sent_bytes = call.cost(step, 5, Algorithm.RING).sent_bytes
+    for call in calls(step, 5):
+        sent_bytes = call.cost(5, Algorithm.RING).sent_bytes
         sums += sent_bytes if call.purpose is Purpose.ACTIVATIONS else 0
         gathers += sent_bytes if call.purpose is Purpose.GATHER_ACTIVATIONS else 0
     # 2 in forward, 2 again, 2 for gradients; an all-reduce of b s h counts twice
@@ -260,7 +263,7 @@ def test_gathering_partitioned_checkpoints_is_a_twelfth_of_tensor_parallel_traff
     assert sums == pytest.approx(12 * gathers, rel=0.01)  # Gloo's segments are not quite equal
     assert law(step).sent_bytes == law(workload(3, 1000, accumulate=2)).sent_bytes
     plain = workload(3, 1000, activations=Activations(num_blocks=3, elements=960))
-    assert all(call.purpose is not Purpose.ACTIVATIONS for call in planned_calls(plain))
+    assert all(call.purpose is not Purpose.ACTIVATIONS for call in calls(plain))
 
 
 # ---- all of them
@@ -276,19 +279,18 @@ def test_causes_explain_every_byte_in_every_link_class(step, data):
         assert len({d.cause for d in found}) == len(found)
         for link in LINKS:
             named = sum(d.bytes for d in deviations(step, rank, phase=phase, link=link))
-            calls = [c for c in planned_calls(step, rank) if phase in (None, c.phase)]
-            actual = sum(call.sent_by_link(step, rank).get(link, 0) for call in calls)
-            assert link_law_bytes(step, rank, link, phase) + named == actual
+            of_phase = [c for c in calls(step, rank) if phase in (None, c.phase)]
+            actual = moved(step, rank, link, of_phase)
+            assert law_bytes(step, rank, link, phase) + named == actual
     assert sum(over(step, rank, link) for link in LINKS) == sent(step, rank=rank)
-    of_links = sum(link_law_bytes(step, rank, link) for link in LINKS)
+    of_links = sum(law_bytes(step, rank, link) for link in LINKS)
     assert of_links == law(step).sent_bytes
 
 
 @given(FAMILIES)
 def test_what_is_sent_is_received_and_owners_differ_from_the_mean_by_nothing_in_all(step):
-    of_ranks = [expected_traffic(step, rank) for rank in range(step.world_size)]
-    sent_bytes = sum(map(total_sent_bytes, of_ranks))
-    assert sent_bytes == sum(map(total_received_bytes, of_ranks))
+    of_ranks = [traffic(step, rank) for rank in range(step.world_size)]
+    assert sum(c.sent_bytes for c in of_ranks) == sum(c.received_bytes for c in of_ranks)
     unequal = [
         deviation.bytes
         for rank in range(step.world_size)
@@ -303,9 +305,9 @@ def test_causes_explain_every_copied_byte(step):
     for link in TIERS:
         unequal = Fraction(0)
         for rank in range(step.world_size):
-            copied = sum(c.payload_bytes for c in planned_copies(step, rank) if c.link is link)
-            found = copy_deviations(step, rank, link)
+            copied = sum(c.payload_bytes for c in copies(step, rank) if c.link is link)
+            found = deviations(step, rank, link=link)
             named = sum((d.bytes for d in found), Fraction(0))
-            assert copy_law(step, link).sent_bytes + named == copied
+            assert law(step, link=link).sent_bytes + named == copied
             unequal += sum(d.bytes for d in found if d.cause is Cause.UNEQUAL_PARTS)
         assert unequal == 0

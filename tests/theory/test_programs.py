@@ -26,7 +26,7 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.theory import Cause
-from zerosim.theory.programs import deviations, in_force, plan_hand_written, plan_step
+from zerosim.theory.programs import in_force, plan_hand_written, plan_step
 
 ALGORITHMS = st.sampled_from([Algorithm.RING, Algorithm.GLOO])
 W, B = parameter("w", 12, 10), parameter("b", 8)
@@ -50,7 +50,7 @@ def test_ddp_sends_two_psi():
 def test_ddp_reduces_each_micro_step_unless_it_is_told_not_to():
     always = plan_of(2, ddp(2, W, B), micro_steps=3)
     assert causes(always) == {"gradients reduced again": 2 * 512}
-    assert "no_sync()" in deviations(always, 0, Algorithm.RING)[0].words
+    assert "no_sync()" in always.deviations(0, Algorithm.RING)[0].words
     rows = (ddp(2, W, B, reduces=False), replace(ddp(2, W, B), micro_step=2))
     once = plan_of(2, *rows, micro_steps=3)
     assert causes(once) == {}
@@ -100,7 +100,7 @@ def test_fsdp2_keeps_its_root():
     assert plan.law.sent_bytes == 3 * 512 * Fraction(3, 4)
     assert causes(plan) == {"parameters kept": Fraction(-32 * 3, 4)}
     assert sent(plan) == (3 * 480 + 2 * 32) * 3 // 4
-    (why,) = deviations(plan, 0, Algorithm.RING)
+    (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == "root parameters kept after forward: - 0.06 Ψ"
 
 
@@ -114,7 +114,7 @@ def test_fsdp2_pads_the_rows_of_each_parameter():
 
 def test_gloo_carries_fsdp2s_reduce_scatter_out_as_all_reduce():
     plan = plan_of(2, fsdp(2, module("a", W, B)))
-    found = deviations(plan, 0, Algorithm.GLOO)
+    found = plan.deviations(0, Algorithm.GLOO)
     assert [(one.cause, one.bytes) for one in found] == [(Cause.BACKEND_ALGORITHM, 256)]
     assert found[0].words == "Gloo reduce-scatter carried out as all-reduce: + 1.00 Ψ on the wire"
 
@@ -172,7 +172,7 @@ def test_causes_of_every_system_are_exactly_the_difference(ranks, algorithm, mic
         # a rank of a mesh has another row and column; the plan is of the first
         rank = 0
     for plan in plans_of(ranks, *strategies, rank=rank, micro_steps=micro_steps):
-        found = deviations(plan, rank, algorithm)
+        found = plan.deviations(rank, algorithm)
         total = sum((one.bytes for one in found), Fraction(0))
         assert plan.law.sent_bytes + total == sent(plan, rank, algorithm)
         assert all(one.bytes and one.words for one in found)

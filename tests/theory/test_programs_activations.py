@@ -26,7 +26,7 @@ from tests.theory.programs import (
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.strategies import System
-from zerosim.theory.programs import Bubble, deviations, in_force, plan_step
+from zerosim.theory.programs import Bubble, in_force, plan_step
 
 H, WIDE = (2, 16, 64), (2, 16, 256)
 BSH = 2 * 16 * 64 * 4
@@ -42,7 +42,7 @@ def test_a_layer_all_reduces_4_bsh_and_more_where_inputs_are_summed_one_by_one()
     assert [call.unit for call in forward] == ["o", "down"]
     assert {call.op for call in plan.calls} == {Op.ALL_REDUCE}
     # q, k and v each sum their own input's gradient: two sums more than one for all three
-    (why,) = deviations(plan, 0, Algorithm.RING)
+    (why,) = plan.deviations(0, Algorithm.RING)
     assert why.bytes == 2 * 2 * BSH * Fraction(3, 4)
     assert why.words == "q, k, v each sum the gradient of their own input: + 2.00 b·s·h"
     assert plan.scale.amount(sent(plan)) == "6b·s·h 2(N-1)/N"
@@ -232,7 +232,7 @@ def test_causes_of_tensor_parallel_are_exactly_the_difference(
     ]
     plan = plan_of(ranks, tensor_parallel(ranks, *bundles))
     for rank in range(ranks):
-        found = deviations(plan, rank, algorithm)
+        found = plan.deviations(rank, algorithm)
         total = sum((one.bytes for one in found), Fraction(0))
         assert plan.law.sent_bytes + total == sent(plan, rank, algorithm)
 

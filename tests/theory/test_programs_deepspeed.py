@@ -13,7 +13,7 @@ from tests.theory.programs import causes, deepspeed, parameter, plan_of, plans_o
 from zerosim.errors import ConfigError, UnplannedError
 from zerosim.events import Algorithm, Op, Phase
 from zerosim.strategies import Bundle
-from zerosim.theory.programs import deviations, in_force, plan_step
+from zerosim.theory.programs import in_force, plan_step
 
 W = parameter("w", 128)
 GROUP = Bundle(name="group 0", parameters=(W,), options={"padded_elements": 128})
@@ -50,7 +50,7 @@ def test_micro_steps_as_the_documentation_counts_them():
 
 def test_the_cause_names_the_option():
     plan = plan_of(2, deepspeed(2, 2, GROUP))
-    (why,) = deviations(plan, 0, Algorithm.RING)
+    (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == (
         "buckets are all-reduced instead of reduce-scattered (use_multi_rank_bucket_allreduce): "
         "+ 1.00 Ψ"
@@ -228,7 +228,7 @@ def test_what_is_computed_again_in_backward_is_gathered_again():
     plan = plan_of(2, deepspeed(2, 3, *MODULES, **REENTRANT))
     assert gathers(plan, Phase.BACKWARD) == [32, 32, 96, 96]
     assert causes(plan) == {"recomputation": 128 * 4 / 2}
-    (why,) = deviations(plan, 0, Algorithm.RING)
+    (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == (
         "gathered again for a forward that is computed in backward (checkpoint): + 1.00 Ψ"
     )
@@ -284,7 +284,7 @@ def test_a_secondary_partition_gathers_again_among_its_ranks():
     assert ranks[4:6] == [(Phase.FORWARD, (0, 1))] * 2
     assert {call.ranks for call in plan.calls if call.op is Op.REDUCE_SCATTER} == {all_four}
     assert causes(plan) == {"smaller group": 3 * PSI * (Fraction(1, 2) - Fraction(3, 4))}
-    (why,) = deviations(plan, 0, Algorithm.RING)
+    (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == "gathered again among 2 ranks, of 4 (zero_hpz_partition_size): - 1.00 Ψ"
     # before the first update there is one of everything; of what is frozen there always is
     (first,) = plan_step(held, 0, iteration=0, rows=(replace(row, iteration=0),))
@@ -376,5 +376,5 @@ def test_causes_are_exactly_the_difference(
         ),
     )
     for plan in plans_of(ranks, strategy, micro_steps=micro_steps):
-        total = sum((one.bytes for one in deviations(plan, 0, algorithm)), Fraction(0))
+        total = sum((one.bytes for one in plan.deviations(0, algorithm)), Fraction(0))
         assert plan.law.sent_bytes + total == sent(plan, 0, algorithm)

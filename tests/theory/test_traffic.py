@@ -6,21 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.workloads import ALGORITHMS, PHASES, UNITS, WORKLOADS, sent, thousand
+from tests.theory.workloads import (
+    ALGORITHMS,
+    PHASES,
+    UNITS,
+    WORKLOADS,
+    calls,
+    rows,
+    sent,
+    thousand,
+    traffic,
+)
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
-    Call,
     Cause,
-    TrafficRow,
+    Cost,
     UnitSize,
     Workload,
+    cost,
     deviations,
-    expected_traffic,
     law,
-    planned_calls,
-    total_received_bytes,
-    total_sent_bytes,
+    planned,
 )
 
 
@@ -57,32 +64,19 @@ def test_rows_say_what_is_sent_and_why():
         scales_loss=True,
         averages_loss=True,
     )
-    assert expected_traffic(workload, 1) == (
-        row(Phase.FORWARD, Purpose.GATHER_PARAMETERS, Op.ALL_GATHER, 6, 80, 40, 6),
-        row(Phase.BACKWARD, Purpose.GATHER_PARAMETERS, Op.ALL_GATHER, 6, 80, 40, 6),
-        row(Phase.BACKWARD, Purpose.REDUCE_GRADIENTS, Op.REDUCE_SCATTER, 8, 64, 32, 8),
-        row(Phase.UPDATE, Purpose.OVERFLOW_FLAG, Op.ALL_GATHER, 1, 8, 4, 1),
-        row(Phase.UPDATE, Purpose.GRADIENT_NORM, Op.ALL_GATHER, 1, 16, 8, 1),
-        row(Phase.UPDATE, Purpose.AVERAGE_LOSS, Op.ALL_GATHER, 1, 8, 4, 1),
-    )
-
-
-def row(phase, purpose, op, num_collectives, payload_bytes, moved_bytes, num_messages):
-    return TrafficRow(
-        phase=phase,
-        purpose=purpose,
-        op=op,
-        num_collectives=num_collectives,
-        payload_bytes=payload_bytes,
-        sent_bytes=moved_bytes,
-        received_bytes=moved_bytes,
-        messages_sent=num_messages,
-        messages_received=num_messages,
-    )
+    gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
+    assert list(rows(workload, 1).items()) == [
+        ((Phase.FORWARD, gather, Op.ALL_GATHER), (6, 80, Cost(40, 40, 6, 6))),
+        ((Phase.BACKWARD, gather, Op.ALL_GATHER), (6, 80, Cost(40, 40, 6, 6))),
+        ((Phase.BACKWARD, reduce, Op.REDUCE_SCATTER), (8, 64, Cost(32, 32, 8, 8))),
+        ((Phase.UPDATE, Purpose.OVERFLOW_FLAG, Op.ALL_GATHER), (1, 8, Cost(4, 4, 1, 1))),
+        ((Phase.UPDATE, Purpose.GRADIENT_NORM, Op.ALL_GATHER), (1, 16, Cost(8, 8, 1, 1))),
+        ((Phase.UPDATE, Purpose.AVERAGE_LOSS, Op.ALL_GATHER), (1, 8, Cost(4, 4, 1, 1))),
+    ]
 
 
 def purposes(workload):
-    return [call.purpose for call in planned_calls(workload)]
+    return [call.purpose for call in calls(workload)]
 
 
 def test_stage_0_agrees_on_the_loss_only():
@@ -114,32 +108,25 @@ def test_frozen_units_are_gathered_in_stage_3_only(stage, moved):
 
 @given(WORKLOADS, ALGORITHMS)
 def test_ranks_receive_what_ranks_send(workload, algorithm):
-    of_ranks = [expected_traffic(workload, rank, algorithm) for rank in range(workload.num_ranks)]
-    sent_bytes = sum(map(total_sent_bytes, of_ranks))
-    assert sent_bytes == sum(map(total_received_bytes, of_ranks))
-    if algorithm is not Algorithm.NCCL:
-        messages = [
-            (sum(r.messages_sent for r in rows), sum(r.messages_received for r in rows))
-            for rows in of_ranks
-        ]
-        assert sum(s for s, _ in messages) == sum(r for _, r in messages)
+    total = Cost()
+    for rank in range(workload.num_ranks):
+        total += traffic(workload, rank, algorithm)
+    assert total.sent_bytes == total.received_bytes
+    assert total.messages_sent == total.messages_received
 
 
 @given(WORKLOADS, st.data())
-def test_one_row_for_each_reason_in_the_order_of_the_phases(workload, data):
+def test_movements_are_in_the_order_of_the_phases_and_a_ring_sends_its_share(workload, data):
     rank = data.draw(st.integers(0, workload.num_ranks - 1))
-    rows = expected_traffic(workload, rank)
-    keys = [(r.phase, r.purpose, r.op) for r in rows]
-    assert len(set(keys)) == len(keys)
-    order = [PHASES.index(r.phase) for r in rows]
+    found = calls(workload, rank)
+    order = [PHASES.index(one.phase) for one in found]
     assert order == sorted(order)
-    assert all(r.num_collectives > 0 and r.payload_bytes > 0 and r.sent_bytes > 0 for r in rows)
     # a ring of N sends (N-1)/N of each payload; all-reduce counts two
-    for r in rows:
-        passes = 2 if r.op is Op.ALL_REDUCE else 1
-        assert r.sent_bytes * workload.num_ranks == (
-            passes * r.payload_bytes * (workload.num_ranks - 1)
-        )
+    for one in found:
+        passes = 2 if one.op is Op.ALL_REDUCE else 1
+        count = workload.num_ranks
+        sent_bytes = one.cost(rank, Algorithm.RING).sent_bytes
+        assert sent_bytes * count == passes * one.payload_bytes * (count - 1) > 0
 
 
 @given(WORKLOADS)
@@ -164,7 +151,7 @@ def test_one_rank_sends_nothing(stage, units, accumulate, flag):
         averages_loss=True,
         update_skipped=flag,
     )
-    assert expected_traffic(workload, 0) == ()
+    assert planned(workload) == ()
     assert deviations(workload, 0, Algorithm.GLOO) == ()
     assert law(workload).sent_bytes == 0
 
@@ -180,9 +167,9 @@ def test_one_rank_sends_nothing(stage, units, accumulate, flag):
         lambda: Workload(stage=0, num_ranks=0, units=(UnitSize("a", 1),)),
         lambda: Workload(stage=0, num_ranks=1, units=()),
         lambda: Workload(stage=0, num_ranks=1, units=(UnitSize("a", 1),) * 2),
-        lambda: expected_traffic(thousand(0), 4),
+        lambda: planned(thousand(0), 4),
         lambda: deviations(thousand(0), -1),
-        lambda: expected_traffic(thousand(1), 0, Algorithm.OTHER),
+        lambda: traffic(thousand(1), 0, Algorithm.OTHER),
     ],
 )
 def test_what_cannot_be_computed_is_refused(wrong):
@@ -190,23 +177,13 @@ def test_what_cannot_be_computed_is_refused(wrong):
         wrong()
 
 
-def test_many_units_are_planned_once_and_like_calls_cost_once(monkeypatch):
+def test_many_units_are_planned_once_and_like_calls_cost_once():
     workload = Workload(stage=3, num_ranks=2, units=[UnitSize(f"u{n}", 10) for n in range(300)])
-    costed = []
-    cost = Call.cost
-
-    def counted(call, *args):
-        costed.append(call)
-        return cost(call, *args)
-
-    monkeypatch.setattr(Call, "cost", counted)
-    assert planned_calls(workload, 0) is planned_calls(workload, 1)
-    for _ in range(2):
-        for rank in range(2):
-            rows = expected_traffic(workload, rank)
-            assert [row.num_collectives for row in rows] == [300, 300, 300]
-            assert [row.sent_bytes for row in rows] == [300 * 5 * 2] * 3
-    assert len(costed) == 2 * 3
+    assert planned(workload, 0)[0] is planned(workload, 1)[0]
+    cost.cache_clear()
+    for rank in range(2):
+        assert list(rows(workload, rank).values()) == [(300, 6000, Cost(3000, 3000, 300, 300))] * 3
+    assert cost.cache_info().misses == 2 * 2  # gathers alike in forward and backward
     again = replace(workload, units=tuple(replace(unit) for unit in workload.units))
     assert (again, hash(again)) == (workload, hash(workload))
     assert replace(workload, num_ranks=4) != workload

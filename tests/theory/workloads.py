@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from zerosim.events import Algorithm, Phase
-from zerosim.theory import Activations, UnitSize, Workload, expected_traffic, total_sent_bytes
+from zerosim.theory import Activations, Cost, UnitSize, Workload, planned
 from zerosim.tiers import Tier
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -80,5 +80,34 @@ def thousand(stage, **more):
     return Workload(stage=stage, num_ranks=4, units=(UnitSize("all", 1000),), **more)
 
 
+def calls(workload, rank=0):
+    """What goes between ranks."""
+    return [one for one in planned(workload, rank) if one.op is not None]
+
+
+def copies(workload, rank=0):
+    """What goes between the tiers of a rank."""
+    return [one for one in planned(workload, rank) if one.op is None]
+
+
+def traffic(workload, rank=0, algorithm=Algorithm.RING, phase=None):
+    """All that a rank sends and receives."""
+    costs = [
+        one.cost(rank, algorithm) for one in calls(workload, rank) if phase in (None, one.phase)
+    ]
+    return sum(costs, Cost())
+
+
 def sent(workload, algorithm=Algorithm.RING, rank=0, phase=None):
-    return total_sent_bytes(expected_traffic(workload, rank, algorithm), phase)
+    return traffic(workload, rank, algorithm, phase).sent_bytes
+
+
+def rows(workload, rank=0, algorithm=Algorithm.RING):
+    """By reason in the order of the phases: calls, payload, and what they cost."""
+    found = {}
+    for one in calls(workload, rank):
+        reason = (one.phase, one.purpose, one.op)
+        times, payload, cost = found.get(reason, (0, 0, Cost()))
+        cost += one.cost(rank, algorithm)
+        found[reason] = (times + one.times, payload + one.payload_bytes, cost)
+    return found

@@ -18,8 +18,8 @@ from zerosim.events import (
     WireDelta,
     WireSample,
 )
-from zerosim.theory import framing
-from zerosim.theory.programs import PlannedCall, in_force, plan_step
+from zerosim.theory import Movement, framing
+from zerosim.theory.programs import in_force, plan_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ class Program:
         self, *strategies: Strategy, by_rank: dict[int, tuple[Strategy, ...]] | None = None
     ):
         self.strategies = by_rank or dict.fromkeys(RANKS, strategies)
-        self.calls: dict[tuple[int, int], list[tuple[PlannedCall, dict]]] = {}
+        self.calls: dict[tuple[int, int], list[tuple[Movement, dict]]] = {}
         self.backend = "gloo"
         self.extra_wire_bytes = 0
         self.parameter_bytes = 0
@@ -66,7 +66,7 @@ class Program:
                     for _ in range(call.times)
                 ]
 
-    def add(self, iteration: int, call: PlannedCall, ranks: tuple[int, ...] = RANKS, **fields):
+    def add(self, iteration: int, call: Movement, ranks: tuple[int, ...] = RANKS, **fields):
         """Let ranks make one more call."""
         for rank in ranks:
             self.calls[iteration, rank].append((call, fields))
@@ -168,7 +168,7 @@ def _sample(iteration: int, phase: Phase, time: int, sent: int, received: int) -
     )
 
 
-def _event(rank: int, iteration: int, number: int, call: PlannedCall, sequence: int) -> Event:
+def _event(rank: int, iteration: int, number: int, call: Movement, sequence: int) -> Event:
     is_message = call.op in (Op.SEND, Op.RECEIVE)
     size = call.payload_bytes
     return Event(
@@ -196,7 +196,7 @@ def _event(rank: int, iteration: int, number: int, call: PlannedCall, sequence: 
     )
 
 
-def own_call(op: Op = Op.ALL_REDUCE, elements: int = 1, **fields) -> PlannedCall:
+def own_call(op: Op = Op.ALL_REDUCE, elements: int = 1, **fields) -> Movement:
     """A call that no framework made."""
     usual = {"phase": Phase.BACKWARD, "purpose": Purpose.UNLABELLED, "ranks": RANKS}
-    return PlannedCall(op=op, elements=elements, element_bytes=4, **usual | fields)
+    return Movement(op=op, elements=elements, element_bytes=4, **usual | fields)

@@ -41,7 +41,7 @@ def test_bytes_are_those_of_the_verification(stages):
         report = verify(trace)
         assert side.iteration == report.iteration
         assert side.total_bytes == report.total("trace", 0)
-        assert side.wire_bytes == report.total("wire", 0)
+        assert side.wire_bytes == report.total("kernel", 0)
         assert sum(side.unit_bytes.values()) == side.total_bytes
         assert side.stage == report.stage
         assert side.traffic_law == ("3Ψ(N-1)/N" if side.stage == 3 else "2Ψ(N-1)/N")

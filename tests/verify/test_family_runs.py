@@ -103,7 +103,7 @@ def assert_exact(folder) -> list:
         assert set(report.outside_bytes) == {0}
         for row in report.links:
             for cell in row.sent:
-                assert cell.unexplained_trace == cell.unexplained_wire == 0
+                assert cell.unexplained_trace == cell.unexplained_kernel == 0
         assert {v.id: v.measured for v in report.verdicts if v.holds is False} == {}
         # ranks of such a program do not meet before the first and after the last reading
         unknown = {v.id for v in report.verdicts if v.holds is None}
@@ -116,7 +116,7 @@ def assert_exact(folder) -> list:
 def test_two_ranks(on_two, name):
     *_, last = assert_exact(on_two / name)
     config = EngineConfig(**ON_TWO[name], nvme_path="somewhere")
-    over_the_bus = last.copied("trace", Link.BUS, 0) or 0
+    over_the_bus = last.total("trace", 0, Link.BUS) or 0
     if config.offload_optimizer.value == "cpu" and config.offload_param.value == "none":
         # 2 + 2 bytes a parameter of a rank's own part, in 16 bits; one element is padding
         passes = config.accumulate if config.stage > 1 else 1

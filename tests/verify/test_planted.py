@@ -90,8 +90,7 @@ def test_a_collective_too_many(tmp_path, ranks):
         rows.insert(-1, (name, replace(last, id=9999, sequence=last.sequence + 1)))
     found = failed(write(tmp_path, written))
     assert "sent-a-step" in found
-    assert f"rank {ranks[0]} called 3 of " in found["calls"]
-    assert "theory plans 2 of " in found["calls"]
+    assert f"rank {ranks[0]}, iteration 1: made, though nobody planned it: 1 " in found["planned"]
     assert ("matched" in found) == (len(ranks) == 1)
     assert verify(load(tmp_path)).unexplained_trace > 0
 
@@ -113,9 +112,9 @@ def test_a_collective_that_moves_nothing_is_too_many_as_well(tmp_path):
         )
         rows.insert(-1, (name, extra))
     found = failed(write(tmp_path, written))
-    assert found.keys() == {"calls"}
-    assert "rank 0 called 1 of 0 B payload in update" in found["calls"]
-    assert "(unlabelled: barrier), theory plans none" in found["calls"]
+    assert found.keys() == {"planned"}
+    said = "rank 0, iteration 1: made, though nobody planned it: 1 barrier of 0 B in update"
+    assert said in found["planned"]
 
 
 @pytest.mark.parametrize("ranks", [(1,), (0, 1, 2)], ids=["on one rank", "on all ranks"])
@@ -126,8 +125,8 @@ def test_a_collective_that_is_missing(tmp_path, ranks):
         place = collectives(rows)[-1]
         del rows[place : place + 3]  # with its two messages
     found = failed(write(tmp_path, written))
-    assert f"rank {ranks[0]} called 1 of " in found["calls"]
-    assert "(gather parameters: all-gather)" in found["calls"]
+    said = f"rank {ranks[0]}, iteration 1: never made, though it is planned: 1 all-gather of 132 B"
+    assert f"{said} in update (gather parameters)" in found["planned"]
     assert "sent-in-update" in found
     assert "sent-in-backward" not in found
     assert verify(load(tmp_path)).unexplained_trace > 0
@@ -143,8 +142,8 @@ def test_a_wrong_payload(tmp_path):
             replace(event, elements=2 * event.elements, payload_bytes=2 * event.payload_bytes),
         )
     found = failed(write(tmp_path, written))
-    assert found.keys() == {"calls"}
-    assert "payload" in found["calls"]
+    assert {"sent-a-step", "planned"} <= found.keys()
+    assert "never made, though it is planned" in found["planned"]
 
 
 def test_a_payload_that_differs_between_ranks(tmp_path):
@@ -153,7 +152,7 @@ def test_a_payload_that_differs_between_ranks(tmp_path):
     event = written.rows[1][place][1]
     alter(written, 1, place, payload_bytes=event.payload_bytes + 2, elements=event.elements + 1)
     found = failed(write(tmp_path, written))
-    assert "rank 1 called " in found["calls"]
+    assert "rank 1, iteration 0: never made, though it is planned" in found["planned"]
     assert found["matched"].startswith("1 do not match; ")
 
 
@@ -174,7 +173,7 @@ def test_a_wrong_label_is_not_made_up_for_by_another_row(tmp_path):
         if (row.phase, row.op) == (Phase.BACKWARD, Op.ALL_GATHER)
     }
     assert strays[Purpose.UNLABELLED] == -strays[Purpose.GATHER_PARAMETERS] > 0
-    assert {"sent-a-step", "sent-in-backward", "calls"} <= found.keys()
+    assert {"sent-a-step", "sent-in-backward", "planned"} <= found.keys()
 
 
 @pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.UPDATE])

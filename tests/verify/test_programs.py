@@ -25,7 +25,7 @@ from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.record import load
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.theory import framing
-from zerosim.verify import ProgramReport, verify
+from zerosim.verify import Report, verify
 from zerosim.verify.comparison import compare
 
 W, B = parameter("w", 12, 10), parameter("b", 8)
@@ -33,20 +33,20 @@ DDP = ddp(2, W, B)
 FSDP2 = fsdp(2, module("root", B), module("a", W))
 
 
-def report_of(program: Program, folder) -> ProgramReport:
+def report_of(program: Program, folder) -> Report:
     """Verify; the command line agrees."""
     report = verify(program.write(folder))
-    assert isinstance(report, ProgramReport)
+    assert report.systems
     answer = command("verify", folder)
     assert answer.code == (1 if report.holds is False else 0), answer
     assert " ".join(report.headline.split()) in " ".join(answer.out.split())
     assert json.loads(command("verify", folder, "--json").out)["headline"] == report.headline
     ledgers = report.law_bytes + sum((cause.bytes for cause in report.causes), Fraction(0))
-    assert ledgers == report.total("wire", 0), "the causes lead from the law to the wire"
+    assert ledgers == report.total("kernel", 0), "the causes lead from the law to the wire"
     return report
 
 
-def failed(report: ProgramReport) -> dict[str, str]:
+def failed(report: Report) -> dict[str, str]:
     """The claims that are false, with what they say."""
     return {one.id: one.measured for one in report.verdicts if one.holds is False}
 
@@ -91,7 +91,7 @@ def test_a_changed_law_flips_the_verdict(tmp_path):
     assert report.holds is False
     found = failed(report)
     assert found.keys() == {"law-0", "planned"}
-    assert "never called, though it is planned: 1 all-reduce of 512 B in backward" in found["law-0"]
+    assert "never made, though it is planned: 1 all-reduce of 512 B in backward" in found["law-0"]
     assert report.headline.startswith("DDP sends 2Ψ(N-1)/N a step, as data parallel should. But")
 
 
@@ -100,7 +100,7 @@ def test_a_planned_call_that_is_missing(tmp_path, ranks):
     program = Program(FSDP2)
     program.drop(0, 2, ranks)
     found = failed(report_of(program, tmp_path))
-    assert "rank 0, iteration 0: never called, though it is planned" in found["planned"]
+    assert "rank 0, iteration 0: never made, though it is planned" in found["planned"]
     assert ("matched" in found) == (len(ranks) == 1)
     shown = verify(load(tmp_path), 0)
     assert shown.unexplained_trace > 0
@@ -112,7 +112,7 @@ def test_a_call_too_many_of_a_planned_purpose_is_unexplained_and_named_by_its_li
     report = report_of(program, tmp_path)
     found = failed(report)
     assert found.keys() == {"planned"}
-    assert "called, though nobody planned it: 1 all-reduce of 28 B" in found["planned"]
+    assert "made, though nobody planned it: 1 all-reduce of 28 B" in found["planned"]
     assert found["planned"].partition(" (and ")[0].endswith(SOURCE)
     assert report.unexplained_trace == 28
     (source,) = report.sources
@@ -123,7 +123,7 @@ def test_another_size_is_another_call(tmp_path):
     program = Program(DDP)
     program.change(1, 0, elements=129)
     found = failed(report_of(program, tmp_path))
-    assert "never called" in found["law-0"]
+    assert "never made" in found["law-0"]
     assert "(and 3 more)" in found["planned"]  # each rank lacks one and has another
 
 
@@ -368,7 +368,7 @@ def test_a_message_to_the_wrong_stage_is_found(tmp_path):
     program = Program(by_rank=pipeline([0, 1], 2, (16, 8)))
     program.drop(1, 0, ranks=(0,))
     found = failed(report_of(program, tmp_path))
-    assert "never called, though it is planned: 1 send of 512 B in forward" in found["planned"]
+    assert "never made, though it is planned: 1 send of 512 B in forward" in found["planned"]
     assert "matched" in found
 
 
@@ -390,10 +390,10 @@ def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
     assert report.holds
     assert "(use_multi_rank_bucket_allreduce): + 1.00 Ψ" in report.headline
     reduced = next(row for row in report.rows if row.phase is Phase.BACKWARD)
-    assert reduced.num_collectives == 2
+    assert reduced.num_calls == 2
     program.add(1, replace(program.calls[1, 0][0][0], elements=1))
     found = failed(report_of(program, tmp_path / "more"))
-    assert "never called, though it is planned: 1 all-reduce of 512 B" in found["planned"]
+    assert "never made, though it is planned: 1 all-reduce of 512 B" in found["planned"]
 
 
 def test_programs_are_compared_by_their_laws(tmp_path):
@@ -402,7 +402,7 @@ def test_programs_are_compared_by_their_laws(tmp_path):
     assert [side.traffic_law for side in sides] == ["3Ψ(N-1)/N", "2Ψ(N-1)/N"]
     assert [side.num_parameters for side in sides] == [128, 128]
     assert sides[1].total_bytes == 512
-    assert sides[1].wire_bytes == verify(second).total("wire", 0)
+    assert sides[1].wire_bytes == verify(second).total("kernel", 0)
     answer = command("compare", tmp_path / "a", tmp_path / "b")
     assert answer.code == 0
     assert "Against a, b sends 0.681 times as much" in answer.out

@@ -51,11 +51,11 @@ def assert_exact(report: Report) -> None:
         for cell in (*row.sent, *row.received):
             assert cell.trace == cell.theory, (row.phase, row.purpose, cell)
         for cell in row.sent:
-            assert cell.wire == cell.theory + cell.framing, (row.phase, row.purpose, cell)
+            assert cell.kernel == cell.theory + cell.framing, (row.phase, row.purpose, cell)
         for cell in row.received:
-            assert cell.unexplained_wire % CONTROL_BYTES == 0, (row.phase, row.purpose, cell)
+            assert cell.unexplained_kernel % CONTROL_BYTES == 0, (row.phase, row.purpose, cell)
             if cell.theory >= 1_000_000:
-                assert abs(cell.unexplained_wire) < 0.002 * cell.theory
+                assert abs(cell.unexplained_kernel) < 0.002 * cell.theory
     assert report.unexplained_trace == 0
     if report.num_ranks > 1:
         assert report.unexplained_wire == 0
@@ -112,7 +112,7 @@ def test_three_ledgers_agree_to_the_byte(tmp_path, ranks, dtype, accumulate):
         # blocks of 1.5 MB and more: less than 0.2 % of them is framing
         largest = max(report.rows, key=lambda row: row.payload_bytes)
         for cell in largest.sent:
-            assert 0 < cell.wire - cell.theory < 0.002 * cell.theory
+            assert 0 < cell.kernel - cell.theory < 0.002 * cell.theory
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_options_change_what_is_sent_and_every_byte_keeps_its_name(tmp_path, opt
         if "bucket-elements" in options:
             reduced = next(r for r in report.rows if r.purpose is Purpose.REDUCE_GRADIENTS)
             num_buckets = -(-report.num_parameters // 50_000)
-            assert reduced.num_collectives >= num_buckets
+            assert reduced.num_calls >= num_buckets
 
 
 def test_a_skipped_update_gathers_nothing_and_is_named(tmp_path):
@@ -183,7 +183,7 @@ def test_native_gloo_differs_and_every_byte_is_explained(tmp_path):
         # the trace has what was asked for; what the backend makes of it only the wire sees
         asked = sum(cell.trace for row in report.rows for cell in row.sent) / 4
         assert asked == pytest.approx(LAW[stage] * share, rel=1e-4)
-        sent = sum(cell.wire - cell.framing for row in report.rows for cell in row.sent) / 4
+        sent = sum(cell.kernel - cell.framing for row in report.rows for cell in row.sent) / 4
         assert sent == pytest.approx(actual * share, rel=1e-4)
         told = command("verify", tmp_path / f"stage-{stage}")
         if stage == 0:
@@ -245,7 +245,7 @@ def test_a_foreign_program_is_shown_and_not_judged(tmp_path):
     assert row.payload_bytes == 4_000_000
     assert [cell.trace for cell in row.sent] == [4_000_000, 4_000_000]
     # calls may overlap, so the wire is known of all together: one all-reduce and its framing
-    assert [cell.wire for cell in row.sent] == [None, None]
+    assert [cell.kernel for cell in row.sent] == [None, None]
     assert all(4_000_000 < counted < 4_008_000 for counted in report.outside_bytes)
     assert "4,000,7" in answer.out
     assert "4,000,000" in answer.out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +14,9 @@ from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.record.text import name_ranks
 from zerosim.verify import CauseBytes, Outcome, RankBytes, Report, Verdict
+from zerosim.verify.report import total
 
 _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""
@@ -25,13 +27,14 @@ _OTHER_COLUMNS = 53
 def print_report(console: Console, report: Report, *, received: bool = False) -> None:
     """Print everything that a verification found."""
     print_title(console, report)
-    print_table(console, _ledger_table(report, _wire_columns(report, console), received=received))
-    console.print()
-    for table in place_tables(report):
-        print_table(console, table)
-        console.print()
+    wires = _wire_columns(report, console) if report.wire_by_call else []
+    tables = [_ledger_table(report, wires, received=received), *place_tables(report)]
     if report.law_bytes is not None:
-        print_table(console, _causes_table(report))
+        tables.append(_causes_table(report))
+    if report.sources:
+        tables.append(_sources_table(report))
+    for table in tables:
+        print_table(console, table)
         console.print()
     for verdict in report.verdicts:
         print_verdict(console, verdict)
@@ -88,93 +91,161 @@ def _carrier(report: Report) -> str:
 
 def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) -> Table:
     what = "received" if received else "sent"
-    table = make_table("phase", "purpose", "calls", "theory", "trace", *wire_columns, left=2)
+    # whose law a row obeys is said where there is more than one answer
+    systems = [""] if len({row.system for row in report.rows}) > 1 else []
+    columns = (*systems, "phase", "purpose", "calls", "theory", "trace", *wire_columns)
+    table = make_table(*columns, left=2 + len(systems))
     table.title = f"bytes {what} by each rank, payload only in theory and trace"
     table.title_justify = "left"
     table.title_style = "dim"
-    previous = ""
+    before = ("", "")
     for row in report.rows:
         cells = row.received if received else row.sent
-        phase = "" if row.phase == previous else row.phase.value
-        previous = row.phase.value
+        place = (row.system, row.phase.value)
+        names = [row.system or "beside the laws"] if systems else []
         table.add_row(
-            phase,
+            *("" if row.system == before[0] else name for name in names),
+            "" if place == before else row.phase.value,
             f"{row.purpose}: {row.op}",
-            str(row.num_collectives),
-            "no law" if report.law_bytes is None else number_range([cell.theory for cell in cells]),
+            str(row.num_calls),
+            _theory(report, cells, row.system),
             number_range([cell.trace for cell in cells]),
             *_wire_cells(cells, len(wire_columns)),
         )
+        before = place
     table.add_section()
-    table.add_row(
-        "total", "", "", *_totals(report, len(wire_columns), received=received), style="bold"
-    )
-    if report.law_bytes is None and any(report.outside_bytes) and not received:
+    for name, cells_of in _total_rows(report, wire_columns, received=received):
+        label = [*name, *([""] * (len(systems) + 3 - len(name)))]
+        table.add_row(*label, *cells_of, style="bold" if name == ("total",) else "")
+    return table
+
+
+def _theory(
+    report: Report, cells: Sequence[RankBytes], system: str, unit: int | None = None
+) -> str:
+    """What was to be sent; in words where nobody planned it, or no law is known."""
+    taken = {law.system for law in report.systems if law.is_likeness}
+    if system in taken or (taken and taken.issuperset(law.system for law in report.systems)):
+        return "no plan"
+    known = [cell.theory for cell in cells]
+    return "no law" if None in known or not report.systems else number_range(known, unit)
+
+
+def _total_rows(
+    report: Report, wire_columns: list[str], *, received: bool
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """All rows together, and from there to the wire where each call has none of its own."""
+    wires = report.wires_received if received else report.wires
+    yield ("total",), _totals(report, len(wire_columns), received=received)
+    if not report.wire_by_call:
+        columns: dict[str, list[int | None]] = {
+            f"{report.backend}'s algorithm": [wire.algorithm for wire in wires],
+            "framing": [wire.framing for wire in wires],
+            "under way": [wire.under_way for wire in wires],
+            "on the wire": [wire.wire for wire in wires],
+        }
+        for name, values in columns.items():
+            if any(values) or name in ("framing", "on the wire"):
+                yield (name,), ["", number_range(values)]
+    elif not report.systems and any(report.outside_bytes) and not received:
         counted = report.outside_bytes
         narrow = len(wire_columns) < len(counted)
-        wires = [number_range(counted)] if narrow else [number(value) for value in counted]
-        table.add_row("kernel", "counted beside all calls", "", "", "", *wires)
+        cells = [number_range(counted)] if narrow else [number(value) for value in counted]
+        yield ("kernel", "counted beside all calls"), ["", "", *cells]
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
-        totals = _totals(report, len(wire_columns), received=received, unit=unit)
-        table.add_row("", f"in {PSI}", "", *totals)
-    return table
+        yield (
+            ("", f"in {PSI}") if report.wire_by_call else (f"in {PSI}",),
+            _totals(report, len(wire_columns), received=received, unit=unit),
+        )
 
 
 def _wire_columns(report: Report, console: Console) -> list[str]:
     """One for each rank, or one for all of them where that is too wide."""
-    total = max((report.total("theory", rank) or 0 for rank in range(report.num_ranks)), default=0)
-    width = _OTHER_COLUMNS + (report.num_ranks + 2) * (len(f"{total:,}") + 2)
+    places = range(len(report.wires))
+    most = max((report.total("theory", place) or 0 for place in places), default=0)
+    width = _OTHER_COLUMNS + (report.num_ranks + 2) * (len(f"{most:,}") + 2)
     if report.num_ranks > _MOST_COLUMNS or width > console.width:
         return ["wire, all ranks"]
     return [f"wire {rank}" for rank in range(report.num_ranks)]
 
 
 def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
-    values = [cell.wire for cell in cells]
-    if columns < len(values):
-        return [number_range(values)]
-    return [number(value) for value in values]
+    values = [cell.kernel for cell in cells]
+    if columns == 0:
+        return []
+    return [number_range(values)] if columns < len(values) else [number(value) for value in values]
 
 
 def _totals(
     report: Report, num_wires: int, *, received: bool, unit: int | None = None
 ) -> list[str]:
     by_rank = [
-        [(row.received if received else row.sent)[rank] for row in report.rows]
-        for rank in range(report.num_ranks)
+        [(row.received if received else row.sent)[place] for row in report.rows]
+        for place in range(len(report.wires))
     ]
-    theory = [sum(cell.theory for cell in cells) for cells in by_rank]
-    trace = [sum(cell.trace for cell in cells) for cells in by_rank]
-    wire = [_sum([cell.wire for cell in cells]) for cells in by_rank]
-    narrow = num_wires < len(wire)
-    wires = [number_range(wire, unit)] if narrow else [number(value, unit) for value in wire]
-    bound = "no law" if report.law_bytes is None else number_range(theory, unit)
-    return [bound, number_range(trace, unit), *wires]
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    return None if None in values else sum(value or 0 for value in values)
+    sums: list[RankBytes] = [
+        RankBytes(
+            rank=place,
+            theory=total(cells, "theory"),
+            trace=sum(cell.trace for cell in cells),
+            kernel=total(cells, "kernel"),
+        )
+        for place, cells in enumerate(by_rank)
+    ]
+    wires = [number(cell.kernel, unit) for cell in sums]
+    if num_wires < len(wires):
+        wires = [number_range([cell.kernel for cell in sums], unit)] if num_wires else []
+    trace = number_range([cell.trace for cell in sums], unit)
+    return [_theory(report, sums, "", unit), trace, *wires]
 
 
 def _causes_table(report: Report) -> Table:
-    table = make_table("from the law to the wire, rank 0", "bytes", "", left=1)
+    """From each law to what is sent for it; then what no law speaks of, and the wire."""
+    first = report.wires[0].rank
+    table = make_table(f"from the law to the wire, rank {first}", "bytes", "", left=1)
     table.columns[2].justify = "left"
     table.columns[2].no_wrap = False
-    assert report.law_bytes is not None
-    table.add_row("the law", format_exact(report.law_bytes), report.law)
-    for cause in report.causes:
-        sign = "+" if cause.bytes > 0 else ""
-        style = style_of(cause)
-        number = f"{sign}{format_exact(cause.bytes)}"
-        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
-    measured = report.total("wire", 0)
+    for law in report.systems:
+        words = report.law
+        if report.stage is None:
+            words = f"{law.formula}, {law.words} ({name_ranks(list(law.ranks))})"
+        name = "the law" if len(report.systems) == 1 else f"the law of {law.system}"
+        table.add_row(name, format_exact(law.law_bytes), words)
+        _add_causes(table, law.causes)
+    of_laws = sum(len(law.causes) for law in report.systems)
+    _add_causes(table, report.causes[of_laws:])
+    measured = report.total("kernel", 0)
     if measured is not None:
         table.add_row("the wire", format_exact(measured), "measured by the kernel", style="bold")
     unexplained = report.unexplained_wire
     text = "not measured" if unexplained is None else format_exact_bytes(unexplained)
     exact = format_exact_bytes(report.unexplained_trace)
     table.add_row("unexplained", "", f"{exact} in the trace, {text} on the wire, any rank")
+    return table
+
+
+def _add_causes(table: Table, causes: Sequence[CauseBytes]) -> None:
+    for cause in causes:
+        sign = "+" if cause.bytes > 0 else ""
+        size = f"{sign}{format_exact(cause.bytes)}"
+        table.add_row(f"  {cause.cause}", size, cause.words, style=style_of(cause))
+
+
+def _sources_table(report: Report) -> Table:
+    table = make_table("source", "phase", "purpose", "why", "calls", "bytes", left=4)
+    table.title = "calls that no law speaks of, of the first rank that made them"
+    table.title_justify = "left"
+    table.title_style = "dim"
+    for one in report.sources:
+        table.add_row(
+            one.source or "unknown",
+            one.phase.value,
+            f"{one.purpose}: {one.op}",
+            one.why,
+            str(one.num_calls),
+            format_exact(one.sent_bytes),
+        )
     return table
 
 
@@ -210,7 +281,7 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
             number(report.total("theory", 0)),
             number(trace),
             number(trace, unit),
-            number(report.total("wire", 0)),
+            number(report.total("kernel", 0)),
             *counter_cells(report, columns),
             losses,
             mark_of(report.outcome),

@@ -10,7 +10,8 @@ from zerosim.cli.console import make_table
 from zerosim.cli.numbers import NOT_MEASURED, number, number_range
 from zerosim.quantities import PSI, format_exact_bytes
 from zerosim.tiers import Link
-from zerosim.verify import LinkRow, Report
+from zerosim.verify import LedgerRow, Report
+from zerosim.verify.report import total
 
 _KERNEL = {Link.BUS: "bus", Link.STORAGE: "disk"}
 """The counters of copies, by what they count."""
@@ -41,16 +42,16 @@ def _copies_table(report: Report) -> Table:
             phase,
             row.purpose.value,
             f"{row.origin} → {row.target}",
-            number_range(row.num_copies),
-            "no law" if row.has_no_law else number_range([cell.theory for cell in row.copied]),
-            number_range([cell.trace for cell in row.copied]),
-            number_range([cell.kernel for cell in row.copied]),
+            number_range(row.calls),
+            "no law" if row.has_no_law else number_range([cell.theory for cell in row.sent]),
+            number_range([cell.trace for cell in row.sent]),
+            number_range([cell.kernel for cell in row.sent]),
         )
     table.add_section()
     ranks = range(report.num_ranks)
     for link in counters(report):
         totals = [
-            number_range([report.copied(ledger, link, rank) for rank in ranks])
+            number_range([report.total(ledger, rank, link) for rank in ranks])
             for ledger in ("theory", "trace", "kernel")
         ]
         if any(row.has_no_law for row in report.copies if row.link is link):
@@ -58,7 +59,7 @@ def _copies_table(report: Report) -> Table:
         table.add_row("total", f"over the {_KERNEL[link]}", "", "", *totals, style="bold")
     unexplained = report.unexplained_disk
     if Link.STORAGE in counters(report):
-        added = number_range([report.copied("framing", Link.STORAGE, rank) for rank in ranks])
+        added = number_range([report.total("framing", rank, Link.STORAGE) for rank in ranks])
         table.add_row("", "of it heads, checksums, whole pages", "", "", "", "", added)
         text = NOT_MEASURED if unexplained is None else format_exact_bytes(unexplained)
         table.add_row("", "unexplained on the disk, any rank", "", "", "", "", text)
@@ -70,7 +71,7 @@ def _links_table(report: Report) -> Table:
         f"bytes sent by each rank by link, {report.num_nodes} nodes",
         make_table("link", "purpose", "theory", "trace", "wire", left=2),
     )
-    for link in dict.fromkeys(row.link for row in report.links):
+    for link in (one for one in Link if any(row.link is one for row in report.links)):
         rows = [row for row in report.links if row.link is link]
         before = ""
         for row in rows:
@@ -84,24 +85,16 @@ def _links_table(report: Report) -> Table:
     return table
 
 
-def _ranges(rows: Sequence[LinkRow], num_ranks: int) -> list[str]:
+def _ranges(rows: Sequence[LedgerRow], num_ranks: int) -> list[str]:
     return [
-        number_range([_total(rows, ledger, rank) for rank in range(num_ranks)])
-        for ledger in ("theory", "trace", "wire")
+        number_range([total((row.sent[rank] for row in rows), ledger) for rank in range(num_ranks)])
+        for ledger in ("theory", "trace", "kernel")
     ]
 
 
-def _sums(rows: Sequence[LinkRow], unit: int) -> list[str]:
-    found = []
-    for ledger in ("theory", "trace", "wire"):
-        values = [getattr(cell, ledger) for row in rows for cell in row.sent]
-        found.append(number(None if None in values else sum(values), unit))
-    return found
-
-
-def _total(rows: Sequence[LinkRow], ledger: str, rank: int) -> int | None:
-    values = [getattr(row.sent[rank], ledger) for row in rows]
-    return None if None in values else sum(values)
+def _sums(rows: Sequence[LedgerRow], unit: int) -> list[str]:
+    cells = [cell for row in rows for cell in row.sent]
+    return [number(total(cells, ledger), unit) for ledger in ("theory", "trace", "kernel")]
 
 
 def _interfaces_table(report: Report) -> Table:
@@ -150,7 +143,7 @@ def counter_cells(report: Report, columns: Sequence[str]) -> list[str]:
             counted = sum(row.counted for row in report.interfaces if row.node == first)
             found.append(number(counted))
         elif name in by_name:
-            found.append(number(report.copied("kernel", by_name[name], 0)))
+            found.append(number(report.total("kernel", 0, by_name[name])))
         else:
             found.append("")
     return found

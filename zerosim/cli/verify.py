@@ -10,8 +10,6 @@ import typer
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.ledgers import print_report
 from zerosim.cli.options import open_trace, whole
-from zerosim.cli.programs import print_program
-from zerosim.verify import ProgramReport
 from zerosim.verify import verify as verify_trace
 from zerosim.verify.outcome import exit_code
 
@@ -32,8 +30,6 @@ def verify(
     report = verify_trace(trace, iteration)
     if as_json:
         print_json(report.to_plain())
-    elif isinstance(report, ProgramReport):
-        print_program(make_console(), report, received=received)
     else:
         print_report(make_console(), report, received=received)
     return exit_code([report.outcome])

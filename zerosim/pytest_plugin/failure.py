@@ -17,6 +17,7 @@ from zerosim.pytest_plugin.wire import sent_bytes
 from zerosim.quantities import format_exact
 from zerosim.record import RankTrace, Trace, match_sockets
 from zerosim.verify import RankBytes, verify
+from zerosim.verify.report import total
 
 _MOST_CALLS = 12
 """More kinds of calls than this are counted, not listed."""
@@ -58,18 +59,18 @@ def ledgers(selection: Selection, rank: RankTrace, iteration: int) -> list[str]:
         report = verify(trace, None if iteration == WHOLE else iteration)
     except ZerosimError as error:
         return [f"  the three ledgers cannot be shown: {first_line(error)}"]
-    has_law = report.law_bytes is not None
     table = [("phase", "purpose: op", "calls", "theory", "trace", "wire")]
     cells: list[RankBytes] = []
     for row in report.rows:
         cell = next(each for each in row.sent if each.rank == rank.rank)
         cells.append(cell)
-        theory = f"{cell.theory:,}" if has_law else "no law"
-        wire = "" if cell.wire is None else f"{cell.wire:,}"
+        theory = "no law" if cell.theory is None else f"{cell.theory:,}"
+        wire = "" if cell.kernel is None else f"{cell.kernel:,}"
         reason = f"{row.purpose}: {row.op}"
-        calls = str(row.num_collectives)
+        calls = str(row.num_calls)
         table.append((row.phase, reason, calls, theory, f"{cell.trace:,}", wire))
-    theory = f"{sum(cell.theory for cell in cells):,}" if has_law else "no law"
+    planned = total(cells, "theory")
+    theory = "no law" if planned is None or not report.systems else f"{planned:,}"
     traced = f"{sum(cell.trace for cell in cells):,}"
     table.append(("total", "", "", theory, traced, _wire(trace, rank, iteration)))
     place = place_words(rank.rank, iteration)

@@ -23,7 +23,7 @@ from zerosim.replay.names import system_of
 from zerosim.replay.plain import Plain, Texts
 from zerosim.replay.subject import Subject
 from zerosim.replay.timeline import bars_of, path_of
-from zerosim.theory import copy_law, law, link_law_bytes, padded_elements
+from zerosim.theory import law, law_bytes, padded_elements
 from zerosim.tiers import Link, link_of_copy
 from zerosim.verify import verify
 from zerosim.verify.measure import algorithm_of, backend_of
@@ -201,17 +201,17 @@ class _Maker:
 
     def _traffic(self, total: list[int | None]) -> dict[str, Any]:
         workload = self.subject.workload
-        words, law_bytes, psi_bytes = "", None, 0
+        words, expected_bytes, psi_bytes = "", None, 0
         if workload is not None:
             expected = law(workload)
-            law_bytes = float(expected.sent_bytes)
+            expected_bytes = float(expected.sent_bytes)
             psi_bytes = workload.num_parameters * workload.element_bytes
             words = expected.symbols.replace("-", "−")  # noqa: RUF001 - the minus of mathematics
             if " + " in words:  # of several groups: too long for a line on a scale
                 words = f"{format_decimal(expected.sent_bytes / psi_bytes, 2)} {PSI}"
         return {
             "law": words,
-            "law_bytes": law_bytes,
+            "law_bytes": expected_bytes,
             "psi_bytes": psi_bytes,
             "total": total,
             "links": self._links(),
@@ -227,7 +227,7 @@ class _Maker:
                     "link": link.value,
                     "law": "",
                     "law_bytes": [
-                        None if workload is None else float(link_law_bytes(workload, rank, link))
+                        None if workload is None else float(law_bytes(workload, rank, link))
                         for rank in self.subject.places
                     ],
                 }
@@ -241,7 +241,7 @@ class _Maker:
         }
         for link in (Link.BUS, Link.STORAGE):
             if link in ways:
-                expected = None if workload is None else copy_law(workload, link)
+                expected = None if workload is None else law(workload, link=link)
                 each = None if expected is None else float(expected.sent_bytes)
                 found.append(
                     {

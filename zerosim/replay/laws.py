@@ -8,6 +8,7 @@ Imports zerosim's L0, record, theory and its siblings.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,10 +16,10 @@ from zerosim.events import Algorithm, Event, Op, Phase, Purpose
 from zerosim.quantities import format_exact
 from zerosim.record import MatchedCollective
 from zerosim.replay.words import find
-from zerosim.theory import Call, Copy, Workload, cut_buckets, planned_calls, planned_copies
+from zerosim.theory import Movement, Workload, planned
 from zerosim.theory.nodes import SYMBOLS, Span, members
 
-_Key = tuple[Phase, Purpose, Op, Span, str]
+_Key = tuple[Phase, Purpose | None, str]
 _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 
 
@@ -46,8 +47,7 @@ class Planned:
             workload: of the iteration.
         """
         self._workload = workload
-        self._calls = cache(self._calls_of)
-        self._copies = cache(self._copies_of)
+        self._of_rank = cache(self._movements)
 
     def call(self, matched: MatchedCollective, event: Event) -> Said | None:
         """What a rank sends for its call; None where no law is known.
@@ -55,110 +55,58 @@ class Planned:
         Args:
             event: the rank's call; `matched.key` says with whom.
         """
-        workload = self._workload
-        if event.purpose is None or event.op is None or event.rank >= workload.num_ranks:
-            return None
-        for span in Span:
-            if members(workload, span, event.rank) != matched.key.ranks and not _is_message(event):
-                continue
-            call = self._calls(event.rank).get(
-                (event.phase, event.purpose, event.op, span, event.unit)
-            )
-            if call is not None:
+        if event.rank >= self._workload.num_ranks or event.op is Op.RECEIVE:
+            return None  # what an owner receives it does not send
+        for call in self._found(event):
+            if call.op is event.op and (call.op is Op.SEND or call.ranks == matched.key.ranks):
                 return self._said(call, event)
         return None
 
     def copy(self, event: Event) -> Said | None:
         """What a rank copies; None where no law is known."""
-        workload = self._workload
-        if event.rank >= workload.num_ranks:
+        if event.rank >= self._workload.num_ranks:
             return None
-        for copy in self._copies(event.rank).get((event.phase, event.purpose, event.unit), ()):
-            size = copy.num_elements * copy.element_bytes
-            if (copy.origin, copy.target, size) != (
-                event.origin,
-                event.target,
-                event.payload_bytes,
-            ):
-                continue
-            fields = {
-                "unit": event.unit,
-                "elements": format_exact(copy.num_elements),
-                "element_bytes": copy.element_bytes,
-                "bytes": format_exact(size),
-            }
-            which = _copy_formula(workload, copy)
-            return Said(
-                find("formula", which).format_map(fields),
-                find("filled", "copy").format_map(fields),
-                size,
-            )
+        for copy in self._found(event):
+            asked = (event.origin, event.target, event.payload_bytes)
+            if copy.op is None and (copy.origin, copy.target, copy.buffer_bytes) == asked:
+                return _fill(_copy_formula(self._workload, copy), "copy", copy.buffer_bytes, copy)
         return None
 
-    def _said(self, call: Call, event: Event) -> Said:
-        workload = self._workload
-        sent = call.cost(workload, event.rank, Algorithm.RING).sent_bytes // call.times
-        count = len(members(workload, call.span, event.rank))
-        fields = {
-            "unit": event.unit,
-            "element_bytes": call.element_bytes,
-            "n": SYMBOLS[call.span],
-            "N": count,
-            "N_1": count - 1,
-            "elements": format_exact(call.num_elements),
-            "buffer": format_exact(call.buffer_bytes),
-            "bytes": format_exact(sent),
-        }
+    def _said(self, call: Movement, event: Event) -> Said:
+        """In the mean of a ring's ranks, whoever carries it out."""
+        sent = call.cost(event.rank, Algorithm.RING).sent_bytes // call.times
+        count = len(members(self._workload, call.span, event.rank))
         which = _call_formula(call)
-        return Said(
-            find("formula", which).format_map(fields),
-            find("filled", which).format_map(fields),
-            sent,
-        )
+        group = {"n": SYMBOLS[call.span], "N": count, "N_1": count - 1}
+        return _fill(which, which, sent, call, **group)
 
-    def _calls_of(self, rank: int) -> dict[_Key, Call]:
-        """Planned calls by phase, purpose, operation, who takes part, and unit or bucket."""
-        workload = self._workload
-        buckets = [
-            bucket.name
-            for bucket in cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements)
-        ]
-        trainable = [unit.name for unit in workload.units if unit.trainable]
-        queues: dict[tuple[Phase, Purpose, Op, Span], list[Call]] = defaultdict(list)
-        for call in planned_calls(workload, rank):
-            queues[call.phase, call.purpose, call.op, call.span].append(call)
-        found: dict[_Key, Call] = {}
-        for (phase, purpose, op, span), calls in queues.items():
-            names = [""]
-            if purpose is Purpose.REDUCE_GRADIENTS:
-                names = buckets
-            elif op is Op.SEND:  # each of them to the owner of another unit
-                names = [
-                    unit.name
-                    for place, unit in enumerate(workload.units)
-                    if unit.trainable and workload.owner(place) != rank
-                ]
-            elif op is Op.RECEIVE:
-                continue  # what an owner receives it does not send
-            elif purpose is Purpose.GATHER_PARAMETERS:
-                everything = [unit.name for unit in workload.units]
-                names = trainable if phase is Phase.UPDATE else everything
-            for name, call in zip(names, calls, strict=False):
-                found[phase, purpose, op, span, name] = call
-        return found
+    def _found(self, event: Event) -> Sequence[Movement]:
+        return self._of_rank(event.rank).get((event.phase, event.purpose, event.unit), ())
 
-    def _copies_of(self, rank: int) -> dict[tuple[Phase, Purpose | None, str], list[Copy]]:
-        found: dict[tuple[Phase, Purpose | None, str], list[Copy]] = defaultdict(list)
-        for copy in planned_copies(self._workload, rank):
-            found[copy.phase, copy.purpose, copy.unit].append(copy)
+    def _movements(self, rank: int) -> dict[_Key, list[Movement]]:
+        """By what an event says of itself."""
+        found: dict[_Key, list[Movement]] = defaultdict(list)
+        for one in planned(self._workload, rank):
+            found[one.phase, one.purpose, one.unit].append(one)
         return found
 
 
-def _is_message(event: Event) -> bool:
-    return event.op in (Op.SEND, Op.RECEIVE)
+def _fill(formula: str, filled: str, size: int, one: Movement, **group: object) -> Said:
+    """A formula by its name, and with numbers."""
+    fields = {
+        "unit": one.unit,
+        "elements": format_exact(one.elements),
+        "element_bytes": one.element_bytes,
+        "buffer": format_exact(one.buffer_bytes),
+        "bytes": format_exact(size),
+        **group,
+    }
+    return Said(
+        find("formula", formula).format_map(fields), find("filled", filled).format_map(fields), size
+    )
 
 
-def _call_formula(call: Call) -> str:
+def _call_formula(call: Movement) -> str:
     """The formula's name: of quantized buffers and of broadcasts it is another one."""
     if call.quantized_bytes is not None:
         return "quantized"
@@ -169,7 +117,7 @@ def _call_formula(call: Call) -> str:
     return str(call.op) if call.span is Span.WORLD else "part"
 
 
-def _copy_formula(workload: Workload, copy: Copy) -> str:
+def _copy_formula(workload: Workload, copy: Movement) -> str:
     if copy.purpose in (Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS):
         return "checkpoint"
     whole = workload.owner_broadcast and copy.purpose in (

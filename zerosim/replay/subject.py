@@ -18,7 +18,7 @@ from zerosim.replay.bands import bands_of
 from zerosim.replay.ledger import Ledgers
 from zerosim.theory import Workload
 from zerosim.tiers import Tier
-from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
+from zerosim.verify.configured import config_of, workload_of
 
 MOST_CELLS = 2_000_000
 """Beyond, the model-state map is left out."""
@@ -50,11 +50,8 @@ class Subject:
             for rank in trace.ranks
             if rank.failure is not None
         ]
-        self.config: EngineConfig | None = None
-        self.workload: Workload | None = None
-        if is_engine_trace(trace):
-            self.config = config_of(trace)
-            self.workload = workload_of(trace, iteration)
+        self.config: EngineConfig | None = config_of(trace)
+        self.workload: Workload | None = workload_of(trace, iteration)
         self.graph: EventGraph = build_graph(trace)
         self.steps: Steps = steps(self.graph, iteration)
         self.notes += self.steps.notes

@@ -9,11 +9,9 @@ layer L1: it imports the standard library and layer L0 (`errors`, `events`, `con
 from __future__ import annotations
 
 from zerosim.theory.algorithms import Framing, cost, framing
-from zerosim.theory.calls import Call, planned_calls
 from zerosim.theory.causes import LEFT_OUT, Cause, Deviation, Law
-from zerosim.theory.claims import Claim, Measure, claims
-from zerosim.theory.deviations import deviations
-from zerosim.theory.laws import law, link_law_bytes, system_name
+from zerosim.theory.deviations import deviations, node_deviations
+from zerosim.theory.laws import formula, law, law_bytes, node_law, system_name
 from zerosim.theory.memory import (
     RoleBytes,
     bytes_a_parameter,
@@ -25,7 +23,8 @@ from zerosim.theory.memory import (
     state_deviations,
 )
 from zerosim.theory.messages import Cost
-from zerosim.theory.node_laws import node_deviations, node_law, ranks_of_node
+from zerosim.theory.movement import Movement
+from zerosim.theory.nodes import ranks_of_node
 from zerosim.theory.partition import (
     UnitSize,
     bucket_columns,
@@ -52,55 +51,38 @@ from zerosim.theory.residency import (
     whole_gradients,
 )
 from zerosim.theory.table import TableCell, paper_table_1
-from zerosim.theory.tier_laws import copy_deviations, copy_formula, copy_law
-from zerosim.theory.tiers import Copy, CopyRow, expected_copies, planned_copies
-from zerosim.theory.traffic import (
-    TrafficRow,
-    expected_traffic,
-    total_received_bytes,
-    total_sent_bytes,
-)
 from zerosim.theory.workload import Activations, Workload
+from zerosim.theory.zero import planned
 
 __all__ = [
     "LEFT_OUT",
     "Activations",
-    "Call",
     "Cause",
-    "Claim",
-    "Copy",
-    "CopyRow",
     "Cost",
     "Deviation",
     "Framing",
     "Law",
-    "Measure",
+    "Movement",
     "Optimizer",
     "Placement",
     "RoleBytes",
     "RoleLaw",
     "TableCell",
-    "TrafficRow",
     "UnitSize",
     "Workload",
     "bucket_columns",
     "bucket_size",
     "bytes_a_parameter",
-    "claims",
-    "copy_deviations",
-    "copy_formula",
-    "copy_law",
     "cost",
     "cut_buckets",
     "deviations",
     "exact_model_states",
-    "expected_copies",
-    "expected_traffic",
+    "formula",
     "framing",
     "ideal_model_states",
     "law",
+    "law_bytes",
     "law_words",
-    "link_law_bytes",
     "module_of",
     "most_gathered_bytes",
     "node_deviations",
@@ -114,15 +96,12 @@ __all__ = [
     "placed_laws",
     "placed_states",
     "placed_words",
-    "planned_calls",
-    "planned_copies",
+    "planned",
     "ranks_of_node",
     "role_laws",
     "secondary_bytes",
     "shard_elements",
     "state_deviations",
     "system_name",
-    "total_received_bytes",
-    "total_sent_bytes",
     "whole_gradients",
 ]

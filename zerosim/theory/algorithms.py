@@ -9,6 +9,7 @@ L0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
@@ -22,6 +23,7 @@ GLOO_FRAME_BYTES = 48
 """One control message of Gloo's TCP transport, as measured (see `framing`)."""
 
 
+@lru_cache(maxsize=4096)  # a program makes the same calls in each step
 def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     algorithm: Algorithm,
     op: Op,
@@ -83,7 +85,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     )
 
 
-def is_more_than_asked(algorithm: Algorithm, op: Op) -> bool:
+def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
     """Whether an algorithm carries a call out as a larger one: Gloo reduce-scatters as all-reduce.
 
     Beside that a native call differs from its bound by the rounding of its segments alone.

@@ -1,24 +1,37 @@
-"""The papers' pure traffic laws.
+"""The papers' pure laws of what a rank sends to others, and copies between its tiers.
 
-A law counts payloads in Psi, all parameters without padding; a rank of a ring of N sends
-(N-1)/N of each. Why a real step differs from it is in `deviations`.
+A law counts payloads in Psi, all parameters without padding; a rank of a ring of N sends (N-1)/N of
+each, and copies 1/N. Why a real step differs from it is in `deviations`.
 
-Sources: as each system's `law` says. May import the standard library and layer L0.
+ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no cut
+between device and host moves less (any cut through an edge of fp32 moves 6 or more). ZeRO-Infinity:
+parameters from where they are kept before each use, optimizer states from the disk and back, each
+rank over its own bus and disk (bandwidth-centric partitioning). The papers print the 4 bytes of
+ZeRO-Offload; what ZeRO-Infinity's copies add up to (6 bytes over the bus, 30 to and from the disk,
+with all on a disk) is derived from its description.
+
+A ring in the order of the ranks crosses each node's border once, with (N-1)/N of a payload. An
+all-to-all across K nodes sends (K-1)/K of what all ranks of a node hold for it. So stage 3 sends
+3M across nodes and ZeRO++ 0.75M, M being 2 bytes a parameter: 0.5M by qwZ in forward, nothing in
+backward by hpZ, 0.25M by qgZ (arXiv 2306.10209, section 3 and Table 1).
+
+Sources: as each law says. May import the standard library and layer L0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from zerosim.config import STAGE_NAMES
-from zerosim.events import Phase
+from zerosim.events import Phase, Purpose
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.theory.causes import Cause, Deviation, Law
-from zerosim.theory.nodes import SYMBOLS, Span, span_size
-from zerosim.theory.terms import Term, terms
-from zerosim.theory.traffic import require_rank
+from zerosim.theory.causes import Law
+from zerosim.theory.nodes import SYMBOLS, Span, ranks_of_node
+from zerosim.theory.terms import Term
 from zerosim.theory.workload import Workload
-from zerosim.tiers import Link
+from zerosim.theory.zero import step_terms
+from zerosim.tiers import Link, Tier
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 """The phases in which a step communicates, in their order."""
@@ -30,6 +43,7 @@ _WORDS = {
     3: "all-gather of the parameters in forward and in backward, reduce-scatter of the "
     "gradients, in each micro-step",
 }
+_INFINITY = "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6"
 _ZERO = "Rajbhandari et al., arXiv 1910.02054"
 SOURCES = {
     0: f"{_ZERO}, section 7.1",
@@ -59,54 +73,101 @@ def system_name(workload: Workload) -> str:
     return f"{name} with {', '.join(others)} and {last}" if others else f"{name} with {last}"
 
 
-def law(workload: Workload, phase: Phase | None = None) -> Law:
+def terms_of(
+    workload: Workload, rank: int = 0, phase: Phase | None = None, link: Link | None = None
+) -> list[Term]:
+    """The terms of a step that a law speaks of.
+
+    Args:
+        phase: None for the whole step.
+        link: None for all between ranks.
+
+    Raises:
+        ConfigError: there is no such rank.
+    """
+    return [
+        term
+        for term in step_terms(workload, rank)
+        if phase in (None, term.phase) and term.goes_over(link)
+    ]
+
+
+def law(workload: Workload, phase: Phase | None = None, link: Link | None = None) -> Law:
     """The pure law: 2 Psi for stages 0 and 1, g + 1 for stage 2, 3g for stage 3; ZeRO++ sends less.
 
     Args:
         workload: the step; g is its number of micro-steps. The law knows nothing of padding,
             frozen parameters, clipping, loss scaling or the scales of quantization.
         phase: only this phase's part of it; None for the whole step.
+        link: what is copied over the bus, or to and from the disk; None for what is sent.
     """
-    found = terms(workload, phases_of(phase))
+    found = terms_of(workload, 0, phase, link)
     payloads = sum((_payloads(workload, term) for term in found), Fraction(0))
+    sent = _bytes(workload, found, 0)
+    if link in (Link.BUS, Link.STORAGE):
+        each = sum((term.bytes_a_parameter for term in found), Fraction(0))
+        return Law(
+            payloads,
+            _copied_words(found),
+            _copied_source(workload),
+            sent,
+            symbols=f"{each} B x {PSI}/N" if each else "0",
+        )
     words = f"{system_name(workload)}: {_words(workload)}"
     if phase is not None:
         words += f" ({phase} only)"
-    sent = sum((_law_bytes(workload, term, term.share(workload)) for term in found), Fraction(0))
     return Law(payloads, words, _source(workload), sent, symbols=_symbols(workload, found))
 
 
-def link_law_bytes(
-    workload: Workload, rank: int, link: Link, phase: Phase | None = None
+def law_bytes(
+    workload: Workload, rank: int, link: Link | None = None, phase: Phase | None = None
 ) -> Fraction:
-    """What the pure law makes `rank` send over one link class.
+    """What the pure law makes `rank` send or copy over one link class.
 
     A ring goes in the order of the ranks; an all-to-all goes within a node or across nodes.
 
     Raises:
         ConfigError: there is no such rank.
     """
-    require_rank(workload, rank)
-    return sum(
-        (
-            _law_bytes(workload, term, term.share(workload, rank, link))
-            for term in terms(workload, phases_of(phase))
-        ),
-        Fraction(0),
+    return _bytes(workload, terms_of(workload, rank, phase, link), rank, link)
+
+
+def node_law(workload: Workload, node: int = 0) -> Law:
+    """What the pure law makes the ranks of a node send to other nodes together."""
+    ranks = ranks_of_node(workload, node)
+    by_span: dict[Span, Fraction] = {}
+    for rank in ranks:
+        for term in terms_of(workload, rank):
+            crossing = term.share(workload, rank, Link.NETWORK) / (
+                term.share(workload, rank, None) or 1
+            )
+            payloads = crossing * _payloads(workload, term)
+            by_span[term.span] = by_span.get(term.span, Fraction(0)) + payloads
+    crossing_spans = {span: payloads for span, payloads in by_span.items() if payloads}
+    return Law(
+        sum(crossing_spans.values(), Fraction(0)),
+        f"{system_name(workload)}: what leaves a node of {workload.world_node_size} ranks",
+        _source(workload),
+        sum((law_bytes(workload, rank, Link.NETWORK) for rank in ranks), Fraction(0)),
+        symbols=_in_symbols(crossing_spans),
     )
 
 
-def formula(workload: Workload, phase: Phase | None = None) -> str:
+def formula(workload: Workload, phase: Phase | None = None, link: Link | None = None) -> str:
     """The law with this step's numbers, and its value."""
-    found = terms(workload, phases_of(phase))
+    found = terms_of(workload, 0, phase, link)
     psi, size = format_exact(workload.num_parameters), workload.element_bytes
+    value = format_exact_bytes(law(workload, phase, link).sent_bytes)
+    if link in (Link.BUS, Link.STORAGE):
+        each = sum((term.bytes_a_parameter for term in found), Fraction(0))
+        return f"{each} B x {psi} / {workload.num_ranks} = {value}"
+    sizes = {term.span: len(term.ranks) for term in found}
     parts = [
-        f"{multiple(payloads) or 1} x {psi} x {size} B x {count - 1}/{count}"
+        f"{multiple(payloads) or 1} x {psi} x {size} B x {sizes[span] - 1}/{sizes[span]}"
         for span, payloads in _by_span(workload, found).items()
-        if (count := span_size(workload, span))
     ]
     none = f"0 x {psi} x {size} B x {workload.num_ranks - 1}/{workload.num_ranks}"
-    return f"{' + '.join(parts) or none} = {format_exact_bytes(law(workload, phase).sent_bytes)}"
+    return f"{' + '.join(parts) or none} = {value}"
 
 
 def multiple(payloads: Fraction) -> str:
@@ -120,18 +181,23 @@ def multiple(payloads: Fraction) -> str:
     return f"{whole:,}.{rest:04}".rstrip("0") if rest else f"{whole:,}"
 
 
-def _symbols(workload: Workload, found: tuple[Term, ...]) -> str:
+def _symbols(workload: Workload, found: Sequence[Term]) -> str:
+    return _in_symbols(_by_span(workload, found))
+
+
+def _in_symbols(by_span: Mapping[Span, Fraction]) -> str:
     parts = [
         f"{multiple(payloads)}{PSI}({SYMBOLS[span]}-1)/{SYMBOLS[span]}"
-        for span, payloads in _by_span(workload, found).items()
+        for span, payloads in by_span.items()
     ]
     return " + ".join(parts) or "0"
 
 
-def _by_span(workload: Workload, found: tuple[Term, ...]) -> dict[Span, Fraction]:
+def _by_span(workload: Workload, found: Sequence[Term]) -> dict[Span, Fraction]:
     sums: dict[Span, Fraction] = {}
     for term in found:
-        sums[term.span] = sums.get(term.span, Fraction(0)) + _payloads(workload, term)
+        if term.passes:
+            sums[term.span] = sums.get(term.span, Fraction(0)) + _payloads(workload, term)
     return sums
 
 
@@ -177,30 +243,34 @@ def _source(workload: Workload) -> str:
     return source
 
 
-def phases_of(phase: Phase | None) -> tuple[Phase, ...]:
-    """That phase alone, or all for None."""
-    return PHASES if phase is None else (phase,)
+def _copied_words(found: Sequence[Term]) -> str:
+    sizes: dict[tuple[Purpose, Tier | None, Tier | None], Fraction] = {}
+    for term in found:
+        if term.passes:
+            key = (term.purpose, term.origin, term.target)
+            sizes[key] = sizes.get(key, Fraction(0)) + term.bytes_a_parameter
+    words = ", ".join(f"{key[0]} {multiple(each)} B" for key, each in sizes.items())
+    return f"of each parameter: {words}" if words else "nothing is copied"
+
+
+def _copied_source(workload: Workload) -> str:
+    is_infinity = (
+        workload.offload_optimizer is Tier.DISK or workload.offload_param is not Tier.DEVICE
+    )
+    sources = [
+        "Ren et al., arXiv 2101.06840, section 3" if workload.updates_on_host else "",
+        f"derived from {_INFINITY}" if is_infinity else "",
+    ]
+    return "; ".join(filter(None, sources))
 
 
 def _payloads(workload: Workload, term: Term) -> Fraction:
     """In Psi of the compute dtype."""
-    return term.passes * term.element_bytes / workload.element_bytes
+    return term.bytes_a_parameter / workload.element_bytes
 
 
-def _law_bytes(workload: Workload, term: Term, share: Fraction) -> Fraction:
-    return term.passes * term.element_bytes * workload.num_parameters * share
-
-
-__all__ = [
-    "PHASES",
-    "SOURCES",
-    "Cause",
-    "Deviation",
-    "Law",
-    "formula",
-    "law",
-    "link_law_bytes",
-    "multiple",
-    "phases_of",
-    "system_name",
-]
+def _bytes(
+    workload: Workload, found: Sequence[Term], rank: int, link: Link | None = None
+) -> Fraction:
+    parts = (term.bytes_a_parameter * term.share(workload, rank, link) for term in found)
+    return workload.num_parameters * sum(parts, Fraction(0))

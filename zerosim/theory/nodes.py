@@ -9,6 +9,7 @@ Source: nothing but arithmetic. May import the standard library and layer L0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -70,24 +71,33 @@ def _members(
     return tuple(each * together + part for each in positions)
 
 
-def link_shares(workload: Workload, span: Span, op: Op, rank: int) -> dict[Link, Fraction]:
+def link_shares(
+    ranks: Sequence[int], op: Op, rank: int, ranks_per_node: int
+) -> dict[Link, Fraction]:
     """Which part of what `rank` sends for a collective takes which link.
 
     Args:
+        ranks: who takes part.
         op: of an all-to-all every other member gets an equal part; of a message every other rank
             as often as it is an owner, in the mean; of all else the next member gets all.
+        ranks_per_node: 1 or more.
 
     Returns:
         Parts that add up to 1; nothing for a group of one.
     """
-    group = members(workload, span, rank)
-    others = [peer for peer in group if peer != rank]
+    others = [peer for peer in ranks if peer != rank]
     if not others:
         return {}
     if op not in (Op.ALL_TO_ALL, Op.SEND):
-        others = [group[(group.index(rank) + 1) % len(group)]]
+        others = [ranks[(ranks.index(rank) + 1) % len(ranks)]]
     found: dict[Link, Fraction] = {}
     for peer in others:
-        link = link_of_message(rank, peer, workload.world_node_size)
+        link = link_of_message(rank, peer, ranks_per_node)
         found[link] = found.get(link, Fraction(0)) + Fraction(1, len(others))
     return found
+
+
+def ranks_of_node(workload: Workload, node: int) -> range:
+    """The ranks of a node, counted from 0."""
+    first = node * workload.world_node_size
+    return range(first, min(first + workload.world_node_size, workload.world_size))

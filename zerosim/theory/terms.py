@@ -1,12 +1,9 @@
-"""What the papers' laws are made of: each pass over the parameters that a system sends.
+"""What a law is made of: each pass over the parameters, and what is moved for it.
 
-A law is a sum of terms. A term says how often all parameters travel, how many bytes each takes, who
-takes part, and so which part of it a rank sends; a step may leave a term out, or frozen parameters
-in it. `laws` adds them up and names what is left.
-
-Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 7; G. Wang et al., "ZeRO++"
-(arXiv 2306.10209), section 3; what owners broadcast is derived, see `laws`. May import the standard
-library and layer L0.
+A law is a sum of terms. A term says how often all parameters travel, how many bytes each takes, and
+who takes part, hence which part of it a rank sends or copies; the movements beside it are what a
+step really does for it: with padding, without frozen parameters, or not at all.
+May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -14,118 +11,81 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.theory.nodes import Span, link_shares, span_size
-from zerosim.theory.partition import UnitSize, padded_elements
+from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.theory.causes import Cause
+from zerosim.theory.movement import Movement
+from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
-from zerosim.theory.zeropp import INT4_BYTES, INT8_BYTES, secondary_elements
-from zerosim.tiers import Link
+from zerosim.tiers import Link, Tier, link_of_copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One sort of pass over the parameters.
+    """One sort of pass over the parameters, as one rank takes part in it.
 
     Attributes:
-        passes: how often all parameters are in a rank's buffers for it; of an all-reduce twice.
+        op: None for copies between `origin` and `target`.
+        passes: how often all parameters are in a rank's buffers for it; of an all-reduce twice; 0
+            for what a law leaves out.
         element_bytes: of one parameter on its way, without scales.
+        ranks: who takes part; of copies all that the parameters are divided among.
         counts_frozen: whether frozen parameters travel, too.
         happens: False if this step leaves it out.
+        padding: zeros that travel with each unit in one pass.
+        movements: what a step does for it.
+        rest: why its movements are more, or less, than passes and padding; None if they may not.
     """
 
     phase: Phase
     purpose: Purpose
-    op: Op
-    passes: Fraction
-    element_bytes: Fraction
+    op: Op | None = None
+    origin: Tier | None = None
+    target: Tier | None = None
+    passes: Fraction = Fraction(0)
+    element_bytes: Fraction = Fraction(0)
     span: Span = Span.WORLD
+    ranks: tuple[int, ...] = ()
     counts_frozen: bool = False
     happens: bool = True
+    padding: tuple[int, ...] = ()
+    movements: tuple[Movement, ...] = ()
+    rest: Cause | None = None
 
-    def share(self, workload: Workload, rank: int = 0, link: Link | None = None) -> Fraction:
-        """Which part of its buffers a rank sends: (n-1)/n in a group of n.
+    @property
+    def link(self) -> Link | None:
+        """What copies go over; None for what goes between ranks."""
+        if self.origin is None or self.target is None:
+            return None
+        return link_of_copy(self.origin, self.target)
+
+    @property
+    def bytes_a_parameter(self) -> Fraction:
+        """In all its passes."""
+        return self.passes * self.element_bytes
+
+    def goes_over(self, link: Link | None) -> bool:
+        """Whether a link is asked for that it may take; None for all between ranks."""
+        return self.link is link or (self.link is None and link in (Link.NODE, Link.NETWORK))
+
+    def share(self, workload: Workload, rank: int, link: Link | None) -> Fraction:
+        """Which part of its buffers a rank moves: (n-1)/n in a group of n, 1/N of copies.
 
         Args:
-            link: only what takes this link; None for all.
+            link: only what takes this link; None for all between ranks.
         """
-        size = span_size(workload, self.span)
+        size = len(self.ranks)
+        if self.op is None:
+            return Fraction(1, size)
         part = Fraction(1)
         if link is not None:
-            part = link_shares(workload, self.span, self.op, rank).get(link, Fraction(0))
+            shares = link_shares(self.ranks, self.op, rank, workload.world_node_size)
+            part = shares.get(link, Fraction(0))
         return Fraction(size - 1, size) * part
 
-    def padded(self, workload: Workload, unit: UnitSize) -> int:
-        """Elements that travel of a unit in one pass, with its padding."""
-        if self.span is Span.SECONDARY:
-            part = secondary_elements(workload, unit.elements)
-            return part * workload.secondary_partition
-        return padded_elements(unit.elements, workload.num_ranks)
-
-
-def terms(workload: Workload, phases: tuple[Phase, ...]) -> tuple[Term, ...]:
-    """The law's terms in these phases, in the order in which they are sent."""
-    found = [*_unshards(workload), *_reductions(workload), *_updates(workload)]
-    return tuple(term for term in found if term.phase in phases)
-
-
-def _unshards(workload: Workload) -> list[Term]:
-    if workload.stage != 3:
-        return []
-    found = []
-    for phase in (Phase.FORWARD, Phase.BACKWARD):
-        from_secondary = phase is Phase.BACKWARD and workload.has_secondary
-        is_broadcast = workload.owner_broadcast and not from_secondary
-        is_quantized = workload.quantize_weights and not from_secondary and not is_broadcast
-        found.append(
-            Term(
-                phase=phase,
-                purpose=Purpose.GATHER_PARAMETERS,
-                op=Op.BROADCAST if is_broadcast else Op.ALL_GATHER,
-                passes=Fraction(workload.accumulate),
-                element_bytes=INT8_BYTES if is_quantized else Fraction(workload.element_bytes),
-                span=Span.SECONDARY if from_secondary else Span.WORLD,
-                counts_frozen=True,
-            )
-        )
-    return found
-
-
-def _reductions(workload: Workload) -> list[Term]:
-    g = Fraction(workload.num_reductions)
-    size = Fraction(workload.element_bytes)
-    if not workload.quantize_gradients:
-        op = Op.REDUCE_SCATTER if workload.partitions else Op.ALL_REDUCE
-        passes = g if workload.partitions else 2 * g
-        return [_reduction(op, passes, size, Span.WORLD)]
-    found = [
-        _reduction(Op.ALL_TO_ALL, g, INT4_BYTES, Span.NODE),
-        _reduction(Op.ALL_TO_ALL, g / workload.node_size, INT4_BYTES, Span.ACROSS),
-    ]
-    return [term for term in found if span_size(workload, term.span) > 1]
-
-
-def _reduction(op: Op, passes: Fraction, element_bytes: Fraction, span: Span) -> Term:
-    return Term(
-        phase=Phase.BACKWARD,
-        purpose=Purpose.REDUCE_GRADIENTS,
-        op=op,
-        passes=passes,
-        element_bytes=element_bytes,
-        span=span,
-    )
-
-
-def _updates(workload: Workload) -> list[Term]:
-    if workload.stage not in (1, 2) and not workload.owner_broadcast:
-        return []
-    is_sent = workload.owner_broadcast
-    return [
-        Term(
-            phase=Phase.UPDATE,
-            purpose=Purpose.GATHER_PARAMETERS,
-            op=Op.SEND if is_sent else Op.ALL_GATHER,
-            passes=Fraction(1, workload.num_ranks) if is_sent else Fraction(1),
-            element_bytes=Fraction(workload.element_bytes),
-            happens=workload.hands_on,
-        )
-    ]
+    def moved(self, workload: Workload, rank: int, link: Link | None, algorithm: Algorithm) -> int:
+        """Bytes of its movements; of a broadcast by the algorithm that carries it out."""
+        if link is not None:
+            size = workload.world_node_size
+            return sum(one.moved_by_link(rank, size).get(link, 0) for one in self.movements)
+        own = algorithm if self.op is Op.BROADCAST else Algorithm.RING
+        return sum(one.cost(rank, own).sent_bytes for one in self.movements)

@@ -8,6 +8,7 @@ May import the standard library and layer L0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from zerosim.config import STAGES
 from zerosim.errors import ConfigError
@@ -150,6 +151,16 @@ class Workload:
     def num_parameters(self) -> int:
         """Psi: all parameters, trainable and frozen, without padding."""
         return sum(unit.elements for unit in self.units)
+
+    @property
+    def num_frozen(self) -> int:
+        """Those of them that get no gradient."""
+        return sum(unit.elements for unit in self.units if not unit.trainable)
+
+    @property
+    def ring_share(self) -> Fraction:
+        """(N-1)/N."""
+        return Fraction(self.num_ranks - 1, self.num_ranks)
 
     @property
     def partitions(self) -> bool:

@@ -1,18 +1,16 @@
 """The only place where theory meets measurement: three ledgers and memory, named causes, verdicts.
 
-    measure    the trace and wire ledgers, from a trace
-    ledgers    theory beside them, a row for each reason
+    configured, strategies   what a trace says that was asked for: its workload, or its strategies
+    measure    what one recorded call moved
+    attribution  each call and copy: planned, named beside the law, or unexplained
+    steps      each iteration of all ranks, planned and attributed
+    rows       the ledger: theory, trace and kernel, a row for each reason
     links      what of it went within nodes and between them
-    copies     copies between device, host and disk, and what the kernel counted
     interfaces what left each node by its network interfaces
-    verdicts   each claim held against all complete iterations; link_verdicts, copy_verdicts
+    claims     each claim held against all complete iterations; activations, bubbles, link_verdicts
+    verdicts   what can be said of every trace
     report     the result as data
     outcome    what a verdict comes to: as predicted, explained, unexplained
-
-    programs   the same of a program that zerosim's engine did not run, by its strategies
-    attribution  each of its calls: planned, named beside the law, or unexplained
-    program_strategies, program_steps, program_rows, program_verdicts, program_report  what it says
-               of itself, its iterations, ledgers and claims, and the result as data
 
     memory     what is alive, held against the laws
     states     model states: each role and unit, rank and iteration
@@ -29,30 +27,25 @@ Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 from zerosim.verify.memory import verify_memory
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
 from zerosim.verify.outcome import Outcome
-from zerosim.verify.program_report import ProgramReport, RankWire, SourceBytes, SystemLaw
 from zerosim.verify.report import (
     CauseBytes,
-    CopyBytes,
-    CopyLedger,
     InterfaceBytes,
     LedgerRow,
-    LinkRow,
     RankBytes,
+    RankWire,
     Report,
+    SourceBytes,
+    SystemLaw,
     Verdict,
 )
 from zerosim.verify.verify import verify
 
 __all__ = [
     "CauseBytes",
-    "CopyBytes",
-    "CopyLedger",
     "InterfaceBytes",
     "LedgerRow",
-    "LinkRow",
     "MemoryReport",
     "Outcome",
-    "ProgramReport",
     "RankBytes",
     "RankPeak",
     "RankWire",

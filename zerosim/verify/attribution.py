@@ -1,27 +1,42 @@
-"""Each call of a program, and why it was made: planned, named beside the law, or neither.
+"""Each call and copy of a rank, and why it was made: planned, named, or neither.
 
 Imports zerosim's L0, record, theory, and this package. No torch.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
-from zerosim.record import RankTrace
+from zerosim.record import Peers, RankTrace
 from zerosim.record.text import name_ranks
 from zerosim.strategies import Strategy, System
-from zerosim.theory import Cause, Cost, framing
-from zerosim.theory.programs import Held, Plan, PlannedCall, plan_hand_written
-from zerosim.verify.measure import backend_of_call
+from zerosim.theory import Cause, Cost, Movement, framing
+from zerosim.theory.disk import overhead_bytes
+from zerosim.theory.movement import MESSAGES
+from zerosim.theory.programs import Held, Plan, plan_hand_written
+from zerosim.tiers import Link
+from zerosim.verify.measure import (
+    STEP_PHASES,
+    backend_of_call,
+    cost_of,
+    count_messages,
+    is_measured,
+)
 
-STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-MESSAGES = (Op.SEND, Op.RECEIVE)
+OF_BLOCKS = frozenset(
+    {
+        Purpose.ACTIVATIONS,
+        Purpose.GATHER_ACTIVATIONS,
+        Purpose.OFFLOAD_ACTIVATIONS,
+        Purpose.FETCH_ACTIVATIONS,
+    }
+)
+"""What depends on the blocks of a model, and not on its parameters."""
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 BESIDE = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
@@ -47,26 +62,36 @@ class Standing(StrEnum):
     PLANNED = "planned"
     TAKEN = "taken as it is"
     """Of a program without a plan, and counted where its law is looked for."""
-    BESIDE = "beside the law"
+    OVERHEAD = "named, beside the law"
     UNEXPLAINED = "unexplained"
+
+
+Pair = tuple[int, int]
+"""Bytes sent and received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributed:
-    """One call of one rank.
+    """One call or copy of one rank.
 
     Attributes:
         call: as it was asked for.
-        cost, bound: what its backend, and what a ring makes the rank send for it.
+        cost, bound: what its backend, and what a ring makes the rank send for it; of a copy, its
+            bytes are sent.
+        framing: what its backend's protocol adds, sent and received, or what a file is beside its
+            content; None if it is not known.
+        counted: what the kernel counted for it alone, sent and received; None if it did not.
         plan: place of the plan that planned it; None if none did.
         cause: why it is beside the law; None if it is planned, or unexplained.
         words: how it comes about.
         source: the line that made it.
     """
 
-    call: PlannedCall
+    call: Movement
     cost: Cost
     bound: Cost
+    framing: Pair | None
+    counted: Pair | None
     standing: Standing
     source: str
     plan: int | None = None
@@ -91,7 +116,7 @@ class RankStep:
     rank: int
     plans: tuple[Plan, ...]
     calls: tuple[Attributed, ...]
-    missing: tuple[tuple[int, PlannedCall], ...]
+    missing: tuple[tuple[int, Movement], ...]
     unknown: tuple[str, ...]
     framing_sent: int | None
     framing_received: int | None
@@ -99,66 +124,70 @@ class RankStep:
     unplanned: str = ""
 
 
-Key = tuple[Phase, Purpose, Op, tuple[int, ...], int, int]
+Key = tuple[object, ...]
+"""What identifies a movement; its phase comes first."""
 
 
-Again = tuple[Purpose, Op, tuple[int, ...], int, int]
-"""A key without its phase."""
-
-
-def key_of(call: PlannedCall) -> Key:
+def key_of(call: Movement) -> Key:
     """What a planned and a recorded call have in common if they are the same."""
     return (
         call.phase,
         call.purpose,
         call.op,
         tuple(sorted(call.ranks)),
-        call.elements,
-        call.element_bytes,
+        call.origin,
+        call.target,
+        0 if call.op is None else call.elements,  # to a disk go bytes, of whatever they are
+        call.buffer_bytes,
     )
+
+
+def _key_of_cuts(call: Movement) -> Key:
+    """What all calls have in common that one bucket is cut into."""
+    return (*key_of(replace(call, elements=0)), call.element_bytes)
 
 
 @dataclass(slots=True)
 class _Open:
     """Planned calls that were not met yet, by what identifies them."""
 
-    slots: dict[Key, list[tuple[int, PlannedCall]]] = field(
-        default_factory=lambda: defaultdict(list)
+    slots: dict[Key, deque[tuple[int, Movement]]] = field(
+        default_factory=lambda: defaultdict(deque)
     )
 
     def add(self, place: int, plan: Plan) -> None:
         for call in plan.calls:
-            self.slots[key_of(call)] += [(place, call)] * call.times
+            self.slots[key_of(call)].extend([(place, call)] * call.times)
 
-    def take(self, call: PlannedCall) -> tuple[int, PlannedCall] | None:
-        slots = self.slots.get(key_of(call), [])
-        chosen = next(
-            (slot for slot in slots if call.root is None or slot[1].root == call.root), None
-        )
-        if chosen is not None:
-            slots.remove(chosen)
-        return chosen
+    def take(self, call: Movement) -> tuple[int, Movement] | None:
+        slots = self.slots.get(key_of(call), deque())
+        for place, slot in enumerate(slots):
+            if call.root is None or slot[1].root == call.root:
+                del slots[place]
+                return slot
+        return None
 
 
 def attribute(
-    rank: RankTrace,
+    meter: Meter,
     events: Sequence[Event],
     plans: Sequence[Plan],
     held: Sequence[Held],
     unplanned: str = "",
 ) -> RankStep:
-    """Hold the calls of one rank in one iteration against its plans.
+    """Hold the calls and copies of one rank in one iteration against its plans.
 
     Args:
-        events: the iteration's calls that are no part of another.
+        meter: of the rank: what they moved.
+        events: the iteration's calls and copies that are no part of another.
         plans: of the rank's strategies.
         held: the strategies; a hand-written one takes what is left.
         unplanned: why a system has no plan.
     """
-    unknown: list[str] = []
-    calls = [(_as_call(rank, event, unknown), event) for event in events]
+    rank, meter.unknown = meter.rank, []
+    calls = [(meter.as_movement(event), event) for event in events]
     known = [(call, event) for call, event in calls if call is not None]
-    plans = [_with_cuts(plan, [call for call, _ in known]) for plan in plans]
+    plans = tuple(_with_cuts(plan, [call for call, _ in known]) for plan in plans)
     open_ = _Open()
     for place, plan in enumerate(plans):
         open_.add(place, plan)
@@ -173,40 +202,35 @@ def attribute(
         if rest:
             plans = (*plans, plan_hand_written(own, rest, max(len(one) for one in held)))
     found: list[Attributed] = []
-    framings: list[tuple[int, int] | None] = []
     carriers: dict[int, Algorithm] = {}
     for call, event, slot in taken:
         if slot is not None and call.root is None:
             call = replace(call, root=slot[1].root)  # noqa: PLW2901 - the same call, completed
-        backend = backend_of_call(rank, event)
-        carrier = Algorithm.GLOO if backend == Algorithm.GLOO else Algorithm.RING
-        if slot is not None:
-            carriers[slot[0]] = carrier
-        cost, bound = _costs(call, rank.rank, carrier, unknown)
-        added = framing(backend, cost)
-        framings.append(None if added is None else (added.sent_bytes, added.received_bytes))
-        found.append(
-            _judge(
-                call,
-                event,
-                (cost, bound),
-                slot=slot,
-                plans=plans,
-                forward=forward,
-                own=own,
-            )
+        if slot is not None and call.op is not None and slot[1].carrier is None:
+            carriers[slot[0]] = _carrier(rank, event)
+        one = Attributed(
+            call=call,
+            cost=Cost(),
+            bound=Cost(),
+            framing=None,
+            counted=None,
+            standing=Standing.UNEXPLAINED,
+            source=event.source,
         )
+        one = meter.moved(one, event)
+        found.append(_judge(one, event, slot=slot, plans=plans, forward=forward, own=own))
     if unplanned:
         found = [_without_plan(one, unplanned) for one in found]
     missing = tuple(slot for slots in open_.slots.values() for slot in slots)
-    sums = [pair for pair in framings if pair is not None]
-    whole = len(sums) == len(framings) and not unknown
+    between = [one.framing for one in found if one.call.op is not None]
+    sums = [pair for pair in between if pair is not None]
+    whole = len(sums) == len(between) and not meter.unknown
     return RankStep(
         rank=rank.rank,
         plans=tuple(plans),
         calls=tuple(found),
         missing=missing,
-        unknown=tuple(dict.fromkeys(unknown)),
+        unknown=tuple(dict.fromkeys(meter.unknown)),
         framing_sent=sum(sent for sent, _ in sums) if whole else None,
         framing_received=sum(received for _, received in sums) if whole else None,
         carriers=carriers,
@@ -214,85 +238,85 @@ def attribute(
     )
 
 
-def _with_cuts(plan: Plan, called: Sequence[PlannedCall]) -> Plan:
+def _with_cuts(plan: Plan, called: Sequence[Movement]) -> Plan:
     """A plan whose buckets are cut as they were in the trace, if their sum is as planned."""
     planned: dict[Key, int] = defaultdict(int)
     for call in plan.calls:
         if call.is_cut:
-            planned[key_of(replace(call, elements=0))] += call.elements * call.times
+            planned[_key_of_cuts(call)] += call.elements * call.times
     if not planned:
         return plan
-    seen: dict[Key, list[PlannedCall]] = defaultdict(list)
+    seen: dict[Key, list[Movement]] = defaultdict(list)
     for call in called:
-        seen[key_of(replace(call, elements=0))].append(call)
+        seen[_key_of_cuts(call)].append(call)
     calls = [call for call in plan.calls if not call.is_cut]
     for key, elements in planned.items():
         if sum(call.elements for call in seen[key]) == elements:
             calls += seen[key]
         else:
-            calls += [c for c in plan.calls if c.is_cut and key_of(replace(c, elements=0)) == key]
+            calls += [c for c in plan.calls if c.is_cut and _key_of_cuts(c) == key]
     return replace(plan, calls=tuple(calls))
 
 
-def _may_be_hand_written(call: PlannedCall) -> bool:
+def _may_be_hand_written(call: Movement) -> bool:
     is_beside = call.purpose in BESIDE or _is_exchange(call)
     return call.phase in STEP_PHASES and not is_beside
 
 
-def _is_exchange(call: PlannedCall) -> bool:
+def _is_exchange(call: Movement) -> bool:
     """Whether ranks exchange activations as experts and parts of sequences do: no law counts it."""
     return call.op is Op.ALL_TO_ALL and call.purpose is Purpose.ACTIVATIONS
 
 
-def _is_of(own: Strategy, call: PlannedCall) -> bool:
+def _is_of(own: Strategy, call: Movement) -> bool:
     """Whether a law may speak of this call: all of the ranks that divide the model make it."""
     is_message = call.op in MESSAGES
     return _may_be_hand_written(call) and not is_message and set(call.ranks) == set(own.ranks)
 
 
 def _judge(
-    call: PlannedCall,
+    one: Attributed,
     event: Event,
-    costs: tuple[Cost, Cost],
     *,
-    slot: tuple[int, PlannedCall] | None,
+    slot: tuple[int, Movement] | None,
     plans: Sequence[Plan],
-    forward: Counter[Again],
+    forward: Counter[Key],
     own: Strategy | None,
 ) -> Attributed:
-    standing, plan, cause, words = Standing.UNEXPLAINED, None, None, ""
     if slot is not None:
-        standing, plan = Standing.PLANNED, slot[0]
-    elif own is not None and _is_of(own, call):
-        standing, plan = Standing.TAKEN, len(plans) - 1
+        return replace(one, standing=Standing.PLANNED, plan=slot[0])
+    if own is not None and _is_of(own, one.call):
+        return replace(one, standing=Standing.TAKEN, plan=len(plans) - 1)
+    if any(plan.is_complete for plan in plans):
+        cause, words = _left_out(one.call, plans)
     else:
-        cause, words = _beside_the_law(call, event, plans, forward, own)
-    if cause is not None:
-        standing = Standing.BESIDE
-    return Attributed(
-        call=call,
-        cost=costs[0],
-        bound=costs[1],
-        standing=standing,
-        source=event.source,
-        plan=plan,
-        cause=cause,
-        words=words,
-    )
+        cause, words = _beside_the_law(one.call, event, plans, forward, own)
+    standing = Standing.UNEXPLAINED if cause is None else Standing.OVERHEAD
+    return replace(one, standing=standing, cause=cause, words=words)
+
+
+def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]:
+    """What a plan leaves out that knows of everything else in a step."""
+    if call.phase not in STEP_PHASES:
+        return Cause.OUTSIDE, f"{call.purpose}, outside of the step"
+    if call.purpose in OF_BLOCKS and not any(call.purpose in plan.purposes for plan in plans):
+        words = "of blocks that several ranks compute together; how much depends on the model"
+        return Cause.ACTIVATIONS, words
+    return None, ""
 
 
 def _without_plan(found: Attributed, why: str) -> Attributed:
     """A call of a system that has no plan: named, and neither proved nor refuted."""
     if found.standing is not Standing.UNEXPLAINED or found.call.purpose not in _OF_PARAMETERS:
         return found
-    return replace(found, standing=Standing.BESIDE, cause=Cause.NO_PLAN, words=why)
+    return replace(found, standing=Standing.OVERHEAD, cause=Cause.NO_PLAN, words=why)
 
 
 def _beside_the_law(
-    call: PlannedCall,
+    call: Movement,
     event: Event,
     plans: Sequence[Plan],
-    forward: Counter[Again],
+    forward: Counter[Key],
     own: Strategy | None,
 ) -> tuple[Cause | None, str]:
     """What a call is that no plan asked for, in words; None if nobody knows."""
@@ -325,21 +349,21 @@ def _beside_the_law(
     return cause, words
 
 
-def _hook_of(call: PlannedCall, plans: Sequence[Plan]) -> str:
+def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
     """Who decides about calls of this purpose; "" if the plans do."""
     return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
 
 
-def _said(call: PlannedCall) -> str:
+def _said(call: Movement) -> str:
     """What a call is, in words: its operation, and its purpose where one is known."""
     return f"{call.op}" if call.purpose is Purpose.UNLABELLED else f"{call.purpose}: {call.op}"
 
 
-def _is_again(call: PlannedCall, forward: Counter[Again]) -> bool:
+def _is_again(call: Movement, forward: Counter[Key]) -> bool:
     return call.phase is Phase.BACKWARD and call.purpose in _AGAIN and forward[key_of(call)[1:]] > 0
 
 
-def _is_prepared_too_soon(call: PlannedCall, event: Event, plans: Sequence[Plan]) -> bool:
+def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -> bool:
     """Whether DDP reduces the first micro-batch of all in a pipeline, as well as the last."""
     if event.iteration != 0 or call.op is not Op.ALL_REDUCE:
         return False
@@ -348,64 +372,130 @@ def _is_prepared_too_soon(call: PlannedCall, event: Event, plans: Sequence[Plan]
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
-    """The calls of a rank that are no part of another one, in their order."""
+    """The calls and copies of a rank that are no part of another one, in their order."""
     found: dict[int, list[Event]] = defaultdict(list)
     for event in rank.events:
-        if event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None:
+        is_call = event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None
+        # between which tiers a copy goes, no other program than ours says
+        is_copy = event.kind is Kind.COPY and event.origin is not None and event.target is not None
+        if is_call or is_copy:
             found[event.iteration].append(event)
     return found
 
 
-def _as_call(rank: RankTrace, event: Event, unknown: list[str]) -> PlannedCall | None:
-    """A recorded call as a plan would have it; None if its group or its operator is not known."""
-    assert event.op is not None
-    if event.op is Op.UNKNOWN:
-        where = f" at {event.source}" if event.source else ""
-        unknown.append(
-            f"rank {rank.rank}, iteration {event.iteration}: {event.operator} was called in "
-            f"{event.phase}{where}, an operator that zerosim does not know, nor what it sends"
+def _carrier(rank: RankTrace, event: Event) -> Algorithm:
+    """Whose algorithm a call is costed by."""
+    is_gloo = backend_of_call(rank, event) == Algorithm.GLOO
+    return Algorithm.GLOO if is_gloo and event.sent_bytes is None else Algorithm.RING
+
+
+class Meter:
+    """What the calls and copies of one rank moved: recorded, by their algorithm, and counted.
+
+    Attributes:
+        unknown: why the bytes of some call are not known, of those asked for last.
+    """
+
+    def __init__(self, rank: RankTrace, peers: Peers, *, counts_calls: bool) -> None:
+        """Prepare.
+
+        Args:
+            peers: the rank at the other end of each socket.
+            counts_calls: whether the kernel's counters were read around each call.
+        """
+        self.rank = rank
+        self.unknown: list[str] = []
+        self._peers = peers
+        self._counts, self._is_measured = counts_calls, is_measured(rank)
+        self._messages = count_messages(rank)
+
+    def as_movement(self, event: Event) -> Movement | None:
+        """A recorded call as a plan would have it; None if its group or operator is not known."""
+        purpose = event.purpose or Purpose.UNLABELLED
+        if event.op is None:
+            return Movement(
+                phase=event.phase,
+                purpose=purpose,
+                origin=event.origin,
+                target=event.target,
+                elements=event.payload_bytes,
+                element_bytes=1,
+                unit=event.unit,
+            )
+        rank = self.rank
+        if event.op is Op.UNKNOWN:
+            where = f" at {event.source}" if event.source else ""
+            self.unknown.append(
+                f"rank {rank.rank}, iteration {event.iteration}: {event.operator} was called in "
+                f"{event.phase}{where}, an operator that zerosim does not know, nor what it sends"
+            )
+            return None
+        group = rank.groups.get(event.group)
+        if group is None or rank.rank not in group.ranks:
+            self.unknown.append(
+                f"rank {rank.rank}: who is in group {event.group!r} of event {event.id} is not "
+                "recorded"
+            )
+            return None
+        ranks, root = group.ranks, None
+        if event.op in MESSAGES and len(event.peers) == 1:
+            ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
+        elif event.op in _OF_ROOTS and len(event.peers) == 1 and event.sent_bytes is None:
+            root = event.peers[0]
+        phase = event.phase
+        if phase in STEP_PHASES:
+            phase = _PHASE_OF.get(purpose, phase)
+        size, scales = divmod(event.payload_bytes, event.elements or 1)
+        return Movement(
+            phase=phase,
+            purpose=purpose,
+            op=event.op,
+            ranks=ranks,
+            elements=event.elements,
+            element_bytes=size or 1,
+            root=root,
+            unit=event.unit,
+            parts=event.parts,
+            received_parts=event.received_parts,
+            quantized_bytes=event.payload_bytes if scales else None,
         )
-        return None
-    group = rank.groups.get(event.group)
-    if group is None or rank.rank not in group.ranks:
-        unknown.append(
-            f"rank {rank.rank}: who is in group {event.group!r} of event {event.id} is not recorded"
+
+    def moved(self, one: Attributed, event: Event) -> Attributed:
+        """A call with what it moved."""
+        if event.op is None:
+            is_file = one.call.link is Link.STORAGE
+            size = event.payload_bytes
+            counted = None if event.counted_bytes is None else (event.counted_bytes, 0)
+            copied = Cost(size)
+            return replace(
+                one,
+                cost=copied,
+                bound=copied,
+                framing=(overhead_bytes(size) if is_file else 0, 0),
+                counted=counted if is_file else None,
+            )
+        cost, bound = self._costs(one.call, event)
+        added = framing(backend_of_call(self.rank, event), cost)
+        counted = None
+        if self._is_measured and (self._counts or event.wire):
+            ours = [d for d in event.wire if (self.rank.rank, d.socket) in self._peers]
+            counted = (sum(d.sent_bytes for d in ours), sum(d.received_bytes for d in ours))
+        return replace(
+            one,
+            cost=cost,
+            bound=bound,
+            framing=None if added is None else (added.sent_bytes, added.received_bytes),
+            counted=counted,
         )
-        return None
-    purpose = event.purpose or Purpose.UNLABELLED
-    ranks, root = group.ranks, None
-    if event.op in MESSAGES and len(event.peers) == 1:
-        ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
-    elif event.op in _OF_ROOTS and len(event.peers) == 1:
-        root = event.peers[0]
-    phase = event.phase
-    if phase in STEP_PHASES:
-        phase = _PHASE_OF.get(purpose, phase)
-    return PlannedCall(
-        phase=phase,
-        purpose=purpose,
-        op=event.op,
-        ranks=ranks,
-        elements=event.elements,
-        element_bytes=event.payload_bytes // event.elements if event.elements else 1,
-        root=root,
-        unit=event.unit,
-        parts=event.parts,
-        received_parts=event.received_parts,
-    )
 
-
-def _costs(
-    call: PlannedCall, rank: int, algorithm: Algorithm, unknown: list[str]
-) -> tuple[Cost, Cost]:
-    try:
-        return _cost(call, rank, algorithm), _cost(call, rank, Algorithm.RING)
-    except ConfigError as error:
-        unknown.append(str(error))
-        return Cost(), Cost()
-
-
-@lru_cache(maxsize=4096)
-def _cost(call: PlannedCall, rank: int, algorithm: Algorithm) -> Cost:
-    """A program makes the same calls in each step."""
-    return call.cost(rank, algorithm)
+    def _costs(self, call: Movement, event: Event) -> tuple[Cost, Cost]:
+        try:
+            if event.sent_bytes is not None:  # its messages were intercepted
+                recorded = cost_of(self.rank, event, self._messages.get(event.id, (0, 0)))
+                return recorded, recorded
+            rank = self.rank.rank
+            carrier = _carrier(self.rank, event)
+            return call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
+        except ConfigError as error:
+            self.unknown.append(str(error))
+            return Cost(), Cost()

@@ -21,7 +21,7 @@ from zerosim.record import Trace
 from zerosim.theory import bucket_columns
 from zerosim.theory.residency import NUM_BUFFERS, checkpoint_bytes
 from zerosim.tiers import Tier
-from zerosim.verify.ledgers import activations_of, tensor_parallel_of
+from zerosim.verify.configured import activations_of, tensor_parallel_of
 from zerosim.verify.memory_plan import PLACES, Plan
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from zerosim.record import Trace
-from zerosim.tiers import Link
-from zerosim.verify.copies import measure_copies
+from zerosim.tiers import Link, link_of_copy
+from zerosim.verify.attribution import calls_by_iteration
 from zerosim.verify.links import measure_links
+from zerosim.verify.measure import STEP_PHASES
 
 
 def bytes_by_link(trace: Trace, iteration: int) -> dict[Link, int]:
@@ -21,11 +22,13 @@ def bytes_by_link(trace: Trace, iteration: int) -> dict[Link, int]:
         trace.
     """
     found: dict[Link, int] = defaultdict(int)
-    for copied in measure_copies(trace).get(iteration, {}).values():
-        for way, copies in copied.items():
-            found[way.link] += copies.payload_bytes
+    for rank in trace.ranks:
+        for event in calls_by_iteration(rank).get(iteration, ()):
+            if event.origin and event.target and event.phase in STEP_PHASES:
+                found[link_of_copy(event.origin, event.target)] += event.payload_bytes
     sent = measure_links(trace) or {}
-    for ledger in sent.get(iteration, {}).values():
-        for (_, link), moved in ledger.items():
-            found[link] += moved.cost.sent_bytes
+    for cells in sent.get(iteration, {}).values():
+        for reason, cell in cells.items():
+            if reason.link is not None:
+                found[reason.link] += cell.trace[0]
     return {link: found[link] for link in Link if found[link]}

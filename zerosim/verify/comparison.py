@@ -30,16 +30,15 @@ from zerosim.graph import build_graph
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
 from zerosim.record import Trace, ended_early, iterations, why_early
-from zerosim.theory import law
+from zerosim.theory.placement import FP32_BYTES
 from zerosim.verify.by_link import bytes_by_link
-from zerosim.verify.ledgers import config_of, is_engine_trace, workload_of
-from zerosim.verify.measure import asked_of, cost_of, measure
+from zerosim.verify.configured import config_of
+from zerosim.verify.measure import asked_of, cost_of
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import plan_of
-from zerosim.verify.program_report import ProgramReport
-from zerosim.verify.program_strategies import strategies_of
-from zerosim.verify.programs import verify_program
-from zerosim.verify.side import Held, Side, Times
+from zerosim.verify.report import Report
+from zerosim.verify.side import Held, Reason, Side, Times
+from zerosim.verify.verify import check, report_on
 
 FEWEST, MOST = 2, 4
 """How many traces can be compared."""
@@ -94,7 +93,7 @@ def side_of(trace: Trace, name: str) -> Side:
 def _complete(trace: Trace) -> tuple[int, ...]:
     """The iterations to measure: those that all ranks finished."""
     complete = iterations(trace)
-    if not complete and trace.complete and not is_engine_trace(trace):
+    if not complete and trace.complete and config_of(trace) is None:
         complete = (EVERYTHING,)
     if not complete:
         why = f": {reason}" if (reason := why_early(trace)) else ""
@@ -108,60 +107,45 @@ def _complete(trace: Trace) -> tuple[int, ...]:
 def _side_of(trace: Trace, name: str, complete: tuple[int, ...]) -> Side:
     last = complete[-1]
     first = trace.ranks[0]
-    ledger = measure(trace).get(last, {}).get(first.rank)
-    moved = {} if ledger is None or ledger.unknown else ledger.moved
-    wires = [row.wire_sent_bytes for row in moved.values()]
+    [checked] = check(trace, complete[-1:])
+    rows = () if checked.step.ranks[0].unknown else checked.rows
+    moved: dict[Reason, int] = defaultdict(int)
+    for row in rows:
+        if row.op is not None and row.calls[0]:
+            moved[Reason(row.phase, row.purpose, row.op)] += row.sent[0].trace
     losses = [
         metric.value
         for metric in first.metrics
         if metric.name == "loss" and (metric.iteration <= last or last == EVERYTHING)
     ]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
-    told = _told(trace, complete)
-    wire = None if None in wires or not wires else sum(wire or 0 for wire in wires)
+    engine, told = config_of(trace), report_on(trace, complete[-1:], last)
     return Side(
         name=name,
         folder=str(trace.folder),
         stage=stage if isinstance(stage, int) else None,
-        traffic_law=_traffic_law(trace, last, told),
-        states_law=plan_of(trace, config_of(trace)).law if is_engine_trace(trace) else "",
+        traffic_law=_traffic_law(told),
+        states_law="" if engine is None else plan_of(trace, engine).law,
         num_ranks=trace.manifest.num_ranks,
-        num_parameters=sum(unit.elements for unit in trace.manifest.units)
-        if told is None
-        else told.num_parameters,
-        element_bytes=(2 if config.get("dtype") in ("bf16", "fp16") else 4)
-        if told is None
-        else told.element_bytes,
+        num_parameters=told.num_parameters,
+        element_bytes=told.element_bytes if told.systems else FP32_BYTES,
         units=tuple(unit.name for unit in trace.manifest.units),
         settings={**trace.manifest.run, **config, "ranks": trace.manifest.num_ranks},
         iteration=last,
         iterations=complete,
         incomplete=why_early(trace),
-        sent_bytes={reason: row.cost.sent_bytes for reason, row in sorted(moved.items())},
+        sent_bytes=dict(sorted(moved.items())),
         unit_bytes=_unit_bytes(trace, last) if moved else {},
         link_bytes=bytes_by_link(trace, last),
-        wire_bytes=wire if told is None else told.total("wire", 0),
+        wire_bytes=told.total("kernel", 0) if told.rows else None,
         held=held(timelines(trace)[first.rank], complete) if first.memory_samples else None,
         times=_times(trace, complete),
         loss=losses[-1] if losses else None,
     )
 
 
-def _told(trace: Trace, complete: Sequence[int]) -> ProgramReport | None:
-    """What a program that zerosim's engine did not run says of itself; None if it is not one."""
-    strategies = {} if is_engine_trace(trace) else strategies_of(trace)
-    if not strategies or complete[-1] == EVERYTHING:
-        return None
-    return verify_program(trace, strategies, complete[-1:], complete[-1])
-
-
-def _traffic_law(trace: Trace, iteration: int, told: ProgramReport | None) -> str:
-    if told is not None:
-        return " + ".join(law.formula for law in told.systems if not law.is_likeness)
-    if not is_engine_trace(trace):
-        return ""
-    pure = law(workload_of(trace, iteration))
-    return pure.symbols if pure.payloads else "0"
+def _traffic_law(report: Report) -> str:
+    return " + ".join(law.formula for law in report.systems if not law.is_likeness)
 
 
 def _unit_bytes(trace: Trace, iteration: int) -> dict[tuple[Phase, str], int]:

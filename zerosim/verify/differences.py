@@ -12,8 +12,7 @@ from zerosim.config import STAGE_NAMES
 from zerosim.events import Purpose
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
 from zerosim.tiers import Link
-from zerosim.verify.measure import Reason
-from zerosim.verify.side import Side
+from zerosim.verify.side import Reason, Side
 
 _SMALL = Fraction(1, 200)
 """Of Psi, or of a peak: a smaller part of a difference is not told."""

@@ -5,25 +5,25 @@ Imports zerosim's L0, theory, and this package. No torch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from zerosim.events import Algorithm
-from zerosim.quantities import PSI, format_decimal
-from zerosim.theory import Workload, copy_law, law, system_name
+from zerosim.quantities import PSI, format_decimal, format_exact_bytes
+from zerosim.record.text import name_ranks
+from zerosim.theory import Cause, Workload, law, system_name
 from zerosim.theory.laws import multiple
-from zerosim.tiers import Link
+from zerosim.theory.programs import COPIED
+from zerosim.verify.claims import PLANNED
 from zerosim.verify.outcome import Outcome
-from zerosim.verify.report import Verdict
-from zerosim.verify.verdicts import Checked, step_causes
+from zerosim.verify.report import CauseBytes, SystemLaw, Verdict
 
 
-def headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]) -> str:
-    """The answer in one sentence."""
-    if step is None:
-        answer = "No law is known for this program: its trace and its wire are shown as they are."
-        wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
-        return answer if wrong is None else f"{answer} But {wrong.measured}."
-    workload = step.workload
+def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence[Verdict]) -> str:
+    """Which law a run of zerosim's engine obeys, and if it is not the pure one, why.
+
+    Args:
+        causes: of what the first rank sends.
+    """
     name = system_name(workload)
     copied = _copied(workload, verdicts)
     if workload.world_size == 1:
@@ -32,19 +32,17 @@ def headline(step: Checked | None, algorithm: Algorithm, verdicts: list[Verdict]
     step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
     if step_claim.holds is False:
         return f"This run of {name} does not send {expected.symbols} a step: {step_claim.measured}."
-    causes = step_causes(step, 0, algorithm)
     differing = [cause for cause in causes if cause.outcome is Outcome.EXPLAINED]
-    if differing:
-        ring_share = Fraction(workload.num_ranks - 1, workload.num_ranks)
-        unit = workload.num_parameters * workload.element_bytes * ring_share
-        more = sum((cause.bytes for cause in differing), Fraction(0)) / unit
-        why = "; ".join(cause.words for cause in differing)
-        if expected.symbols != f"{multiple(expected.payloads)}{PSI}(N-1)/N":
-            extra = f"{_amount(abs(more))}{PSI}(N-1)/N a step {'more' if more > 0 else 'less'}"
-            return f"This run of {name} sends {extra} than {expected.symbols}: {why}."
-        actual = f"{_amount(expected.payloads + more)}{PSI}(N-1)/N"
-        return f"This run of {name} sends {actual} a step, not {expected.symbols}: {why}."
-    return f"This run of {name} sends {expected.symbols} a step{copied}, as the law says."
+    if not differing:
+        return f"This run of {name} sends {expected.symbols} a step{copied}, as the law says."
+    unit = workload.num_parameters * workload.element_bytes * workload.ring_share
+    more = sum((cause.bytes for cause in differing), Fraction(0)) / unit
+    why = "; ".join(cause.words for cause in differing)
+    if expected.symbols != f"{multiple(expected.payloads)}{PSI}(N-1)/N":
+        extra = f"{_amount(abs(more))}{PSI}(N-1)/N a step {'more' if more > 0 else 'less'}"
+        return f"This run of {name} sends {extra} than {expected.symbols}: {why}."
+    actual = f"{_amount(expected.payloads + more)}{PSI}(N-1)/N"
+    return f"This run of {name} sends {actual} a step, not {expected.symbols}: {why}."
 
 
 def _amount(payloads: Fraction) -> str:
@@ -53,15 +51,74 @@ def _amount(payloads: Fraction) -> str:
     return "" if text == "1" else text
 
 
-def _copied(workload: Workload, verdicts: list[Verdict]) -> str:
+def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
     """What is copied between tiers, as far as it is what the law says."""
     holding = {verdict.id for verdict in verdicts if verdict.holds}
     parts = [
-        f"{copy_law(workload, link).symbols} {where}"
-        for link, identity, where in (
-            (Link.BUS, "copied-over-the-bus", "over its bus"),
-            (Link.STORAGE, "copied-to-and-from-the-disk", "to and from its disk"),
-        )
-        if identity in holding and copy_law(workload, link).payloads
+        f"{pure.symbols} {where}"
+        for link, (identity, where) in COPIED.items()
+        if identity in holding and (pure := law(workload, link=link)).payloads
     ]
     return f" and copies {' and '.join(parts)}" if parts else ""
+
+
+def of_systems(
+    systems: Sequence[SystemLaw], beside: Sequence[CauseBytes], verdicts: Sequence[Verdict]
+) -> str:
+    """Which law the trace obeys, and if it is not the pure one, why.
+
+    Args:
+        beside: what the first rank called and no law speaks of.
+    """
+    told = [
+        cause
+        for cause in beside
+        if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.NO_PLAN
+    ]
+    unplanned = next((one for one in verdicts if one.id == PLANNED and one.holds is None), None)
+    if not systems and unplanned is not None and not told:
+        return f"{unplanned.measured}."
+    if systems:
+        answer = " ".join(_sentence(law, _who(law, systems), told) for law in systems)
+        if told and (len(systems) > 1 or systems[0].is_likeness):
+            answer += f" Beside that it sends {_list_of(told)}."
+    elif told:
+        answer = f"No law that is known speaks of what this program sends: {_list_of(told)}."
+    else:
+        answer = "No law is known for this program: its trace and its wire are shown as they are."
+    wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
+    if wrong is None:
+        return answer
+    said = wrong.measured.partition(" (and ")[0]
+    return f"{answer} But not all of the trace is that: {said}."
+
+
+def _list_of(causes: Sequence[CauseBytes]) -> str:
+    return ", ".join(f"{format_exact_bytes(cause.bytes)} ({cause.words})" for cause in causes)
+
+
+def _who(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
+    """A system, and of which of its models where it divides several."""
+    alike = [other for other in systems if other.system == law.system]
+    return f"{law.system} of {law.name}" if len(alike) > 1 else law.system
+
+
+def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
+    sends = " ".join((law.amount, *law.overheads))
+    why = "; ".join(law.why)
+    if law.is_likeness:
+        like = f"like {law.law_name} ({law.formula})"
+        if law.is_far:
+            like = f"like no law that is known; the nearest is that of {law.law_name} "
+            like += f"({law.formula})"
+        like += f" among {name_ranks(list(law.ranks))}" if told else ""
+        then = f"; {why}" if why and not law.is_far else ""
+        return f"This program sends {sends} a step, {like}{then}."
+    if why and law.amount.replace(".00", "") == law.formula:
+        return f"{who} sends {sends} a step, but not as {law.law_name} would: {why}."
+    if why:
+        return f"{who} sends {sends} a step, not {law.formula}: {why}."
+    if len(law.formulas) > 1:
+        least, most = law.formulas[0], law.formulas[-1]
+        return f"{who} sends {least} to {most} a rank and step, as {law.law_name} should."
+    return f"{who} sends {sends} a step, as {law.law_name} should."

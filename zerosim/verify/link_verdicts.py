@@ -5,53 +5,45 @@ Imports zerosim's L0, record, theory, and this package. No torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
-from zerosim.theory import Workload, node_deviations, node_law, ranks_of_node
+from zerosim.theory import node_deviations, node_law, ranks_of_node
+from zerosim.theory.programs import ZeroPlan
 from zerosim.tiers import Link
-from zerosim.verify.links import of_link
-from zerosim.verify.report import InterfaceBytes, LinkRow, Verdict
+from zerosim.verify.claims import WIRE_TOLERANCE, Checked, first_of
+from zerosim.verify.report import InterfaceBytes, LedgerRow, Verdict
 
-WIRE_TOLERANCE = Fraction(2, 1000)
-"""Largest part of a socket's bytes, and of an interface's, that may stay unexplained."""
+Rows = Mapping[int, Sequence[LedgerRow]]
+"""Rows by link class, by iteration."""
 _UNSEEN_BYTES = 10_000
 """What a launcher's words at the store, and the network's own packets, may add to an interface."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedLinks:
-    """One iteration: what was to be sent over each link class in it, and what was."""
+def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
+    """Whether each node sends to others what the law says; numbers are the last iteration's.
 
-    workload: Workload
-    rows: Sequence[LinkRow]
-
-
-def link_verdicts(
-    checked: Mapping[int, CheckedLinks], interfaces: Sequence[InterfaceBytes]
-) -> list[Verdict]:
-    """All claims about what leaves a node; none with one node."""
-    found = [between_nodes_verdict(checked)] if checked else []
-    return [*found, interface_verdict(interfaces)] if interfaces else found
-
-
-def between_nodes_verdict(checked: Mapping[int, CheckedLinks]) -> Verdict:
-    """Whether each node sends to others what the law says; numbers are the last iteration's."""
+    Args:
+        rows: by iteration, told apart by link.
+    """
     problems = [
         words
-        for iteration, step in checked.items()
-        for row in step.rows
-        for words in _strays(row, iteration)
+        for one in checked
+        for row in rows[one.step.iteration]
+        for words in _strays(row, one.step.iteration)
     ]
-    last = checked[max(checked)]
-    workload = last.workload
+    last = checked[-1].step
+    plan = last.ranks[0].plans[0]
+    assert isinstance(plan, ZeroPlan), "of other systems, messages are not known by link"
+    workload = plan.workload
     law = node_law(workload)
+    of_node = ranks_of_node(workload, 0)
     sent = sum(
         row.sent[rank].trace
-        for row in of_link(last.rows, Link.NETWORK)
-        for rank in ranks_of_node(workload, 0)
+        for row in rows[last.iteration]
+        if row.link is Link.NETWORK
+        for rank in of_node
     )
     unit = workload.num_parameters * workload.element_bytes
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
@@ -62,8 +54,7 @@ def between_nodes_verdict(checked: Mapping[int, CheckedLinks]) -> Verdict:
     if causes:
         measured += f", of it beside the law: {causes}"
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        measured += f"; {problems[0]}{more}"
+        measured += f"; {first_of(problems)}"
     return Verdict(
         id="sent-between-nodes",
         title=f"A node of {workload.world_node_size} ranks sends {law.symbols} to others a step",
@@ -76,23 +67,21 @@ def between_nodes_verdict(checked: Mapping[int, CheckedLinks]) -> Verdict:
     )
 
 
-def _strays(row: LinkRow, iteration: int) -> list[str]:
-    found = []
+def _strays(row: LedgerRow, iteration: int) -> Iterator[str]:
     for cell in row.sent:
         where = f"{row.link} in {row.phase} of iteration {iteration} ({row.purpose}: {row.op})"
         if cell.unexplained_trace:
-            found.append(
+            yield (
                 f"rank {cell.rank} was asked to send {format_exact_bytes(cell.trace)} {where}, "
-                f"theory says {format_exact_bytes(cell.theory)}"
+                f"theory says {format_exact_bytes(cell.theory or 0)}"
             )
-        on_wire = cell.unexplained_wire or 0
+        on_wire = cell.unexplained_kernel or 0
         if abs(on_wire) > WIRE_TOLERANCE * cell.trace:
-            found.append(
+            yield (
                 f"the kernel sent {format_exact_bytes(abs(on_wire))} "
                 f"{'more' if on_wire > 0 else 'less'} for rank {cell.rank} {where} than the trace "
                 "and its framing"
             )
-    return found
 
 
 def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:

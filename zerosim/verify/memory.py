@@ -23,8 +23,8 @@ from zerosim.quantities import format_exact_bytes
 from zerosim.record import Trace, ended_early, iterations
 from zerosim.tiers import Tier
 from zerosim.verify.beside import beside_verdicts
+from zerosim.verify.configured import config_of
 from zerosim.verify.device_places import figures
-from zerosim.verify.ledgers import config_of, is_engine_trace
 from zerosim.verify.memory_plan import PLACES, Plan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
@@ -57,9 +57,9 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         known = f"expected one of {complete[0]} to {complete[-1]}" if complete else "none is"
         raise TraceError(f"iteration {iteration} is not complete in {trace.folder}: {known}")
     shown = iteration if iteration is not None else max(complete, default=None)
-    if not is_engine_trace(trace):
-        return _of_program(trace, lines, iteration, complete)
     config = config_of(trace)
+    if config is None:
+        return _of_program(trace, lines, iteration, complete)
     plan = plan_of(trace, config)
     tiers = _tiers(trace, plan)
     place = PLACES[Tier.DEVICE] if tiers else ""
@@ -263,7 +263,7 @@ def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:
 
 def _notes(trace: Trace, lines: dict[int, Timeline], complete: tuple[int, ...]) -> tuple[str, ...]:
     notes = list(trace.warnings)
-    if not complete and is_engine_trace(trace):
+    if not complete and config_of(trace) is not None:
         notes.append("no iteration is complete on all ranks: no law was held against this trace")
     notes += [
         f"rank {rank.rank} failed: {rank.failure.message}"

@@ -26,7 +26,7 @@ from zerosim.theory import (
     secondary_bytes,
 )
 from zerosim.tiers import Tier
-from zerosim.verify.ledgers import tensor_parallel_of, unit_sizes
+from zerosim.verify.configured import tensor_parallel_of, unit_sizes
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
 """What the first update makes; on a disk they are there from the beginning, as zeros."""

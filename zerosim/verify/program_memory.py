@@ -17,7 +17,7 @@ from zerosim.theory import Deviation, RoleLaw
 from zerosim.theory.programs import KeptStates, in_force, kept_states
 from zerosim.theory.programs.states import OPTIMIZER_ROLES
 from zerosim.tiers import Tier
-from zerosim.verify.program_strategies import strategies_of
+from zerosim.verify.strategies import strategies_of
 
 _MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
 

@@ -5,12 +5,13 @@ Imports zerosim's L0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 from zerosim.events import Op, Phase, Purpose
-from zerosim.tiers import Link, Tier, link_of_copy
+from zerosim.tiers import Link, Tier
 from zerosim.verify.outcome import Outcome, outcome_of, together
 
 UNEXPLAINED = "unexplained"
@@ -19,124 +20,77 @@ UNEXPLAINED = "unexplained"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankBytes:
-    """One row of the ledgers for one rank.
+    """One row of a ledger for one rank: a column for each witness.
 
     Attributes:
-        theory: what the bound of the collective makes the rank send, exact.
+        theory: what the bound of the collective makes the rank send, or what it is to copy, exact;
+            None if no law is known.
         trace: what PyTorch was asked to send: messages as intercepted, of a native call the bound
-            of what it was asked for.
-        wire: what the kernel sent; None if it was not measured.
-        algorithm: of `wire`, what the backend's algorithm adds to the bound.
-        framing: of `wire`, what the backend's protocol adds; None if it is not known.
-    """
-
-    rank: int
-    theory: int
-    trace: int
-    wire: int | None
-    algorithm: int
-    framing: int | None
-
-    @property
-    def unexplained_trace(self) -> int:
-        """Bytes of the trace that no cause names."""
-        return self.trace - self.theory
-
-    @property
-    def unexplained_wire(self) -> int | None:
-        """Bytes of the wire that no cause names."""
-        if self.wire is None or self.framing is None:
-            return None
-        return self.wire - self.trace - self.algorithm - self.framing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
-    """One reason for traffic, all ranks.
-
-    Attributes:
-        num_collectives, payload_bytes: calls, and what they were asked for, of the first rank that
-            made any.
-        sent, received: by rank.
-    """
-
-    phase: Phase
-    purpose: Purpose
-    op: Op
-    num_collectives: int
-    payload_bytes: int
-    sent: tuple[RankBytes, ...]
-    received: tuple[RankBytes, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRow:
-    """What of a row of the ledgers went over one link class, all ranks.
-
-    Attributes:
-        sent: by rank.
-    """
-
-    link: Link
-    phase: Phase
-    purpose: Purpose
-    op: Op
-    sent: tuple[RankBytes, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyBytes:
-    """One row of copies for one rank.
-
-    Attributes:
-        theory: what is to be copied, exact; None if no law is known.
-        trace: what the program said that it copies.
-        kernel: what the kernel counted, of a disk; None if it was not measured, or has no counter.
-        framing: what a file is beside its content: head, checksums, whole pages; 0 on the bus.
+            of what it was asked for; of a copy what the program said that it copies.
+        kernel: what the kernel counted, on the wire or of a disk; None if it was not measured, or
+            has no counter.
+        algorithm: of `kernel`, what the backend's algorithm adds to the bound.
+        framing: of `kernel`, what the backend's protocol adds, or what a file is beside its
+            content: head, checksums, whole pages; None if it is not known.
+        overhead: of `trace`, what no plan asked for and a cause names.
     """
 
     rank: int
     theory: int | None
     trace: int
     kernel: int | None
-    framing: int
+    algorithm: int = 0
+    framing: int | None = 0
+    overhead: int = 0
 
     @property
     def unexplained_trace(self) -> int:
-        """Bytes of the trace that theory does not know."""
-        return 0 if self.theory is None else self.trace - self.theory
+        """Bytes of the trace that no cause names."""
+        return 0 if self.theory is None else self.trace - self.theory - self.overhead
 
     @property
     def unexplained_kernel(self) -> int | None:
         """Bytes of the kernel's counter that no cause names."""
-        return None if self.kernel is None else self.kernel - self.trace - self.framing
+        if self.kernel is None or self.framing is None:
+            return None
+        return self.kernel - self.trace - self.algorithm - self.framing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyLedger:
-    """One reason for copies between two tiers, all ranks.
+class LedgerRow:
+    """One reason for traffic, all ranks: calls between them, or copies between tiers of each.
 
     Attributes:
-        num_copies: by rank.
-        copied: by rank.
+        op: None for copies, from `origin` to `target`.
+        link: what it goes over; None for all links between ranks.
+        system: who planned it; "" for what no law speaks of.
+        calls: how often, by rank.
+        payload_bytes: what they were asked for, of the first rank that made any.
+        sent: by rank; of copies what was copied.
+        received: by rank; empty for copies, and for what went over one link.
     """
 
     phase: Phase
     purpose: Purpose
-    origin: Tier
-    target: Tier
-    num_copies: tuple[int, ...]
-    copied: tuple[CopyBytes, ...]
+    op: Op | None = None
+    origin: Tier | None = None
+    target: Tier | None = None
+    link: Link | None = None
+    system: str = ""
+    calls: tuple[int, ...] = ()
+    payload_bytes: int = 0
+    sent: tuple[RankBytes, ...]
+    received: tuple[RankBytes, ...] = ()
+
+    @property
+    def num_calls(self) -> int:
+        """Of the first rank that made any."""
+        return next(filter(None, self.calls), 0)
 
     @property
     def has_no_law(self) -> bool:
         """Whether theory does not know how much it ought to be."""
-        return any(cell.theory is None for cell in self.copied)
-
-    @property
-    def link(self) -> Link:
-        """What the copies go over."""
-        return link_of_copy(self.origin, self.target)
+        return any(cell.theory is None for cell in self.sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,21 +174,114 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemLaw:
+    """The law of one strategy, and what its first rank sends.
+
+    Attributes:
+        ranks: global ranks that the law speaks of.
+        law_name, formula, words, source: whose law it is, in symbols, in words, and where from.
+        formulas: of all ranks, from the least: a pipeline's stages differ.
+        unit: what the law counts: "Ψ" or "b·s·h".
+        unit_bytes: one of them.
+        payloads: of the law, in this unit.
+        law_bytes, sent_bytes: what the law, and what the plan with all causes makes a rank send.
+        amount: what is sent in a step, in the law's unit, without `overheads`.
+        why: what makes that differ from the law, in words; empty if it does not.
+        overheads: what a law leaves out, where it shows beside its number: "0.04Ψ for buffers".
+        causes: from the law to what is sent.
+        is_likeness: nothing was planned; the law is the nearest to what was called.
+        is_far: even the nearest law is not what was called.
+    """
+
+    system: str
+    name: str
+    ranks: tuple[int, ...]
+    law_name: str
+    formula: str
+    formulas: tuple[str, ...]
+    words: str
+    source: str
+    unit: str
+    unit_bytes: int
+    payloads: Fraction
+    law_bytes: Fraction
+    sent_bytes: Fraction
+    amount: str
+    why: tuple[str, ...]
+    overheads: tuple[str, ...]
+    causes: tuple[CauseBytes, ...]
+    is_likeness: bool
+    is_far: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBytes:
+    """Calls that no law speaks of, by the line that made them; of the first rank that did.
+
+    Attributes:
+        why: the cause that names them.
+        sent_bytes: by their algorithm.
+    """
+
+    source: str
+    phase: Phase
+    purpose: Purpose
+    op: Op | None
+    why: str
+    num_calls: int
+    payload_bytes: int
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankWire:
+    """One rank's iteration, one way: what its trace says, and what the kernel counted.
+
+    Attributes:
+        algorithm: what the backend's algorithm adds to the trace.
+        framing: what its protocol adds; None if it is not known.
+        wire: None if it was not measured.
+        under_way: of calls that were under way when an iteration ended: what came late into this
+            one, less what this one left to the next.
+    """
+
+    rank: int
+    trace: int
+    algorithm: int
+    framing: int | None
+    wire: int | None
+    under_way: int = 0
+
+    @property
+    def unexplained(self) -> int | None:
+        """Bytes that no cause names."""
+        if self.wire is None or self.framing is None:
+            return None
+        return self.wire - self.trace - self.algorithm - self.framing - self.under_way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The three ledgers of one iteration, and the verdicts over all of them.
+    """The ledgers of one iteration, and the verdicts over all of them.
 
     Attributes:
         headline: one sentence that answers: is the theory true here?
         holds: whether every byte has a name; None if nothing was predicted.
-        num_parameters: Psi.
+        stage: of a run of zerosim's engine.
+        law: in words.
+        num_parameters: Psi; 0 if no law or more than one counts it.
         iteration: whose ledgers `rows` are; -1 for all of a program that told of no iterations.
         iterations: all that the verdicts cover.
-        law_bytes: what the pure law makes a rank send; None if no law is known.
-        causes: from the law to the wire, for the first rank.
+        systems: each strategy with its law; several may hold together.
+        rows: what went between ranks.
+        sources: what no law speaks of.
+        wires, wires_received: of the iteration, by rank.
+        wire_by_call: whether each call has a wire of its own; calls that run beside each other
+            have none, so then the rows have none.
+        causes: from all laws to the wire, for the first rank.
         outside_bytes: what the kernel sent outside of every collective in the iteration, by rank.
         notes: what else a reader should know.
         num_nodes: K.
-        law_symbols: the pure law, such as "2Ψ(N-1)/N"; "" if none is known.
         links: the rows by link class; empty with one node, or where messages are not known.
         copies: between tiers, in the iteration.
         interfaces: of the whole run; empty if none were counted.
@@ -249,22 +296,25 @@ class Report:
     algorithm: str
     backend: str
     num_ranks: int
+    num_nodes: int
     num_parameters: int
     element_bytes: int
     accumulate: int
     iteration: int
     iterations: tuple[int, ...]
-    law_bytes: Fraction | None
+    systems: tuple[SystemLaw, ...]
     rows: tuple[LedgerRow, ...]
+    sources: tuple[SourceBytes, ...]
+    wires: tuple[RankWire, ...]
+    wires_received: tuple[RankWire, ...]
+    wire_by_call: bool
     causes: tuple[CauseBytes, ...]
     outside_bytes: tuple[int, ...]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
-    num_nodes: int = 1
-    law_symbols: str = ""
-    links: tuple[LinkRow, ...] = ()
-    copies: tuple[CopyLedger, ...] = ()
-    interfaces: tuple[InterfaceBytes, ...] = ()
+    links: tuple[LedgerRow, ...]
+    copies: tuple[LedgerRow, ...]
+    interfaces: tuple[InterfaceBytes, ...]
 
     @property
     def outcome(self) -> Outcome | None:
@@ -273,49 +323,76 @@ class Report:
             return None
         return together(verdict.outcome for verdict in self.verdicts)
 
-    def total(self, ledger: str, rank: int) -> int | None:
-        """What a rank sent in the iteration by "theory", "trace" or "wire"."""
-        values = [getattr(row.sent[rank], ledger) for row in self.rows]
-        return None if any(value is None for value in values) else sum(values)
+    @property
+    def law_bytes(self) -> Fraction | None:
+        """What all pure laws make the first rank send; None if no law is known."""
+        if not self.systems:
+            return None
+        return sum((law.law_bytes for law in self.systems), Fraction(0))
 
-    def copied(self, ledger: str, link: Link, rank: int) -> int | None:
-        """What a rank copied over a link by this ledger, a field of `CopyBytes`, if it is known."""
-        values = [getattr(row.copied[rank], ledger) for row in self.copies if row.link is link]
-        return None if any(value is None for value in values) else sum(values)
+    @property
+    def law_symbols(self) -> str:
+        """The pure law of one system, such as "2Ψ(N-1)/N"; "" if none is known, or several."""
+        return self.systems[0].formula if len(self.systems) == 1 else ""
+
+    def total(self, ledger: str, place: int, link: Link | None = None) -> int | None:
+        """What a rank sent, or copied over a link, in the iteration; None if it is not known.
+
+        Args:
+            ledger: a field of `RankBytes`: "theory", "trace", "kernel".
+            place: of the rank among all.
+            link: between two tiers; None for what it sent to other ranks.
+        """
+        if link is None and ledger == "kernel" and not self.wire_by_call:
+            return self.wires[place].wire if place < len(self.wires) else None
+        rows = [row for row in self.copies if row.link is link] if link else self.rows
+        return total([row.sent[place] for row in rows], ledger)
 
     @property
     def unexplained_trace(self) -> int:
         """The largest unexplained difference of a row of any rank, in bytes of the trace."""
-        between_ranks = [abs(cell.unexplained_trace) for cell in self._cells()]
-        copied = [abs(c.unexplained_trace) for row in self.copies for c in row.copied]
-        return max([*between_ranks, *copied], default=0)
+        rows = (*self.rows, *self.copies)
+        return max((abs(c.unexplained_trace) for row in rows for c in row.sent), default=0)
+
+    @property
+    def unexplained_wire(self) -> int | None:
+        """Likewise on the wire, of a row or of a rank; None if it was not measured.
+
+        Of what was sent: what a rank received may belong to a call that it has not made yet.
+        """
+        if self.wire_by_call:
+            return _largest([c.unexplained_kernel for row in self.rows for c in row.sent])
+        return _largest([wire.unexplained for wire in self.wires])
 
     @property
     def unexplained_disk(self) -> int | None:
         """Likewise of what the kernel counted to and from disks; None if it was not measured."""
-        cells = [c for row in self.copies if row.link is Link.STORAGE for c in row.copied]
-        values = [abs(c.unexplained_kernel) for c in cells if c.unexplained_kernel is not None]
-        return max(values) if values and len(values) == len(cells) else None
-
-    @property
-    def unexplained_wire(self) -> int | None:
-        """Likewise on the wire; None if it was not measured."""
-        values = [cell.unexplained_wire for cell in self._cells()]
-        known = [abs(value) for value in values if value is not None]
-        return max(known) if known and len(known) == len(values) else None
+        rows = [row for row in self.copies if row.link is Link.STORAGE]
+        return _largest([c.unexplained_kernel for row in rows for c in row.sent])
 
     def to_plain(self) -> dict[str, Any]:
         """The report as JSON values; fractions become numbers if whole, else strings."""
         plain: dict[str, Any] = with_outcomes(to_json(asdict(self)), self)
+        plain["law_bytes"] = to_json(self.law_bytes)
+        plain["law_symbols"] = self.law_symbols
         plain["unexplained_trace_bytes"] = self.unexplained_trace
         plain["unexplained_wire_bytes"] = self.unexplained_wire
         plain["unexplained_disk_bytes"] = self.unexplained_disk
-        for row, ledger in zip(plain["copies"], self.copies, strict=True):
-            row["link"] = ledger.link
+        for name, wires in (("wires", self.wires), ("wires_received", self.wires_received)):
+            for entry, wire in zip(plain[name], wires, strict=True):
+                entry["unexplained"] = wire.unexplained
         return plain
 
-    def _cells(self) -> list[RankBytes]:
-        return [cell for row in self.rows for cell in row.sent]
+
+def total(cells: Iterable[RankBytes], ledger: str) -> int | None:
+    """The sum of one column; None if a part of it is not known."""
+    values = [getattr(cell, ledger) for cell in cells]
+    return None if None in values else sum(values)
+
+
+def _largest(values: Sequence[int | None]) -> int | None:
+    known = [abs(value) for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
 
 
 class _Judged(Protocol):

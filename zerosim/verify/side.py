@@ -8,11 +8,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from zerosim.events import Phase
+from zerosim.events import Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.tiers import Link
-from zerosim.verify.measure import Reason
 from zerosim.verify.report import to_json
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reason:
+    """Why a rank sent bytes."""
+
+    phase: Phase
+    purpose: Purpose
+    op: Op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

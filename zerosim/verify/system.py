@@ -77,16 +77,9 @@ def _held_bytes(trace: Trace) -> dict[Tier, int]:
 
 def _moved_bytes(trace: Trace, report: Report) -> dict[Link, int]:
     moved: dict[Link, list[int]] = {link: [0] * report.num_ranks for link in Link}
-    for copies in report.copies:
-        for cell in copies.copied:
-            moved[copies.link][cell.rank] += cell.trace
-    for row in report.links:
-        for sent in row.sent:
-            moved[row.link][sent.rank] += sent.trace
-    if not report.links:
-        for ledger in report.rows:
-            for sent in ledger.sent:
-                moved[Link.NODE][sent.rank] += sent.trace
+    for row in (*report.copies, *(report.links or report.rows)):
+        for cell in row.sent:
+            moved[row.link or Link.NODE][cell.rank] += cell.trace
     size = ranks_per_node(trace)
     by_node = [
         sum(moved[Link.NETWORK][first : first + size]) for first in range(0, report.num_ranks, size)

@@ -1,140 +1,173 @@
-"""The whole verification of a trace. Imports zerosim's L0, record, theory, and this package."""
+"""The whole verification of a trace. Imports zerosim's L0, record, theory, and this package.
+
+Theory is made of what the trace says that was asked for: the configuration of zerosim's engine, or
+the strategies of a program. Each call and copy is then planned, named beside the law, or
+unexplained. Several strategies hold together, each with its own law and group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from zerosim.errors import TraceError
-from zerosim.events import Algorithm, Kind, Phase
-from zerosim.record import Trace, ended_early, iterations, num_nodes, why_early
-from zerosim.theory import Workload, law
-from zerosim.verify.activation_verdicts import activation_verdicts
-from zerosim.verify.copies import copy_rows, measure_copies
-from zerosim.verify.copy_verdicts import CheckedCopies, copy_verdicts
-from zerosim.verify.headline import headline
-from zerosim.verify.interfaces import interface_rows
-from zerosim.verify.ledgers import is_engine_trace, ledger_rows, workload_of
-from zerosim.verify.link_verdicts import CheckedLinks, link_verdicts
-from zerosim.verify.links import link_rows, measure_links
-from zerosim.verify.measure import STEP_PHASES, RankLedger, algorithm_of, backend_of, measure
-from zerosim.verify.program_strategies import strategies_of
-from zerosim.verify.programs import verify_program
-from zerosim.verify.report import LedgerRow, Report, Verdict
-from zerosim.verify.verdicts import (
+from zerosim.events import Algorithm, Kind
+from zerosim.record import (
+    Trace,
+    ended_early,
+    iterations,
+    num_nodes,
+    why_early,
+    without_update,
+)
+from zerosim.theory import LEFT_OUT, Cause
+from zerosim.theory.programs import Plan, ZeroPlan
+from zerosim.verify import headline
+from zerosim.verify.activations import activation_verdicts
+from zerosim.verify.attribution import RankStep, Standing
+from zerosim.verify.bubbles import bubble_verdicts
+from zerosim.verify.claims import (
+    FRAMING,
+    UNDER_WAY,
+    UNEXPLAINED_TRACE,
+    UNEXPLAINED_WIRE,
     Checked,
-    calls_verdict,
+    attributed_verdict,
+    cause_of,
     claim_verdicts,
+    disk_verdicts,
+    planned_verdict,
+    wire_verdict,
+    without_law,
+)
+from zerosim.verify.interfaces import interface_rows
+from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
+from zerosim.verify.links import link_rows, measure_links
+from zerosim.verify.measure import STEP_PHASES, algorithm_of, backend_of
+from zerosim.verify.outcome import Outcome
+from zerosim.verify.report import CauseBytes, InterfaceBytes, Report, SystemLaw, Verdict
+from zerosim.verify.rows import ledger_rows, sources_of
+from zerosim.verify.steps import Step, Steps
+from zerosim.verify.strategies import strategies_of
+from zerosim.verify.verdicts import (
     conservation_verdict,
     early_notes,
     matching_verdict,
     operator_verdicts,
-    step_causes,
-    wire_verdict,
 )
 
 WHOLE = -1
 """In place of an iteration: a program that told of none is shown as a whole."""
+_UNSAID = frozenset({Cause.SEGMENT_ROUNDING, Cause.UNEQUAL_PARTS, Cause.OUTSIDE})
+"""Left out of a headline: a rank's part beside the mean, and what is not in the step."""
 
 
 def verify(trace: Trace, iteration: int | None = None) -> Report:
-    """Hold a trace's three ledgers against each other.
+    """Hold a trace's ledgers against each other.
 
     Args:
         iteration: whose ledgers to show; the last complete one by default. The verdicts always
             cover all complete iterations.
 
     Returns:
-        The report; of a program that zerosim's engine did not run, a `ProgramReport` if its
-        trace says how it divides its training, and otherwise one without a law.
+        The report; without a law if the trace does not say how it divides its training, nor its
+        calls.
 
     Raises:
         TraceError: no iteration is complete on all ranks, or not the one asked for; or nothing
             was recorded at all.
     """
-    of_engine = is_engine_trace(trace)
-    complete = _complete(trace, of_engine=of_engine)
-    shown = _shown(trace, complete, iteration)
-    if not of_engine and shown != WHOLE and (strategies := strategies_of(trace)):
-        return verify_program(trace, strategies, complete, shown)
-    ledgers = measure(trace)
+    complete = _complete(trace)
+    return report_on(trace, complete, _shown(trace, complete, iteration))
+
+
+def check(trace: Trace, complete: Sequence[int]) -> list[Checked]:
+    """Iterations with their ledgers.
+
+    Args:
+        complete: those that all ranks finished, in order.
+    """
+    strategies = {} if WHOLE in complete else strategies_of(trace)
     algorithm = algorithm_of(trace)
-    empty = {rank.rank: RankLedger(rank.rank, {}, {}, "") for rank in trace.ranks}
-    checked: dict[int, Checked] = {}
-    plain_rows: tuple[LedgerRow, ...] = ()
-    for number in complete:
-        found = ledgers.get(number, {})
-        ledger = empty | (_of_step(found) if of_engine else found)
-        if of_engine:
-            workload = workload_of(trace, number)
-            rows = ledger_rows(ledger, workload, algorithm)
-            checked[number] = Checked(workload, ledger, rows)
-        elif number == shown:
-            plain_rows = ledger_rows(ledger, None, algorithm)
-    workloads = {number: step.workload for number, step in checked.items()}
-    copies = _checked_copies(trace, workloads)
-    links = _checked_links(trace, workloads)
+    return [_checked(step, algorithm) for step in Steps(trace, strategies).all_of(complete)]
+
+
+def report_on(trace: Trace, complete: tuple[int, ...], shown: int) -> Report:
+    """Judge these iterations, all of them finished by all ranks, and show one of them."""
+    checked = check(trace, complete)
+    one = next(one for one in checked if one.step.iteration == shown)
+    first = one.step.ranks[0]
+    overhead = _overhead(first)
+    systems = tuple(_law_of(one, place, overhead) for place in range(len(first.plans)))
+    algorithm = algorithm_of(trace)
+    links = _links(trace, checked)
     interfaces = interface_rows(trace)
-    verdicts: list[Verdict] = []
-    if of_engine:
-        verdicts += claim_verdicts(checked, algorithm)
-        verdicts.append(calls_verdict(checked))
-        verdicts.append(wire_verdict(checked, _outside(ledgers, complete)))
-        verdicts += activation_verdicts(checked)
-    else:
-        verdicts += operator_verdicts(trace)
-    verdicts += [*copy_verdicts(copies), *link_verdicts(links, interfaces)]
-    verdicts += [conservation_verdict(trace), matching_verdict(trace)]
-    step = checked.get(shown)
-    holds = _all_hold(verdicts)
-    if holds and not of_engine:  # nothing was predicted
-        holds = None
-    sentence = headline(step, algorithm, verdicts)
-    if shown == WHOLE and ended_early(trace):
-        # whatever was called, no claim about a training is true of it
-        sentence = f"No iteration was finished{_why_early(trace)}."
-        holds = False if holds is False else None
+    verdicts = tuple(_verdicts(trace, checked, shown, systems, links, interfaces))
+    holds, answer = _answer(trace, one, systems, overhead, verdicts)
+    psi = [plan for plan in first.plans if plan.num_parameters]
+    is_one = len(psi) == len(first.plans) == 1 and len(psi[0].ranks) == len(one.step.ranks)
+    num_parameters = psi[0].num_parameters if is_one else 0
+    zero = _zero(first)
     return Report(
         folder=str(trace.folder),
-        headline=sentence,
+        headline=answer,
         holds=holds,
-        stage=step.workload.stage if step else None,
-        law=law(step.workload).words if step else "",
+        stage=None if zero is None else zero.workload.stage,
+        law=" + ".join(
+            law.words if plan.is_complete else f"{law.formula} ({law.law_name})"
+            for law, plan in zip(systems, first.plans, strict=True)
+        ),
         dtype=str(trace.manifest.config.get("dtype", "")),
         algorithm=algorithm.value,
         backend=backend_of(trace),
         num_ranks=trace.manifest.num_ranks,
-        num_parameters=step.workload.num_parameters if step else 0,
-        element_bytes=step.workload.element_bytes if step else 0,
-        accumulate=step.workload.accumulate if step else 1,
+        num_nodes=num_nodes(trace),
+        num_parameters=num_parameters,
+        element_bytes=psi[0].scale.unit_bytes // num_parameters if num_parameters else 0,
+        accumulate=one.step.num_micro_steps,
         iteration=shown,
         iterations=complete,
-        law_bytes=law(step.workload).sent_bytes if step else None,
-        rows=tuple(step.rows) if step else plain_rows,
-        causes=step_causes(step, 0, algorithm) if step else (),
-        outside_bytes=_outside_by_rank(
-            ledgers.get(shown, {}), STEP_PHASES if of_engine else tuple(Phase)
-        ),
-        verdicts=tuple(verdicts),
-        notes=_notes(trace, ledgers.get(shown, {})),
-        num_nodes=num_nodes(trace),
-        law_symbols=law(step.workload).symbols if step else "",
-        links=tuple(links[shown].rows) if shown in links else (),
-        copies=tuple(copies[shown].rows) if shown in copies else (),
+        systems=systems,
+        rows=one.rows,
+        sources=sources_of(one.step) if one.step.is_told and zero is None else (),
+        wires=one.step.wires,
+        wires_received=one.step.wires_received,
+        wire_by_call=one.step.wire_by_call or not one.step.is_told,
+        causes=_causes(one, systems, overhead),
+        outside_bytes=one.step.outside,
+        verdicts=verdicts,
+        notes=_notes(trace, one.step),
+        links=tuple(links.get(shown, ())),
+        copies=one.copies,
         interfaces=interfaces,
     )
 
 
-def _why_early(trace: Trace) -> str:
-    """To end a sentence with; "" if all ended in order."""
-    return f": {why}" if (why := why_early(trace)) else ""
+def _checked(step: Step, algorithm: Algorithm) -> Checked:
+    """A step with its ledger; of a plan that knows of everything, what is in the step."""
+    rows = ledger_rows(step)
+    if any(plan.is_complete for rank in step.ranks for plan in rank.plans):
+        rows = tuple(row for row in rows if row.phase in STEP_PHASES)
+    return Checked(
+        step,
+        tuple(row for row in rows if row.op is not None),
+        tuple(row for row in rows if row.op is None),
+        algorithm if algorithm is Algorithm.GLOO else Algorithm.RING,
+    )
 
 
-def _complete(trace: Trace, *, of_engine: bool) -> tuple[int, ...]:
+def _zero(step: RankStep) -> ZeroPlan | None:
+    """The plan of zerosim's engine; None of another system."""
+    return next((plan for plan in step.plans if isinstance(plan, ZeroPlan)), None)
+
+
+def _complete(trace: Trace) -> tuple[int, ...]:
     """The iterations to judge; `WHOLE` alone of a program that told of none."""
     if complete := iterations(trace):
         return complete
     what, why = f"no iteration is complete on all {trace.manifest.num_ranks} ranks", ""
-    if trace.complete and not of_engine:
+    if trace.complete and not trace.manifest.config:
         if any(event.kind is Kind.COLLECTIVE for rank in trace.ranks for event in rank.events):
             return (WHOLE,)
         what, why = "no collective and no training step was recorded", "; zerosim trace said why"
@@ -142,6 +175,11 @@ def _complete(trace: Trace, *, of_engine: bool) -> tuple[int, ...]:
         f"{trace.folder}: {what}: nothing to verify{_why_early(trace)}{why}; zerosim show "
         f"{trace.folder} prints what was recorded"
     )
+
+
+def _why_early(trace: Trace) -> str:
+    """To end a sentence with; "" if all ended in order."""
+    return f": {why}" if (why := why_early(trace)) else ""
 
 
 def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> int:
@@ -154,69 +192,234 @@ def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> in
     return shown
 
 
-def _checked_copies(trace: Trace, workloads: Mapping[int, Workload]) -> dict[int, CheckedCopies]:
-    """What was copied in each iteration, and was to be."""
-    measured = measure_copies(trace)
-    found = {}
-    for number, workload in workloads.items():
-        copied = {rank.rank: measured.get(number, {}).get(rank.rank, {}) for rank in trace.ranks}
-        found[number] = CheckedCopies(workload, copied, copy_rows(workload, copied))
-    return found
-
-
-def _checked_links(trace: Trace, workloads: Mapping[int, Workload]) -> dict[int, CheckedLinks]:
+def _links(trace: Trace, checked: Sequence[Checked]) -> Rows:
     """What was sent within and between nodes; nothing with one node, or if it is not known."""
-    measured = measure_links(trace) if workloads and num_nodes(trace) > 1 else None
+    has_workload = all(_zero(rank) is not None for one in checked for rank in one.step.ranks)
+    measured = measure_links(trace) if has_workload and num_nodes(trace) > 1 else None
     if measured is None:
         return {}
-    found = {}
-    for number, workload in workloads.items():
-        sent = {rank.rank: measured.get(number, {}).get(rank.rank, {}) for rank in trace.ranks}
-        found[number] = CheckedLinks(workload, link_rows(workload, sent))
-    return found
+    steps = [one.step for one in checked]
+    return {step.iteration: link_rows(step, measured.get(step.iteration, {})) for step in steps}
 
 
-def _of_step(ledgers: dict[int, RankLedger]) -> dict[int, RankLedger]:
-    """Only what belongs to the optimizer step: an evaluation or a checkpoint does not."""
-    return {
-        rank: RankLedger(
-            ledger.rank,
-            {reason: row for reason, row in ledger.moved.items() if reason.phase in STEP_PHASES},
-            ledger.outside,
-            ledger.unknown,
+def _verdicts(
+    trace: Trace,
+    checked: Sequence[Checked],
+    shown: int,
+    systems: Sequence[SystemLaw],
+    links: Rows,
+    interfaces: Sequence[InterfaceBytes],
+) -> Iterator[Verdict]:
+    one = next(one for one in checked if one.step.iteration == shown)
+    first = one.step.ranks[0]
+    zero, claimed = _zero(first), list(claim_verdicts(checked, systems))
+    if not one.step.is_told:
+        yield from operator_verdicts(trace)
+    else:
+        yield from (one for one, link in claimed if link is None)
+        yield planned_verdict(checked)
+        if zero is None:
+            yield attributed_verdict(checked)
+        yield wire_verdict(checked)
+        yield from bubble_verdicts(trace, first.plans, shown)
+        if zero is not None:
+            yield from activation_verdicts(checked, zero.workload)
+    if any(each.copies for each in checked):
+        yield planned_verdict(checked, copies=True)
+        yield from (one for one, link in claimed if link is not None)
+        yield from disk_verdicts(checked)
+    if links:
+        yield between_nodes_verdict(checked, links)
+    if interfaces:
+        yield interface_verdict(interfaces)
+    yield conservation_verdict(trace)
+    yield matching_verdict(trace)
+
+
+def _answer(
+    trace: Trace,
+    one: Checked,
+    systems: Sequence[SystemLaw],
+    overhead: Sequence[CauseBytes],
+    verdicts: Sequence[Verdict],
+) -> tuple[bool | None, str]:
+    """Whether every byte has a name, None if nothing is predicted; and the answer in words."""
+    plans = one.step.ranks[0].plans
+    answers = [verdict.holds for verdict in verdicts if verdict.holds is not None]
+    holds: bool | None = all(answers)
+    if holds and not any(not plan.is_likeness for plan in plans):
+        holds = None
+    if one.step.iteration == WHOLE and ended_early(trace):
+        # whatever was called, no claim about a training is true of it
+        return holds if holds is False else None, f"No iteration was finished{_why_early(trace)}."
+    zero = _zero(one.step.ranks[0])
+    if zero is not None:
+        causes = [*systems[0].causes, *without_law(one.rows, 0)]
+        return holds, headline.of_zero(zero.workload, causes, verdicts)
+    return holds, headline.of_systems(systems, overhead if one.step.is_told else (), verdicts)
+
+
+def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLaw:
+    """One strategy's law.
+
+    Args:
+        overhead: what nobody planned, which is told with this plan where it is the only one.
+    """
+    step = one.step.ranks[0]
+    plan, algorithm = step.plans[place], one.carrier(step, place)
+    beside = overhead if len(step.plans) == 1 else ()
+    hooked = _hooked(step) if plan.left_to else 0
+    causes = tuple(map(cause_of, plan.deviations(step.rank, algorithm)))
+    if hooked:
+        who = next(iter(plan.left_to.values()))
+        words = f"{who} sends: {plan.scale.in_units(hooked)}"
+        hook = CauseBytes(
+            cause=Cause.HOOK.value, bytes=Fraction(hooked), words=words, is_excused=False
         )
-        for rank, ledger in ledgers.items()
-    }
-
-
-def _outside_by_rank(
-    ledgers: dict[int, RankLedger], phases: tuple[Phase, ...] = STEP_PHASES
-) -> tuple[int, ...]:
-    return tuple(
-        sum(ledger.outside[phase].sent_bytes for phase in phases if phase in ledger.outside)
-        for _, ledger in sorted(ledgers.items())
+        causes = (*causes, hook)
+    told = [cause for cause in (*causes, *beside) if cause.outcome is Outcome.EXPLAINED]
+    if plan.is_likeness:  # what was called, whoever carried it out and whatever is beside it
+        told = [cause for cause in causes if cause.cause == Cause.UNLIKE]
+    beyond = sum((cause.bytes for cause in told), Fraction(0))
+    return SystemLaw(
+        system=plan.title,
+        name=plan.name,
+        ranks=plan.ranks,
+        law_name=plan.law_name,
+        formula=plan.formula,
+        formulas=_formulas(plan, one.step),
+        words=plan.law.words,
+        source=plan.law.source,
+        unit=plan.scale.unit,
+        unit_bytes=plan.scale.unit_bytes,
+        payloads=plan.law.payloads,
+        law_bytes=plan.law.sent_bytes,
+        sent_bytes=plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0)),
+        amount=plan.scale.amount(plan.law.sent_bytes + beyond),
+        why=tuple(_why(plan, causes, beside)),
+        overheads=tuple(_overheads(plan, (*causes, *beside))),
+        causes=causes,
+        is_likeness=plan.is_likeness,
+        is_far=plan.is_far,
     )
 
 
-def _outside(ledgers: dict[int, dict[int, RankLedger]], complete: tuple[int, ...]) -> int:
-    return sum(abs(number) for it in complete for number in _outside_by_rank(ledgers.get(it, {})))
+def _why(plan: Plan, causes: Sequence[CauseBytes], beside: Sequence[CauseBytes]) -> Iterator[str]:
+    """What makes a step send something else than the law says."""
+    for cause in causes:
+        if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.UNLIKE:
+            yield cause.words
+    for cause in beside:
+        if cause.outcome is Outcome.EXPLAINED and not plan.is_likeness:
+            yield f"{cause.words}: {plan.scale.in_units(cause.bytes)}"
 
 
-def _all_hold(verdicts: list[Verdict]) -> bool | None:
-    answers = [verdict.holds for verdict in verdicts if verdict.holds is not None]
-    return all(answers) if answers else None
+def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
+    """What the law leaves out, where it is so much that two digits of the law's unit show it."""
+    sizes: dict[str, Fraction] = defaultdict(Fraction)
+    for cause in causes:
+        if cause.outcome is Outcome.AS_PREDICTED and cause.cause not in _UNSAID:
+            sizes[cause.cause] += cause.bytes
+    for name, size in sizes.items():
+        if text := plan.scale.in_digits(size):
+            yield f"{text} for {name}"
 
 
-def _notes(trace: Trace, ledgers: dict[int, RankLedger]) -> tuple[str, ...]:
+def _formulas(plan: Plan, step: Step) -> tuple[str, ...]:
+    """The law of the same strategy on every rank."""
+    alike = [
+        other
+        for rank in step.ranks
+        for other in rank.plans
+        if (other.title, other.name) == (plan.title, plan.name)
+    ]
+    alike.sort(key=lambda other: other.law.sent_bytes)
+    return tuple(dict.fromkeys(other.formula for other in alike))
+
+
+def _hooked(step: RankStep) -> int:
+    """What a communication hook sends, which no theory knows: as it was called."""
+    return sum(call.cost.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
+
+
+def _causes(
+    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes]
+) -> tuple[CauseBytes, ...]:
+    """From all laws together to the wire, for the first rank."""
+    step = one.step
+    first, wire = step.ranks[0], step.wires[0]
+    if not systems and not step.is_told:
+        return ()
+    found = [cause for law in systems for cause in law.causes]
+    found += overhead
+    calls = [call for call in first.calls if call.call.op is not None]
+    planned = sum((law.sent_bytes for law in systems), Fraction(0))
+    named = sum(call.cost.sent_bytes for call in calls if call.standing is Standing.OVERHEAD)
+    stray = wire.trace + wire.algorithm - planned - (named - _hooked(first))
+    framing, unexplained, under_way = wire.framing, wire.unexplained, wire.under_way
+    if step.wire_by_call:  # what is outside of the step, or of calls, is not in its rows
+        cells = [row.sent[0] for row in one.rows]
+        framings = [cell.framing for cell in cells]
+        framing = None if None in framings else sum(filter(None, framings))
+        stray = Fraction(sum(cell.unexplained_trace for cell in cells))
+        unexplained = None
+        if framing is not None:
+            unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
+    words = {
+        UNEXPLAINED_TRACE: "the trace differs from what is planned and named",
+        FRAMING: "48 B for each header, send-ready and receive-ready of a message",
+        UNDER_WAY: "of calls that were under way when an iteration ended: what came late, less "
+        "what is left",
+        UNEXPLAINED_WIRE: "the wire differs from the trace",
+    }
+    sizes = (stray, framing, under_way, unexplained)
+    found += [
+        CauseBytes(cause=name, bytes=Fraction(size), words=said, is_excused=True)
+        for (name, said), size in zip(words.items(), sizes, strict=True)
+        if size
+    ]
+    return tuple(found)
+
+
+def _overhead(step: RankStep) -> list[CauseBytes]:
+    """What the rank called and no plan asked for, by cause."""
+    sizes: dict[tuple[Cause, str], int] = defaultdict(int)
+    counts: dict[tuple[Cause, str], int] = defaultdict(int)
+    is_complete = any(plan.is_complete for plan in step.plans)
+    for call in step.calls:
+        in_step = call.call.phase in STEP_PHASES or not is_complete
+        if call.cause in (None, Cause.HOOK) or call.call.op is None or not in_step:
+            continue
+        where = f" ({call.source})" if call.cause is Cause.NOT_ATTRIBUTED else ""
+        sizes[call.cause, call.words + where] += call.cost.sent_bytes
+        counts[call.cause, call.words + where] += 1
+    order = list(Cause)
+    return [
+        CauseBytes(
+            cause=cause.value,
+            bytes=Fraction(sent),
+            words=f"{words}, {counts[cause, words]} call{'s' * (counts[cause, words] > 1)}",
+            is_excused=cause in LEFT_OUT,
+        )
+        for (cause, words), sent in sorted(sizes.items(), key=lambda one: order.index(one[0][0]))
+        if sent
+    ]
+
+
+def _notes(trace: Trace, step: Step) -> tuple[str, ...]:
     notes = [*trace.warnings, *early_notes(trace)]
-    if (
-        num_nodes(trace) > 1
-        and is_engine_trace(trace)
-        and algorithm_of(trace) is not Algorithm.RING
-    ):
+    of_zero = _zero(step.ranks[0]) is not None
+    if num_nodes(trace) > 1 and of_zero and algorithm_of(trace) is not Algorithm.RING:
         notes.append("which messages of a backend's own calls leave a node is not in the trace")
-    notes += sorted({ledger.unknown for ledger in ledgers.values() if ledger.unknown})
-    for rank in trace.ranks:
-        if rank.failure is not None:
-            notes.append(f"rank {rank.rank} failed: {rank.failure.message}")
-    return tuple(notes)
+    notes += [words for rank in step.ranks for words in rank.unknown]
+    notes += [
+        f"rank {rank.rank} failed: {rank.failure.message}"
+        for rank in trace.ranks
+        if rank.failure is not None
+    ]
+    if not of_zero and step.is_told:
+        notes += [
+            f"iteration {iteration} ends without an update: its gradients were thrown away"
+            for iteration in without_update(trace)
+        ]
+    return tuple(dict.fromkeys(notes))

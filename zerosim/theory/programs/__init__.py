@@ -1,6 +1,7 @@
-"""What programs send that zerosim's engine does not run: the law of each system, and its plan.
+"""The law of each system that divides a training among ranks, and its plan.
 
-    plan           the records: planned calls, a plan, why it is not its law
+    plan           the records: a plan, why it is not its law, what can be claimed of it
+    zero           zerosim's own engine: the whole ZeRO family
     options        a strategy's options, read as what they should be
     ddp, zero_redundancy, fsdp, tensor_parallel, pipeline, deepspeed, hand_written
                    a module for each system: its law, its calls, its causes
@@ -15,26 +16,28 @@ standard library and layer L0.
 from zerosim.theory.programs.hand_written import plan_hand_written
 from zerosim.theory.programs.plan import (
     Bubble,
+    Claim,
     Plan,
-    PlannedCall,
     Scale,
-    deviations,
     element_bytes_of,
 )
 from zerosim.theory.programs.states import KeptStates, kept_states
 from zerosim.theory.programs.steps import Held, in_force, plan_step
+from zerosim.theory.programs.zero import COPIED, ZeroPlan, plan_zero
 
 __all__ = [
+    "COPIED",
     "Bubble",
+    "Claim",
     "Held",
     "KeptStates",
     "Plan",
-    "PlannedCall",
     "Scale",
-    "deviations",
+    "ZeroPlan",
     "element_bytes_of",
     "in_force",
     "kept_states",
     "plan_hand_written",
     "plan_step",
+    "plan_zero",
 ]

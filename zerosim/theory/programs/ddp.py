@@ -14,7 +14,8 @@ from zerosim.errors import ConfigError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI, format_exact
 from zerosim.strategies import Parameter, Strategy, System
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import (
     flag,
     name_lists,
@@ -27,7 +28,6 @@ from zerosim.theory.programs.options import (
 )
 from zerosim.theory.programs.plan import (
     Plan,
-    PlannedCall,
     Scale,
     bytes_of,
     element_bytes_of,
@@ -66,7 +66,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
         words = f"{_ONLY_FORWARD}: data parallel sends nothing in forward"
     count = 2 if goes_back else 0
     law = Law(Fraction(count), words, SOURCE, count * scale.a_pass)
-    calls: list[PlannedCall] = []
+    calls: list[Movement] = []
     causes: list[Deviation] = []
     left_to: dict[Purpose, str] = {}
     num_reduced = 0
@@ -86,7 +86,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
                 "no micro-step reduces its gradients",
             )
         )
-    buffers = sum((c.fair_bytes() for c in calls if c.op is Op.BROADCAST), Fraction(0))
+    buffers = sum((c.ring_share() for c in calls if c.op is Op.BROADCAST), Fraction(0))
     causes.append(
         Deviation(
             Cause.BUFFERS,
@@ -110,10 +110,10 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
     )
 
 
-def _buffers(strategy: Strategy, num_syncs: int) -> list[PlannedCall]:
+def _buffers(strategy: Strategy, num_syncs: int) -> list[Movement]:
     """DDP broadcasts buffers before a forward unless the one before it leaves gradients be."""
     return [
-        PlannedCall(
+        Movement(
             phase=Phase.FORWARD,
             purpose=Purpose.BROADCAST_BUFFERS,
             op=Op.BROADCAST,
@@ -130,7 +130,7 @@ def _buffers(strategy: Strategy, num_syncs: int) -> list[PlannedCall]:
 
 def _reduce(
     strategy: Strategy, scale: Scale, *, is_first: bool, left_to: dict[Purpose, str]
-) -> tuple[list[PlannedCall], list[Deviation]]:
+) -> tuple[list[Movement], list[Deviation]]:
     """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
     parameters = parameters_of(strategy)
     trainable = [one for one in parameters if one.trainable]
@@ -148,7 +148,7 @@ def _reduce(
         own_bytes += elements * own
         sent_bytes += elements * size
         calls.append(
-            PlannedCall(
+            Movement(
                 phase=Phase.BACKWARD,
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.ALL_REDUCE,

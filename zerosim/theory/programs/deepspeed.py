@@ -16,7 +16,9 @@ from zerosim.errors import ConfigError, UnplannedError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Parameter, Strategy, System
-from zerosim.theory.laws import SOURCES, Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.laws import SOURCES
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.fetches import Fetch, Fetcher, Limits, Meeting, Recompute
 from zerosim.theory.programs.options import (
     flag,
@@ -27,7 +29,7 @@ from zerosim.theory.programs.options import (
     text,
     texts,
 )
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
 
 _NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 _WORDS = (
@@ -63,7 +65,7 @@ class _Step:
     size: int
     gradient_size: int
     share: Fraction
-    calls: list[PlannedCall] = field(default_factory=list)
+    calls: list[Movement] = field(default_factory=list)
     causes: list[Deviation] = field(default_factory=list)
 
     def because(self, cause: Cause, words: str, payload_bytes: int) -> None:
@@ -111,8 +113,8 @@ class _Step:
         unit: str = "",
         *,
         is_cut: bool = False,
-    ) -> PlannedCall:
-        return PlannedCall(
+    ) -> Movement:
+        return Movement(
             phase=phase,
             purpose=purpose,
             op=op,

@@ -18,9 +18,10 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
 _ADDED_UP = "gradients are added up where they are until the last micro-step"
@@ -68,7 +69,7 @@ class _Module:
 class _Step:
     """What is planned so far."""
 
-    calls: list[PlannedCall] = field(default_factory=list)
+    calls: list[Movement] = field(default_factory=list)
     causes: list[Deviation] = field(default_factory=list)
 
     def because(self, cause: Cause, words: str, size: Fraction) -> None:
@@ -334,7 +335,7 @@ def _gather(step: _Step, module: _Module, phase: Phase, ranks: tuple[int, ...]) 
     share, law_share = _share(len(ranks)), module.share
     if module.padded and len(ranks) > 1:
         step.calls.append(
-            PlannedCall(
+            Movement(
                 phase=phase,
                 purpose=Purpose.GATHER_PARAMETERS,
                 op=Op.ALL_GATHER,
@@ -369,7 +370,7 @@ def _reduce(step: _Step, module: _Module, *, reduces: bool) -> None:
         return
     if len(module.shards) > 1:
         step.calls.append(
-            PlannedCall(
+            Movement(
                 phase=Phase.BACKWARD,
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.REDUCE_SCATTER,
@@ -381,7 +382,7 @@ def _reduce(step: _Step, module: _Module, *, reduces: bool) -> None:
         )
     if len(module.replicas) > 1:
         step.calls.append(
-            PlannedCall(
+            Movement(
                 phase=Phase.BACKWARD,
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.ALL_REDUCE,

@@ -16,9 +16,10 @@ from fractions import Fraction
 from zerosim.events import Op, Phase
 from zerosim.quantities import PSI
 from zerosim.strategies import Strategy
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, parameters_of
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, bytes_of
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
 
@@ -29,7 +30,7 @@ class _Known:
 
     words: str
     section: str
-    passes: dict[tuple[bool, Op], int]
+    passes: dict[tuple[bool, Op | None], int]
 
     @property
     def payloads(self) -> int:
@@ -65,7 +66,7 @@ _KNOWN = (
 
 
 def plan_hand_written(
-    strategy: Strategy, seen: Sequence[PlannedCall], num_micro_steps: int = 1
+    strategy: Strategy, seen: Sequence[Movement], num_micro_steps: int = 1
 ) -> Plan:
     """The calls of one step as they were made, beside the law that they are most like.
 
@@ -91,7 +92,7 @@ def plan_hand_written(
         known.payloads * scale.a_pass,
     )
     distance = _distance(passes, known)
-    rest = sum((call.fair_bytes() for call in seen), Fraction(0)) - law.sent_bytes
+    rest = sum((call.ring_share() for call in seen), Fraction(0)) - law.sent_bytes
     return Plan(
         system=strategy.system,
         name=strategy.name,
@@ -133,16 +134,16 @@ def _laws(num_micro_steps: int) -> Sequence[_Known]:
     )
 
 
-def _passes(seen: Sequence[PlannedCall], scale: Scale) -> dict[tuple[bool, Op], Fraction]:
+def _passes(seen: Sequence[Movement], scale: Scale) -> dict[tuple[bool, Op | None], Fraction]:
     """What was sent, in Psi of a ring's passes; a broadcast spreads parameters as a gather does."""
-    found: dict[tuple[bool, Op], Fraction] = defaultdict(Fraction)
+    found: dict[tuple[bool, Op | None], Fraction] = defaultdict(Fraction)
     for call in seen:
         op = Op.ALL_GATHER if call.op is Op.BROADCAST else call.op
-        found[call.phase is Phase.FORWARD, op] += scale.multiple(call.fair_bytes())
+        found[call.phase is Phase.FORWARD, op] += scale.multiple(call.ring_share())
     return found
 
 
-def _distance(passes: dict[tuple[bool, Op], Fraction], known: _Known) -> Fraction:
+def _distance(passes: dict[tuple[bool, Op | None], Fraction], known: _Known) -> Fraction:
     keys = passes.keys() | known.passes.keys()
     return sum(
         (abs(passes.get(key, Fraction(0)) - known.passes.get(key, 0)) for key in keys), Fraction(0)

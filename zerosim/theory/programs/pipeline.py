@@ -17,12 +17,12 @@ from zerosim.errors import ConfigError
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import format_exact
 from zerosim.strategies import Bundle, Strategy
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import number, numbers, shapes, text, texts
 from zerosim.theory.programs.plan import (
     Bubble,
     Plan,
-    PlannedCall,
     Scale,
     element_bytes_of,
 )
@@ -51,7 +51,7 @@ def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int)
     ways = [way for index in own for way in _ways(index, len(rank_of))]
     first = next((outputs[b] for _, b, _ in ways if b in outputs), [])
     scale = Scale(unit=BSH, unit_bytes=_bytes(first), share=Fraction(1), suffix="")
-    calls: list[PlannedCall] = []
+    calls: list[Movement] = []
     law_bytes, num_sends, unsent = Fraction(0), 0, Fraction(0)
     for purpose, boundary, sends in ways:
         size = Fraction(num_microbatches * _bytes(outputs.get(boundary, [])))
@@ -155,10 +155,10 @@ def _messages(
     times: int,
     *,
     sends: bool,
-) -> list[PlannedCall]:
+) -> list[Movement]:
     is_forward = purpose is Purpose.SEND_ACTIVATIONS
     return [
-        PlannedCall(
+        Movement(
             phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
             purpose=purpose,
             op=Op.SEND if sends else Op.RECEIVE,

@@ -1,7 +1,7 @@
-"""What one rank is to call in one optimizer step of a program, and why that is not its pure law.
+"""What one rank is to move in one optimizer step, and why that is not its pure law.
 
-A system's plan has three parts that add up: the law; the causes, by which the fair shares of its
-calls differ from the law; and what the algorithm that carries the calls out makes of them. A fair
+A system's plan has three parts that add up: the law; the causes, by which the ring shares of its
+calls differ from the law; and what the algorithm that carries the calls out makes of them. A ring
 share is what a rank of a ring sends in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
 May import the standard library and layer L0.
 """
@@ -17,8 +17,10 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.quantities import format_decimal, format_exact_bytes
 from zerosim.strategies import Parameter, System
-from zerosim.theory.algorithms import OF_A_RING, Cost, cost, is_more_than_asked
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.algorithms import is_more_than_asked
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
+from zerosim.tiers import Link
 
 _ELEMENT_BYTES = {
     "float64": 8,
@@ -34,14 +36,6 @@ _ELEMENT_BYTES = {
     "uint8": 1,
     "bool": 1,
 }
-_PASSES = {
-    Op.ALL_REDUCE: 2,
-    Op.ALL_GATHER: 1,
-    Op.REDUCE_SCATTER: 1,
-    Op.BROADCAST: 1,
-    Op.REDUCE: 1,
-}
-"""How often a buffer crosses a ring, in the mean of its ranks."""
 _OF_ROOTS = frozenset({Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER})
 
 
@@ -64,71 +58,6 @@ def element_bytes_of(dtype: str) -> int:
 def bytes_of(parameters: Iterable[Parameter], dtype: str = "") -> int:
     """Bytes of whole parameters, in their own dtypes or in the one given."""
     return sum(one.elements * element_bytes_of(dtype or one.dtype) for one in parameters)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCall:
-    """The same call, made one or more times in a step by one rank.
-
-    Attributes:
-        ranks: global ranks of its group; of a message, its two ends.
-        elements: of the whole buffer, as `Event.elements` counts them.
-        root: global rank of the root, where the operation has one; of a message, the other end.
-        unit: what communicates: a bucket, a module, a stage.
-        is_cut: the system cuts it into several calls as it fills its buckets; their sum counts.
-        parts, received_parts: as in `Event`.
-    """
-
-    phase: Phase
-    purpose: Purpose
-    op: Op
-    ranks: tuple[int, ...]
-    elements: int
-    element_bytes: int
-    times: int = 1
-    root: int | None = None
-    unit: str = ""
-    is_cut: bool = False
-    parts: tuple[int, ...] = ()
-    received_parts: tuple[int, ...] = ()
-
-    @property
-    def payload_bytes(self) -> int:
-        """Size of the buffers of all these calls together."""
-        return self.elements * self.element_bytes * self.times
-
-    def fair_bytes(self) -> Fraction:
-        """What the rank sends in the mean, exact."""
-        num_ranks = len(self.ranks)
-        if self.op is Op.SEND:
-            return Fraction(self.payload_bytes)
-        if self.op not in _PASSES:
-            return Fraction(0)
-        return Fraction(_PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
-
-    def cost(self, rank: int, algorithm: Algorithm) -> Cost:
-        """What all these calls make `rank` send and receive, carried out by an algorithm.
-
-        An operation that zerosim's ring does not have is taken as Gloo carries it out.
-
-        Raises:
-            ConfigError: the algorithm's exact cost is not known.
-        """
-        if algorithm is Algorithm.RING and self.op not in OF_A_RING:
-            algorithm = Algorithm.GLOO
-        is_message = self.op in (Op.SEND, Op.RECEIVE)
-        one = cost(
-            algorithm,
-            self.op,
-            len(self.ranks),
-            self.ranks.index(rank),
-            self.elements,
-            self.element_bytes,
-            root=0 if self.root is None or is_message else self.ranks.index(self.root),
-            parts=self.parts,
-            received_parts=self.received_parts,
-        )
-        return one * self.times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +135,31 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A sentence about a step that a run can prove or refute.
+
+    Attributes:
+        id: stable name, such as "sent-a-step".
+        title: the sentence.
+        formula: the law with this run's numbers filled in, and its value.
+        law: what the pure law says.
+        causes: why a step moves more, or less: exactly the difference.
+        phase: that it speaks of; None for the whole step.
+        link: that it speaks of; None for all between ranks.
+    """
+
+    id: str
+    title: str
+    formula: str
+    law: Law
+    causes: tuple[Deviation, ...]
+    phase: Phase | None = None
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one strategy makes one rank call in one optimizer step.
+    """What one strategy makes one rank move in one optimizer step.
 
     Attributes:
         system, name: whose plan it is.
@@ -216,8 +168,8 @@ class Plan:
         law_name: whose law it is: "ZeRO-3".
         formula: the law in symbols: "3Ψ(N-1)/N".
         scale: in what its law counts.
-        calls: all of them; empty for one rank.
-        causes: why the calls' fair shares are not what the law says, in words without numbers.
+        calls: all of them, and the copies between tiers; empty for one rank.
+        causes: why the calls' ring shares are not what the law says, in words without numbers.
             Together they are exactly the difference.
         bubble: of a pipeline whose schedule has a known one.
         left_to: who decides what cannot be planned, by purpose: a communication hook.
@@ -225,6 +177,7 @@ class Plan:
         is_likeness: the law is the nearest one to what was called, and was not planned.
         is_far: even the nearest one differs from what was called by a larger part of it.
         num_parameters: Psi; 0 for a law that counts something else.
+        is_complete: nothing else is moved in the step, whatever its purpose.
     """
 
     system: System
@@ -235,7 +188,7 @@ class Plan:
     law_name: str
     formula: str
     scale: Scale
-    calls: tuple[PlannedCall, ...]
+    calls: tuple[Movement, ...]
     causes: tuple[Deviation, ...] = ()
     bubble: Bubble | None = None
     left_to: dict[Purpose, str] = field(default_factory=dict)
@@ -243,25 +196,51 @@ class Plan:
     is_likeness: bool = False
     is_far: bool = False
     num_parameters: int = 0
+    is_complete: bool = False
 
+    @property
+    def purposes(self) -> frozenset[Purpose]:
+        """Of all that is planned."""
+        return frozenset(call.purpose for call in self.calls)
 
-def deviations(plan: Plan, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
-    """Why what `rank` sends is not what the law says, cause by cause.
+    def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
+        """Why what `rank` sends is not what the law says, cause by cause.
 
-    Returns:
-        The causes that are not zero, each once, in the order of `Cause`. Their sum is exactly
-        what the calls send by `algorithm`, less `plan.law.sent_bytes`.
+        Returns:
+            The causes that are not zero, each once, in the order of `Cause`. Their sum is exactly
+            what the calls send by `algorithm`, less `law.sent_bytes`.
 
-    Raises:
-        ConfigError: the algorithm's exact cost is not known.
-    """
-    found = [*_merged(plan), *_of_algorithm(plan, rank, algorithm)]
-    by_cause: dict[Cause, list[Deviation]] = defaultdict(list)
-    for deviation in found:
-        by_cause[deviation.cause].append(deviation)
-    return tuple(
-        joined for cause in Cause if (joined := _join(cause, by_cause.get(cause, []))).bytes
-    )
+        Raises:
+            ConfigError: the algorithm's exact cost is not known.
+        """
+        found = [*_merged(self), *_of_algorithm(self, rank, algorithm)]
+        by_cause: dict[Cause, list[Deviation]] = defaultdict(list)
+        for deviation in found:
+            by_cause[deviation.cause].append(deviation)
+        return tuple(
+            joined for cause in Cause if (joined := _join(cause, by_cause.get(cause, []))).bytes
+        )
+
+    def claims(self, rank: int, algorithm: Algorithm) -> tuple[Claim, ...]:
+        """What can be held against a run; the first speaks of the whole step.
+
+        Raises:
+            ConfigError: the algorithm's exact cost is not known.
+        """
+        step = Claim(
+            id="law",
+            title=f"{self.title} sends what the law of {self.law_name} and named causes say",
+            formula=f"{self.formula} = {format_exact_bytes(self.law.sent_bytes)}",
+            law=self.law,
+            causes=self.deviations(rank, algorithm),
+        )
+        return (step,)
+
+    def in_words(self, moved: Fraction, link: Link | None) -> str:
+        """What was moved for this plan; over a link, if a claim speaks of one."""
+        assert link is None, "of this plan nothing is claimed by link"
+        how = "called, and no plan" if self.is_likeness else "planned and called"
+        return f"{format_exact_bytes(moved)} {how}"
 
 
 def _merged(plan: Plan) -> list[Deviation]:
@@ -282,17 +261,17 @@ def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
 
 
 def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation]:
-    """From the fair shares to what the algorithm really makes a rank send."""
+    """From the ring shares to what the algorithm really makes a rank send."""
     doubled, rounding, unequal = Fraction(0), Fraction(0), Fraction(0)
     for call in plan.calls:
         sent = call.cost(rank, algorithm).sent_bytes
-        rest = sent - call.fair_bytes()
+        rest = sent - call.ring_share()
         if call.op in _OF_ROOTS:
             unequal += rest
             continue
         if is_more_than_asked(algorithm, call.op):
-            doubled += call.fair_bytes()
-            rest -= call.fair_bytes()
+            doubled += call.ring_share()
+            rest -= call.ring_share()
         rounding += rest
     return [
         Deviation(

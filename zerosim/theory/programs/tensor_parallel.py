@@ -16,9 +16,10 @@ from fractions import Fraction
 
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy
-from zerosim.theory.laws import Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, shapes, text, texts
-from zerosim.theory.programs.plan import Plan, PlannedCall, Scale, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
 
 BSH = "b·s·h"
 """The activations of a batch: batch x sequence x hidden size."""
@@ -74,16 +75,16 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
         suffix=" 2(N-1)/N",
     )
     law_bytes, num_sums = Fraction(0), 0
-    calls: list[PlannedCall] = []
+    calls: list[Movement] = []
     causes: list[Deviation] = []
     for held in micro_steps:
         for pair in _pairs(held.bundles):
             made = [call for bundle in pair.bundles for call in _calls(held, bundle)]
             calls += made
-            sent = sum((call.fair_bytes() for call in made), Fraction(0))
+            sent = sum((call.ring_share() for call in made), Fraction(0))
             again = [call for bundle in pair.bundles for call in _again(held, bundle)]
             calls += again
-            more = sum((call.fair_bytes() for call in again), Fraction(0))
+            more = sum((call.ring_share() for call in again), Fraction(0))
             words = "forward is computed again in backward"
             causes.append(Deviation(Cause.RECOMPUTATION, more, words))
             if pair.row is None or not pair.inputs:
@@ -100,7 +101,7 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
     causes.append(
         Deviation(
             Cause.PARTIAL_GRADIENTS,
-            sum((call.fair_bytes() for call in completions), Fraction(0)),
+            sum((call.ring_share() for call in completions), Fraction(0)),
             f"{text(strategy, 'optimizer')} completes {len(texts(strategy, 'partial_gradients'))} "
             f"gradients that are not summed yet, {_times_read(strategy)} x each",
         )
@@ -126,11 +127,11 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
     )
 
 
-def _completions(strategy: Strategy) -> Iterator[PlannedCall]:
+def _completions(strategy: Strategy) -> Iterator[Movement]:
     """What an optimizer asks for: DTensor completes a sum for each operation that reads it."""
     parameters = {one.name: one for bundle in strategy.bundles for one in bundle.parameters}
     for name in texts(strategy, "partial_gradients"):
-        yield PlannedCall(
+        yield Movement(
             phase=Phase.UPDATE,
             purpose=Purpose.REDUCE_GRADIENTS,
             op=Op.ALL_REDUCE,
@@ -205,12 +206,12 @@ def _elements(shape: tuple[int, ...]) -> int:
     return count
 
 
-def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
+def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
     """What the forwards and the backward of a module ask for in one micro-step."""
     forwards = number(bundle, "forwards", 1)
     for change in _changes(bundle):
         for phase, op in _ops(change):
-            yield PlannedCall(
+            yield Movement(
                 phase=phase,
                 purpose=Purpose.ACTIVATIONS,
                 op=op,
@@ -222,7 +223,7 @@ def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
             )
 
 
-def _again(strategy: Strategy, bundle: Bundle) -> Iterator[PlannedCall]:
+def _again(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
     """What is asked for again autograd computes the module's forward once more."""
     recomputed = number(bundle, "recomputed")
     for call in _calls(strategy, bundle):

@@ -13,11 +13,12 @@ from fractions import Fraction
 from zerosim.events import Op, Phase, Purpose
 from zerosim.quantities import PSI
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.theory.laws import SOURCES, Cause, Deviation, Law
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.laws import SOURCES
+from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, parameters_of
 from zerosim.theory.programs.plan import (
     Plan,
-    PlannedCall,
     Scale,
     bytes_of,
     element_bytes_of,
@@ -45,7 +46,7 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
         for place, bundle in enumerate(strategy.bundles)
         for call in _broadcasts(strategy, bundle, place)
     )
-    sent = sum((call.fair_bytes() for call in calls), Fraction(0))
+    sent = sum((call.ring_share() for call in calls), Fraction(0))
     if data_parallel is None:
         law = Law(Fraction(1), "all-gather of the updated parameters", SOURCE, scale.a_pass)
         rest = sent - law.sent_bytes
@@ -85,7 +86,7 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
     )
 
 
-def _broadcasts(strategy: Strategy, bundle: Bundle, place: int) -> list[PlannedCall]:
+def _broadcasts(strategy: Strategy, bundle: Bundle, place: int) -> list[Movement]:
     """One for each parameter that a rank updates, or one for all of its bucket."""
     owner = number(bundle, "owner", strategy.ranks[place % len(strategy.ranks)])
     moved = [(one.name, one.elements, one.dtype) for one in bundle.parameters]
@@ -96,7 +97,7 @@ def _broadcasts(strategy: Strategy, bundle: Bundle, place: int) -> list[PlannedC
                 sizes[one.dtype] = sizes.get(one.dtype, 0) + one.elements
         moved = [(bundle.name, elements, dtype) for dtype, elements in sizes.items()]
     return [
-        PlannedCall(
+        Movement(
             phase=Phase.UPDATE,
             purpose=Purpose.GATHER_PARAMETERS,
             op=Op.BROADCAST,

@@ -1,4 +1,4 @@
-"""Each iteration of a program: what its ranks were to call, what they called, what the kernel saw.
+"""Each iteration: what its ranks were to move, what they moved, what the kernel saw.
 
 Imports zerosim's L0, record, theory, and this package. No torch.
 """
@@ -15,19 +15,24 @@ from zerosim.errors import ConfigError, UnplannedError
 from zerosim.events import Event, Kind, Phase, WireSample
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.strategies import Strategy, System
-from zerosim.theory import framing
-from zerosim.theory.programs import Held, Plan, in_force, plan_step
-from zerosim.verify.attribution import RankStep, attribute, calls_by_iteration
-from zerosim.verify.measure import backend_of_call, cost_of
-from zerosim.verify.program_report import RankWire
+from zerosim.theory import Workload, framing
+from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
+from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
+from zerosim.verify.configured import workload_of
+from zerosim.verify.measure import backend_of_call, cost_of, counts_calls, outside_of
+from zerosim.verify.report import RankWire
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramStep:
+class Step:
     """One iteration of all ranks.
 
     Attributes:
         wires, wires_received: what the ranks sent and received, by trace and by kernel.
+        wire_by_call: whether the kernel's counters were read around each call.
+        is_told: whether anything is known of how the training is divided.
+        outside: what the kernel sent outside of all calls, by rank, where they were; else what of
+            the iteration nobody explains.
     """
 
     iteration: int
@@ -35,6 +40,9 @@ class ProgramStep:
     ranks: tuple[RankStep, ...]
     wires: tuple[RankWire, ...]
     wires_received: tuple[RankWire, ...]
+    wire_by_call: bool
+    is_told: bool
+    outside: tuple[int, ...]
 
 
 class Steps:
@@ -44,10 +52,15 @@ class Steps:
         """Prepare.
 
         Args:
-            strategies: by rank.
+            strategies: by rank; none of a program that says nothing and looks like nothing.
         """
         self._trace, self._strategies = trace, strategies
+        self._wire_by_call = counts_calls(trace)
         peers = match_sockets(trace)
+        self._meters = {
+            rank.rank: Meter(rank, peers, counts_calls=self._wire_by_call) for rank in trace.ranks
+        }
+        self._outside = {rank.rank: outside_of(rank, peers) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
         self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
         self._late = {rank.rank: _most_after(rank) for rank in trace.ranks}
@@ -55,7 +68,7 @@ class Steps:
         self._num_micro_steps = _micro_steps(trace)
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
-    def all_of(self, iterations: Iterable[int]) -> Iterator[ProgramStep]:
+    def all_of(self, iterations: Iterable[int]) -> Iterator[Step]:
         """Iterations in their order, each with what calls sent after or before their own iteration.
 
         The kernel counts a call that is under way when its iteration ends in the next one, and one
@@ -69,44 +82,66 @@ class Steps:
             if iteration != before + 1:
                 owed.clear()
             step, before = self._of(iteration), iteration
-            wires = []
-            for wire in step.wires:
-                late = self._late[wire.rank].get(iteration, 0)
-                early = self._early[wire.rank].get(iteration + 1, 0)
-                came, was_owed = wire.unexplained or 0, owed[wire.rank]
-                owed[wire.rank] = min(max(was_owed - came, -early), late)
-                wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
-            yield replace(step, wires=tuple(wires))
+            if not step.wire_by_call:
+                step = self._with_under_way(step, owed)
+            yield step
 
-    def _of(self, iteration: int) -> ProgramStep:
+    def _with_under_way(self, step: Step, owed: dict[int, int]) -> Step:
+        wires = []
+        for wire in step.wires:
+            late = self._late[wire.rank].get(step.iteration, 0)
+            early = self._early[wire.rank].get(step.iteration + 1, 0)
+            came, was_owed = wire.unexplained or 0, owed[wire.rank]
+            owed[wire.rank] = min(max(was_owed - came, -early), late)
+            wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
+        outside = tuple(wire.unexplained or 0 for wire in wires)
+        return replace(step, wires=tuple(wires), outside=outside)
+
+    def _of(self, iteration: int) -> Step:
         """One iteration by itself."""
         count = self._num_micro_steps.get(iteration, 1)
         held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
-        found = [self._of_rank(rank, held, iteration) for rank in self._trace.ranks]
-        wires = [self._wires[step.rank].get(iteration) for step in found]
-        pairs = list(zip(found, wires, strict=True))
-        return ProgramStep(
+        workload = workload_of(self._trace, iteration)
+        found = [self._of_rank(rank, held, iteration, workload) for rank in self._trace.ranks]
+        counted = [self._wires[step.rank].get(iteration) for step in found]
+        sent, received = (
+            tuple(_wire(step, wire, way) for step, wire in zip(found, counted, strict=True))
+            for way in (0, 1)
+        )
+        return Step(
             iteration,
-            count,
+            count if workload is None else workload.accumulate,
             tuple(found),
-            tuple(_sent(step, wire) for step, wire in pairs),
-            tuple(_received(step, wire) for step, wire in pairs),
+            sent,
+            received,
+            self._wire_by_call,
+            workload is not None or bool(self._strategies),
+            tuple(self._outside[step.rank].get(iteration, 0) for step in found),
         )
 
     def _of_rank(
-        self, rank: RankTrace, held: Mapping[int, Sequence[Held]], iteration: int
+        self,
+        rank: RankTrace,
+        held: Mapping[int, Sequence[Held]],
+        iteration: int,
+        workload: Workload | None,
     ) -> RankStep:
         problems: tuple[str, ...] = ()
         unplanned = ""
         plans: tuple[Plan, ...] = ()
         try:
-            plans = self._plan(rank.rank, held, iteration)
+            if workload is not None:
+                plans = (plan_zero(workload, rank.rank),)
+            elif held:
+                plans = self._plan(rank.rank, held, iteration)
         except UnplannedError as error:
             unplanned = str(error)
         except ConfigError as error:
             problems = (f"rank {rank.rank}: {error}",)
         events = self._calls[rank.rank].get(iteration, ())
-        found = attribute(rank, events, plans, held[rank.rank], unplanned)
+        found = attribute(
+            self._meters[rank.rank], events, plans, held.get(rank.rank, ()), unplanned
+        )
         return replace(found, unknown=(*problems, *found.unknown))
 
     def _plan(
@@ -123,23 +158,17 @@ class Steps:
         return self._plans[key]
 
 
-def _sent(step: RankStep, wire: PeerBytes | None) -> RankWire:
+def _wire(step: RankStep, counted: PeerBytes | None, way: int) -> RankWire:
+    """What a rank sent (0) or received (1)."""
+    calls = [one for one in step.calls if one.call.op is not None]
+    name = ("sent_bytes", "received_bytes")[way]
+    trace = sum(getattr(one.bound, name) for one in calls)
     return RankWire(
         rank=step.rank,
-        trace=sum(call.bound.sent_bytes for call in step.calls),
-        algorithm=sum(call.cost.sent_bytes - call.bound.sent_bytes for call in step.calls),
-        framing=step.framing_sent,
-        wire=None if wire is None else wire.sent_bytes,
-    )
-
-
-def _received(step: RankStep, wire: PeerBytes | None) -> RankWire:
-    return RankWire(
-        rank=step.rank,
-        trace=sum(call.bound.received_bytes for call in step.calls),
-        algorithm=sum(call.cost.received_bytes - call.bound.received_bytes for call in step.calls),
-        framing=step.framing_received,
-        wire=None if wire is None else wire.received_bytes,
+        trace=trace,
+        algorithm=sum(getattr(one.cost, name) for one in calls) - trace,
+        framing=(step.framing_sent, step.framing_received)[way],
+        wire=None if counted is None else getattr(counted, name),
     )
 
 

@@ -11,7 +11,8 @@ from zerosim.events import Purpose
 from zerosim.memory import Role
 from zerosim.record import RankTrace, Trace
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.verify.attribution import STEP_PHASES, calls_by_iteration
+from zerosim.verify.attribution import calls_by_iteration
+from zerosim.verify.measure import STEP_PHASES
 
 
 def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:

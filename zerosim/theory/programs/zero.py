@@ -1,0 +1,128 @@
+"""The plan of zerosim's own engine: a system of the ZeRO family, as it was configured.
+
+May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from zerosim.events import Algorithm, Phase
+from zerosim.quantities import PSI, format_decimal, format_exact_bytes
+from zerosim.strategies import System
+from zerosim.theory.causes import Deviation
+from zerosim.theory.deviations import deviations
+from zerosim.theory.laws import PHASES, formula, law, system_name
+from zerosim.theory.programs.plan import Claim, Plan, Scale
+from zerosim.theory.terms import Term
+from zerosim.theory.workload import Workload
+from zerosim.theory.zero import step_terms
+from zerosim.tiers import Link
+
+COPIED = {
+    Link.BUS: ("copied-over-the-bus", "over its bus"),
+    Link.STORAGE: ("copied-to-and-from-the-disk", "to and from its disk"),
+}
+"""The claim about what a rank copies over a link, and how it does so, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroPlan(Plan):
+    """A plan whose law has parts, by phase and link, each with its causes.
+
+    Attributes:
+        terms: what its law and its calls are made of.
+    """
+
+    workload: Workload
+    terms: tuple[Term, ...]
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Of all ranks."""
+        return self.workload.world_node_size
+
+    def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
+        """As of any plan; with this step's numbers in their words."""
+        return deviations(self.workload, rank, algorithm)
+
+    def claims(self, rank: int, algorithm: Algorithm) -> tuple[Claim, ...]:
+        """The whole step, each phase, and each link between tiers over which anything goes."""
+        workload = self.workload
+        found = []
+        for phase in (None, *PHASES):
+            pure = law(workload, phase)
+            found.append(
+                Claim(
+                    id="sent-a-step" if phase is None else f"sent-in-{phase}",
+                    title=_title(workload, pure.symbols if pure.payloads else "", phase),
+                    formula=formula(workload, phase),
+                    law=pure,
+                    causes=deviations(workload, rank, algorithm, phase),
+                    phase=phase,
+                )
+            )
+        for link, (identity, where) in COPIED.items():
+            if any(term.link is link for term in self.terms):
+                pure = law(workload, link=link)
+                what = pure.symbols if pure.payloads else "no parameters and no gradients"
+                found.append(
+                    Claim(
+                        id=identity,
+                        title=f"A rank copies {what} {where} a step",
+                        formula=formula(workload, link=link),
+                        law=pure,
+                        causes=deviations(workload, rank, link=link),
+                        link=link,
+                    )
+                )
+        return tuple(found)
+
+    def in_words(self, moved: Fraction, link: Link | None) -> str:
+        """Of what is sent, how many Psi; of what is copied, how many bytes of a part of them."""
+        workload = self.workload
+        if link is None:
+            unit = workload.num_parameters * workload.element_bytes
+            return f"{format_exact_bytes(moved)} = {format_decimal(moved / unit, 3)} {PSI}"
+        each = moved * Fraction(workload.num_ranks, workload.num_parameters)
+        return f"{format_exact_bytes(moved)} = {format_decimal(each, 3)} B x {PSI}/N"
+
+
+def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
+    """What one rank moves in one step.
+
+    Raises:
+        ConfigError: there is no such rank.
+    """
+    terms = step_terms(workload, rank)
+    name = system_name(workload)
+    pure = law(workload)
+    return ZeroPlan(
+        system=System.ZERO,
+        name=name,
+        title=name,
+        ranks=tuple(range(workload.world_size)),
+        law=pure,
+        law_name=name,
+        formula=pure.symbols,
+        scale=Scale(
+            unit=PSI,
+            unit_bytes=workload.num_parameters * workload.element_bytes,
+            share=workload.ring_share,
+        ),
+        calls=tuple(one for term in terms for one in term.movements),
+        num_parameters=workload.num_parameters,
+        is_complete=True,
+        workload=workload,
+        terms=terms,
+    )
+
+
+def _title(workload: Workload, symbols: str, phase: Phase | None) -> str:
+    where = "a step" if phase is None else f"in {phase}"
+    if workload.accumulate > 1:
+        where += f" of {workload.accumulate} micro-steps"
+    what = symbols or "no gradients and no parameters"
+    name = system_name(workload)
+    return f"{name[0].upper()}{name[1:]} sends {what} {where}"

@@ -1,0 +1,561 @@
+"""What a system of the ZeRO family moves in one optimizer step, term by term.
+
+- Stage 0 all-reduces each bucket in the last micro-step.
+- Stage 1 reduce-scatters each bucket in the last micro-step, stage 2 in every one, because it keeps
+  no whole gradient; both all-gather the updated parameters.
+- Stage 3 all-gathers each unit, also a frozen one, in forward and again in backward, and
+  reduce-scatters each bucket, in every micro-step.
+- qwZ gathers int8 in forward, and in backward unless hpZ, by which each group of S ranks gathers
+  its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across them,
+  both int4.
+- An owner broadcasts its units in place of the gathers, and is sent the updated rows.
+- In `Phase.UPDATE` the ranks agree on an overflow (one fp32 each), the gradient norm (one fp64
+  each; not after an overflow) and the loss (one fp32 each); the first two only where gradients
+  are partitioned.
+- With the optimizer on the host (ZeRO-Offload), gradients leave the device as they are reduced and
+  updated parameters come back: 2 + 2 bytes a parameter in bf16, of a rank's own part. With its
+  states on a disk they are read before an update and written after it. Parameters that are kept on
+  the host or on a disk (ZeRO-Infinity) are fetched before each gather and stored after an update;
+  where the optimizer works on the host already, it writes them in place.
+- Blocks that T tensor parallel ranks compute together sum their output twice in forward and the
+  gradient of their input twice in backward; with checkpoints forward is computed again in backward,
+  with its sums. P_a divides a checkpoint among the T ranks, which gather it before that: one
+  all-gather of b s h, a twelfth of the 6 all-reduces, each of which a ring counts twice.
+
+Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3, 6.1, 7 and 8; gradient
+accumulation follows from what a stage keeps between micro-steps; J. Ren et al., "ZeRO-Offload"
+(arXiv 2101.06840), section 3; S. Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5
+and 6; G. Wang et al., "ZeRO++" (arXiv 2306.10209), section 3; M. Shoeybi et al., "Megatron-LM"
+(arXiv 1909.08053), section 3. That gradients are reduce-scattered where owners broadcast, and
+updated rows sent to owners, is our own combination: the paper reduces a gradient to its owner, who
+then updates all of it. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+from zerosim.errors import ConfigError
+from zerosim.events import Op, Phase, Purpose
+from zerosim.theory.causes import Cause
+from zerosim.theory.movement import Movement
+from zerosim.theory.nodes import Span, members
+from zerosim.theory.partition import (
+    UnitSize,
+    bucket_size,
+    cut_buckets,
+    padded_elements,
+    shard_elements,
+)
+from zerosim.theory.terms import Term
+from zerosim.theory.workload import Workload
+from zerosim.theory.zeropp import (
+    INT4_BYTES,
+    INT8_BYTES,
+    int4_bytes,
+    int8_bytes,
+    secondary_elements,
+)
+from zerosim.tiers import Tier
+
+FP32_BYTES, FP64_BYTES = 4, 8
+STATE_BYTES = 12
+"""Of a parameter on a disk: fp32 master, momentum, variance."""
+SUMS_A_PASS = 2
+"""All-reduces of a block in forward, and again in backward."""
+
+
+def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
+    """What one optimizer step moves: between ranks first, then between the tiers of a rank.
+
+    Raises:
+        ConfigError: there is no such rank.
+    """
+    if not 0 <= rank < workload.world_size:
+        raise ConfigError(f"rank {rank}: expected 0 to {workload.world_size - 1}")
+    is_alike = not (
+        workload.owner_broadcast
+        or workload.has_secondary
+        or workload.quantize_gradients
+        or workload.tensor_parallel > 1
+    )
+    return _terms(workload, 0 if is_alike else rank)
+
+
+def planned(workload: Workload, rank: int = 0) -> tuple[Movement, ...]:
+    """Every collective, message and copy of one optimizer step that `rank` makes, term by term.
+
+    Raises:
+        ConfigError: there is no such rank.
+    """
+    return tuple(one for term in step_terms(workload, rank) for one in term.movements)
+
+
+@lru_cache(maxsize=16)
+def _terms(workload: Workload, rank: int) -> tuple[Term, ...]:
+    """A step is asked for many times, by each rank, claim and phase."""
+    step = _Step(workload, rank)
+    return (
+        *step.activations(Phase.FORWARD),
+        *step.gathers(Phase.FORWARD),
+        *step.gathers(Phase.BACKWARD),
+        *step.activations(Phase.BACKWARD),
+        *step.reductions(),
+        *step.agreements(),
+        *step.updated(),
+        *step.loss(),
+        *step.copies(),
+    )
+
+
+class _Step:
+    """Makes the terms of one rank."""
+
+    def __init__(self, workload: Workload, rank: int) -> None:
+        self._workload, self._rank = workload, rank
+        self._units = workload.units
+        self._trainable = tuple(unit for unit in workload.units if unit.trainable)
+        self._world = members(workload, Span.WORLD, rank)
+        self._owners = {
+            unit.name: workload.owner(place, rank) for place, unit in enumerate(workload.units)
+        }
+
+    # ------------------------------------------------------------------- between ranks
+
+    def gathers(self, phase: Phase) -> Iterator[Term]:
+        """How stage 3 gives each unit all its rows."""
+        workload = self._workload
+        if workload.stage != 3:
+            return
+        op, rest, span = Op.ALL_GATHER, None, Span.WORLD
+        size = Fraction(workload.element_bytes)
+        if phase is Phase.BACKWARD and workload.has_secondary:
+            span = Span.SECONDARY
+        elif workload.owner_broadcast:
+            op, rest = Op.BROADCAST, Cause.UNEQUAL_PARTS
+        elif workload.quantize_weights:
+            size, rest = INT8_BYTES, Cause.SCALES
+        ranks = members(workload, span, self._rank)
+
+        def movement(unit: UnitSize) -> Movement:
+            row = shard_elements(unit.elements, workload.num_ranks)
+            return Movement(
+                phase=phase,
+                purpose=Purpose.GATHER_PARAMETERS,
+                op=op,
+                ranks=ranks,
+                span=span,
+                elements=self._padded(unit, span),
+                element_bytes=size if rest is Cause.SCALES else workload.element_bytes,
+                times=workload.accumulate,
+                root=self._owners[unit.name] if op is Op.BROADCAST else None,
+                unit=unit.name,
+                quantized_bytes=workload.num_ranks * int8_bytes(row, workload.quantization_block)
+                if rest is Cause.SCALES
+                else None,
+                chunk_bytes=workload.chunk_bytes,
+            )
+
+        yield self._term(
+            phase,
+            Purpose.GATHER_PARAMETERS,
+            op,
+            workload.accumulate,
+            size,
+            movement,
+            span=span,
+            counts_frozen=True,
+            rest=rest,
+        )
+
+    def reductions(self) -> Iterator[Term]:
+        """How each bucket is reduced."""
+        workload = self._workload
+        times = workload.num_reductions
+        if workload.quantize_gradients:
+            for span, rows in ((Span.NODE, workload.num_ranks), (Span.ACROSS, workload.num_nodes)):
+                if len(members(workload, span, self._rank)) > 1:
+                    share = Fraction(times * rows, workload.num_ranks)
+                    yield self._reduction(Op.ALL_TO_ALL, share, INT4_BYTES, span, rows)
+            return
+        op = Op.REDUCE_SCATTER if workload.partitions else Op.ALL_REDUCE
+        passes = times if workload.partitions else 2 * times
+        yield self._reduction(op, Fraction(passes), Fraction(workload.element_bytes))
+
+    def _reduction(
+        self, op: Op, passes: Fraction, size: Fraction, span: Span = Span.WORLD, rows: int = 0
+    ) -> Term:
+        """Args: rows: of the matrix of quantized elements; 0 where they are not quantized."""
+        workload = self._workload
+        ranks = members(workload, span, self._rank)
+        buckets = cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements)
+        found = []
+        for bucket in buckets if workload.num_ranks > 1 else ():
+            elements = bucket_size(bucket, workload.num_ranks)
+            columns = elements // workload.num_ranks
+            found.append(
+                Movement(
+                    phase=Phase.BACKWARD,
+                    purpose=Purpose.REDUCE_GRADIENTS,
+                    op=op,
+                    ranks=ranks,
+                    span=span,
+                    elements=rows * columns if rows else elements,
+                    element_bytes=INT4_BYTES if rows else workload.element_bytes,
+                    times=workload.num_reductions,
+                    unit=bucket.name,
+                    quantized_bytes=rows * int4_bytes(columns, workload.quantization_block)
+                    if rows
+                    else None,
+                    chunk_bytes=workload.chunk_bytes,
+                )
+            )
+        return Term(
+            phase=Phase.BACKWARD,
+            purpose=Purpose.REDUCE_GRADIENTS,
+            op=op,
+            passes=passes,
+            element_bytes=size,
+            span=span,
+            ranks=ranks,
+            padding=self._padding(span, counts_frozen=False),
+            movements=tuple(found),
+            rest=Cause.SCALES if rows else None,
+        )
+
+    def updated(self) -> Iterator[Term]:
+        """How updated parameters reach those that need them: all ranks, or their owner."""
+        workload = self._workload
+        happens = workload.hands_on
+        if workload.owner_broadcast:
+            found = [one for unit in self._trainable for one in self._to_owner(unit)]
+            yield Term(
+                phase=Phase.UPDATE,
+                purpose=Purpose.GATHER_PARAMETERS,
+                op=Op.SEND,
+                passes=Fraction(1, workload.num_ranks),
+                element_bytes=Fraction(workload.element_bytes),
+                ranks=self._world,
+                happens=happens,
+                padding=self._padding(Span.WORLD, counts_frozen=False),
+                movements=tuple(found) if happens else (),
+                rest=Cause.UNEQUAL_PARTS,
+            )
+        elif workload.stage in (1, 2):
+
+            def movement(unit: UnitSize) -> Movement:
+                return Movement(
+                    phase=Phase.UPDATE,
+                    purpose=Purpose.GATHER_PARAMETERS,
+                    op=Op.ALL_GATHER,
+                    ranks=self._world,
+                    elements=self._padded(unit, Span.WORLD),
+                    element_bytes=workload.element_bytes,
+                    unit=unit.name,
+                    chunk_bytes=workload.chunk_bytes,
+                )
+
+            yield self._term(
+                Phase.UPDATE,
+                Purpose.GATHER_PARAMETERS,
+                Op.ALL_GATHER,
+                1,
+                Fraction(workload.element_bytes),
+                movement,
+                happens=happens,
+            )
+
+    def _to_owner(self, unit: UnitSize) -> Iterator[Movement]:
+        """Each rank sends its updated row of a unit to the rank that keeps the unit."""
+        owner, rank = self._owners[unit.name], self._rank
+        others = [peer for peer in self._world if peer != owner]
+        for peer in others if rank == owner else [owner]:
+            yield Movement(
+                phase=Phase.UPDATE,
+                purpose=Purpose.GATHER_PARAMETERS,
+                op=Op.RECEIVE if rank == owner else Op.SEND,
+                ranks=tuple(sorted((rank, peer))),
+                elements=shard_elements(unit.elements, self._workload.num_ranks),
+                element_bytes=self._workload.element_bytes,
+                root=peer,
+                unit=unit.name,
+                chunk_bytes=self._workload.chunk_bytes,
+            )
+
+    def agreements(self) -> Iterator[Term]:
+        """One number a rank: whether a gradient overflowed, and the norm of all."""
+        workload = self._workload
+        if workload.partitions and workload.scales_loss:
+            yield self._number(Purpose.OVERFLOW_FLAG, FP32_BYTES, Cause.OVERFLOW_FLAG)
+        if workload.partitions and workload.clips and not workload.update_skipped:
+            yield self._number(Purpose.GRADIENT_NORM, FP64_BYTES, Cause.GRADIENT_NORM)
+
+    def loss(self) -> Iterator[Term]:
+        """One number a rank: its loss, to be averaged."""
+        if self._workload.averages_loss:
+            yield self._number(Purpose.AVERAGE_LOSS, FP32_BYTES, Cause.AVERAGE_LOSS)
+
+    def _number(self, purpose: Purpose, element_bytes: int, cause: Cause) -> Term:
+        one = Movement(
+            phase=Phase.UPDATE,
+            purpose=purpose,
+            op=Op.ALL_GATHER,
+            ranks=self._world,
+            elements=len(self._world),
+            element_bytes=element_bytes,
+            chunk_bytes=self._workload.chunk_bytes,
+        )
+        return Term(
+            phase=Phase.UPDATE,
+            purpose=purpose,
+            op=Op.ALL_GATHER,
+            ranks=self._world,
+            movements=(one,) if len(self._world) > 1 else (),
+            rest=cause,
+        )
+
+    def activations(self, phase: Phase) -> Iterator[Term]:
+        """What blocks of tensor parallel ranks call in forward or backward; nothing for T = 1."""
+        workload = self._workload
+        kept = workload.activations
+        if kept is None or workload.tensor_parallel == 1:
+            return
+        is_again = phase is Phase.BACKWARD and kept.is_recomputed
+        ranks = members(workload, Span.TENSOR, self._rank)
+        blocks = kept.num_blocks * workload.accumulate
+        part = workload.part_elements * workload.tensor_parallel
+        sums = blocks * SUMS_A_PASS * (2 if is_again else 1)
+        gathers = is_again and kept.is_partitioned
+        for purpose, op, elements, times, carrier in (
+            (Purpose.GATHER_ACTIVATIONS, Op.ALL_GATHER, part, blocks * gathers, None),
+            (Purpose.ACTIVATIONS, Op.ALL_REDUCE, kept.elements, sums, kept.carrier),
+        ):
+            if not times:
+                continue
+            one = Movement(
+                phase=phase,
+                purpose=purpose,
+                op=op,
+                ranks=ranks,
+                span=Span.TENSOR,
+                elements=elements,
+                element_bytes=workload.element_bytes,
+                times=times,
+                carrier=carrier,
+                chunk_bytes=workload.chunk_bytes,
+            )
+            yield Term(
+                phase=phase,
+                purpose=purpose,
+                op=op,
+                span=Span.TENSOR,
+                ranks=ranks,
+                movements=(one,),
+                rest=Cause.ACTIVATIONS,
+            )
+
+    def _term(  # noqa: PLR0913 - a term has as many sides
+        self,
+        phase: Phase,
+        purpose: Purpose,
+        op: Op,
+        passes: int,
+        element_bytes: Fraction,
+        movement: Callable[[UnitSize], Movement],
+        *,
+        span: Span = Span.WORLD,
+        counts_frozen: bool = False,
+        happens: bool = True,
+        rest: Cause | None = None,
+    ) -> Term:
+        """A term with one movement a unit."""
+        units = self._units if counts_frozen else self._trainable
+        moves = happens and self._workload.num_ranks > 1
+        return Term(
+            phase=phase,
+            purpose=purpose,
+            op=op,
+            passes=Fraction(passes),
+            element_bytes=element_bytes,
+            span=span,
+            ranks=members(self._workload, span, self._rank),
+            counts_frozen=counts_frozen,
+            happens=happens,
+            padding=self._padding(span, counts_frozen=counts_frozen),
+            movements=tuple(map(movement, units)) if moves else (),
+            rest=rest,
+        )
+
+    def _padded(self, unit: UnitSize, span: Span) -> int:
+        """Elements that travel of a unit in one pass, with its padding."""
+        if span is Span.SECONDARY:
+            part = secondary_elements(self._workload, unit.elements)
+            return part * self._workload.secondary_partition
+        return padded_elements(unit.elements, self._workload.num_ranks)
+
+    def _padding(self, span: Span, *, counts_frozen: bool) -> tuple[int, ...]:
+        return tuple(
+            self._padded(unit, span) - unit.elements if unit.trainable or counts_frozen else 0
+            for unit in self._units
+        )
+
+    # ------------------------------------------------------------------- between tiers
+
+    def copies(self) -> Iterator[Term]:
+        """Every copy between the tiers of the rank, by phase."""
+        found = [*self._fetches(), *self._offloaded(), *self._stores(), *self._checkpoints()]
+        order = [Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE]
+        yield from sorted(found, key=lambda term: order.index(term.phase))
+
+    def _fetches(self) -> Iterator[Term]:
+        """Before each gather from it, the part that is kept elsewhere."""
+        workload = self._workload
+        passes = [Phase.FORWARD]
+        if not workload.has_secondary:  # from which backward gathers in its place
+            passes.append(Phase.BACKWARD)
+        for phase in passes:
+            for way in route(workload.offload_param, Tier.DEVICE):
+                yield self._copied(
+                    (phase, Purpose.FETCH_PARAMETERS, *way),
+                    workload.accumulate,
+                    workload.element_bytes,
+                    self._kept(),
+                    counts_frozen=True,
+                )
+
+    def _offloaded(self) -> Iterator[Term]:
+        """Gradients as soon as they are reduced, and the optimizer's states for an update."""
+        workload = self._workload
+        if not workload.updates_on_host:
+            return
+        buckets = cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements)
+        yield self._copied(
+            (Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS, Tier.DEVICE, Tier.HOST),
+            workload.num_reductions,
+            workload.element_bytes,
+            [(s.unit, s.stop - s.start) for bucket in buckets for s in bucket.segments],
+        )
+        if workload.offload_optimizer is Tier.DISK:
+            for purpose, origin, target in (
+                (Purpose.FETCH_STATES, Tier.DISK, Tier.HOST),
+                (Purpose.STORE_STATES, Tier.HOST, Tier.DISK),
+            ):
+                way = (Phase.UPDATE, purpose, origin, target)
+                yield self._copied(way, 1, STATE_BYTES, self._rows())
+
+    def _stores(self) -> Iterator[Term]:
+        """Updated parameters: to the device for the other ranks, and to where they are kept."""
+        workload = self._workload
+        keeps = workload.offload_param is not Tier.DEVICE
+        size = workload.element_bytes
+        if workload.updates_on_host and (workload.owner_broadcast or not keeps):
+            way = (Phase.UPDATE, Purpose.RETURN_PARAMETERS, Tier.HOST, Tier.DEVICE)
+            yield self._copied(way, 1, size, self._rows())
+        is_on_host = workload.updates_on_host and not workload.owner_broadcast
+        begin = Tier.HOST if is_on_host else Tier.DEVICE
+        trainable = {unit.name for unit in self._trainable}
+        for step in route(begin, workload.offload_param) if keeps else ():
+            kept = [(name, size_) for name, size_ in self._kept() if name in trainable]
+            yield self._copied((Phase.UPDATE, Purpose.STORE_PARAMETERS, *step), 1, size, kept)
+
+    def _checkpoints(self) -> Iterator[Term]:
+        """Activation checkpoints to the host in forward, and back before their block's backward."""
+        workload = self._workload
+        kept = workload.activations
+        if kept is None or not kept.is_on_host:
+            return
+        for phase, purpose, origin, target in (
+            (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST),
+            (Phase.BACKWARD, Purpose.FETCH_ACTIVATIONS, Tier.HOST, Tier.DEVICE),
+        ):
+            one = Movement(
+                phase=phase,
+                purpose=purpose,
+                origin=origin,
+                target=target,
+                elements=workload.part_elements,
+                element_bytes=workload.element_bytes,
+                times=kept.num_blocks * workload.accumulate,
+            )
+            yield Term(
+                phase=phase,
+                purpose=purpose,
+                origin=origin,
+                target=target,
+                ranks=self._world,
+                movements=(one,),
+                rest=Cause.ACTIVATIONS,
+            )
+
+    def _rows(self) -> list[tuple[str, int]]:
+        """The trainable units, and how many parameters of each this rank updates."""
+        count = self._workload.num_ranks
+        return [(unit.name, shard_elements(unit.elements, count)) for unit in self._trainable]
+
+    def _kept(self) -> Iterator[tuple[str, int]]:
+        """The units of which this rank keeps parameters, and how many: its row, or all as owner."""
+        workload = self._workload
+        for unit in self._units:
+            row = shard_elements(unit.elements, workload.num_ranks)
+            if not workload.owner_broadcast:
+                yield unit.name, row
+            elif self._owners[unit.name] == self._rank:
+                yield unit.name, row * workload.num_ranks
+
+    def _copied(
+        self,
+        way: tuple[Phase, Purpose, Tier, Tier],
+        times: int,
+        element_bytes: int,
+        sizes: Iterable[tuple[str, int]],
+        *,
+        counts_frozen: bool = False,
+    ) -> Term:
+        """A term of copies.
+
+        Args:
+            sizes: name of a unit and elements of each copy.
+        """
+        workload = self._workload
+        phase, purpose, origin, target = way
+        is_of_owners = workload.owner_broadcast and purpose in (
+            Purpose.FETCH_PARAMETERS,
+            Purpose.STORE_PARAMETERS,
+        )
+        happens = phase is not Phase.UPDATE or workload.hands_on
+        return Term(
+            phase=phase,
+            purpose=purpose,
+            origin=origin,
+            target=target,
+            passes=Fraction(times),
+            element_bytes=Fraction(element_bytes),
+            ranks=self._world,
+            counts_frozen=counts_frozen,
+            happens=happens,
+            padding=self._padding(Span.WORLD, counts_frozen=counts_frozen),
+            movements=tuple(
+                Movement(
+                    phase=phase,
+                    purpose=purpose,
+                    origin=origin,
+                    target=target,
+                    unit=name,
+                    elements=elements,
+                    element_bytes=element_bytes,
+                    times=times,
+                )
+                for name, elements in (sizes if happens else ())
+            ),
+            rest=Cause.UNEQUAL_PARTS if is_of_owners else None,
+        )
+
+
+def route(origin: Tier, target: Tier) -> tuple[tuple[Tier, Tier], ...]:
+    """The copies that lead from one tier to another: a disk is only reached from the host."""
+    order = [Tier.DEVICE, Tier.HOST, Tier.DISK]
+    here, there = order.index(origin), order.index(target)
+    step = 1 if there > here else -1
+    return tuple((order[at], order[at + step]) for at in range(here, there, step))

@@ -1,0 +1,62 @@
+"""The claim about what blocks send that several ranks compute together.
+
+Imports zerosim's L0, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zerosim.events import Purpose
+from zerosim.quantities import format_exact, format_exact_bytes
+from zerosim.theory import Workload
+from zerosim.theory.zero import SUMS_A_PASS
+from zerosim.verify.claims import Checked, first_of, what_of
+from zerosim.verify.report import Verdict
+
+_PURPOSES = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
+
+
+def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Iterator[Verdict]:
+    """Whether blocks send what Megatron's law and P_a say; nothing without tensor parallelism."""
+    kept, together = workload.activations, workload.tensor_parallel
+    if kept is None or together == 1:
+        return
+    problems = [
+        f"rank {cell.rank} sends {format_exact_bytes(cell.trace)} in {row.phase} of iteration "
+        f"{one.step.iteration} ({what_of(row)}), theory says {format_exact_bytes(cell.theory or 0)}"
+        for one in checked
+        for row in one.rows
+        if row.purpose in _PURPOSES
+        for cell in row.sent
+        if cell.unexplained_trace
+    ]
+    rows = [row for row in checked[-1].rows if row.purpose in _PURPOSES]
+    sums, gathered = (
+        sum(row.sent[0].trace for row in rows if row.purpose is purpose) for purpose in _PURPOSES
+    )
+    num_sums = SUMS_A_PASS * (3 if kept.is_recomputed else 2)
+    gathers = kept.is_recomputed and kept.is_partitioned
+    measured = f"{format_exact_bytes(sums)} for the sums"
+    if gathers:
+        measured += f", {format_exact_bytes(gathered)} to gather, {format_exact(sums)} / "
+        measured += f"{format_exact(gathered)} = {sums / gathered:.3f}" if gathered else "none"
+    if problems:
+        measured += f"; {first_of(problems)}"
+    expected = sum(row.sent[0].theory or 0 for row in rows)
+    blocks = kept.num_blocks * workload.accumulate
+    size = f"{format_exact(kept.elements)} x {workload.element_bytes} B"
+    yield Verdict(
+        id="activations",
+        title=(
+            f"A block on {together} ranks sums b·s·h {num_sums} times in a micro-step"
+            + (", and gathers its checkpoint once: 1/12 of that" if gathers else "")
+        ),
+        formula=(
+            f"{blocks} x {num_sums} x {size} x {2 * together - 2}/{together}"
+            + (f" + {blocks} x {size} x {together - 1}/{together}" if gathers else "")
+            + f" = {format_exact_bytes(expected)}"
+        ),
+        holds=not problems,
+        measured=measured,
+    )

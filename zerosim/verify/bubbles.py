@@ -1,0 +1,78 @@
+"""How long a pipeline's ranks stand idle: what theory says, beside what a run measured.
+
+Imports zerosim's L0, record, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from zerosim.events import Kind, Phase
+from zerosim.quantities import format_decimal
+from zerosim.record import Trace
+from zerosim.theory.programs import Bubble, Plan
+from zerosim.verify.report import Verdict
+
+
+def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iterator[Verdict]:
+    """What a pipeline's bubble should be, beside the idle time of this run: it proves nothing."""
+    for plan in plans:
+        if plan.bubble is not None:
+            idle = _idle(trace, plan.ranks, iteration)
+            measured = "computations were not recorded"
+            if idle is not None:
+                measured = (
+                    f"a rank computes nothing for {format_decimal(100 * idle, 1)} % of the total "
+                    f"of iteration {iteration}, waiting and everything else included"
+                )
+            yield Verdict(
+                id="bubble",
+                title="A pipeline's ranks stand idle while it fills and drains",
+                formula=_formula(plan.bubble),
+                holds=None,
+                measured=measured,
+            )
+
+
+def _formula(bubble: Bubble) -> str:
+    p, m, v = bubble.num_ranks, bubble.num_microbatches, bubble.stages_a_rank
+    work = f"({v} x {m})" if v > 1 else f"{m}"
+    return (
+        f"(p-1)/{'(v m)' if v > 1 else 'm'} = {p - 1}/{work} = "
+        f"{format_decimal(100 * bubble.of_ideal, 1)} % of the ideal time, "
+        f"{format_decimal(100 * bubble.of_total, 1)} % of the total"
+    )
+
+
+def _idle(trace: Trace, ranks: Sequence[int], iteration: int) -> Fraction | None:
+    """Which part of the time from the first computation to the last a rank does not compute."""
+    spans = {
+        rank.rank: sorted(
+            (event.start_ns, event.end_ns)
+            for event in rank.events
+            if event.kind is Kind.COMPUTE
+            and event.iteration == iteration
+            and event.phase in (Phase.FORWARD, Phase.BACKWARD)
+            and event.start_ns is not None
+            and event.end_ns is not None
+        )
+        for rank in trace.ranks
+        if rank.rank in ranks
+    }
+    if not spans or not all(spans.values()):
+        return None
+    if len({rank.header.host for rank in trace.ranks}) > 1:
+        return None
+    begin = min(start for mine in spans.values() for start, _ in mine)
+    total = max(end for mine in spans.values() for _, end in mine) - begin
+    busy = sum(_covered(mine) for mine in spans.values())
+    return 1 - Fraction(busy, total * len(spans)) if total else None
+
+
+def _covered(spans: Sequence[tuple[int, int]]) -> int:
+    covered = until = 0
+    for start, end in spans:
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return covered

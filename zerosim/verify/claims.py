@@ -1,0 +1,409 @@
+"""Each claim, held against every complete iteration of every rank.
+
+Imports zerosim's L0, record, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from zerosim.events import Algorithm, Purpose
+from zerosim.quantities import format_exact_bytes
+from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
+from zerosim.theory.programs import Claim, Plan
+from zerosim.tiers import Link
+from zerosim.verify.attribution import Attributed, RankStep, Standing
+from zerosim.verify.outcome import Outcome
+from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total
+from zerosim.verify.steps import Step
+
+WIRE_TOLERANCE = Fraction(2, 1000)
+"""Largest part of the wire that may stay unexplained."""
+FRAMING = "message framing"
+UNDER_WAY = "under way"
+UNEXPLAINED_TRACE = f"{UNEXPLAINED} (trace)"
+UNEXPLAINED_WIRE = f"{UNEXPLAINED} (wire)"
+OF_THE_BACKEND = frozenset({Cause.BACKEND_ALGORITHM.value, Cause.SEGMENT_ROUNDING.value})
+"""Causes that lie between the trace and the wire: how the backend carries its calls out."""
+UNATTRIBUTED = "attributed"
+PLANNED = "planned"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One iteration with its ledger.
+
+    Attributes:
+        rows: of calls and of copies.
+        algorithm: who carried calls out of which no other is known.
+    """
+
+    step: Step
+    rows: tuple[LedgerRow, ...]
+    copies: tuple[LedgerRow, ...]
+    algorithm: Algorithm
+
+    def carrier(self, rank: RankStep, place: int) -> Algorithm:
+        """Who carried out what a plan planned."""
+        return rank.carriers.get(place, self.algorithm)
+
+    def claims(self, rank: RankStep, place: int) -> tuple[Claim, ...]:
+        """Those of a plan, by its place; each worked out once."""
+        key = (rank.rank, place)
+        if key not in self._claims:
+            plan = rank.plans[place]
+            self._claims[key] = plan.claims(rank.rank, self.carrier(rank, place))
+        return self._claims[key]
+
+    @cached_property
+    def _claims(self) -> dict[tuple[int, int], tuple[Claim, ...]]:
+        return {}
+
+    def rows_of(self, plan: Plan, claim: Claim) -> list[LedgerRow]:
+        """What a claim speaks of; a plan that knows of everything answers for all calls."""
+        if claim.link is not None:
+            return [row for row in self.copies if row.link is claim.link]
+        return [
+            row
+            for row in self.rows
+            if (plan.is_complete or row.system == plan.title) and claim.phase in (None, row.phase)
+        ]
+
+
+def cause_of(deviation: Deviation) -> CauseBytes:
+    """A deviation as a cause of a report."""
+    return CauseBytes(
+        cause=deviation.cause.value,
+        bytes=deviation.bytes,
+        words=deviation.words,
+        is_excused=deviation.cause in LEFT_OUT,
+    )
+
+
+def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
+    """What was moved for purposes of which theory knows only that they depend on the model."""
+    cells = [row.sent[place] for row in rows if row.has_no_law]
+    without = sum(cell.trace + cell.algorithm for cell in cells)
+    if not without:
+        return []
+    words = "of blocks that several ranks compute together; how much depends on the model"
+    return [
+        CauseBytes(
+            cause=Cause.ACTIVATIONS.value, bytes=Fraction(without), words=words, is_excused=True
+        )
+    ]
+
+
+def claim_verdicts(
+    checked: Sequence[Checked], systems: Sequence[SystemLaw]
+) -> Iterator[tuple[Verdict, Link | None]]:
+    """The claims of each plan of the first rank, and the link that each speaks of.
+
+    Numbers are the last iteration's.
+    """
+    last = checked[-1]
+    first = last.step.ranks[0]
+    for place, plan in enumerate(first.plans):
+        for number, claim in enumerate(last.claims(first, place)):
+            identity = claim.id if plan.is_complete else f"law-{place}"
+            law = systems[place]
+            found = _claim_verdict(checked, (place, number), plan, claim, identity, law)
+            yield found, claim.link
+
+
+def _claim_verdict(
+    checked: Sequence[Checked],
+    which: tuple[int, int],
+    plan: Plan,
+    claim: Claim,
+    identity: str,
+    law: SystemLaw,
+) -> Verdict:
+    """Whether a claim holds in every iteration on every rank.
+
+    In each row: bytes too many in one are not made up for by bytes too few in another.
+    """
+    strays = [
+        words
+        for one in checked
+        for rank in one.step.ranks
+        for words in _strays(one, rank, plan, claim)
+    ]
+    differs = any(
+        cause.outcome is Outcome.EXPLAINED
+        for one in checked
+        for rank in one.step.ranks
+        for cause in _causes_of(one, rank, which, plan)
+    )
+    last = checked[-1]
+    rows = last.rows_of(plan, claim)
+    causes = [cause_of(one) for one in claim.causes] if plan.is_complete else list(law.causes)
+    causes += without_law(rows, 0) if plan.is_complete else []
+    native = [one for one in causes if one.cause in OF_THE_BACKEND]
+    traced = Fraction(total((row.sent[0] for row in rows), "trace") or 0)
+    if not plan.is_complete:
+        traced = law.sent_bytes - sum((one.bytes for one in native), Fraction(0))
+    measured = plan.in_words(traced, claim.link)
+    if parts := [one for one in causes if one not in native]:
+        measured += f", of it beside the law: {_listed(parts)}"
+    if native:
+        measured += f"; beyond that on the wire: {_listed(native)}"
+    if strays:
+        measured += f"; {first_of(strays)}"
+    return Verdict(
+        id=identity,
+        title=claim.title if plan.is_complete else _title(law, name_of(law, last)),
+        formula=claim.formula,
+        holds=None if plan.is_likeness else not strays,
+        measured=measured,
+        differs=differs,
+    )
+
+
+def _causes_of(
+    one: Checked, rank: RankStep, which: tuple[int, int], plan: Plan
+) -> Iterator[CauseBytes]:
+    """Why a rank's step is not what the law says, of the same claim as another rank's."""
+    place, number = which
+    if place < len(rank.plans) and rank.plans[place].title == plan.title:
+        yield from map(cause_of, one.claims(rank, place)[number].causes)
+        if plan.left_to:
+            hooks = (call.cause is Cause.HOOK for call in rank.calls)
+            if any(hooks):
+                yield CauseBytes(
+                    cause=Cause.HOOK.value, bytes=Fraction(1), words="", is_excused=False
+                )
+
+
+def _title(law: SystemLaw, who: str) -> str:
+    if law.is_likeness:
+        return f"A hand-written program has no law of its own: it is most like {law.law_name}"
+    return f"{who} sends what the law of {law.law_name} and named causes say"
+
+
+def name_of(law: SystemLaw, checked: Checked) -> str:
+    """A system, and of which of its models where it divides several."""
+    titles = [plan.title for plan in checked.step.ranks[0].plans]
+    return f"{law.system} of {law.name}" if titles.count(law.system) > 1 else law.system
+
+
+def _listed(causes: Sequence[CauseBytes]) -> str:
+    return ", ".join(
+        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
+        for cause in causes
+    )
+
+
+def _strays(one: Checked, rank: RankStep, plan: Plan, claim: Claim) -> Iterator[str]:
+    """What one rank's plan promised and its trace does not have, and what its wire has beside."""
+    step, place = one.step, one.step.ranks.index(rank)
+    mine = (plan.title, plan.name)
+    places = {at for at, other in enumerate(rank.plans) if (other.title, other.name) == mine}
+    missing = [
+        call
+        for at, call in rank.missing
+        if at in places and call.link is claim.link and claim.phase in (None, call.phase)
+    ]
+    yield from groups(step.iteration, rank.rank, missing, MISSING)
+    if not plan.is_complete:
+        return
+    rows = one.rows_of(plan, claim)
+    for row in rows:
+        cell = row.sent[place]
+        if cell.unexplained_trace:
+            asked = "was asked to send" if row.op is not None else "copied"
+            yield (
+                f"rank {rank.rank} {asked} {format_exact_bytes(cell.trace)} in {row.phase} of "
+                f"iteration {step.iteration} ({what_of(row)}), theory says "
+                f"{format_exact_bytes(cell.theory or 0)}"
+            )
+    if claim.link is not None:
+        return
+    on_wire = sum(row.sent[place].unexplained_kernel or 0 for row in rows)
+    if abs(on_wire) > WIRE_TOLERANCE * sum(row.sent[place].trace for row in rows):
+        where = "iteration" if claim.phase is None else f"{claim.phase} of iteration"
+        yield (
+            f"the kernel sent {format_exact_bytes(abs(on_wire))} "
+            f"{'more' if on_wire > 0 else 'less'} for rank {rank.rank} in {where} "
+            f"{step.iteration} than the trace, its algorithm and its framing"
+        )
+
+
+def what_of(row: LedgerRow | Movement) -> str:
+    """Why something is moved, and how."""
+    way = row.op if row.op is not None else f"{row.origin} to {row.target}"
+    return f"{row.purpose}: {way}"
+
+
+MISSING = "never made, though it is planned: "
+UNPLANNED = "made, though nobody planned it: "
+
+
+def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verdict:
+    """Each planned call, or copy, was made, and no other of the purposes that theory plans."""
+    problems = [
+        words
+        for one in checked
+        for rank in one.step.ranks
+        for words in (
+            *groups(
+                one.step.iteration,
+                rank.rank,
+                [call for _, call in rank.missing if (call.op is None) is copies],
+                MISSING,
+            ),
+            *_unplanned(one.step.iteration, rank, copies=copies),
+            *(() if copies else rank.unknown),
+        )
+    ]
+    calls = [
+        call
+        for one in checked
+        for rank in one.step.ranks
+        for call in rank.calls
+        if (call.call.op is None) is copies and not _is_left_out(call, rank)
+    ]
+    no_plan = next((rank.unplanned for one in checked for rank in one.step.ranks), "")
+    counts = Counter(call.standing for call in calls)
+    planned, taken = counts[Standing.PLANNED], counts[Standing.TAKEN]
+    what = ("copy", "copies") if copies else ("call", "calls")
+    measured = f"{planned:,} {what[1]} planned"
+    if taken:
+        measured += f", {taken:,} taken as they are"
+    overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
+    if counts[Standing.OVERHEAD]:
+        measured += f", {counts[Standing.OVERHEAD]:,} named beside the law"
+    if overhead:
+        measured += f", {overhead:,} of these asked for by no plan"
+    holds = True if planned or not (taken or overhead) else None
+    return Verdict(
+        id="copies" if copies else PLANNED,
+        title=f"Every {what[0]} that theory plans was made, and no other without a name",
+        formula="",
+        holds=False if problems else (None if no_plan else holds),
+        measured=first_of(problems) if problems else no_plan or measured,
+        differs=overhead > 0,
+    )
+
+
+def _is_left_out(call: Attributed, rank: RankStep) -> bool:
+    """Whether a plan that knows of everything in a step is not asked about it."""
+    return call.cause is Cause.OUTSIDE and any(plan.is_complete for plan in rank.plans)
+
+
+def _unplanned(iteration: int, step: RankStep, *, copies: bool) -> Iterator[str]:
+    by_source: dict[str, list[Movement]] = {}
+    for one in step.calls:
+        if one.standing is Standing.UNEXPLAINED and (one.call.op is None) is copies:
+            by_source.setdefault(one.source, []).append(one.call)
+    for source, calls in by_source.items():
+        where = f" at {source}" if source else ""
+        for words in groups(iteration, step.rank, calls, UNPLANNED):
+            yield f"{words}{where}"
+
+
+def groups(iteration: int, rank: int, calls: Sequence[Movement], what: str) -> Iterator[str]:
+    """Calls that are alike, in one line."""
+    counts = Counter(
+        (c.phase, c.purpose, c.op or f"copy {c.origin} to {c.target}", c.buffer_bytes)
+        for c in calls
+    )
+    for (phase, purpose, how, size), count in counts.items():
+        yield (
+            f"rank {rank}, iteration {iteration}: {what}{count} {how} of "
+            f"{format_exact_bytes(size)} in {phase} ({purpose})"
+        )
+
+
+def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
+    """What nobody said the purpose of, by source line: shown, and neither proved nor refuted."""
+    title = "Every call has a purpose"
+    strays: dict[str, list[Attributed]] = {}
+    for one in checked:
+        for rank in one.step.ranks:
+            for call in rank.calls:
+                if call.call.purpose is Purpose.UNLABELLED:
+                    strays.setdefault(call.source or "an unknown line", []).append(call)
+    if not strays:
+        return Verdict(id=UNATTRIBUTED, title=title, formula="", holds=True, measured="all have")
+    parts = [
+        f"{len(calls)} {calls[0].call.op} at {source}, "
+        f"{format_exact_bytes(sum(one.bound.sent_bytes for one in calls))} sent"
+        for source, calls in strays.items()
+    ]
+    measured = first_of(parts)
+    return Verdict(id=UNATTRIBUTED, title=title, formula="", holds=None, measured=measured)
+
+
+def wire_verdict(checked: Sequence[Checked]) -> Verdict:
+    """How much of the wire has no name, in each iteration of each rank."""
+    title = "The kernel sent what the trace says, with its framing"
+    steps = [one.step for one in checked]
+    total_bytes = stray = outside = 0
+    for one in checked:
+        found: list[tuple[int | None, int | None]] = [
+            (wire.unexplained, wire.wire) for wire in one.step.wires
+        ]
+        if one.step.wire_by_call:
+            found = [(c.unexplained_kernel, c.kernel) for row in one.rows for c in row.sent]
+            outside += sum(map(abs, one.step.outside))
+        if any(unexplained is None for unexplained, _ in found):
+            words = "the wire was not measured, or the backend's framing is not known"
+            return _verdict("wire-is-trace", title, holds=None, measured=words)
+        stray += sum(abs(unexplained or 0) for unexplained, _ in found)
+        total_bytes += sum(wire or 0 for _, wire in found)
+    plural = "s" * (len(steps) > 1)
+    measured = (
+        f"{format_exact_bytes(stray)} unexplained of {format_exact_bytes(total_bytes)}, over "
+        f"{len(steps)} iteration{plural} and {len(steps[0].ranks)} ranks"
+    )
+    if steps[0].wire_by_call:
+        measured = (
+            f"{format_exact_bytes(stray)} unexplained and {format_exact_bytes(outside)} outside of "
+            f"collectives, of {format_exact_bytes(total_bytes)}"
+        )
+    holds = stray + outside <= WIRE_TOLERANCE * total_bytes
+    return _verdict("wire-is-trace", title, holds=holds, measured=measured)
+
+
+def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
+    """What the kernel counted is the files that the trace speaks of, to the byte."""
+    title = "The kernel counted what the trace says of the disk, and nothing else"
+    counted, problems = 0, []
+    rows = [
+        (one.step.iteration, row)
+        for one in checked
+        for row in one.copies
+        if row.link is Link.STORAGE
+    ]
+    for iteration, row in rows:
+        for cell in row.sent:
+            if cell.kernel is None or cell.unexplained_kernel is None:
+                words = "the kernel's counter was not read"
+                yield _verdict("disk-is-trace", title, holds=None, measured=words)
+                return
+            counted += cell.kernel
+            if cell.unexplained_kernel:
+                problems.append(
+                    f"the kernel counted {format_exact_bytes(cell.kernel)} on rank {cell.rank} in "
+                    f"{row.phase} of iteration {iteration} ({row.purpose}), the trace and its "
+                    f"framing are {format_exact_bytes(cell.trace + (cell.framing or 0))}"
+                )
+    if rows:
+        fine = f"0 B unexplained of {format_exact_bytes(counted)}"
+        measured = first_of(problems) if problems else fine
+        yield _verdict("disk-is-trace", title, holds=not problems, measured=measured)
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first of several sentences, and how many more there are."""
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return f"{lines[0]}{more}"
+
+
+def _verdict(identity: str, title: str, *, holds: bool | None, measured: str) -> Verdict:
+    return Verdict(id=identity, title=title, formula="", holds=holds, measured=measured)

@@ -1,0 +1,112 @@
+"""What a trace says that was asked for: the configuration of zerosim's engine, and its workload.
+
+Imports zerosim's L0, record, theory. No torch.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from zerosim.config import DType, EngineConfig
+from zerosim.errors import ConfigError, TraceError
+from zerosim.events import Algorithm
+from zerosim.manifest import UnitLayout
+from zerosim.record import Trace, ranks_per_node
+from zerosim.theory import Activations, UnitSize, Workload
+from zerosim.verify.attribution import OF_BLOCKS
+
+_POSITIONS, _BLOCK = "embedding.position.weight", "blocks."
+"""Of a built-in GPT: a parameter of as many elements as one sequence has, and its blocks."""
+
+
+def config_of(trace: Trace) -> EngineConfig | None:
+    """How zerosim's engine was configured; None of a trace that another system made.
+
+    Raises:
+        TraceError: the configuration in the manifest cannot be used.
+    """
+    if not trace.manifest.config or not trace.manifest.units:
+        return None
+    try:
+        return EngineConfig.from_plain(trace.manifest.config)
+    except (ConfigError, TypeError) as error:
+        raise TraceError(
+            f"{trace.folder}: the manifest's configuration is no use: {error}"
+        ) from None
+
+
+def tensor_parallel_of(trace: Trace) -> int:
+    """T, ranks that compute each block together: as the run says, else as its calls do."""
+    told = trace.manifest.run.get("tensor_parallel")
+    if isinstance(told, int):
+        return told
+    first = trace.ranks[0]
+    groups = (first.groups.get(e.group) for e in first.events if e.purpose in OF_BLOCKS)
+    return next((len(group.ranks) for group in groups if group is not None), 1)
+
+
+def activations_of(trace: Trace, config: EngineConfig) -> Activations | None:
+    """What the blocks of a built-in GPT hand on and keep; None of a model that is not known."""
+    manifest = trace.manifest
+    slots = {slot.name: slot.elements for unit in manifest.units for slot in unit.slots}
+    batch, sequence = manifest.run.get("batch"), slots.get(_POSITIONS)
+    blocks = {
+        unit.name.removesuffix(".frozen") for unit in manifest.units if unit.name.startswith(_BLOCK)
+    }
+    if not isinstance(batch, int) or sequence is None or not blocks:
+        return None
+    known = list(Algorithm)
+    return Activations(
+        num_blocks=len(blocks),
+        elements=batch * sequence,
+        carrier=Algorithm(manifest.backend) if manifest.backend in known else Algorithm.OTHER,
+        is_recomputed=config.checkpoint_activations,
+        is_partitioned=config.partition_activations,
+        is_on_host=config.cpu_checkpointing,
+    )
+
+
+def workload_of(trace: Trace, iteration: int) -> Workload | None:
+    """What the engine was configured to do in one iteration; None of another system's trace.
+
+    Raises:
+        TraceError: the configuration in the manifest cannot be used.
+    """
+    manifest, config = trace.manifest, config_of(trace)
+    if config is None:
+        return None
+    metrics = trace.ranks[0].metrics
+    names = {metric.name for metric in metrics if metric.iteration == iteration}
+    together = tensor_parallel_of(trace)
+    skipped = {metric.iteration for metric in metrics if metric.name == "overflow"}
+    return Workload(
+        stage=config.stage,
+        num_ranks=manifest.num_ranks // together,
+        units=unit_sizes(manifest.units),
+        element_bytes=config.dtype.element_bytes,
+        accumulate=config.accumulate,
+        bucket_elements=config.bucket_elements,
+        clips=config.clip is not None,
+        scales_loss=config.dtype is DType.FP16,
+        averages_loss="loss" in names,
+        update_skipped=iteration in skipped,
+        chunk_bytes=config.chunk_bytes,
+        offload_optimizer=config.offload_optimizer.tier,
+        offload_param=config.offload_param.tier,
+        owner_broadcast=config.owner_broadcast,
+        delayed_update=config.delayed_update,
+        has_pending_update=iteration > 0 and iteration - 1 not in skipped,
+        ranks_per_node=ranks_per_node(trace),
+        quantize_weights=config.quantize_weights,
+        secondary_partition=config.secondary_partition,
+        quantize_gradients=config.quantize_gradients,
+        quantization_block=config.quantization_block,
+        tensor_parallel=together,
+        activations=activations_of(trace, config),
+    )
+
+
+@lru_cache(maxsize=4)
+def unit_sizes(units: tuple[UnitLayout, ...]) -> tuple[UnitSize, ...]:
+    """A manifest's units as theory sees them; the same ones for each iteration."""
+    return tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in units)

@@ -1,0 +1,235 @@
+"""The ledger, row by row, and what no law speaks of, line by line.
+
+Imports zerosim's L0, theory, and this package. No torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.theory import Cause, Cost, Movement
+from zerosim.tiers import Link, Tier
+from zerosim.verify.attribution import OF_BLOCKS, Attributed, RankStep, Standing
+from zerosim.verify.report import LedgerRow, RankBytes, SourceBytes
+from zerosim.verify.steps import Step
+
+_ORDER_OF_PHASES = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
+_WAYS = (
+    (Tier.DISK, Tier.HOST),
+    (Tier.HOST, Tier.DEVICE),
+    (Tier.DEVICE, Tier.HOST),
+    (Tier.HOST, Tier.DISK),
+)
+"""As a copy takes them: up one after another, then down."""
+_COPIED = (
+    Purpose.FETCH_PARAMETERS,
+    Purpose.OFFLOAD_ACTIVATIONS,
+    Purpose.FETCH_ACTIVATIONS,
+    Purpose.OFFLOAD_GRADIENTS,
+    Purpose.FETCH_STATES,
+    Purpose.STORE_STATES,
+    Purpose.RETURN_PARAMETERS,
+    Purpose.STORE_PARAMETERS,
+)
+"""In the order in which a step comes to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """Why bytes moved: what tells the rows of a ledger apart.
+
+    Attributes:
+        system: who planned it; "" if nobody did.
+        op: None for copies, from `origin` to `target`.
+        link: what it went over, of copies, and of messages where rows are told apart by it.
+    """
+
+    system: str
+    phase: Phase
+    purpose: Purpose
+    op: Op | None = None
+    origin: Tier | None = None
+    target: Tier | None = None
+    link: Link | None = None
+
+    def place(self, titles: Sequence[str]) -> tuple[int | str, ...]:
+        """By which rows are sorted.
+
+        Args:
+            titles: of the systems, in their order.
+        """
+        return (
+            titles.index(self.system) if self.system in titles else len(titles),
+            _ORDER_OF_PHASES.index(self.phase),
+            _COPIED.index(self.purpose) if self.purpose in _COPIED else len(_COPIED),
+            self.purpose.value,
+            "" if self.op is None else self.op.value,
+            _WAYS.index(way) if (way := (self.origin, self.target)) in _WAYS else len(_WAYS),
+        )
+
+
+@dataclass(slots=True)
+class Cell:
+    """What one rank has for one reason: what is planned, what was moved, what was counted.
+
+    Attributes:
+        theory, native, trace, named: bytes sent and received: planned, by the algorithm of who
+            carried it out, as asked for, and of that without a plan and with a cause.
+        framing: None if it is not known.
+        counted: None if the kernel did not count it alone.
+        has_no_law: how much it ought to be is not known.
+    """
+
+    num_calls: int = 0
+    payload_bytes: int = 0
+    theory: list[int] = field(default_factory=lambda: [0, 0])
+    native: list[int] = field(default_factory=lambda: [0, 0])
+    trace: list[int] = field(default_factory=lambda: [0, 0])
+    named: list[int] = field(default_factory=lambda: [0, 0])
+    framing: list[int] | None = field(default_factory=lambda: [0, 0])
+    counted: list[int] | None = None
+    has_no_law: bool = False
+
+    def of(self, rank: int, way: int) -> RankBytes:
+        """Sent bytes (0) or received ones (1)."""
+        return RankBytes(
+            rank=rank,
+            theory=None if self.has_no_law else self.theory[way],
+            trace=self.trace[way],
+            kernel=None if self.counted is None else self.counted[way],
+            algorithm=self.native[way] - self.trace[way],
+            framing=None if self.framing is None else self.framing[way],
+            overhead=self.named[way],
+        )
+
+    def add(self, one: Attributed) -> None:
+        """Count a call or a copy."""
+        self.num_calls += 1
+        self.payload_bytes += one.call.payload_bytes
+        _add(self.trace, one.bound)
+        _add(self.native, one.cost)
+        if one.standing is Standing.OVERHEAD:
+            _add(self.named, one.bound)
+        self.framing = _sum(self.framing, one.framing)
+        self.counted = _sum(self.counted, one.counted)
+
+
+def _add(total: list[int], cost: Cost) -> None:
+    total[0] += cost.sent_bytes
+    total[1] += cost.received_bytes
+
+
+def _sum(total: list[int] | None, pair: tuple[int, int] | None) -> list[int] | None:
+    return None if total is None or pair is None else [total[0] + pair[0], total[1] + pair[1]]
+
+
+def bound_of(call: Movement, rank: int) -> Cost:
+    """What a planned call or copy moves at the least: by a ring, whoever carries it out."""
+    if call.op is None:
+        return Cost(call.payload_bytes)
+    return replace(call, carrier=None).cost(rank, Algorithm.RING)
+
+
+def _cells(step: RankStep, *, counts_calls: bool) -> dict[RowKey, Cell]:
+    def cell_of(title: str, call: Movement) -> Cell:
+        key = RowKey(title, call.phase, call.purpose, call.op, call.origin, call.target, call.link)
+        if key not in cells:
+            has_counter = call.link is Link.STORAGE or (call.op is not None and counts_calls)
+            cells[key] = Cell(counted=[0, 0] if has_counter else None)
+        return cells[key]
+
+    cells: dict[RowKey, Cell] = {}
+    for plan in step.plans:
+        for call in plan.calls:
+            _add(cell_of(plan.title, call).theory, bound_of(call, step.rank))
+    for found in step.calls:
+        cell = cell_of("" if found.plan is None else step.plans[found.plan].title, found.call)
+        cell.add(found)
+        cell.has_no_law = not step.plans or (
+            found.cause is Cause.ACTIVATIONS and found.call.purpose in OF_BLOCKS
+        )
+    return cells
+
+
+def has_wire(step: Step, rank: RankStep) -> bool:
+    """Whether a row of a rank has a wire of its own: calls beside each other have none."""
+    return step.wire_by_call or not rank.plans
+
+
+def ledger_rows(step: Step) -> tuple[LedgerRow, ...]:
+    """One row for each reason of each system, in the order of systems and phases."""
+    measured = [
+        _cells(rank, counts_calls=has_wire(step, rank) and wire.wire is not None)
+        for rank, wire in zip(step.ranks, step.wires, strict=True)
+    ]
+    titles = tuple(dict.fromkeys(plan.title for rank in step.ranks for plan in rank.plans))
+    ranks = [rank.rank for rank in step.ranks]
+    return rows_of(dict(zip(ranks, measured, strict=True)), titles)
+
+
+def rows_of(
+    cells: Mapping[int, Mapping[RowKey, Cell]], titles: Sequence[str]
+) -> tuple[LedgerRow, ...]:
+    """Cells of all ranks side by side, a row for each reason.
+
+    Args:
+        cells: by rank.
+        titles: of the systems, in their order.
+    """
+    reasons = {reason for found in cells.values() for reason in found}
+    return tuple(
+        _row(reason, cells) for reason in sorted(reasons, key=lambda one: one.place(titles))
+    )
+
+
+def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRow:
+    found = {rank: mine.get(reason) or Cell() for rank, mine in cells.items()}
+    known = [mine[reason] for mine in cells.values() if reason in mine]
+    if any(cell.counted is not None for cell in known):  # a rank without it moved nothing
+        for rank, cell in found.items():
+            cell.counted = cell.counted if reason in cells[rank] else [0, 0]
+    first = next((cell for cell in found.values() if cell.num_calls), Cell())
+    is_copy = reason.op is None
+    return LedgerRow(
+        phase=reason.phase,
+        purpose=reason.purpose,
+        op=reason.op,
+        origin=reason.origin,
+        target=reason.target,
+        link=reason.link,
+        system=reason.system,
+        calls=tuple(cell.num_calls for cell in found.values()),
+        payload_bytes=first.payload_bytes,
+        sent=tuple(cell.of(rank, 0) for rank, cell in found.items()),
+        received=() if is_copy else tuple(cell.of(rank, 1) for rank, cell in found.items()),
+    )
+
+
+def sources_of(step: Step) -> tuple[SourceBytes, ...]:
+    """What no law speaks of, by source line; of the first rank that called it."""
+    found: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = {}
+    for rank in step.ranks:
+        mine: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = defaultdict(list)
+        for one in rank.calls:
+            if one.standing in (Standing.OVERHEAD, Standing.UNEXPLAINED):
+                why = "unexplained" if one.cause is None else one.cause.value
+                call = one.call
+                mine[one.source, call.phase, call.purpose, call.op, why].append(one)
+        for key, calls in mine.items():
+            found.setdefault(key, calls)
+    return tuple(
+        SourceBytes(
+            source=source,
+            phase=phase,
+            purpose=purpose,
+            op=op,
+            why=why,
+            num_calls=len(calls),
+            payload_bytes=sum(one.call.payload_bytes for one in calls),
+            sent_bytes=sum(one.bound.sent_bytes for one in calls),
+        )
+        for (source, phase, purpose, op, why), calls in found.items()
+    )
