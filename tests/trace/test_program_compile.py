@@ -67,7 +67,7 @@ def test_nothing_is_compiled_again_or_otherwise(tmp_path, fresh, alone, breaks, 
             if traced:
                 with zerosim.trace(tmp_path / "t") as recorder:
                     train(called, net.parameters())
-                    assert recorder.calls.guide.trouble == ""
+                    assert recorder.calls.labeler.trouble == ""
             else:
                 train(called, net.parameters())
         warned.append([str(warning.message) for warning in caught if "hook" in str(warning)])

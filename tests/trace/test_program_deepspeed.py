@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from zerosim.trace.program.deepspeed import _modules
-from zerosim.trace.program.recomputed import Recomputes
+from zerosim.trace.autolabel.systems.deepspeed import _modules
+from zerosim.trace.autolabel.systems.recomputed import Recomputes
 
 
 class Net(nn.Module):

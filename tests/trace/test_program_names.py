@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from zerosim.events import Phase, Purpose
-from zerosim.trace.program.names import Names
-from zerosim.trace.program.rules import Rule, Rules, code_of
-from zerosim.trace.program.units import Units, clean, unwrapped
+from zerosim.trace.autolabel.names import Names
+from zerosim.trace.autolabel.rules import Rule, RuleTable, code_of
+from zerosim.trace.autolabel.units import Units, clean, unwrapped
 
 
 @pytest.fixture
@@ -122,22 +122,22 @@ def unit_of(frame):
 
 def test_the_innermost_known_function_decides():
     gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
-    both = Rules([Rule(HERE, "outer", gather), Rule(HERE, "inner", reduce, phase=Phase.UPDATE)])
+    both = RuleTable([Rule(HERE, "outer", gather), Rule(HERE, "inner", reduce, phase=Phase.UPDATE)])
     found = outer(both)
     assert (found.purpose, found.unit, found.phase) == (reduce, "", Phase.UPDATE)
-    weak = Rules([Rule(HERE, "outer", gather), Rule(HERE, "inner", reduce, is_weak=True)])
+    weak = RuleTable([Rule(HERE, "outer", gather), Rule(HERE, "inner", reduce, is_weak=True)])
     assert outer(weak).purpose is gather
     assert inner(weak).purpose is reduce
     assert both.find() is None
-    assert Rules([Rule("/elsewhere.py", "inner", gather)]).find() is None
-    assert outer(Rules([Rule(HERE, "", gather)])).purpose is gather
+    assert RuleTable([Rule("/elsewhere.py", "inner", gather)]).find() is None
+    assert outer(RuleTable([Rule(HERE, "", gather)])).purpose is gather
 
 
 def test_who_does_not_know_its_unit_asks_who_called_it():
     gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
-    same = Rules([Rule(HERE, "outer", gather, unit_of), Rule(HERE, "inner", gather, unit_of)])
+    same = RuleTable([Rule(HERE, "outer", gather, unit_of), Rule(HERE, "inner", gather, unit_of)])
     assert outer(same).unit == "outer unit"
-    other = Rules([Rule(HERE, "outer", reduce, unit_of), Rule(HERE, "inner", gather, unit_of)])
+    other = RuleTable([Rule(HERE, "outer", reduce, unit_of), Rule(HERE, "inner", gather, unit_of)])
     assert (outer(other).purpose, outer(other).unit) == (gather, "")
 
 
@@ -148,7 +148,7 @@ def test_a_function_of_the_programs_own():
 
     rule = Rule("", "", Purpose.REDUCE_GRADIENTS)
     for function in (lambda rules: rules.find(), Callable(), functools.partial(Callable())):
-        rules = Rules([])
+        rules = RuleTable([])
         assert function(rules) is None
         rules.know(code_of(function), rule)
         assert function(rules).purpose is Purpose.REDUCE_GRADIENTS

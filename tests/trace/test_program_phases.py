@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 import zerosim
 from zerosim.events import Kind, Phase
 from zerosim.record import load
-from zerosim.trace import labels, modules
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
 
 OUT, F, B, U = Phase.OUTSIDE, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE
 
@@ -52,9 +53,9 @@ def places(tmp_path, alone):
 
     def run(program):
         with zerosim.trace(tmp_path / "t", memory=False, wire=False) as recorder:
-            guide = recorder.calls.guide
+            labeler = recorder.calls.labeler
             program()
-        assert guide.trouble + guide._phases.trouble == ""
+        assert labeler.trouble + labeler._phases.trouble == ""
         (rank,) = load(tmp_path / "t", strict=True).ranks
         calls = [event for event in rank.events if event.kind is Kind.COLLECTIVE]
         run.computed = [event for event in rank.events if event.kind is Kind.COMPUTE]
@@ -437,11 +438,11 @@ def test_a_mistake_in_labelling_ends_the_labels_and_nothing_else(tmp_path, alone
     net = Marked()
     with zerosim.trace(tmp_path / "t", memory=False) as recorder:
         net(X).sum().backward()
-        guide = recorder.calls.guide
-        guide._units.begin = lambda _: 1 / 0
-        guide._rules.find = lambda: 1 / 0
+        labeler = recorder.calls.labeler
+        labeler._units.begin = lambda _: 1 / 0
+        labeler._rules.find = lambda: 1 / 0
         net(X).sum().backward()
-        assert guide.trouble == "ZeroDivisionError: division by zero"
+        assert labeler.trouble == "ZeroDivisionError: division by zero"
     said = "zerosim: what follows is not labelled (ZeroDivisionError: division by zero)\n"
     assert capsys.readouterr().err == said
     (rank,) = load(tmp_path / "t", strict=True).ranks

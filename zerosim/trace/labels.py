@@ -2,7 +2,7 @@
 
 The engine, or anyone, pushes labels; a recorder (the sink) attaches them to what it sees. Without
 a sink every call here is a few attribute reads. Labels never decide what is recorded: the
-operators that PyTorch performs are intercepted in `dispatch`.
+operators that PyTorch performs are intercepted in `intercept`.
 
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
@@ -47,7 +47,7 @@ class Hop:
             _state.sink.finish_transfer(transfer)
 
 
-class _State:
+class _ProcessState:
     """The process-wide part: one sink at most, one position."""
 
     __slots__ = ("description", "position", "sink")
@@ -67,7 +67,7 @@ class _ThreadState(threading.local):
     computing = ""
 
 
-_state = _State()
+_state = _ProcessState()
 _thread = _ThreadState()
 
 
@@ -232,7 +232,7 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
             sink.close(event, error)
 
 
-class Copied:
+class KernelCount:
     """What the kernel counted while something was copied from or to a disk, once it is known."""
 
     __slots__ = ("counted_bytes",)
@@ -242,13 +242,13 @@ class Copied:
 
 
 @contextmanager
-def copying(request: CopyRequest) -> Iterator[Copied]:
+def copying(request: CopyRequest) -> Iterator[KernelCount]:
     """The copy inside goes from one tier of this rank to another."""
     sink = _state.sink
     event = sink.open_copy(snapshot(), request) if sink is not None else None
     if event is not None and sink is not None:
         _thread.last_collective = (sink, event)
-    copied, error = Copied(), ""
+    copied, error = KernelCount(), ""
     try:
         yield copied
     except BaseException as raised:

@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.trace.eager import transparent
 
 
-class Watcher(Protocol):
+class EntryWatcher(Protocol):
     """Who is told."""
 
     def backward_begins(self, roots: Any, *, adds: bool) -> None:
@@ -52,7 +52,7 @@ class Watcher(Protocol):
 class Entries:
     """Tells a watcher, from `install` to `remove`."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: EntryWatcher) -> None:
         self._watcher = watcher
         self._hooks: list[RemovableHandle] = []
         self._run_backward: Any = None
@@ -112,7 +112,7 @@ def _run_backward_with(function: Any) -> None:
         home._engine_run_backward = function  # type: ignore[attr-defined]
 
 
-def _telling(watcher: Watcher, clear: Any) -> Any:
+def _telling(watcher: EntryWatcher, clear: Any) -> Any:
     """What clears gradients, after saying whose."""
 
     @transparent

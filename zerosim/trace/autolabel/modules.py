@@ -26,7 +26,7 @@ _COMPILER_NAME = "unpatched_nn_module_call"
 """By this name the compiler keeps the `__call__` that it may look behind."""
 
 
-class Watcher(Protocol):
+class ModuleWatcher(Protocol):
     """Who is told of calls."""
 
     def module_begins(self, module: nn.Module) -> bool | None:
@@ -38,25 +38,25 @@ class Watcher(Protocol):
         ...
 
 
-class _State:
+class _Watching:
     original: Any = nn.Module.__call__
-    watchers: tuple[Watcher, ...] = ()
+    watchers: tuple[ModuleWatcher, ...] = ()
     unwanted: ClassVar[set[weakref.ref[nn.Module]]] = set()
 
 
-class _Thread(threading.local):
+class _Depth(threading.local):
     depth = 0
 
 
-_thread = _Thread()
+_thread = _Depth()
 
 
-def watch(watcher: Watcher) -> None:
+def watch(watcher: ModuleWatcher) -> None:
     """Tell `watcher` of all calls from now on, in the order of watching."""
-    if not _State.watchers and nn.Module.__call__ is not _call:
-        _State.original = nn.Module.__call__
-        _replace(_State.original, _call)
-    _State.watchers = (*_State.watchers, watcher)
+    if not _Watching.watchers and nn.Module.__call__ is not _call:
+        _Watching.original = nn.Module.__call__
+        _replace(_Watching.original, _call)
+    _Watching.watchers = (*_Watching.watchers, watcher)
     reconsider()
 
 
@@ -67,27 +67,27 @@ def is_inside() -> bool:
 
 def reconsider() -> None:
     """What was not wanted may be wanted now."""
-    _State.unwanted.clear()
+    _Watching.unwanted.clear()
 
 
-def unwatch(watcher: Watcher) -> None:
+def unwatch(watcher: ModuleWatcher) -> None:
     """Tell it no more; nothing if it is not told."""
-    _State.watchers = tuple(one for one in _State.watchers if one is not watcher)
+    _Watching.watchers = tuple(one for one in _Watching.watchers if one is not watcher)
     # whoever replaced it after us has ours within: it then passes everything on
-    if not _State.watchers and nn.Module.__call__ is _call:
-        _replace(_call, _State.original)
+    if not _Watching.watchers and nn.Module.__call__ is _call:
+        _replace(_call, _Watching.original)
 
 
 @transparent
 def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
-    watchers = _State.watchers
+    watchers = _Watching.watchers
     if not watchers or torch.compiler.is_compiling():
-        return _State.original(self, *args, **kwargs)
-    if _thread.depth and weakref.ref(self) in _State.unwanted:
-        return _State.original(self, *args, **kwargs)
+        return _Watching.original(self, *args, **kwargs)
+    if _thread.depth and weakref.ref(self) in _Watching.unwanted:
+        return _Watching.original(self, *args, **kwargs)
     _say_begins(watchers, self)
     try:
-        output = _State.original(self, *args, **kwargs)
+        output = _Watching.original(self, *args, **kwargs)
     except BaseException as error:
         _say_ends(watchers, self, None, error)
         raise
@@ -96,18 +96,18 @@ def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
 
 
 @uncompiled
-def _say_begins(watchers: tuple[Watcher, ...], module: nn.Module) -> None:
+def _say_begins(watchers: tuple[ModuleWatcher, ...], module: nn.Module) -> None:
     is_wanted = False
     for one in watchers:
         is_wanted |= bool(one.module_begins(module))
     if _thread.depth and not is_wanted:
-        _State.unwanted.add(weakref.ref(module))
+        _Watching.unwanted.add(weakref.ref(module))
     _thread.depth += 1
 
 
 @uncompiled
 def _say_ends(
-    watchers: tuple[Watcher, ...], module: nn.Module, output: Any, error: BaseException | None
+    watchers: tuple[ModuleWatcher, ...], module: nn.Module, output: Any, error: BaseException | None
 ) -> None:
     _thread.depth -= 1
     for one in watchers:

@@ -9,9 +9,9 @@ from typing import Any
 
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import parameters_of, ranks_of
-from zerosim.trace.program.units import Units, unique
+from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.systems.observed import parameters_of, ranks_of
+from zerosim.trace.autolabel.units import Units, unique
 
 _FILE = "/distributed/optim/zero_redundancy_optimizer.py"
 _CLASS = "ZeroRedundancyOptimizer"

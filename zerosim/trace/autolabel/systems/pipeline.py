@@ -20,9 +20,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.systems.observed import dtype_name, parameters_of
 from zerosim.trace.guard import guarded
-from zerosim.trace.program.rules import Rule, find_frame
-from zerosim.trace.program.system import dtype_name, parameters_of
 
 _FILES = "/distributed/pipelining/"
 _MODULE = "torch.distributed.pipelining.stage"
@@ -37,7 +37,7 @@ _ASKED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PipelineMessage:
     """What a message of a pipeline carries.
 
     Attributes:
@@ -95,14 +95,14 @@ class Pipelines:
             self.install()
             self._meet_schedule()
 
-    def message(self, tensors: list[torch.Tensor]) -> Message | None:
+    def message(self, tensors: list[torch.Tensor]) -> PipelineMessage | None:
         """What a message carries; None if it is not known to be a pipeline's."""
         if _MODULE not in sys.modules:
             return None
         self.install()
         if is_preparing():
-            return Message(Purpose.METADATA, Phase.SETUP, "", 0)
-        found: Message | None = self._messages.get(tensors[0]) if tensors else None
+            return PipelineMessage(Purpose.METADATA, Phase.SETUP, "", 0)
+        found: PipelineMessage | None = self._messages.get(tensors[0]) if tensors else None
         return found
 
     def settings(self) -> Hashable:
@@ -140,7 +140,7 @@ class Pipelines:
             self._meet_schedule()
             # without a backward it is an evaluation
             where = phase if stage.has_backward else Phase.OUTSIDE
-            message = Message(purpose, where, _name(stage), chunk)
+            message = PipelineMessage(purpose, where, _name(stage), chunk)
             for operation in operations:
                 self._messages[operation.tensor] = message
 

@@ -20,11 +20,12 @@ from torch.utils._pytree import tree_leaves
 
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.trace import labels, modules
-from zerosim.trace.dispatch import Call
-from zerosim.trace.program.careful import careful
-from zerosim.trace.program.rules import Rule, find_frame
-from zerosim.trace.program.styles import (
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.systems.observed import dtype_name, parameters_of, ranks_of, undivided
+from zerosim.trace.autolabel.systems.styles import (
     TENSOR_MODULE,
     Style,
     is_divided,
@@ -32,14 +33,14 @@ from zerosim.trace.program.styles import (
     whole,
     words,
 )
-from zerosim.trace.program.system import dtype_name, parameters_of, ranks_of, undivided
-from zerosim.trace.program.units import class_name, clean, unwrapped
+from zerosim.trace.autolabel.units import class_name, clean, unwrapped
+from zerosim.trace.operators import OperatorCall
 
 _FILES = "/torch/distributed/tensor/"
 
 
 @dataclass(slots=True)
-class _Divided:
+class _DividedModule:
     """What a style makes of a module.
 
     Attributes:
@@ -76,8 +77,8 @@ class TensorParallel:
 
     def __init__(self) -> None:
         self.trouble = ""
-        self._models: WeakKeyDictionary[nn.Module, list[_Divided]] = WeakKeyDictionary()
-        self._by_module: WeakKeyDictionary[nn.Module, list[_Divided]] = WeakKeyDictionary()
+        self._models: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
+        self._by_module: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
         self._optimizer = ""
         self._partial: tuple[str, ...] = ()
         self._whole: tuple[str, ...] = ()
@@ -98,7 +99,7 @@ class TensorParallel:
             found = (
                 []
                 if module in self._by_module
-                else [_Divided(style) for style in read_styles(clean(name) or "root", module)]
+                else [_DividedModule(style) for style in read_styles(clean(name) or "root", module)]
             )
             if found:
                 if not self._by_module:
@@ -106,19 +107,19 @@ class TensorParallel:
                 self._models.setdefault(thing, []).extend(found)
                 self._by_module[module] = found
 
-    @careful
+    @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module is called, its hooks have not seen the inputs yet; whether it is divided."""
         found = self._by_module.get(module)
         if found is None:
             return False
         if labels.position().phase is Phase.FORWARD:
-            frame = find_frame("_call", "/zerosim/trace/modules.py")
+            frame = find_frame("_call", "/zerosim/trace/autolabel/modules.py")
             for divided in found:
                 _look_at_input(divided, () if frame is None else frame.f_locals["args"])
         return True
 
-    @careful
+    @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """The call is over, and its hooks have made the output fit."""
         found = self._by_module.get(module)
@@ -167,7 +168,7 @@ class TensorParallel:
                     },
                 )
 
-    def purpose_in(self, phase: Phase | None, call: Call) -> Purpose:
+    def purpose_in(self, phase: Phase | None, call: OperatorCall) -> Purpose:
         """What a DTensor is made to fit for.
 
         An optimizer's step completes the sums that tensor parallel left gradients as; whatever else
@@ -207,7 +208,7 @@ class TensorParallel:
         )
 
 
-def _bundle(divided: _Divided) -> Bundle:
+def _bundle(divided: _DividedModule) -> Bundle:
     counts = {"forwards": divided.forwards, "recomputed": divided.recomputed}
     return Bundle(
         name=divided.style.name,
@@ -216,7 +217,7 @@ def _bundle(divided: _Divided) -> Bundle:
     )
 
 
-def _look_at_input(divided: _Divided, inputs: tuple[Any, ...]) -> None:
+def _look_at_input(divided: _DividedModule, inputs: tuple[Any, ...]) -> None:
     """Note what a module was given."""
     layouts = divided.style.input
     if layouts is not None and layouts.position < len(inputs):
@@ -234,7 +235,9 @@ def _look_at_input(divided: _Divided, inputs: tuple[Any, ...]) -> None:
             }
 
 
-def _look_at_output(divided: _Divided, module: nn.Module, outputs: list[torch.Tensor]) -> None:
+def _look_at_output(
+    divided: _DividedModule, module: nn.Module, outputs: list[torch.Tensor]
+) -> None:
     """Note what a module made."""
     layouts = divided.style.output
     if layouts is not None and layouts.position < len(outputs):
@@ -252,7 +255,7 @@ def _look_at_output(divided: _Divided, module: nn.Module, outputs: list[torch.Te
         }
 
 
-def _looks_new(divided: _Divided, side: str, tensor: torch.Tensor) -> bool:
+def _looks_new(divided: _DividedModule, side: str, tensor: torch.Tensor) -> bool:
     """Whether a tensor is not like the one before it in its place."""
     layout = getattr(tensor, "placements", None)
     look = (tensor.shape, tensor.dtype, tensor.requires_grad, layout)
@@ -262,7 +265,7 @@ def _looks_new(divided: _Divided, side: str, tensor: torch.Tensor) -> bool:
     return True
 
 
-def _named_parameters(divided: _Divided, module: nn.Module) -> tuple[Parameter, ...]:
+def _named_parameters(divided: _DividedModule, module: nn.Module) -> tuple[Parameter, ...]:
     return parameters_of(
         (f"{divided.style.name}.{name}", parameter) for name, parameter in _parameters(module)
     )

@@ -14,9 +14,9 @@ from torch import nn
 from zerosim.events import Op, Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace import labels
-from zerosim.trace.dispatch import Call
-from zerosim.trace.program.system import parameters_of, ranks_of
-from zerosim.trace.program.units import Units, qualified, unwrapped
+from zerosim.trace.autolabel.systems.observed import parameters_of, ranks_of
+from zerosim.trace.autolabel.units import Units, qualified, unwrapped
+from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels
 
 _WHERE_TOKENS_TRAVEL = (Phase.FORWARD, Phase.BACKWARD)
@@ -46,7 +46,7 @@ class ByHand:
         """A model computes for the first time."""
         self._roots.append(weakref.ref(root))
 
-    def explain(self, call: Call, current: Labels) -> Labels:
+    def explain(self, call: OperatorCall, current: Labels) -> Labels:
         """What a program calls by itself on its parameters, its gradients and its loss."""
         names, purpose = self._units.names, Purpose.UNLABELLED
         found = names.of_gradients(call.tensors)
@@ -70,7 +70,7 @@ class ByHand:
         unit = current.unit or self._units.current
         return replace(current, purpose=purpose, unit=unit, tensors=found)
 
-    def _in_update(self, call: Call, current: Labels) -> Labels:
+    def _in_update(self, call: OperatorCall, current: Labels) -> Labels:
         """What an optimizer's step wrote on one rank gets into the others' parameters after it."""
         here = current.position
         if here is None or not self._is_after_step():
@@ -79,7 +79,7 @@ class ByHand:
             return current
         return replace(current, position=replace(here, phase=Phase.UPDATE))
 
-    def _say(self, call: Call, name: str) -> None:
+    def _say(self, call: OperatorCall, name: str) -> None:
         """The model that has a parameter of this name is divided by the program itself."""
         for reference in self._roots:
             root = reference()

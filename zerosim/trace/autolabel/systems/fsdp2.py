@@ -19,8 +19,8 @@ from torch import nn
 
 from zerosim.events import Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.trace.program.rules import Rule, find_frame
-from zerosim.trace.program.system import (
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.systems.observed import (
     dtype_name,
     named_parameters,
     options_of,
@@ -28,7 +28,7 @@ from zerosim.trace.program.system import (
     ranks_of,
     undivided,
 )
-from zerosim.trace.program.units import (
+from zerosim.trace.autolabel.units import (
     Units,
     class_name,
     clean,
@@ -53,7 +53,9 @@ class FullyShard:
         self.is_prepared = False
         self._units = units
         self._taken: dict[str, int] = {}
-        self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
+        self._models: weakref.WeakKeyDictionary[nn.Module, _GroupedModel] = (
+            weakref.WeakKeyDictionary()
+        )
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.rules = (
@@ -75,7 +77,7 @@ class FullyShard:
                     groups.setdefault(group, f"{unit} ({number})" if number else unit)
         if not groups or any(group in self._names for group in groups):
             return
-        model = _Model(
+        model = _GroupedModel(
             name=unique(self._taken, class_name(unwrapped(thing))),
             label=label,
             groups=[weakref.ref(group) for group in groups],
@@ -100,7 +102,7 @@ class FullyShard:
         """Whether the program itself calls `unshard()` of a module."""
         return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
 
-    def _see(self, model: _Model) -> None:
+    def _see(self, model: _GroupedModel) -> None:
         for reference in model.groups:
             group = reference()
             if group is not None:
@@ -144,7 +146,7 @@ class FullyShard:
                 },
             )
 
-    def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[Any]]]:
+    def _ready(self) -> Iterator[tuple[nn.Module, _GroupedModel, list[Any]]]:
         """Those that know their root: what it keeps after forward is settled in its first."""
         for thing, model in list(self._models.items()):
             groups = [group for reference in model.groups if (group := reference()) is not None]
@@ -165,7 +167,7 @@ class FullyShard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _GroupedModel:
     """A model and its parameter groups, in the order of its modules."""
 
     name: str

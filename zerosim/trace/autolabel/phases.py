@@ -28,15 +28,16 @@ import torch
 from torch import nn
 
 from zerosim.events import Phase
-from zerosim.trace import labels, modules
-from zerosim.trace.program import pipeline
-from zerosim.trace.program.careful import careful
-from zerosim.trace.program.entries import Entries
-from zerosim.trace.program.rules import find_frame
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.entries import Entries
+from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.rules import find_frame
+from zerosim.trace.autolabel.systems import pipeline
 from zerosim.trace.sink import Position
 
 
-class Observer(Protocol):
+class PhaseObserver(Protocol):
     """Who is told where the program is."""
 
     def forward_begins(self, root: nn.Module) -> None:
@@ -91,7 +92,7 @@ class Phases:
         trouble: why it looks no more; "" if it does.
     """
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: PhaseObserver) -> None:
         self.trouble = ""
         self._observer = observer
         self._entries = Entries(self)
@@ -156,7 +157,7 @@ class Phases:
 
     # modules
 
-    @careful
+    @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module is called; returns whether it matters when it is called in another."""
         if self.in_backward:
@@ -174,7 +175,7 @@ class Phases:
             return bool(self._observer.module_begins(module))
         return True
 
-    @careful
+    @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """The call is over."""
         running = self._running
@@ -208,7 +209,7 @@ class Phases:
 
     # autograd
 
-    @careful
+    @fail_safe
     def backward_begins(self, roots: Any, *, adds: bool) -> None:
         """Autograd begins; `adds` if it adds to gradients."""
         self._backward_depth += 1
@@ -227,7 +228,7 @@ class Phases:
                 tuple(one for one in tensors if isinstance(one, torch.Tensor))
             )
 
-    @careful
+    @fail_safe
     def backward_ends(self) -> None:
         """Autograd is done."""
         self._backward_depth -= 1
@@ -245,7 +246,7 @@ class Phases:
 
     # optimizers
 
-    @careful
+    @fail_safe
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
         """Gradients are thrown away; if no step has used them the iteration is over without one."""
         if torch.compiler.is_compiling() or speaks_for_itself() or self._is_busy:
@@ -255,7 +256,7 @@ class Phases:
             self._has_stepped = True
             labels.enter(self._iteration, Phase.OUTSIDE)
 
-    @careful
+    @fail_safe
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
         if torch.compiler.is_compiling() or speaks_for_itself():
@@ -263,7 +264,7 @@ class Phases:
         self.step_begins()
         self._observer.optimizer_begins(optimizer)
 
-    @careful
+    @fail_safe
     def step_begins(self) -> None:
         """An optimizer's step begins, or what steps one."""
         self._step_depth += 1
@@ -271,7 +272,7 @@ class Phases:
             self._enter(Phase.UPDATE)
             self._observer.update_begins()
 
-    @careful
+    @fail_safe
     def step_ends(self) -> None:
         """An optimizer's step, or what steps one, is over."""
         if torch.compiler.is_compiling() or speaks_for_itself():

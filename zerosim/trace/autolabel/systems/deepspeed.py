@@ -56,9 +56,9 @@ from torch import nn
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace import labels
-from zerosim.trace.program.recomputed import Recomputed, Recomputes
-from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, ranks_of
+from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.systems.observed import dtype_name, ranks_of
+from zerosim.trace.autolabel.systems.recomputed import Recomputed, Recomputes
 
 _MODULE = "deepspeed.runtime.engine"
 _ENGINE = "/deepspeed/runtime/engine.py"

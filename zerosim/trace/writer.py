@@ -17,11 +17,11 @@ from zerosim.events import Algorithm, Close, Event, Group, Kind, Repeated, WireD
 from zerosim.memory import Moment
 from zerosim.trace import labels
 from zerosim.trace.clock import Clock
-from zerosim.trace.dispatch import Call
 from zerosim.trace.ledger import MemoryLedger
+from zerosim.trace.operators import OperatorCall
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.sink import Labels, Position
-from zerosim.trace.wire import Totals, Wire, difference
+from zerosim.trace.wire import Connections, Totals, difference
 
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 
@@ -54,7 +54,7 @@ class Begun:
     received_bytes: int | None = None
 
 
-class Book:
+class EventWriter:
     """The open trace of one rank. Safe to use from several threads.
 
     Attributes:
@@ -67,7 +67,7 @@ class Book:
         rank: int,
         rows: RowFile,
         clock: Clock,
-        wire: Wire | None,
+        wire: Connections | None,
         memory: MemoryLedger | None,
         *,
         is_synchronous: bool,
@@ -233,7 +233,7 @@ class Book:
             self._sequences[group] = sequence + 1
         return sequence
 
-    def describe_group(self, call: Call) -> tuple[Algorithm, tuple[int, ...]]:
+    def describe_group(self, call: OperatorCall) -> tuple[Algorithm, tuple[int, ...]]:
         """Who carries a call out, and the global ranks of its group; writes new groups down."""
         key = (call.group.group_name, call.device.type)
         if key not in self._groups:
@@ -257,7 +257,7 @@ class Book:
         self._groups.clear()
 
     def scan(self, *, wholly: bool = True) -> None:
-        """Write down connections that are new; `wholly` as in `Wire.scan`."""
+        """Write down connections that are new; `wholly` as in `Connections.scan`."""
         if self._wire is not None:
             for found in self._wire.scan(wholly=wholly):
                 self.rows.write("socket", found)

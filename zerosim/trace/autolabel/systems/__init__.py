@@ -1,18 +1,4 @@
-"""What a program that says nothing does: phases, units, purposes, and how it divides its training.
-
-    guide        installs and removes all of it; steps aside where an engine speaks for itself
-    phases       forward, backward, update: from modules, autograd and optimizers
-    units        which modules compute, and in which model
-    names        what parameters, gradients and the loss are called
-    entries      what of PyTorch every training calls
-    by_hand      what a program calls on its parameters and gradients itself
-    rules        the purpose of a collective, from the functions of frameworks that asked for it
-    careful      keeps a mistake in all this from the program
-    systems      what DDP, FSDP2 and the others say of themselves, as rows `Strategy`
-
-Everything here is a label: the operators are intercepted in `zerosim.trace.dispatch`, and what
-cannot be attributed stays unlabelled. Nothing of the program is changed: hooks of PyTorch that
-return nothing, and functions that pass everything on.
+"""What each system says of itself: its functions as rules, how it divides as rows `Strategy`.
 
 Units and bundles of a program's first model have their names in it; those of others the model's
 name before them, which is also the strategy's option `label`. A model that a micro-step does
@@ -58,6 +44,4 @@ Options of a `Strategy`, by system (a bundle's in parentheses):
     DeepSpeed            stage and the values of its configuration that decide what it sends, by
                          their own names; bundles: its buckets or modules as far as it says
     hand-written         none; one bundle, "model"
-
-Imports torch and zerosim's L0; a framework is asked only if the program has imported it.
 """

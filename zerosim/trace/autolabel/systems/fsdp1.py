@@ -19,9 +19,9 @@ from torch import nn
 
 from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.system import dtype_name, options_of, ranks_in_use, ranks_of
-from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.systems.observed import dtype_name, options_of, ranks_in_use, ranks_of
+from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
 
 _MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
 _CLASS = "FullyShardedDataParallel"
@@ -32,7 +32,7 @@ _HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _FlatModel:
     """A model and its wrapped modules that have parameters, in order, by name."""
 
     name: str
@@ -46,7 +46,7 @@ class FullyShardedModules:
     def __init__(self, units: Units) -> None:
         self._units = units
         self._taken: dict[str, int] = {}
-        self._models: weakref.WeakKeyDictionary[nn.Module, _Model] = weakref.WeakKeyDictionary()
+        self._models: weakref.WeakKeyDictionary[nn.Module, _FlatModel] = weakref.WeakKeyDictionary()
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._whole: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
         gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
@@ -85,7 +85,7 @@ class FullyShardedModules:
                 found.append((clean(name), weakref.ref(module)))
         if found:
             name = unique(self._taken, type(unwrapped(thing)).__name__)
-            self._models[thing] = _Model(name, label, found)
+            self._models[thing] = _FlatModel(name, label, found)
 
     def micro_step_begins(self) -> None:
         """See what all models have kept whole until now."""
@@ -98,7 +98,7 @@ class FullyShardedModules:
         if model is not None:
             self._see(model)
 
-    def _see(self, model: _Model) -> None:
+    def _see(self, model: _FlatModel) -> None:
         for _, reference in model.modules:
             module = reference()
             if module is not None and module._is_root is not None:
@@ -133,7 +133,7 @@ class FullyShardedModules:
                 options={"label": model.label, **options_of(passes)},
             )
 
-    def _ready(self) -> Iterator[tuple[nn.Module, _Model, list[tuple[str, Any]]]]:
+    def _ready(self) -> Iterator[tuple[nn.Module, _FlatModel, list[tuple[str, Any]]]]:
         """Those that know their root: what it keeps after forward is settled in its first."""
         for thing, model in list(self._models.items()):
             modules = [

@@ -20,9 +20,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from zerosim.trace import labels
+from zerosim.trace.autolabel.names import Names
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.eager import uncompiled
-from zerosim.trace.program.names import Names
 from zerosim.trace.sink import Position
 
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")

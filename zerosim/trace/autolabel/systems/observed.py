@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch import nn
 
 from zerosim.strategies import Parameter, Strategy
-from zerosim.trace.program.rules import Rule
-from zerosim.trace.program.units import clean
+from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.units import clean
 
 
 class Observed(Protocol):

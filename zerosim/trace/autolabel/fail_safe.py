@@ -32,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def careful(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | None]:
+def fail_safe(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | None]:
     """`method`, which returns None once anything of its object has gone wrong."""
 
     @uncompiled

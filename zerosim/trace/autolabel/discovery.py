@@ -21,10 +21,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
 from zerosim.memory import OUTSIDE_THE_MODEL, Role
-from zerosim.trace import labels, modules
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.systems.fsdp2 import groups_of
 from zerosim.trace.guard import guarded
-from zerosim.trace.holdings import Holdings, storage_of
-from zerosim.trace.program.fsdp2 import groups_of
+from zerosim.trace.holdings import HeldStorages, storage_of
 from zerosim.trace.threads import is_computing
 
 _STATES = {
@@ -41,7 +42,7 @@ _STATES = {
 class Discovery:
     """Says what it finds to the holdings."""
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: HeldStorages) -> None:
         self._holdings = holdings
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -62,7 +63,7 @@ class Discovery:
             hook.remove()
         self._hooks.clear()
 
-    def look(self) -> None:
+    def find_gradients(self) -> None:
         """Meet gradients that are new."""
         for number, (reference, unit) in list(self._parameters.items()):
             parameter = reference()

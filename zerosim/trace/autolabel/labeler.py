@@ -5,79 +5,70 @@
     with the purpose    each collective that has none is explained before it is written down
     with the systems    what changed since the last look is written as rows `Strategy`
 
-An engine that speaks for itself needs none of it: the guide then says nothing.
+An engine that speaks for itself needs none of it: then nothing is said here.
 Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from zerosim.events import Op, Phase, Purpose
-from zerosim.strategies import Strategy, System
-from zerosim.trace import labels, modules
-from zerosim.trace.dispatch import Call
-from zerosim.trace.program.by_hand import ByHand
-from zerosim.trace.program.careful import careful
-from zerosim.trace.program.ddp import DataParallel
-from zerosim.trace.program.deepspeed import DeepSpeed
-from zerosim.trace.program.fsdp1 import FullyShardedModules
-from zerosim.trace.program.fsdp2 import FullyShard
-from zerosim.trace.program.phases import Phases
-from zerosim.trace.program.pipeline import Pipelines
-from zerosim.trace.program.rules import GENERAL, Found, Rules
-from zerosim.trace.program.system import Observed
-from zerosim.trace.program.tensor_parallel import TensorParallel
-from zerosim.trace.program.units import Units
-from zerosim.trace.program.zero_redundancy import RedundancyOptimizer
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.by_hand import ByHand
+from zerosim.trace.autolabel.discovery import Discovery
+from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.phases import Phases
+from zerosim.trace.autolabel.rules import GENERAL, Explanation, RuleTable
+from zerosim.trace.autolabel.strategies import Strategies
+from zerosim.trace.autolabel.systems.ddp import ReplicatedModules
+from zerosim.trace.autolabel.systems.deepspeed import DeepSpeed
+from zerosim.trace.autolabel.systems.fsdp1 import FullyShardedModules
+from zerosim.trace.autolabel.systems.fsdp2 import FullyShard
+from zerosim.trace.autolabel.systems.observed import Observed
+from zerosim.trace.autolabel.systems.pipeline import Pipelines
+from zerosim.trace.autolabel.systems.tensor_parallel import TensorParallel
+from zerosim.trace.autolabel.systems.zero_redundancy import RedundancyOptimizer
+from zerosim.trace.autolabel.units import Units
+from zerosim.trace.holdings import holdings
+from zerosim.trace.operators import OperatorCall
+from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Labels, Position
 from zerosim.trace.threads import is_computing
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _MESSAGES = (Op.SEND, Op.RECEIVE)
-_ENDS_WITH_ITS_MODEL = (System.DDP, System.ZERO_REDUNDANCY, System.FSDP2, System.FSDP1)
-"""Systems that are described as long as what they wrap is alive."""
 
 
-class Recorder(Protocol):
-    """Who writes down what the guide finds."""
-
-    def explain_with(self, guide: Guide | None) -> None:
-        """Ask this guide about each collective that nobody has labelled."""
-        ...
-
-    def strategy(self, strategy: Strategy) -> None:
-        """The program divides its training in this way from now on."""
-        ...
-
-    def stood_still(self, since_ns: int) -> None:
-        """This thread did nothing since then but wait for the last call that it began."""
-        ...
-
-
-class Guide:
+class AutoLabeler:
     """Labels a program that says nothing of itself, from `install` to `remove`.
 
-    Implements `phases.Observer`.
+    Implements `labeler.Labeler` and `phases.PhaseObserver`.
 
     Attributes:
         trouble: why it labels no more; "" if it does.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        """Look at nothing yet; `install` begins."""
+    def __init__(self, recorder: Recorder, *, memory: bool) -> None:
+        """Look at nothing yet; `install` begins.
+
+        Args:
+            memory: find out, too, what memory is for.
+        """
         self.trouble = ""
         self._recorder = recorder
+        self._discovery = Discovery(holdings) if memory else None
         self._units = Units()
         self._phases = Phases(self)
-        self._data_parallel = DataParallel(self._units)
+        self._data_parallel = ReplicatedModules(self._units)
         self._fully_shard = FullyShard(self._units)
         self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
         self._pipelines = Pipelines()
@@ -92,35 +83,35 @@ class Guide:
             self._pipelines,
         )
         rules = [rule for system in self._systems for rule in system.rules]
-        self._rules = Rules([*rules, *GENERAL])
-        self._settings: dict[int, Hashable] = {}
-        self._alive: dict[int, set[tuple[System, str]]] = {}
-        self._looked: dict[int, int] = {}
-        self._written: dict[tuple[System, str], Strategy] = {}
-        self._members: dict[str, tuple[str, ...]] = {}
+        self._rules = RuleTable([*rules, *GENERAL])
+        self._strategies = Strategies(self._systems, recorder.strategy)
         self._update: int | None = None
         self._reduced_ns: int | None = None
         self._rebuilt: Position | None = None
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self._by_hand = ByHand(self._units, self._write, self._phases.is_after_step)
+        self._by_hand = ByHand(self._units, self._strategies.write, self._phases.is_after_step)
 
     def install(self) -> None:
         """Begin to look."""
+        if self._discovery is not None:
+            self._discovery.install()
         self._phases.install()
         self._pipelines.install()
-        self._recorder.explain_with(self)
+        self._recorder.label_with(self)
 
     def remove(self) -> None:
         """Stop looking; nothing of the program was changed."""
         self._look_at_new_buckets()
         self._settle_the_rest()
-        self._recorder.explain_with(None)
+        self._recorder.label_with(None)
         self._tensor_parallel.remove()
         self._deepspeed.remove()
         self._pipelines.remove()
         self._phases.remove()
+        if self._discovery is not None:
+            self._discovery.remove()
 
-    @careful
+    @fail_safe
     def _settle_the_rest(self) -> None:
         """What was begun and never gone back through is all that there will be of it."""
         if dist.is_initialized():  # without groups nothing is divided any more
@@ -128,7 +119,7 @@ class Guide:
 
     # what the program does
 
-    @careful
+    @fail_safe
     def forward_begins(self, root: nn.Module) -> None:
         """An outermost module computes."""
         self._look_at_new_buckets()
@@ -145,37 +136,37 @@ class Guide:
             system.forward_begins(root)
         for code, rule in self._data_parallel.hooks():
             self._rules.know(code, rule)
-        self._look()
+        self._strategies.look()
 
-    @careful
+    @fail_safe
     def forward_ends(self, root: nn.Module, output: Any) -> None:
         """An outermost module has computed."""
         self._units.forward_ends(root, output)
 
-    @careful
+    @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
         return self._units.begin(module)
 
-    @careful
+    @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""
         self._units.end(module, output, error)
 
-    @careful
+    @fail_safe
     def module_recomputes(self, module: nn.Module) -> None:
         """A module computes again, in backward."""
         self._units.recompute(module)
 
-    @careful
+    @fail_safe
     def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
         self._begin()
         self._data_parallel.backward_begins()
         self._units.names.backward_begins(roots)
-        self._look()
+        self._strategies.look()
 
-    @careful
+    @fail_safe
     def backward_ends(self, *, adds: bool) -> None:
         """Autograd is done."""
         self._units.backward_ends()
@@ -187,7 +178,7 @@ class Guide:
             self._reduced_ns = None
         self._settle()
 
-    @careful
+    @fail_safe
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
         self._look_at_new_buckets()  # what a forward saved is gone, so there is room for it
@@ -195,21 +186,21 @@ class Guide:
             self._optimizers.add(optimizer)
             for system in self._systems:
                 system.meet(optimizer)
-            self._look()
+            self._strategies.look()
 
-    @careful
+    @fail_safe
     def update_begins(self) -> None:
         """The outermost step of an optimizer begins."""
         self._settle()
         self._update = labels.begin_compute("optimizer")
 
-    @careful
+    @fail_safe
     def update_ends(self) -> None:
         """It is over."""
         update, self._update = self._update, None
         labels.end(update)
 
-    @careful
+    @fail_safe
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool:
         """Whether all gradients of the micro-step are thrown away with these."""
         return self._units.are_gradients_of_all(parameters)
@@ -224,16 +215,21 @@ class Guide:
         """How often each model has computed is known: say it where it is not as before."""
         self._units.settle()
         self._data_parallel.settle()
-        self._look()
+        self._strategies.look()
 
-    # what it asks for
+    # what it asks for, and what it keeps
 
-    def explain(self, call: Call, current: Labels) -> Labels:
+    def find_gradients(self) -> None:
+        """Say what gradients there are by now."""
+        if self._discovery is not None:
+            self._discovery.find_gradients()
+
+    def explain(self, call: OperatorCall, current: Labels) -> Labels:
         """Add what can be found out about a collective to its labels."""
         return self._explain(call, current) or current
 
-    @careful
-    def _explain(self, call: Call, current: Labels) -> Labels:
+    @fail_safe
+    def _explain(self, call: OperatorCall, current: Labels) -> Labels:
         self._reduced_ns = None
         if self._phases.engine_has_stepped():
             current = replace(current, position=labels.position())
@@ -275,7 +271,7 @@ class Guide:
         unit = current.unit or found.unit
         return replace(current, position=position, purpose=found.purpose, unit=unit)
 
-    def _explained(self, call: Call, current: Labels, found: Found) -> Labels:
+    def _explained(self, call: OperatorCall, current: Labels, found: Explanation) -> Labels:
         if found.purpose is Purpose.GATHER_PARAMETERS and self._fully_shard.is_asked_by_program():
             self._prepare_forward()
             current = replace(current, position=labels.position())
@@ -295,9 +291,8 @@ class Guide:
         unit = current.unit or found.unit or self._units.current
         names: tuple[str, ...] = ()
         if found.purpose in _OF_PARAMETERS:
-            if unit not in self._members:
-                self._look()  # some know themselves only once they have begun to communicate
-            names = self._members.get(unit, ()) or self._units.names.of_parameters(call.tensors)
+            known = self._strategies.parameters_of(unit)
+            names = known or self._units.names.of_parameters(call.tensors)
         return replace(current, purpose=found.purpose, unit=unit, tensors=names)
 
     def _prepare_forward(self) -> None:
@@ -306,57 +301,15 @@ class Guide:
             self._begin()
             self._fully_shard.is_prepared = True
 
-    # what divides it
-
-    def _look(self) -> None:
-        """Write down each system that is not as it was."""
-        here = labels.position()
-        for number, system in enumerate(self._systems):
-            settings = system.settings()
-            if self._settings.get(number) != settings:
-                self._settings[number] = settings
-                strategies = list(system.describe())
-                for strategy in strategies:
-                    self._write(strategy)
-                self._described(number, {(one.system, one.name) for one in strategies}, here)
-            self._looked[number] = here.iteration
-
-    def _described(self, number: int, keys: set[tuple[System, str]], here: Position) -> None:
-        """What a system described before and does not now was freed: it spans this rank alone.
-
-        What was still there in this iteration may have computed in it, and ends with it.
-        """
-        gone = self._alive.get(number, set()) - keys
-        self._alive[number] = keys
-        if not gone or not dist.is_initialized():  # nothing is sent any more
-            return
-        if self._looked.get(number) == here.iteration:
-            here = Position(here.iteration + 1)
-        for key in gone:
-            if key[0] in _ENDS_WITH_ITS_MODEL:
-                self._write(replace(self._written[key], ranks=(dist.get_rank(),)), here)
-
-    def _write(self, strategy: Strategy, position: Position | None = None) -> None:
-        key = (strategy.system, strategy.name)
-        if self._written.get(key) == strategy:
-            return
-        self._written[key] = strategy
-        for bundle in strategy.bundles:
-            self._members[bundle.name] = tuple(one.name for one in bundle.parameters)
-        here = position or labels.position()
-        self._recorder.strategy(
-            replace(strategy, iteration=max(0, here.iteration), micro_step=here.micro_step)
-        )
-
     def _is_rebuilding(self, current: Labels) -> bool:
         position = current.position
         return position is not None and position.phase is Phase.FORWARD
 
-    @careful
+    @fail_safe
     def _look_at_new_buckets(self) -> None:
         """DDP made its buckets anew in an earlier forward: they hold from there."""
         if self._rebuilt is not None:
             position, self._rebuilt = self._rebuilt, None
             self._data_parallel.look_at_buckets()
             for strategy in self._data_parallel.describe():
-                self._write(strategy, position)
+                self._strategies.write(strategy, position)

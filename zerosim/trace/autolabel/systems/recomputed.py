@@ -3,7 +3,7 @@
 It records forwards and backwards of modules alike. Which entries of backward are forwards is seen
 in the calls of modules: each call makes the next entry. One that ends early, as the recomputation
 of `checkpoint(use_reentrant=False)` does, raises and never lets its parameters go.
-Imports torch, and zerosim's trace.modules.
+Imports torch, and autolabel.modules.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerosim.trace import modules
-from zerosim.trace.program.careful import careful
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.fail_safe import fail_safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Recomputed:
 
 
 class Recomputes:
-    """Watches one micro-step that records, from `begin` to `end`. Implements `modules.Watcher`.
+    """Watches one micro-step that records, from `begin` to `end`: a `modules.ModuleWatcher`.
 
     Attributes:
         found: in the order of their places.
@@ -68,7 +68,7 @@ class Recomputes:
         """Look no more."""
         modules.unwatch(self)
 
-    @careful
+    @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module is called; its entry is about to be recorded."""
         # within a leaf module DeepSpeed looks at no module
@@ -80,7 +80,7 @@ class Recomputes:
             self._running.append((module, place))
         return True
 
-    @careful
+    @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """The call is over."""
         del output

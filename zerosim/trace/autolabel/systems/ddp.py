@@ -24,9 +24,8 @@ from torch._C._distributed_c10d import GradBucket
 
 from zerosim.events import Op, Purpose
 from zerosim.strategies import Bundle, Strategy, System
-from zerosim.trace.dispatch import Call
-from zerosim.trace.program.rules import Rule, code_of, in_autograd
-from zerosim.trace.program.system import (
+from zerosim.trace.autolabel.rules import Rule, code_of, in_autograd
+from zerosim.trace.autolabel.systems.observed import (
     dtype_name,
     named_parameters,
     options_of,
@@ -34,7 +33,8 @@ from zerosim.trace.program.system import (
     ranks_in_use,
     ranks_of,
 )
-from zerosim.trace.program.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.operators import OperatorCall
 from zerosim.trace.threads import is_computing
 
 _FILE = "/nn/parallel/distributed.py"
@@ -64,7 +64,7 @@ class _Now:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownModule:
     """What is known of one module.
 
     Attributes:
@@ -100,13 +100,13 @@ class Reduction:
     tensors: tuple[str, ...] = field(default=())
 
 
-class DataParallel:
+class ReplicatedModules:
     """Every `DistributedDataParallel` that computes. Implements `system.Observed`."""
 
     def __init__(self, units: Units) -> None:
         self._units = units
         self._taken: dict[str, int] = {}
-        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, _KnownModule] = weakref.WeakKeyDictionary()
         self._hook = Rule("/ddp_comm_hooks/", "", Purpose.REDUCE_GRADIENTS, self._of_hook)
         self.rules = (
             Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
@@ -131,7 +131,7 @@ class DataParallel:
                 if module not in self._known:
                     name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
-                    self._known[module] = _Known(name, label, _buckets_of(module))
+                    self._known[module] = _KnownModule(name, label, _buckets_of(module))
                 self._known[module].roots.add(thing)
 
     def settings(self) -> Hashable:
@@ -221,7 +221,7 @@ class DataParallel:
             if code is not None:
                 yield code, self._hook
 
-    def reduction(self, call: Call) -> Reduction | None:
+    def reduction(self, call: OperatorCall) -> Reduction | None:
         """What a call reduces; None if it does not come from a reducer."""
         if call.op is not Op.ALL_REDUCE or not self._known or not in_autograd():
             return None
@@ -244,7 +244,7 @@ class DataParallel:
                 return self._next(known, None)
         return None
 
-    def _next(self, known: _Known, bucket: Bucket | None) -> Reduction:
+    def _next(self, known: _KnownModule, bucket: Bucket | None) -> Reduction:
         unit = qualified(known.label, f"bucket {known.next_bucket}")
         known.next_bucket += 1
         names = () if bucket is None else bucket.parameters
@@ -269,7 +269,7 @@ class DataParallel:
         return ""
 
 
-def _is_map_of_used(module: Any, call: Call) -> bool:
+def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
     """With find_unused_parameters a flag for each parameter is reduced at the end.
 
     With static_graph this is done once, in the first iteration.

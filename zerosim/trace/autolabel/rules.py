@@ -43,7 +43,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Explanation:
     """What the stack says of a collective."""
 
     purpose: Purpose
@@ -85,7 +85,7 @@ GENERAL: tuple[Rule, ...] = (
 """What belongs to no system; the systems bring their own."""
 
 
-class Rules:
+class RuleTable:
     """The table, asked by code object."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -98,17 +98,17 @@ class Rules:
                 self._by_file.append(rule)
         self._known: dict[CodeType, Rule | None] = {}
 
-    def find(self) -> Found | None:
+    def find(self) -> Explanation | None:
         """What the functions that called this say; None if none of them is known."""
-        strong: Found | None = None
-        weak: Found | None = None
+        strong: Explanation | None = None
+        weak: Explanation | None = None
         frame: FrameType | None = sys._getframe(1)
         known = self._known
         while frame is not None:
             code = frame.f_code
             rule = known[code] if code in known else self._learn(code)
             if rule is not None:
-                found = Found(rule.purpose, _unit(rule, frame), rule.phase)
+                found = Explanation(rule.purpose, _unit(rule, frame), rule.phase)
                 if rule.is_weak:
                     weak = weak or found
                 elif strong is None or (found.unit and found.purpose is strong.purpose):
