@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from zerosim.trace.autolabel.systems.deepspeed import _modules
-from zerosim.trace.autolabel.systems.recomputed import Recomputes
+from zerosim.trace.autolabel.systems.deepspeed_engine import own_parameters
+from zerosim.trace.autolabel.systems.deepspeed_order import Recomputes
 
 
 class Net(nn.Module):
@@ -27,7 +27,7 @@ class Net(nn.Module):
 
 def bundles(model):
     """The modules of stage 3, without an engine."""
-    found = _modules(SimpleNamespace(module=model))
+    found = own_parameters(SimpleNamespace(module=model))
     return {one.name: ([p.name for p in one.parameters], one.options) for one in found}
 
 
@@ -85,7 +85,7 @@ def test_an_external_parameter_belongs_to_its_reader_as_well():
 )
 def test_forwards_that_backward_computes_again(reentrant, computed, cut_short):
     net, order, open_ = Net(reentrant=reentrant), [], []
-    names = {module: name or "root" for name, module in net.named_modules()}
+    names = {module: name or "root" for name, module in net.namedown_parameters()}
     for number, module in enumerate(names):
         module.ds_id = number
         module.register_forward_pre_hook(lambda module, _: order.append(module))

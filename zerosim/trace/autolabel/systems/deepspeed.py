@@ -45,20 +45,26 @@ Imports torch and zerosim's L0; DeepSpeed is asked only if the program has impor
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import nn
 
 from zerosim.events import Phase, Purpose
-from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.trace import labels
+from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.systems.deepspeed_engine import (
+    device_of,
+    listed,
+    own_parameters,
+    parameter_groups,
+    reduces_norm,
+    reduces_overflow,
+    secondary_ranks,
+)
+from zerosim.trace.autolabel.systems.deepspeed_order import Schedules
 from zerosim.trace.autolabel.systems.observed import dtype_name, ranks_of
-from zerosim.trace.autolabel.systems.recomputed import Recomputed, Recomputes
 
 _MODULE = "deepspeed.runtime.engine"
 _ENGINE = "/deepspeed/runtime/engine.py"
@@ -72,8 +78,6 @@ _OFFLOAD = "/deepspeed/runtime/zero/parameter_offload.py"
 
 _PREFETCH = "prefetch"
 _ASKED_FOR = "GatheredParameters"
-_ORDER = "_PartitionedParameterCoordinator__submodule_order"
-_GOING_BACK = "_PartitionedParameterCoordinator__active_backward_submodules"
 _SHARED_OPTIONS = ("reduce_bucket_size", "reduce_scatter", "contiguous_gradients", "overlap_comm")
 _STAGE_1_2_OPTIONS = (*_SHARED_OPTIONS, "use_multi_rank_bucket_allreduce")
 _STAGE_3_OPTIONS = (
@@ -90,39 +94,6 @@ _STAGE_3_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Met:
-    """A parameter that a module read and another owns, before DeepSpeed knew that it would."""
-
-    place: int
-    reader: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Schedule:
-    """What stage 3 does in a micro-step.
-
-    Attributes:
-        trace: "record" if it records which modules compute, "complete" if it repeats that.
-        module_order: what it repeats, forward and backward.
-        recomputed, cut_short: entries of it that are forwards computed again in backward, and the
-            places of those that end early.
-        partitioned: names of persistent parameters that are not whole when it begins.
-        met: external parameters that were found while it recorded what it repeats.
-    """
-
-    trace: str = ""
-    module_order: tuple[str, ...] = ()
-    recomputed: tuple[Recomputed, ...] = ()
-    cut_short: tuple[int, ...] = ()
-    partitioned: tuple[str, ...] = ()
-    met: tuple[_Met, ...] = ()
-
-
-_NO_SCHEDULE = _Schedule()
-
-
 class DeepSpeed:
     """Every engine of `deepspeed.initialize` that computes. Implements `system.Observed`."""
 
@@ -130,10 +101,7 @@ class DeepSpeed:
         self._engines: list[Any] = []
         self._modules: dict[nn.Module, str] = {}
         self._buckets: dict[int, str] = {}
-        self._schedules: dict[int, tuple[int, _Schedule]] = {}
-        self._recomputes: dict[int, Recomputes] = {}
-        self._met: dict[int, list[_Met]] = {}
-        self._known: dict[int, set[tuple[str, str]]] = {}
+        self._schedules = Schedules(self._modules)
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
@@ -147,13 +115,11 @@ class DeepSpeed:
 
     def remove(self) -> None:
         """Stop looking."""
-        for one in self._recomputes.values():
-            one.end()
-        self._recomputes.clear()
+        self._schedules.remove()
 
     def settings(self) -> Hashable:
         """What stage 3 has recorded; all else is settled when an engine is made."""
-        return tuple(self._schedule(engine) for engine in self._engines)
+        return tuple(self._schedules.of(engine) for engine in self._engines)
 
     def describe(self) -> Iterator[Strategy]:
         """Each engine as it is now."""
@@ -167,21 +133,21 @@ class DeepSpeed:
                 "communication_data_type": dtype_name(engine.communication_data_type),
                 "gradient_accumulation_steps": int(engine.gradient_accumulation_steps()),
                 "gradient_clipping": float(engine.gradient_clipping()),
-                "reduces_norm": _reduces_norm(engine, stage),
-                "reduces_overflow": _reduces_overflow(engine, stage),
-                "offload_optimizer": _device(zero.offload_optimizer),
-                "offload_param": _device(zero.offload_param),
+                "reduces_norm": reduces_norm(engine, stage),
+                "reduces_overflow": reduces_overflow(engine, stage),
+                "offload_optimizer": device_of(zero.offload_optimizer),
+                "offload_param": device_of(zero.offload_param),
             }
             if stage in (1, 2):
                 options |= {name: getattr(zero, name, None) for name in _STAGE_1_2_OPTIONS}
-                bundles = tuple(_groups(engine))
+                bundles = tuple(parameter_groups(engine))
             elif stage == 3:
                 options |= {name: getattr(zero, name, None) for name in _STAGE_3_OPTIONS}
-                schedule = self._schedule(engine)
+                schedule = self._schedules.of(engine)
                 options |= {
                     "partition_count": int(getattr(engine.optimizer, "partition_count", 0)),
                     "num_sub_groups": len(getattr(engine.optimizer, "fp16_groups", ())),
-                    "secondary_ranks": _secondary_ranks(engine),
+                    "secondary_ranks": secondary_ranks(engine),
                     "trace": schedule.trace,
                     "module_order": list(schedule.module_order),
                     "recomputed": [one.place for one in schedule.recomputed],
@@ -191,10 +157,10 @@ class DeepSpeed:
                     "met_at": [one.place for one in schedule.met],
                     "partitioned": list(schedule.partitioned),
                 }
-                bundles = tuple(_modules(engine))
+                bundles = tuple(own_parameters(engine))
             else:
                 named = engine.module.named_parameters()
-                bundles = (Bundle(name="model", parameters=tuple(_listed(named))),)
+                bundles = (Bundle(name="model", parameters=tuple(listed(named))),)
             yield Strategy(
                 system=System.DEEPSPEED,
                 name=type(engine.module).__name__,
@@ -202,60 +168,6 @@ class DeepSpeed:
                 bundles=bundles,
                 options=options,
             )
-
-    def _schedule(self, engine: Any) -> _Schedule:
-        """What stage 3 does in this micro-step: looked at once, when its forward begins."""
-        coordinator, number = _coordinator(engine), int(engine.micro_steps)
-        seen, before = self._schedules.get(id(engine), (-1, _NO_SCHEDULE))
-        if coordinator is None or seen == number or not _in_forward():
-            return before
-        partitioned = tuple(_partitioned(engine))
-        if coordinator.is_invalid_trace():
-            self._watch(engine, coordinator)
-            now = _Schedule("record", partitioned=partitioned)
-        elif before.trace == "complete" and coordinator.is_complete_trace():
-            now = replace(before, partitioned=partitioned)
-        else:
-            order = tuple(self._modules.get(one, "") for one in getattr(coordinator, _ORDER, ()))
-            recomputes = self._recomputes.pop(id(engine), None)
-            if recomputes is not None:
-                recomputes.end()
-            now = _Schedule(
-                "complete",
-                order,
-                tuple(recomputes.found) if recomputes else (),
-                tuple(recomputes.cut_short) if recomputes else (),
-                partitioned,
-                tuple(self._all_met(engine, order)),
-            )
-        self._schedules[id(engine)] = (number, now)
-        return now
-
-    def _watch(self, engine: Any, coordinator: Any) -> None:
-        """See which forwards are computed again, while the order is recorded."""
-        if id(engine) in self._recomputes:
-            self._recomputes.pop(id(engine)).end()
-        recomputes = Recomputes(
-            self._modules,
-            lambda: getattr(coordinator, _ORDER, ()),
-            lambda: tuple(getattr(coordinator, _GOING_BACK, {}).values()),
-        )
-        self._recomputes[id(engine)] = recomputes
-        self._met[id(engine)], self._known[id(engine)] = [], set(_read(engine))
-        recomputes.begin()
-
-    def _all_met(self, engine: Any, order: Sequence[str]) -> list[_Met]:
-        """The external parameters that were found while this order was recorded.
-
-        What a module hands out is found without a gather, at the latest when backward begins.
-        """
-        met, known = self._met.pop(id(engine), []), self._known.pop(id(engine), None)
-        if known is None:
-            return []
-        known |= {(one.reader, one.name) for one in met}
-        goes_back = order.index(order[0], 1) if order[:1] and order[0] in order[1:] else len(order)
-        handed = [_Met(goes_back, *one) for one in _read(engine) if one not in known]
-        return [*met, *handed]
 
     def _rules(self) -> tuple[Rule, ...]:
         gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
@@ -324,11 +236,7 @@ class DeepSpeed:
         stack = frame.f_globals.get("FWD_MODULE_STACK") or [None]
         reader = self._modules.get(stack[-1], "")
         for engine in self._engines:
-            name = _names(engine).get(frame.f_locals["param"])
-            coordinator = _coordinator(engine)
-            if name is not None and coordinator is not None:
-                place = len(getattr(coordinator, _ORDER, ()))
-                self._met.setdefault(id(engine), []).append(_Met(place, reader, name))
+            self._schedules.reads(engine, reader, frame.f_locals["param"])
         return reader
 
     def _bucket_of_ids(self, frame: FrameType) -> str:
@@ -357,116 +265,3 @@ def _asked_for(_: FrameType) -> str:
 
 def _gathered_group(frame: FrameType) -> str:
     return f"group {frame.f_locals.get('group_id', 0)}"
-
-
-def _groups(engine: Any) -> Iterator[Bundle]:
-    """Stages 1 and 2: the parameter groups, each with its flat buffer."""
-    names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
-    optimizer = engine.optimizer
-    flats = getattr(optimizer, "bit16_groups_flat", None) or optimizer.bf16_groups_flat
-    groups = getattr(optimizer, "bit16_groups", None) or optimizer.bf16_groups
-    for number, (group, flat) in enumerate(zip(groups, flats, strict=True)):
-        yield Bundle(
-            name=f"group {number}",
-            parameters=tuple(_listed((names.get(id(one), ""), one) for one in group)),
-            options={"padded_elements": flat.numel()},
-        )
-
-
-def _modules(engine: Any) -> Iterator[Bundle]:
-    """Stage 3: the modules that have parameters of their own, and leaf modules with all of them."""
-    names = _names(engine)
-    within_leaf: set[nn.Module] = set()
-    for name, module in engine.module.named_modules():
-        if module in within_leaf:
-            continue
-        is_leaf = bool(getattr(module, "_z3_leaf", False))
-        direct = list(module.parameters(recurse=False))
-        own = list(module.parameters()) if is_leaf else list(direct)
-        external = [one for one in _external(module) if one in names and one not in set(own)]
-        own += external
-        if not own:
-            continue
-        # it gathers them in the order in which it numbered them
-        own.sort(key=lambda one: getattr(one, "ds_id", 0))
-        persistent = [names[one] for one in own if getattr(one, "ds_persist", False)]
-        options: dict[str, object] = {"persistent": persistent}
-        if external:
-            options["external"] = [names[one] for one in external]
-        if returned := [names[one] for one in own if getattr(one, "is_external_param", False)]:
-            options["returned"] = returned
-        if is_leaf:
-            within_leaf |= set(module.modules())
-            options["direct"] = [names[one] for one in direct]
-        listed = tuple(_listed((names[one], one) for one in own))
-        yield Bundle(name=name or "root", parameters=listed, options=options)
-
-
-def _external(module: nn.Module) -> list[torch.Tensor]:
-    """What a module reads and does not own, as DeepSpeed knows by now."""
-    return list(getattr(module, "_external_params", {}).values())
-
-
-def _read(engine: Any) -> Iterator[tuple[str, str]]:
-    """Each module, with each parameter that it reads and does not own."""
-    for bundle in _modules(engine):
-        for name in bundle.options.get("external", ()):  # type: ignore[attr-defined]
-            yield bundle.name, name
-
-
-def _names(engine: Any) -> dict[torch.Tensor, str]:
-    """The first name of each parameter: those that are tied have several."""
-    return {parameter: name for name, parameter in engine.module.named_parameters()}
-
-
-def _partitioned(engine: Any) -> Iterator[str]:
-    """Persistent parameters that are not whole: before the first update, or let go since."""
-    for name, parameter in engine.module.named_parameters():
-        status = getattr(getattr(parameter, "ds_status", None), "name", "")
-        if getattr(parameter, "ds_persist", False) and status == "NOT_AVAILABLE":
-            yield name
-
-
-def _secondary_ranks(engine: Any) -> list[int]:
-    """The ranks of this one's secondary partition; none without hpZ."""
-    first = next(engine.module.parameters(), None)
-    group = getattr(first, "ds_zero_param_process_group", None)
-    return [] if group is None else list(ranks_of(group))
-
-
-def _in_forward() -> bool:
-    position = labels.position()
-    return position is not None and position.phase is Phase.FORWARD
-
-
-def _listed(named: Any) -> Iterator[Parameter]:
-    for name, parameter in named:
-        yield Parameter(
-            name=name,
-            shape=tuple(getattr(parameter, "ds_shape", parameter.shape)),
-            dtype=dtype_name(parameter.dtype),
-            trainable=parameter.requires_grad,
-        )
-
-
-def _coordinator(engine: Any) -> Any:
-    offload = getattr(engine.optimizer, "parameter_offload", None)
-    return None if offload is None else offload.get_param_coordinator()
-
-
-def _device(config: Any) -> str:
-    return "none" if config is None else str(getattr(config.device, "value", config.device))
-
-
-def _reduces_norm(engine: Any, stage: int) -> bool:
-    if stage and not hasattr(engine.optimizer, "bf16_groups"):
-        return bool(getattr(engine.optimizer, "compute_grad_norm", True))
-    # in 16 bits every rank has all gradients, and finds the same norm by itself
-    in_fp32 = engine.get_data_types()[0] is torch.float32
-    return bool(in_fp32 and engine.gradient_clipping() > 0)
-
-
-def _reduces_overflow(engine: Any, stage: int) -> bool:
-    if stage in (1, 2):
-        return bool(getattr(engine.optimizer, "check_grad_overflow", False))
-    return bool(engine.fp16_enabled())
