@@ -22,8 +22,9 @@ import pytest
 from tests.cli.command import DEADLINE_S, command, start
 from tests.ranks import free_port
 from zerosim.cli import doctor
-from zerosim.launch import doors, nursery
-from zerosim.launch.doors import beyond_loopback, listeners
+from zerosim.launch import forkserver, reachable
+from zerosim.launch.reachable import beyond_loopback, listeners
+from zerosim.launch.rendezvous import LOOPBACK
 from zerosim.rows import rank_file_name
 
 STEPS = 40
@@ -104,7 +105,7 @@ class _Touch:
 def _throw_at(port: int, payload: bytes) -> None:
     """Say things at a port that only its own processes should say."""
     for words in (payload, b"\x00" * 64, b"\xff" * 64, b"GET / HTTP/1.0\r\n\r\n"):
-        with socket.create_connection((doors.LOOPBACK, port), timeout=5) as door:
+        with socket.create_connection((LOOPBACK, port), timeout=5) as door:
             door.sendall(words)
 
 
@@ -137,7 +138,7 @@ def test_a_run_is_reached_from_its_own_host_alone_and_obeys_nobody(tmp_path, has
         for each in open_ports:
             _throw_at(each, payload)
         if has_port:
-            store = TCPStore(doors.LOOPBACK, port, timeout=timedelta(seconds=5))
+            store = TCPStore(LOOPBACK, port, timeout=timedelta(seconds=5))
             known = store.list_keys()
             assert any("zerosim: run 0 has begun" in key for key in known)
             for key in [*known, "torch.rendezvous.x", "/torch.rendezvous.x"]:
@@ -155,15 +156,15 @@ def test_a_run_is_reached_from_its_own_host_alone_and_obeys_nobody(tmp_path, has
 
 @pytest.mark.ranks
 def test_an_agent_that_cannot_go_on_says_so_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(nursery._Kept, "wanted", False)
-    seen = nursery.Nursery.exit_codes
+    monkeypatch.setattr(forkserver._KeptServer, "wanted", False)
+    seen = forkserver.ForkServer.exit_codes
 
-    def breaks(self: nursery.Nursery) -> dict[int, int]:
+    def breaks(self: forkserver.ForkServer) -> dict[int, int]:
         if seen(self):
             return seen(self)
         raise ValueError("unheard of\nin two lines")
 
-    monkeypatch.setattr(nursery.Nursery, "exit_codes", breaks)
+    monkeypatch.setattr(forkserver.ForkServer, "exit_codes", breaks)
     answer = command("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--out", tmp_path / "t")
     assert answer.code == 3
     assert answer.err.startswith("zerosim: the ranks could not be watched any more and were ended")
@@ -172,7 +173,7 @@ def test_an_agent_that_cannot_go_on_says_so_in_a_line(tmp_path, monkeypatch):
 
 
 def test_what_listens_beyond_loopback_is_found():
-    with socket.create_server((doors.LOOPBACK, 0)) as near, socket.create_server(("", 0)) as far:
+    with socket.create_server((LOOPBACK, 0)) as near, socket.create_server(("", 0)) as far:
         port = far.getsockname()[1]
         found = beyond_loopback([os.getpid()])
         assert [(one.port, str(one)) for one in found] == [(port, f"port {port} of every address")]
@@ -192,16 +193,16 @@ def test_what_listens_beyond_loopback_is_found():
     ],
 )
 def test_the_kernel_s_words_are_read(text, address):
-    found = doors.Listener(doors._address(text), 80, "1")
+    found = reachable.ListeningSocket(reachable._address(text), 80, "1")
     assert str(found.address) in (address, "::ffff:7f00:1")
     assert found.is_private is ("127.0.0.1" in address or address == "::1")
 
 
 def test_doctor_says_what_a_rank_listens_on(monkeypatch):
     assert doctor._doors().works
-    open_to_all = doors.Listener(doors._address("00000000"), 4567, "1")
-    monkeypatch.setattr(doors, "listeners", lambda: iter([open_to_all]))
-    monkeypatch.setattr(doors, "_sockets", lambda _: iter("1"))
+    open_to_all = reachable.ListeningSocket(reachable._address("00000000"), 4567, "1")
+    monkeypatch.setattr(reachable, "listeners", lambda: iter([open_to_all]))
+    monkeypatch.setattr(reachable, "_sockets", lambda _: iter("1"))
     finding = doctor._doors()
     assert not finding.works
     assert not finding.is_needed

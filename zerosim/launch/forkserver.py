@@ -1,11 +1,11 @@
 """A process that imports PyTorch once and forks ranks: they begin at once, not in two seconds.
 
-The nursery computes nothing and starts no thread, so that a fork takes all of it along. A rank that
+The server computes nothing and starts no thread, so that a fork takes all of it along. A rank that
 will use CUDA is forked all the same and then begins anew, as CUDA must not have been looked at
-before a fork. The ranks end with the nursery (the kernel sees to it), and the nursery with its
-launcher, whose end of their connection closes however it goes.
-The launcher's side, `Nursery`, imports the standard library and `zerosim.errors` only, so that a
-nursery can be started while the launcher imports PyTorch for itself.
+before a fork. The ranks end with the server (the kernel sees to it), and the server with who
+started it, whose end of their connection closes however it goes.
+That side, `ForkServer`, imports the standard library and `zerosim.errors` only, so that a server
+can be started while its owner imports PyTorch for itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from typing import NoReturn
 
 from zerosim.errors import EnvironmentFault, cannot_load
 
@@ -42,18 +44,42 @@ _DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 beside ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Ranks to be forked: what they do, where, and with which environment."""
+_FIRST = "import json, sys; sys.path[:] = json.loads(sys.argv[1])"
+"""A new interpreter finds modules where the one that starts it does."""
 
-    job: str
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What each rank does: calls a function with a text.
+
+    Attributes:
+        function: its module and its name, "package.module:name"; it returns the exit code.
+        begins_anew: each rank imports PyTorch for itself.
+    """
+
+    function: str
+    argument: str
+    begins_anew: bool = False
+
+    def do(self) -> int:
+        """Call the function; returns the exit code."""
+        module, _, name = self.function.partition(":")
+        code: int = getattr(importlib.import_module(module), name)(self.argument)
+        return code
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Ranks to be forked: what they do, where, with which path to modules, which environment."""
+
+    work: Work
     folder: str
+    path: tuple[str, ...]
     environments: tuple[dict[str, str], ...]
-    begins_anew: bool
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Ended:
     """How a rank ended.
 
     Attributes:
@@ -66,21 +92,26 @@ class End:
     error: str
 
 
-class Nursery:
-    """The launcher's side: starts ranks, hears how they end, ends them."""
+class ForkServer:
+    """The owner's side: starts ranks, hears how they end, ends them.
+
+    Attributes:
+        is_ready: it has imported what ranks need.
+    """
 
     def __init__(self) -> None:
         try:
-            self._nursery, theirs = Pipe()
+            self._server, theirs = Pipe()
             with theirs:
-                self._process = subprocess.Popen(
-                    (sys.executable, "-m", "zerosim.launch.nursery"),
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                    _interpreter("main", sys.path),
                     stdin=theirs.fileno(),
                     env=_DEFAULTS | os.environ | {"OMP_NUM_THREADS": "1"},
                     start_new_session=True,
                 )
         except OSError as error:
             raise EnvironmentFault(_cannot_start("a process for the ranks", error)) from None
+        self.is_ready = False
         self._num_ranks = 0
         self._codes: dict[int, int] = {}
         self._errors: dict[int, str] = {}
@@ -104,17 +135,13 @@ class Nursery:
         state = os.waitid(os.P_PID, self._process.pid, look)
         return state is not None and state.si_code == os.CLD_STOPPED
 
-    def start(
-        self, job: str, environments: Sequence[Mapping[str, str]], *, begins_anew: bool
-    ) -> None:
+    def start(self, work: Work, environments: Sequence[Mapping[str, str]]) -> None:
         """Start a rank for each environment, which is added to that of this process."""
         assert len(self._codes) == self._num_ranks, "the ranks of another run have not ended"
         own = _DEFAULTS | os.environ
         self._num_ranks, self._codes, self._errors = len(environments), {}, {}
-        request = Request(
-            job, str(Path.cwd()), tuple(own | dict(env) for env in environments), begins_anew
-        )
-        self._tell(request)
+        given = tuple(own | dict(environment) for environment in environments)
+        self._tell(Start(work, str(Path.cwd()), tuple(sys.path), given))
 
     def exit_codes(self) -> dict[int, int]:
         """Those of the ranks that have ended, by rank; negative for a signal.
@@ -123,8 +150,11 @@ class Nursery:
             EnvironmentFault: there can be no ranks.
         """
         try:
-            while self._nursery.poll():
-                told: End | str = self._nursery.recv()
+            while self._server.poll():
+                told: Ended | str | None = self._server.recv()
+                if told is None:
+                    self.is_ready = True
+                    continue
                 if isinstance(told, str):
                     raise EnvironmentFault(told)
                 self._codes[told.rank] = told.code
@@ -151,14 +181,15 @@ class Nursery:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """End the nursery, and with it what it started."""
-        self._process.kill()
+        """End the server, and with it the ranks and what they started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._nursery.close()
+        self._server.close()
 
-    def _tell(self, request: Request | None) -> None:
+    def _tell(self, request: Start | None) -> None:
         try:
-            self._nursery.send(request)
+            self._server.send(request)
         except OSError:  # it is gone: `exit_codes` will say so
             self._process.wait()
 
@@ -170,41 +201,47 @@ def _cannot_start(what: str, error: OSError) -> str:
     )
 
 
-class _Kept:
-    """The nursery that this process keeps for its next run, if it keeps one."""
+def _interpreter(function: str, path: Sequence[str], *words: str) -> tuple[str, ...]:
+    """The command that calls a function of this module in an interpreter of its own."""
+    code = f"{_FIRST}; from {__name__} import {function}; {function}()"
+    return (sys.executable, "-c", code, json.dumps(list(path)), *words)
+
+
+class _KeptServer:
+    """The server that this process keeps for its next run, if it keeps one."""
 
     wanted = False
-    nursery: Nursery | None = None
+    server: ForkServer | None = None
 
 
 def keep() -> None:
-    """Have all runs of this process share one nursery.
+    """Have all runs of this process share one server.
 
     What is read when PyTorch is imported, and where ranks print, is then as it was at the first.
     """
-    _Kept.wanted = True
+    _KeptServer.wanted = True
 
 
 @contextmanager
-def lent() -> Iterator[Nursery]:
-    """A nursery for one run."""
-    if _Kept.wanted:
-        if _Kept.nursery is None or not _Kept.nursery.is_alive:
-            _Kept.nursery = Nursery()
-        yield _Kept.nursery
+def lent() -> Iterator[ForkServer]:
+    """A server for one run."""
+    if _KeptServer.wanted:
+        if _KeptServer.server is None or not _KeptServer.server.is_alive:
+            _KeptServer.server = ForkServer()
+        yield _KeptServer.server
         return
-    nursery = Nursery()
+    server = ForkServer()
     try:
-        yield nursery
+        yield server
     finally:
-        nursery.close()
+        server.close()
 
 
-# the nursery itself and its ranks
+# the server itself and its ranks
 
 
 def die_of_interrupts() -> None:
-    """Have Ctrl-C end this process as any signal would: its launcher tells a person what happened.
+    """Have Ctrl-C end this process as any signal would: its owner tells a person what happened.
 
     Where it is ignored it stays ignored.
     """
@@ -212,13 +249,13 @@ def die_of_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def serve(launcher: Connection) -> None:
-    """Fork the ranks that the launcher asks for, tell it how they end; until it is gone."""
+def serve(owner: Connection) -> None:
+    """Fork the ranks that the owner asks for, tell it how they end; until it is gone."""
     # by process id: the rank, and where it says why it ends
     ranks: dict[int, tuple[int, int]] = {}
     while True:
-        if launcher.poll(_POLL_S if ranks else None):
-            request: Request | None = launcher.recv()
+        if owner.poll(_POLL_S if ranks else None):
+            request: Start | None = owner.recv()
             if request is None:
                 for pid in ranks:
                     os.kill(pid, signal.SIGKILL)
@@ -226,17 +263,17 @@ def serve(launcher: Connection) -> None:
                 try:
                     for rank in range(len(request.environments)):
                         others = [hearing for _, hearing in ranks.values()]
-                        pid, hearing = _fork(request, rank, launcher, others)
+                        pid, hearing = _fork(request, rank, owner, others)
                         ranks[pid] = rank, hearing
                 except OSError as error:
-                    launcher.send(_cannot_start(f"rank {rank}", error))
+                    owner.send(_cannot_start(f"rank {rank}", error))
                     return  # and the ranks that there are end with this process
         while ranks:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
             rank, hearing = ranks.pop(pid)
-            launcher.send(End(rank, os.waitstatus_to_exitcode(status), _heard(hearing)))
+            owner.send(Ended(rank, os.waitstatus_to_exitcode(status), _heard(hearing)))
 
 
 def _heard(hearing: int) -> str:
@@ -251,7 +288,7 @@ def _heard(hearing: int) -> str:
 
 
 def tell(error: BaseException, telling: int | None = None) -> None:
-    """Say to the launcher in one line why this rank ends; it takes no disk, which may be full.
+    """Say to the owner in one line why this rank ends; it takes no disk, which may be full.
 
     Args:
         telling: where; as the environment says, by default.
@@ -261,51 +298,73 @@ def tell(error: BaseException, telling: int | None = None) -> None:
     os.write(to, line.encode(errors="replace")[:_LONGEST])
 
 
-def _fork(
-    request: Request, rank: int, launcher: Connection, others: Sequence[int]
-) -> tuple[int, int]:
-    """Fork a rank; what is the nursery's own is closed there.
+def _fork(request: Start, rank: int, owner: Connection, others: Sequence[int]) -> tuple[int, int]:
+    """Fork a rank; what is the server's own is closed there.
 
     Returns:
         Its process id, and where to read why it ends.
     """
-    nursery = os.getpid()
+    server = os.getpid()
     hearing, telling = os.pipe()
     pid = os.fork()
     if pid:
         os.close(telling)
         return pid, hearing
+    code = 1
     try:
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == nursery:
+        if os.getppid() == server:
             libc.prctl(_PR_SET_NAME, f"zerosim rank {rank}".encode())
-            launcher.close()
+            owner.close()
             for each in (hearing, *others):
                 os.close(each)
-            _be_rank(request, rank, telling)
-    except BaseException as error:  # noqa: BLE001 - it must never become a second nursery
+            code = _be_rank(request, rank, telling)
+    except BaseException as error:  # noqa: BLE001 - it must never become a second server
         tell(error, telling)
     finally:
-        os._exit(1)
+        _leave(code)
 
 
-def _be_rank(request: Request, rank: int, telling: int) -> None:
+def _be_rank(request: Start, rank: int, telling: int) -> int:
+    """Do the work; returns the exit code."""
     os.chdir(request.folder)
     environment = request.environments[rank] | {_TELLING: str(telling)}
-    module = "zerosim.launch.worker"
-    if request.begins_anew:
+    work = request.work
+    if work.begins_anew:
         os.set_inheritable(telling, True)  # noqa: FBT003 - Python's own
-        os.execve(sys.executable, (sys.executable, "-m", module, request.job), environment)  # noqa: S606
+        words = _interpreter("begin", request.path, work.function, work.argument)
+        os.execve(sys.executable, words, environment)  # noqa: S606
+    sys.path[:] = request.path
     os.environ.clear()
     os.environ.update(environment)
-    importlib.import_module(module).work(request.job)
+    return work.do()
+
+
+def begin() -> None:
+    """Be a rank in an interpreter of its own."""
+    die_of_interrupts()
+    code = 1
+    try:
+        code = Work(sys.argv[2], sys.argv[3]).do()
+    except BaseException as error:  # noqa: BLE001 - as above
+        tell(error)
+    finally:
+        _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process at once, without waiting for lost peers."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def main() -> None:
     """Import what ranks need, then fork them."""
     die_of_interrupts()
-    launcher = Connection(os.dup(0))
+    owner = Connection(os.dup(0))
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     try:
@@ -314,16 +373,12 @@ def main() -> None:
             importlib.import_module(module)
     except (ImportError, MemoryError, OSError) as error:
         with suppress(OSError):
-            launcher.send(cannot_load(error))
+            owner.send(cannot_load(error))
         os._exit(1)
     gc.collect()
     gc.freeze()  # ranks need not look through what was imported, nor copy its pages to do so
     try:
-        serve(launcher)
-    except (EOFError, OSError):  # the launcher is gone
+        owner.send(None)  # it is ready
+        serve(owner)
+    except (EOFError, OSError):  # the owner is gone
         os._exit(0)
-
-
-if __name__ == "__main__":
-    # records are pickled by the name of their module, which is not __main__
-    importlib.import_module("zerosim.launch.nursery").main()

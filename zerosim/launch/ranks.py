@@ -3,124 +3,92 @@
 When a rank fails, the others are given a few seconds to notice and to write down where they were;
 what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
 PyTorch's elastic agent is not used: its rendezvous keeps a state that it unpickles at a store that
-listens on every address, and one host needs neither. Imports torch, zerosim's L0
-and the modules beside it.
+listens on every address, and one host needs neither.
+Imports zerosim's L0 and `forkserver`.
 """
 
 from __future__ import annotations
 
-import errno
+import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from torch._C._distributed_c10d import TCPStore
+from zerosim.errors import RunError
+from zerosim.launch.forkserver import ForkServer, Work
 
-from zerosim.errors import EnvironmentFault, RunError
-from zerosim.launch.doors import LOOPBACK, MEETING, Meeting, own_interface, require_loopback, take
-from zerosim.launch.job import Job
-from zerosim.launch.nursery import Nursery
-
-_POLL_S = 0.05
-_GRACE_S = 4.0
-"""How long the other ranks have to notice that one is gone, and to write down where they were."""
+_POLL_S = 0.02
 
 
-class PatientAgent:
-    """Who starts the ranks of one run on this host, and notices how they end.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long ranks are waited for.
 
     Attributes:
-        job: what each rank does.
-        begins_anew: each rank imports PyTorch for itself.
+        stopped_s: while the server that forks them stands still.
+        grace_s: once one has failed, for the others to notice and to say where they were.
+        deadline_s: in all.
     """
 
-    def __init__(self, job: Job, nursery: Nursery, *, begins_anew: bool) -> None:
-        self.job = job.encode()
-        self.begins_anew = begins_anew
-        self._num_ranks = job.run.ranks
-        self._timeout_s = job.run.timeout_s
-        self._nursery = nursery
-
-    def run(self, meeting: dict[str, str]) -> dict[int, int]:
-        """Start the ranks and wait until all have ended, or one failed and the others had time.
-
-        Args:
-            meeting: of `open_meeting`.
-
-        Returns:
-            The exit codes of those that ended by themselves, by rank; negative for a signal.
-
-        Raises:
-            RunError: what forks them stood still for as long as a rank may.
-            EnvironmentFault: it cannot fork them.
-        """
-        count = str(self._num_ranks)
-        environments = [
-            {
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": count,
-                "LOCAL_WORLD_SIZE": count,
-                **meeting,
-                **own_interface(),
-            }
-            for rank in range(self._num_ranks)
-        ]
-        try:
-            self._nursery.start(self.job, environments, begins_anew=self.begins_anew)
-            return self._watch()
-        finally:
-            self._nursery.end_ranks()
-
-    def _watch(self) -> dict[int, int]:
-        deadline: float | None = None
-        went_on = time.monotonic()
-        while True:
-            time.sleep(_POLL_S)
-            codes = self._nursery.exit_codes()
-            now = time.monotonic()
-            if not self._nursery.is_stopped:
-                went_on = now
-            elif now - went_on >= self._timeout_s:
-                raise RunError(
-                    f"process {self._nursery.pid}, which starts the ranks and hears how they end, "
-                    f"stood still for {self._timeout_s:g} s (SIGSTOP): all were ended; what the "
-                    f"ranks recorded is kept"
-                )
-            if deadline is None and any(codes.values()):
-                deadline = now + _GRACE_S
-            is_late = deadline is not None and now >= deadline
-            if is_late or len(codes) == self._num_ranks:
-                return codes
+    stopped_s: float
+    grace_s: float
+    deadline_s: float = math.inf
 
 
-@contextmanager
-def open_meeting(port: int) -> Iterator[dict[str, str]]:
-    """Where ranks of this host meet, whatever becomes of any of them: their variables for it.
+def run_ranks(
+    server: ForkServer,
+    work: Work,
+    num_ranks: int,
+    rendezvous: Mapping[str, str],
+    patience: Patience,
+) -> dict[int, int]:
+    """Start ranks and wait until all have ended, or must be.
 
     Args:
-        port: of the loopback address; 0 for no port at all.
+        rendezvous: of `open_rendezvous`.
+
+    Returns:
+        The exit codes of those that ended by themselves, by rank; negative for a signal.
 
     Raises:
-        EnvironmentFault: the port cannot be had, or there is no loopback.
+        RunError: what forks them stood still for too long.
+        EnvironmentFault: it cannot fork them.
     """
-    require_loopback()
-    found = {"MASTER_ADDR": LOOPBACK, "MASTER_PORT": str(port)}
-    if not port:
-        with Meeting() as meeting:
-            yield found | {MEETING: meeting.address}
-        return
+    count = str(num_ranks)
+    environments = [
+        {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": count,
+            "LOCAL_WORLD_SIZE": count,
+            **rendezvous,
+        }
+        for rank in range(num_ranks)
+    ]
     try:
-        door = take(port)
-    except OSError as error:
-        used = error.errno == errno.EADDRINUSE
-        raise EnvironmentFault(
-            f"port {port} {'is in use' if used else f'cannot be had ({error.strerror})'}: expected "
-            f"a free one; leave --port out to do without"
-        ) from None
-    # it is told which socket to use, as it would listen on every address by itself
-    store = TCPStore(
-        LOOPBACK, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach()
-    )
-    yield found | {MEETING: "env://", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    del store
+        server.start(work, environments)
+        return _watch(server, num_ranks, patience)
+    finally:
+        server.end_ranks()
+
+
+def _watch(server: ForkServer, num_ranks: int, patience: Patience) -> dict[int, int]:
+    went_on, deadline, has_failed = time.monotonic(), math.inf, False
+    while True:
+        time.sleep(_POLL_S)
+        codes = server.exit_codes()
+        now = time.monotonic()
+        if not server.is_stopped:
+            went_on = now
+        elif now - went_on >= patience.stopped_s:
+            raise RunError(
+                f"process {server.pid}, which starts the ranks and hears how they end, "
+                f"stood still for {patience.stopped_s:g} s (SIGSTOP): all were ended; what the "
+                f"ranks recorded is kept"
+            )
+        if server.is_ready and deadline == math.inf:
+            deadline = now + patience.deadline_s
+        if not has_failed and any(codes.values()):
+            has_failed, deadline = True, min(deadline, now + patience.grace_s)
+        if now >= deadline or len(codes) == num_ranks:
+            return codes

@@ -1,92 +1,23 @@
-"""Where the ranks of one host meet, and what of a process others can reach.
+"""What of a process others can reach: the TCP sockets on which it listens.
 
-PyTorch's store and Gloo ask nobody who they are, so whoever reaches them is believed. Ranks of one
-host therefore meet in memory that only this user's processes can open, or at a port of the loopback
-address if a port is asked for, and talk over loopback alone. docs/security.md says what is left.
-Imports the standard library and `zerosim.errors`.
+Imports the standard library.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
-import socket
 import struct
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from zerosim.errors import EnvironmentFault
-
-LOOPBACK = "127.0.0.1"
-MEETING = "ZEROSIM_MEETING"
-"""The variable that tells a rank where the others are: an address for `init_process_group`."""
-_INTERFACES = {"linux": "lo", "darwin": "lo0"}
-_ANSWER_S = 10.0
-"""How long this host may take to answer itself."""
 _LISTENS = "0A"
 """TCP_LISTEN of linux/tcp_states.h, as /proc/net/tcp writes it."""
 
 
-def own_interface() -> dict[str, str]:
-    """What has the backends of a rank listen and talk on this host's loopback interface alone."""
-    name = _INTERFACES.get(sys.platform)
-    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} if name else {}
-
-
-def take(port: int) -> socket.socket:
-    """A socket that listens on the loopback address.
-
-    Args:
-        port: 0 for a free one.
-
-    Raises:
-        OSError: it cannot be had.
-    """
-    return socket.create_server((LOOPBACK, port), backlog=128)
-
-
-def require_loopback() -> None:
-    """See that processes of this host can talk to each other as ranks do.
-
-    Raises:
-        EnvironmentFault: they cannot.
-    """
-    try:
-        with take(0) as door, socket.create_connection(door.getsockname(), _ANSWER_S):
-            pass
-    except OSError as error:
-        name = own_interface().get("GLOO_SOCKET_IFNAME", "loopback")
-        raise EnvironmentFault(
-            f"ranks cannot talk over {LOOPBACK} ({error.strerror or error}): expected the "
-            f"interface {name} to be up; try ip link set {name} up"
-        ) from None
-
-
-class Meeting:
-    """Memory that processes of this user can open as a file, and nobody else; it has no name.
-
-    Attributes:
-        address: for `init_process_group`, in any process of this host.
-    """
-
-    def __init__(self) -> None:
-        self._memory = os.memfd_create("zerosim ranks")
-        os.fchmod(self._memory, 0o600)
-        self.address = f"file:///proc/{os.getpid()}/fd/{self._memory}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._memory)
-
-
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListeningSocket:
     """A TCP socket that waits for connections.
 
     Attributes:
@@ -108,7 +39,7 @@ class Listener:
         return f"port {self.port} of {everywhere}"
 
 
-def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[Listener]:
+def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[ListeningSocket]:
     """What other hosts can reach of these processes.
 
     Args:
@@ -122,7 +53,7 @@ def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[Listener]:
     return sorted((one for one in found if not one.is_private), key=lambda one: one.port)
 
 
-def listeners() -> Iterator[Listener]:
+def listeners() -> Iterator[ListeningSocket]:
     """All of this network namespace."""
     for name in ("tcp", "tcp6"):
         rows: list[str] = []
@@ -131,7 +62,7 @@ def listeners() -> Iterator[Listener]:
         for fields in map(str.split, rows):
             if fields[3] == _LISTENS:
                 host, _, port = fields[1].partition(":")
-                yield Listener(_address(host), int(port, 16), fields[9])
+                yield ListeningSocket(_address(host), int(port, 16), fields[9])
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
