@@ -85,7 +85,7 @@ def test_an_external_parameter_belongs_to_its_reader_as_well():
 )
 def test_forwards_that_backward_computes_again(reentrant, computed, cut_short):
     net, order, open_ = Net(reentrant=reentrant), [], []
-    names = {module: name or "root" for name, module in net.namedown_parameters()}
+    names = {module: name or "root" for name, module in net.named_modules()}
     for number, module in enumerate(names):
         module.ds_id = number
         module.register_forward_pre_hook(lambda module, _: order.append(module))
