@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from zerosim.launch.calls import FunctionCall, Outcome, call_on_ranks
+from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
 from zerosim.launch.forkserver import keep, lent
 
 DEADLINE_S = 600.0
@@ -50,19 +50,19 @@ def run_ranks(
     keep()
     call = FunctionCall(function=function, args=args, backend=backend, timeout_s=deadline_s)
     with lent() as server, mock.patch.dict(os.environ, OMP_NUM_THREADS="1"):
-        outcomes = call_on_ranks(server, call, num_ranks)
+        results = call_on_ranks(server, call, num_ranks)
     problems = [
-        f"rank {rank} {_words(outcome, deadline_s)}"
-        for rank, outcome in enumerate(outcomes)
-        if outcome.value is None
+        f"rank {rank} {_words(result, deadline_s)}"
+        for rank, result in enumerate(results)
+        if result.value is None
     ]
     assert not problems, "\n".join(problems)
-    return [pickle.loads(outcome.value or b"") for outcome in outcomes]  # noqa: S301 - our rank's
+    return [pickle.loads(result.value or b"") for result in results]  # noqa: S301 - our rank's
 
 
-def _words(outcome: Outcome, deadline_s: float) -> str:
-    if outcome.problem:
-        return f"failed: {outcome.problem}"
-    if outcome.code is not None:
-        return f"died ({outcome.code})"
+def _words(result: RankResult, deadline_s: float) -> str:
+    if result.problem:
+        return f"failed: {result.problem}"
+    if result.code is not None:
+        return f"died ({result.code})"
     return f"did not end within {deadline_s} s, or of another's failure"

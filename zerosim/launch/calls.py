@@ -19,11 +19,11 @@ from typing import Any
 import torch.distributed as dist
 
 from zerosim.launch.forkserver import ForkServer, Work
-from zerosim.launch.ranks import Patience, run_ranks
+from zerosim.launch.ranks import RankTimeouts, run_ranks
 from zerosim.launch.rendezvous import join, open_rendezvous
 
 _REQUEST = "request"
-_OUTCOME = "outcome-{rank}"
+_RESULT = "result-{rank}"
 _GRACE_S = 10.0
 """How long ranks may go on when one of them has failed."""
 _CALLERS = (f"{Path(__file__).parent}{os.sep}", f"{Path(__file__).parents[1]}/pytest_plugin/")
@@ -46,7 +46,7 @@ class FunctionCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RankResult:
     """How a call went on one rank.
 
     Attributes:
@@ -65,7 +65,7 @@ class Outcome:
 
 def call_on_ranks(
     server: ForkServer, call: FunctionCall, num_ranks: int, *, port: int | None = None
-) -> list[Outcome]:
+) -> list[RankResult]:
     """Call a function on ranks of this host; it must not take longer than its timeout.
 
     Args:
@@ -76,23 +76,23 @@ def call_on_ranks(
 
     Raises:
         EnvironmentFault: they cannot be started.
-        RunError: what starts them stood still.
+        RunError: what starts them was stopped for too long.
     """
-    patience = Patience(stopped_s=call.timeout_s, grace_s=_GRACE_S, deadline_s=call.timeout_s)
+    timeouts = RankTimeouts(stopped_s=call.timeout_s, grace_s=_GRACE_S, deadline_s=call.timeout_s)
     with tempfile.TemporaryDirectory(prefix="zerosim-") as folder, open_rendezvous(port) as place:
         Path(folder, _REQUEST).write_bytes(pickle.dumps(call))
         work = Work("zerosim.launch.calls:answer", folder)
-        codes = run_ranks(server, work, num_ranks, place, patience)
-        return [_outcome(Path(folder), rank, codes.get(rank)) for rank in range(num_ranks)]
+        codes = run_ranks(server, work, num_ranks, place, timeouts)
+        return [_result(Path(folder), rank, codes.get(rank)) for rank in range(num_ranks)]
 
 
-def _outcome(folder: Path, rank: int, code: int | None) -> Outcome:
+def _result(folder: Path, rank: int, code: int | None) -> RankResult:
     try:
-        told = Path(folder, _OUTCOME.format(rank=rank)).read_bytes()
+        told = Path(folder, _RESULT.format(rank=rank)).read_bytes()
     except FileNotFoundError:
-        return Outcome(code=code)
-    outcome: Outcome = pickle.loads(told)  # noqa: S301 - our own rank wrote it
-    return outcome
+        return RankResult(code=code)
+    result: RankResult = pickle.loads(told)  # noqa: S301 - our own rank wrote it
+    return result
 
 
 # on a rank
@@ -101,15 +101,15 @@ def _outcome(folder: Path, rank: int, code: int | None) -> Outcome:
 def answer(folder: str) -> int:
     """Call the function as one of the ranks; returns the exit code."""
     rank = os.environ["RANK"]
-    outcome = _call(Path(folder, _REQUEST).read_bytes())
-    target = Path(folder, _OUTCOME.format(rank=rank))
+    result = _call(Path(folder, _REQUEST).read_bytes())
+    target = Path(folder, _RESULT.format(rank=rank))
     temporary = target.with_name(f".{target.name}")
-    temporary.write_bytes(pickle.dumps(outcome))
+    temporary.write_bytes(pickle.dumps(result))
     temporary.replace(target)
-    return 1 if outcome.problem else 0
+    return 1 if result.problem else 0
 
 
-def _call(request: bytes) -> Outcome:
+def _call(request: bytes) -> RankResult:
     try:
         call: FunctionCall = pickle.loads(request)  # noqa: S301 - who started this rank wrote it
         ranks = join(call.backend, call.timeout_s)
@@ -118,11 +118,11 @@ def _call(request: bytes) -> Outcome:
         if dist.is_initialized():
             dist.destroy_process_group()
     except BaseException as error:  # noqa: BLE001 - whatever it was is told
-        return Outcome(problem=_describe(error), time_s=time.time())
+        return RankResult(problem=_describe(error), time_s=time.time())
     try:
-        return Outcome(value=pickle.dumps(value))
+        return RankResult(value=pickle.dumps(value))
     except Exception as error:  # noqa: BLE001 - pickle raises what an object likes
-        return Outcome(
+        return RankResult(
             problem=f"what the function returned cannot be sent back ({error}): expected numbers, "
             f"texts, tensors and the like\n",
             time_s=time.time(),

@@ -128,7 +128,7 @@ class ForkServer:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal such as SIGSTOP has it stand still, and it has not gone on."""
+        """Whether a signal such as SIGSTOP has stopped it, and it has not gone on."""
         if self._process.returncode is not None:
             return False
         look = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT

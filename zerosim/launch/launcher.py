@@ -20,7 +20,7 @@ from zerosim.errors import ConfigError, EnvironmentFault, RunError, ZerosimError
 from zerosim.launch.forkserver import ForkServer, Work
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.parallel import require_divisible
-from zerosim.launch.ranks import Patience, run_ranks
+from zerosim.launch.ranks import RankTimeouts, run_ranks
 from zerosim.launch.rendezvous import open_rendezvous
 
 _OWN_FILES = 32
@@ -61,10 +61,10 @@ def launch(
 def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, int]:
     on_gpu = job.run.device is DeviceKind.CUDA
     work = Work("zerosim.launch.worker:work", job.encode(), begins_anew=on_gpu)
-    patience = Patience(stopped_s=job.run.timeout_s, grace_s=_GRACE_S)
+    timeouts = RankTimeouts(stopped_s=job.run.timeout_s, grace_s=_GRACE_S)
     try:
         with _interruptible():
-            return run_ranks(server, work, job.run.ranks, rendezvous, patience)
+            return run_ranks(server, work, job.run.ranks, rendezvous, timeouts)
     except ZerosimError:
         raise
     except Exception as error:

@@ -21,11 +21,11 @@ _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RankTimeouts:
     """How long ranks are waited for.
 
     Attributes:
-        stopped_s: while the server that forks them stands still.
+        stopped_s: while the server that forks them is stopped.
         grace_s: once one has failed, for the others to notice and to say where they were.
         deadline_s: in all.
     """
@@ -40,7 +40,7 @@ def run_ranks(
     work: Work,
     num_ranks: int,
     rendezvous: Mapping[str, str],
-    patience: Patience,
+    timeouts: RankTimeouts,
 ) -> dict[int, int]:
     """Start ranks and wait until all have ended, or must be.
 
@@ -51,7 +51,7 @@ def run_ranks(
         The exit codes of those that ended by themselves, by rank; negative for a signal.
 
     Raises:
-        RunError: what forks them stood still for too long.
+        RunError: what forks them was stopped for too long.
         EnvironmentFault: it cannot fork them.
     """
     count = str(num_ranks)
@@ -67,12 +67,12 @@ def run_ranks(
     ]
     try:
         server.start(work, environments)
-        return _watch(server, num_ranks, patience)
+        return _watch(server, num_ranks, timeouts)
     finally:
         server.end_ranks()
 
 
-def _watch(server: ForkServer, num_ranks: int, patience: Patience) -> dict[int, int]:
+def _watch(server: ForkServer, num_ranks: int, timeouts: RankTimeouts) -> dict[int, int]:
     went_on, deadline, has_failed = time.monotonic(), math.inf, False
     while True:
         time.sleep(_POLL_S)
@@ -80,15 +80,15 @@ def _watch(server: ForkServer, num_ranks: int, patience: Patience) -> dict[int, 
         now = time.monotonic()
         if not server.is_stopped:
             went_on = now
-        elif now - went_on >= patience.stopped_s:
+        elif now - went_on >= timeouts.stopped_s:
             raise RunError(
                 f"process {server.pid}, which starts the ranks and hears how they end, "
-                f"stood still for {patience.stopped_s:g} s (SIGSTOP): all were ended; what the "
+                f"stood still for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; what the "
                 f"ranks recorded is kept"
             )
         if server.is_ready and deadline == math.inf:
-            deadline = now + patience.deadline_s
+            deadline = now + timeouts.deadline_s
         if not has_failed and any(codes.values()):
-            has_failed, deadline = True, min(deadline, now + patience.grace_s)
+            has_failed, deadline = True, min(deadline, now + timeouts.grace_s)
         if now >= deadline or len(codes) == num_ranks:
             return codes

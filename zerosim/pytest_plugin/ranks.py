@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError, RunError
-from zerosim.launch.calls import FunctionCall, Outcome, call_on_ranks
+from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
 from zerosim.launch.forkserver import lent
 from zerosim.pytest_plugin.options import Options
 from zerosim.pytest_plugin.rank import call_traced
@@ -60,10 +60,10 @@ def run_ranks(
     )
     with lent() as server:
         # at a port: a function that leaves its groups may join again as it is used to
-        outcomes = call_on_ranks(server, traced, num_ranks, port=0)
-    if any(outcome.value is None for outcome in outcomes):
-        raise RunError(_words(function, outcomes, options.timeout_s))
-    return [pickle.loads(outcome.value or b"") for outcome in outcomes]  # noqa: S301
+        results = call_on_ranks(server, traced, num_ranks, port=0)
+    if any(result.value is None for result in results):
+        raise RunError(_words(function, results, options.timeout_s))
+    return [pickle.loads(result.value or b"") for result in results]  # noqa: S301
 
 
 def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]]) -> bytes:
@@ -101,23 +101,23 @@ def _files(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def _words(function: Callable[..., Any], outcomes: list[Outcome], timeout_s: float) -> str:
+def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: float) -> str:
     """What went wrong: the first failure in full, those that followed from it in a line."""
     name = getattr(function, "__qualname__", repr(function))
     failed = sorted(
-        ((rank, outcome) for rank, outcome in enumerate(outcomes) if outcome.problem),
+        ((rank, result) for rank, result in enumerate(results) if result.problem),
         key=lambda found: found[1].time_s,
     )
-    of = f"of {len(outcomes)}"
+    of = f"of {len(results)}"
     # a rank that was killed is why others failed, whoever was first to say so
-    codes = enumerate(outcome.code for outcome in outcomes)
+    codes = enumerate(result.code for result in results)
     killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]
-    for rank, outcome in failed[:1]:
-        lines += [f"rank {rank} {of} failed in {name}:", "", outcome.problem.rstrip()]
-    for rank, outcome in failed[1:]:
-        lines += ["", f"rank {rank}, later: {outcome.problem.rstrip().splitlines()[-1]}"]
-    for rank, each in enumerate(outcomes):
+    for rank, result in failed[:1]:
+        lines += [f"rank {rank} {of} failed in {name}:", "", result.problem.rstrip()]
+    for rank, result in failed[1:]:
+        lines += ["", f"rank {rank}, later: {result.problem.rstrip().splitlines()[-1]}"]
+    for rank, each in enumerate(results):
         if rank in killed or each.value or each.problem:
             continue
         if lines:

@@ -72,7 +72,7 @@ class Calls:
 
     def issued(self, call: OperatorCall) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
-        self.let_go()
+        self.release_works()
         algorithm, ranks = self._writer.describe_group(call)
         self._writer.uses(call.tensors)
         parent = labels.open_collective()
@@ -156,9 +156,9 @@ class Calls:
         if self._unended.forget(token):
             self._writer.end(token, error, peers=source)
         else:
-            self.let_go()
+            self.release_works()
 
-    def let_go(self) -> None:
+    def release_works(self) -> None:
         """Keep works no longer that are over, as far as this thread may free their tensors.
 
         With a work may go the last reference to its tensors. Who asked for it may free them, and

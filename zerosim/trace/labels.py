@@ -11,7 +11,7 @@ operators that PyTorch performs are intercepted in `intercept`.
     with copying(...)            the bytes that are copied inside go from one tier to another
     with exclusive()             the native call inside has the sockets for itself
     begin_compute / end          a unit computes
-    with waiting(...)            this thread stands still until a collective or a copy is over
+    with waiting(...)            this thread waits until a collective or a copy is over
 
 Imports zerosim's L0, `sink` and `source`, and no torch.
 """
@@ -283,7 +283,7 @@ def awaited(by: Awaited) -> Iterator[None]:
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread stands still inside until a collective or a copy is over.
+    """This thread waits inside until a collective or a copy is over.
 
     A thread that works for others inside `awaited` is no part of the program: that it waits for
     another one's work is not written down.

@@ -84,7 +84,7 @@ class Recorder:
     def entered(self, position: Position) -> None:
         """The process entered a phase: read all counters."""
         threads.entered(position.phase)
-        self.calls.let_go()
+        self.calls.release_works()
         self._writer.scan(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
         counters = self._writer.counters()
         if counters is not None:
@@ -105,7 +105,7 @@ class Recorder:
 
     def open_compute(self, labels_: Labels) -> int:
         """A computation begins."""
-        self.calls.let_go()
+        self.calls.release_works()
         if self._memory is not None and _saves(labels_.position):
             self._memory.computes(labels_.unit)
         return self._writer.begin(self._writer.make_event(labels_, Kind.COMPUTE))
@@ -153,7 +153,7 @@ class Recorder:
             self._writer.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
-        """A thread stood still until now for a collective or a copy."""
+        """A thread waited until now for a collective or a copy."""
         self._writer.write_wait(labels_, collective, since_ns)
 
     def label_with(self, labeler: Labeler | None) -> None:
@@ -162,7 +162,7 @@ class Recorder:
         if self._memory is not None:
             self._memory.labeler = labeler
 
-    def stood_still(self, since_ns: int) -> None:
+    def stalled(self, since_ns: int) -> None:
         """This thread did nothing since then but wait for the last call that it began."""
         event = labels.last_collective()
         if event is not None:

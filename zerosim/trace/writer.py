@@ -207,7 +207,7 @@ class EventWriter:
     def write_wait(
         self, labels_: Labels, collective: int, since_ns: int, until_ns: int | None = None
     ) -> None:
-        """Write down that a thread stood still for a collective; until now, if not said."""
+        """Write down that a thread waited for a collective; until now, if not said."""
         end_ns = self.now_ns() if until_ns is None else until_ns
         event = self.make_event(
             Labels(

@@ -174,7 +174,7 @@ class AutoLabeler:
             self._data_parallel.backward_over(self._units.gone_back)
         self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
-            self._recorder.stood_still(self._reduced_ns)
+            self._recorder.stalled(self._reduced_ns)
             self._reduced_ns = None
         self._settle()
 

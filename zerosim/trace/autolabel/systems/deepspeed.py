@@ -63,7 +63,7 @@ from zerosim.trace.autolabel.systems.deepspeed_engine import (
     reduces_overflow,
     secondary_ranks,
 )
-from zerosim.trace.autolabel.systems.deepspeed_order import Schedules
+from zerosim.trace.autolabel.systems.deepspeed_order import RepeatedOrders
 from zerosim.trace.autolabel.systems.observed import dtype_name, ranks_of
 
 _MODULE = "deepspeed.runtime.engine"
@@ -101,7 +101,7 @@ class DeepSpeed:
         self._engines: list[Any] = []
         self._modules: dict[nn.Module, str] = {}
         self._buckets: dict[int, str] = {}
-        self._schedules = Schedules(self._modules)
+        self._orders = RepeatedOrders(self._modules)
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
@@ -115,11 +115,11 @@ class DeepSpeed:
 
     def remove(self) -> None:
         """Stop looking."""
-        self._schedules.remove()
+        self._orders.remove()
 
     def settings(self) -> Hashable:
         """What stage 3 has recorded; all else is settled when an engine is made."""
-        return tuple(self._schedules.of(engine) for engine in self._engines)
+        return tuple(self._orders.of(engine) for engine in self._engines)
 
     def describe(self) -> Iterator[Strategy]:
         """Each engine as it is now."""
@@ -143,19 +143,19 @@ class DeepSpeed:
                 bundles = tuple(parameter_groups(engine))
             elif stage == 3:
                 options |= {name: getattr(zero, name, None) for name in _STAGE_3_OPTIONS}
-                schedule = self._schedules.of(engine)
+                order = self._orders.of(engine)
                 options |= {
                     "partition_count": int(getattr(engine.optimizer, "partition_count", 0)),
                     "num_sub_groups": len(getattr(engine.optimizer, "fp16_groups", ())),
                     "secondary_ranks": secondary_ranks(engine),
-                    "trace": schedule.trace,
-                    "module_order": list(schedule.module_order),
-                    "recomputed": [one.place for one in schedule.recomputed],
-                    "recomputed_within": [list(one.within) for one in schedule.recomputed],
-                    "cut_short": list(schedule.cut_short),
-                    "met": [[one.reader, one.name] for one in schedule.met],
-                    "met_at": [one.place for one in schedule.met],
-                    "partitioned": list(schedule.partitioned),
+                    "trace": order.trace,
+                    "module_order": list(order.module_order),
+                    "recomputed": [one.place for one in order.recomputed],
+                    "recomputed_within": [list(one.within) for one in order.recomputed],
+                    "cut_short": list(order.cut_short),
+                    "met": [[one.reader, one.name] for one in order.met],
+                    "met_at": [one.place for one in order.met],
+                    "partitioned": list(order.partitioned),
                 }
                 bundles = tuple(own_parameters(engine))
             else:
@@ -236,7 +236,7 @@ class DeepSpeed:
         stack = frame.f_globals.get("FWD_MODULE_STACK") or [None]
         reader = self._modules.get(stack[-1], "")
         for engine in self._engines:
-            self._schedules.reads(engine, reader, frame.f_locals["param"])
+            self._orders.reads(engine, reader, frame.f_locals["param"])
         return reader
 
     def _bucket_of_ids(self, frame: FrameType) -> str:

@@ -111,7 +111,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RepeatedOrder:
     """What stage 3 does in a micro-step.
 
     Attributes:
@@ -131,10 +131,10 @@ class Schedule:
     met: tuple[Met, ...] = ()
 
 
-_NO_SCHEDULE = Schedule()
+_NO_ORDER = RepeatedOrder()
 
 
-class Schedules:
+class RepeatedOrders:
     """What stage 3 does in each engine's micro-step."""
 
     def __init__(self, names: Mapping[nn.Module, str]) -> None:
@@ -144,7 +144,7 @@ class Schedules:
             names: of the modules that DeepSpeed knows.
         """
         self._names = names
-        self._seen: dict[int, tuple[int, Schedule]] = {}
+        self._seen: dict[int, tuple[int, RepeatedOrder]] = {}
         self._recomputes: dict[int, Recomputes] = {}
         self._met: dict[int, list[Met]] = {}
         self._known: dict[int, set[tuple[str, str]]] = {}
@@ -163,16 +163,16 @@ class Schedules:
             place = len(getattr(coordinator, _ORDER, ()))
             self._met.setdefault(id(engine), []).append(Met(place, reader, name))
 
-    def of(self, engine: Any) -> Schedule:
+    def of(self, engine: Any) -> RepeatedOrder:
         """What stage 3 does in this micro-step: looked at once, when its forward begins."""
         coordinator, number = coordinator_of(engine), int(engine.micro_steps)
-        seen, before = self._seen.get(id(engine), (-1, _NO_SCHEDULE))
+        seen, before = self._seen.get(id(engine), (-1, _NO_ORDER))
         if coordinator is None or seen == number or not _in_forward():
             return before
         divided = tuple(partitioned(engine))
         if coordinator.is_invalid_trace():
             self._watch(engine, coordinator)
-            now = Schedule("record", partitioned=divided)
+            now = RepeatedOrder("record", partitioned=divided)
         elif before.trace == "complete" and coordinator.is_complete_trace():
             now = replace(before, partitioned=divided)
         else:
@@ -180,7 +180,7 @@ class Schedules:
             recomputes = self._recomputes.pop(id(engine), None)
             if recomputes is not None:
                 recomputes.end()
-            now = Schedule(
+            now = RepeatedOrder(
                 "complete",
                 order,
                 tuple(recomputes.found) if recomputes else (),
