@@ -53,7 +53,7 @@ class _Asked:
 
 
 class Calls:
-    """Writes intercepted calls down. Implements `intercept.Observer`.
+    """Writes down what `intercept` passes by: calls of operators, and waits for what they began.
 
     Attributes:
         labeler: is asked about calls that nobody has labelled; None if nobody is.

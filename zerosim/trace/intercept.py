@@ -9,60 +9,33 @@ so a training step pays only for its collectives.
 Waits are seen in two places: in `Work.wait` as Python code calls it, and in `wait_tensor` of
 functional collectives, which DTensor calls: for a tensor, not for a work. A wait inside PyTorch's
 C++ (DDP's reducer) is not seen.
-Imports torch.
+Imports torch and `calls`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C import DispatchKey
 
 from zerosim.errors import first_line
+from zerosim.trace.calls import Calls
 from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
-from zerosim.trace.operators import Operator, OperatorCall, c10d_operators, operator_of, read_call
+from zerosim.trace.operators import Operator, c10d_operators, operator_of, read_call
 
 _KEY = "BackendSelect"
 
 
-class Observer(Protocol):
-    """Who is told of calls, and of waits for what they began."""
-
-    def issued(self, call: OperatorCall) -> int | None:
-        """A call is about to be passed on; returns a token for `performed`, or None."""
-        ...
-
-    def performed(self, token: int, work: Any) -> None:
-        """The call returned `work`, which may still be in flight; None if it has none."""
-        ...
-
-    def refused(self, token: int, error: BaseException) -> None:
-        """The call raised `error` instead of beginning."""
-        ...
-
-    def waits(self, work: Any) -> int | None:
-        """A thread is about to wait for a Work; returns a token for `waited`, or None."""
-        ...
-
-    def waits_for_tensor(self, tensor: torch.Tensor) -> int | None:
-        """A thread is about to wait for what a tensor is the result of; likewise."""
-        ...
-
-    def waited(self, token: int, error: str) -> None:
-        """It waited until now; `error` is "" if that succeeded."""
-        ...
-
-
 class Interception:
-    """Passes calls and waits by an observer, from `install` to `remove`."""
+    """Passes calls and waits by who writes them down, from `install` to `remove`."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
         self._libraries: list[torch.library.Library] = []
         self._wait: Any = None
         self._below = torch._C._dispatch_keyset_full_after(DispatchKey.BackendSelect)
@@ -70,14 +43,14 @@ class Interception:
     def install(self) -> None:
         """Begin to intercept."""
         assert not self._libraries, "already installed"
-        calls = torch.library.Library("c10d", "IMPL")
-        self._libraries.append(calls)
+        library = torch.library.Library("c10d", "IMPL")
+        self._libraries.append(library)
         for name in c10d_operators():
             base, _, overload = name.removeprefix("c10d::").partition(".")
             target = getattr(getattr(torch.ops.c10d, base), overload or "default")
             operator = operator_of(name, target)
             if operator is not None:
-                calls.impl(target, self._kernel(target, operator), _KEY, with_keyset=True)
+                library.impl(target, self._kernel(target, operator), _KEY, with_keyset=True)
         waits = torch.library.Library("_c10d_functional", "IMPL")
         self._libraries.append(waits)
         waits.impl("wait_tensor", self._wait_kernel(), _KEY, with_keyset=True)
@@ -94,19 +67,19 @@ class Interception:
             self._wait = None
 
     def _kernel(self, target: Any, operator: Operator) -> Callable[..., Any]:
-        observer, below = self._observer, self._below
+        calls, below = self._calls, self._below
 
         @guarded
         def issued(*args: Any) -> int | None:
-            return observer.issued(read_call(operator, args))
+            return calls.issued(read_call(operator, args))
 
         @guarded
         def performed(token: int, result: Any) -> None:
-            observer.performed(token, _work(result))
+            calls.performed(token, _work(result))
 
         @guarded
         def refused(token: int, error: BaseException) -> None:
-            observer.refused(token, error)
+            calls.refused(token, error)
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             token = issued(*args)
@@ -123,20 +96,20 @@ class Interception:
         return uncompiled(kernel)
 
     def _waiting(self, original: Any) -> Any:
-        observer = self._observer
+        calls = self._calls
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._passed(observer.waits, work, lambda: original(work, *args, **kwargs))
+            return self._passed(calls.waits, work, lambda: original(work, *args, **kwargs))
 
         return uncompiled(wait)
 
     def _wait_kernel(self) -> Callable[..., Any]:
-        observer, below = self._observer, self._below
+        calls, below = self._calls, self._below
         operator = torch.ops._c10d_functional.wait_tensor.default
 
         def wait_tensor(keys: Any, tensor: torch.Tensor) -> Any:
             go_on = functools.partial(operator.redispatch, keys & below, tensor)
-            return self._passed(observer.waits_for_tensor, tensor, go_on)
+            return self._passed(calls.waits_for_tensor, tensor, go_on)
 
         return wait_tensor
 
@@ -151,7 +124,7 @@ class Interception:
             raise
         finally:
             if token is not None:
-                guarded(self._observer.waited)(token, error)
+                guarded(self._calls.waited)(token, error)
 
 
 def _work(result: Any) -> Any:

@@ -1,13 +1,13 @@
 """The functions of PyTorch that every training calls: autograd's engine and an optimizer's step.
 
-Who watches is told before and after each. Imports torch.
+Imports torch.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.autograd.graph
@@ -18,42 +18,15 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
+from zerosim.trace.autolabel.phases import Phases
 from zerosim.trace.eager import transparent
 
 
-class EntryWatcher(Protocol):
-    """Who is told."""
-
-    def backward_begins(self, roots: Any, *, adds: bool) -> None:
-        """Autograd begins at these tensors; `adds` if it adds to gradients."""
-        ...
-
-    def backward_ends(self) -> None:
-        """It is done, or has raised."""
-        ...
-
-    def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer begins its step."""
-        ...
-
-    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
-        """The gradients of these were thrown away, or are about to be."""
-        ...
-
-    def step_begins(self) -> None:
-        """What steps an optimizer begins: a gradient scaler."""
-        ...
-
-    def step_ends(self) -> None:
-        """An optimizer's step, or what steps one, is over."""
-        ...
-
-
 class Entries:
-    """Tells a watcher, from `install` to `remove`."""
+    """Tells `Phases` before and after each, from `install` to `remove`."""
 
-    def __init__(self, watcher: EntryWatcher) -> None:
-        self._watcher = watcher
+    def __init__(self, phases: Phases) -> None:
+        self._phases = phases
         self._hooks: list[RemovableHandle] = []
         self._run_backward: Any = None
         self._scaler_step: Any = None
@@ -61,10 +34,10 @@ class Entries:
 
     def install(self) -> None:
         """Begin to tell."""
-        watcher = self._watcher
+        phases = self._phases
         self._hooks = [
-            register_optimizer_step_pre_hook(lambda one, *_: watcher.optimizer_begins(one)),
-            register_optimizer_step_post_hook(lambda *_: watcher.step_ends()),
+            register_optimizer_step_pre_hook(lambda one, *_: phases.optimizer_begins(one)),
+            register_optimizer_step_post_hook(lambda *_: phases.step_ends()),
         ]
         self._run_backward = run = torch.autograd.graph._engine_run_backward
         self._scaler_step = step = GradScaler.step
@@ -72,24 +45,24 @@ class Entries:
         @transparent
         @functools.wraps(run)
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
-            watcher.backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
+            phases.backward_begins(roots, adds=bool(kwargs.get("accumulate_grad")))
             try:
                 return run(roots, *args, **kwargs)
             finally:
-                watcher.backward_ends()
+                phases.backward_ends()
 
         @transparent
         @functools.wraps(step)
         def scaler_step(*args: Any, **kwargs: Any) -> Any:
-            watcher.step_begins()
+            phases.step_begins()
             try:
                 return step(*args, **kwargs)
             finally:
-                watcher.step_ends()
+                phases.step_ends()
 
         self._clears = {one: one.zero_grad for one in (torch.optim.Optimizer, torch.nn.Module)}
         for one, clear in self._clears.items():
-            _clear_with(one, _telling(watcher, clear))
+            _clear_with(one, _telling(phases, clear))
         _run_backward_with(run_backward)
         GradScaler.step = scaler_step  # type: ignore[method-assign]
 
@@ -112,13 +85,13 @@ def _run_backward_with(function: Any) -> None:
         home._engine_run_backward = function  # type: ignore[attr-defined]
 
 
-def _telling(watcher: EntryWatcher, clear: Any) -> Any:
+def _telling(phases: Phases, clear: Any) -> Any:
     """What clears gradients, after saying whose."""
 
     @transparent
     @functools.wraps(clear)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watcher.gradients_cleared(_parameters_of(self))
+        phases.gradients_cleared(_parameters_of(self))
         return clear(self, *args, **kwargs)
 
     return zero_grad

@@ -25,6 +25,7 @@ from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.by_hand import ByHand
 from zerosim.trace.autolabel.discovery import Discovery
+from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
 from zerosim.trace.autolabel.phases import Phases
 from zerosim.trace.autolabel.rules import GENERAL, Explanation, RuleTable
@@ -68,6 +69,7 @@ class AutoLabeler:
         self._discovery = Discovery(holdings) if memory else None
         self._units = Units()
         self._phases = Phases(self)
+        self._entries = Entries(self._phases)
         self._data_parallel = ReplicatedModules(self._units)
         self._fully_shard = FullyShard(self._units)
         self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
@@ -96,6 +98,7 @@ class AutoLabeler:
         if self._discovery is not None:
             self._discovery.install()
         self._phases.install()
+        self._entries.install()
         self._pipelines.install()
         self._recorder.label_with(self)
 
@@ -108,6 +111,7 @@ class AutoLabeler:
         self._deepspeed.remove()
         self._pipelines.remove()
         self._phases.remove()
+        self._entries.remove()
         if self._discovery is not None:
             self._discovery.remove()
 

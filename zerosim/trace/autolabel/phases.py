@@ -30,7 +30,6 @@ from torch import nn
 from zerosim.events import Phase
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
-from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
 from zerosim.trace.autolabel.rules import find_frame
 from zerosim.trace.autolabel.systems import pipeline
@@ -95,7 +94,6 @@ class Phases:
     def __init__(self, observer: PhaseObserver) -> None:
         self.trouble = ""
         self._observer = observer
-        self._entries = Entries(self)
         self._iteration = 0
         self._micro_step = 0
         self._has_stepped = False
@@ -115,13 +113,11 @@ class Phases:
         if labels.position() is _Left.position:
             labels.enter(-1, Phase.OUTSIDE)
         modules.watch(self)
-        self._entries.install()
 
     def remove(self) -> None:
         """Stop looking."""
         modules.unwatch(self)
         _Left.position = labels.position()
-        self._entries.remove()
 
     def update_begins(self) -> None:
         """Something that belongs to the update was seen before its optimizer's step."""

@@ -101,7 +101,7 @@ def test_tensors_without_a_storage_have_no_name(names):
 # rules
 
 
-HERE = "/tests/trace/test_program_names.py"
+HERE = "/tests/trace/test_autolabel_names.py"
 
 
 def outer(rules):
