@@ -67,7 +67,7 @@ class Bundle:
         name: as events call it in `unit`.
         parameters: in the order in which the system keeps them.
         options: what the system does with this bundle, as plain values; the keys of each system
-            are listed where it is found (`zerosim.trace.program`).
+            are listed where it is found (`zerosim.trace.autolabel.systems`).
     """
 
     name: str

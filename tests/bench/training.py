@@ -20,7 +20,7 @@ from zerosim.config import DType, EngineConfig, Implementation, ModelName, RunCo
 from zerosim.implementations import make_step, unavailable
 from zerosim.models import Batches, build, context_of
 from zerosim.trace import trace
-from zerosim.trace.wire import Wire
+from zerosim.trace.wire import Connections
 
 BATCH = 4
 LEARNING_RATE = 3e-4
@@ -46,7 +46,7 @@ class Row:
 def measure(model: ModelName, num_pairs: int) -> list[Row]:
     """All comparisons on the ranks of this program."""
     store_port = int(os.environ["MASTER_PORT"])
-    wire = Wire(frozenset({store_port}))
+    wire = Connections(frozenset({store_port}))
     dist.barrier()
     wire.scan()
 

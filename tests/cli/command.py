@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from unittest import mock
 
 from zerosim.cli import main
-from zerosim.launch import nursery
+from zerosim.launch import forkserver
 
 DEADLINE_S = 300
 
-nursery.keep()  # all runs in this process share it: each would import PyTorch again
+forkserver.keep()  # all runs in this process share it: each would import PyTorch again
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zerosim.launch.agent import PatientAgent
+from zerosim.launch import launcher
 
 
 @pytest.fixture
@@ -12,4 +12,4 @@ def no_ranks(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a rank was started")
 
-    monkeypatch.setattr(PatientAgent, "run", refuse)
+    monkeypatch.setattr(launcher, "run_ranks", refuse)

@@ -18,7 +18,7 @@ from tests.ranks import free_port
 from zerosim.cli import folders, run
 from zerosim.cli.folders import make_free, require_free, reserve
 from zerosim.errors import EnvironmentFault
-from zerosim.launch.agent import PatientAgent
+from zerosim.launch import launcher
 
 RUN = ("run", "--model", "mlp", "--ranks", 2, "--steps", 1, "--stage", 1)
 RESERVES = (
@@ -74,7 +74,7 @@ def test_a_folder_is_kept_until_the_verdict(tmp_path, monkeypatch):
         return 0
 
     monkeypatch.setattr(run, "_report", report)
-    monkeypatch.setattr(PatientAgent, "run", lambda *_: {})
+    monkeypatch.setattr(launcher, "run_ranks", lambda *_: {})
     assert command(*RUN[:-1], "0,1", "--out", tmp_path).code == 0
     assert len(refused) == 2
     assert all("a run is being recorded there" in each for each in refused)

@@ -21,7 +21,7 @@ from tests.cli.command import DEADLINE_S, Answer, apart, assert_one_line, comman
 from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
 from tests.strategies import header, trace_files, write_files
-from zerosim.launch import doors, launcher, nursery
+from zerosim.launch import forkserver, launcher, rendezvous
 from zerosim.lessons.recordings import COMMITTED
 
 NO_TEXT = os.fsdecode(b"no \xff text")
@@ -125,7 +125,7 @@ def test_no_loopback(tmp_path, monkeypatch, no_ranks, has_port):
     def fails(*_: object) -> None:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
-    monkeypatch.setattr(doors.socket, "create_connection", fails)
+    monkeypatch.setattr(rendezvous.socket, "create_connection", fails)
     port = ("--port", free_port()) if has_port else ()
     answer = command("run", *port, "--out", tmp_path / "t")
     assert_one_line(answer, "127.0.0.1 (Network is unreachable)", "ip link set lo up")
@@ -136,7 +136,7 @@ def test_no_loopback(tmp_path, monkeypatch, no_ranks, has_port):
 def test_a_loopback_that_is_down_is_seen():
     if not (own := apart("--net")):
         pytest.skip("needs root, for a network of its own (unshare --net)")
-    look = "from zerosim.launch.doors import require_loopback as look; look()"
+    look = "from zerosim.launch.rendezvous import require_loopback as look; look()"
     done = subprocess.run(
         (*own, sys.executable, "-c", look),
         capture_output=True,
@@ -156,9 +156,9 @@ def test_too_little_memory_for_pytorch(tmp_path):
 @pytest.mark.ranks
 def test_what_forks_ranks_cannot_load_pytorch(tmp_path, monkeypatch):
     """This process has."""
-    monkeypatch.setattr(nursery._Kept, "wanted", False)
+    monkeypatch.setattr(forkserver._KeptServer, "wanted", False)
     (tmp_path / "torch.py").write_text("raise MemoryError('no room')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     answer = command("run", "--model", "mlp", "--out", tmp_path / "t")
     assert_one_line(answer, "cannot load what is needed (MemoryError: no room)")
 

@@ -15,16 +15,16 @@ pytestmark = [
 
 def test_a_run_over_nccl_is_verified(tmp_path):
     from zerosim.config import EngineConfig, RunConfig
+    from zerosim.launch.forkserver import lent
     from zerosim.launch.job import Job
     from zerosim.launch.launcher import launch
-    from zerosim.launch.nursery import lent
     from zerosim.record import load
     from zerosim.verify import verify
 
     engines = tuple((EngineConfig(stage=stage), tmp_path / f"stage-{stage}") for stage in range(4))
     job = Job(RunConfig(model="mlp", ranks=2, steps=3, device="cuda"), engines)
-    with lent() as nursery:
-        launch(job, nursery)
+    with lent() as server:
+        launch(job, server)
     for _, folder in engines:
         report = verify(load(folder, strict=True))
         assert report.unexplained_trace == 0

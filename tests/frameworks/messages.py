@@ -18,15 +18,15 @@ def run_with_messages(name: str, program: Program, folder: str) -> dict[str, obj
     """Run a program alone, traced into `folder`/`name`, and before the witness.
 
     Returns:
-        equal: whether it trained to the same bits alone and traced; trouble: what kept the guide
+        equal: whether it trained to the same bits alone and traced; trouble: what kept the labeler
         from labelling; messages: how often the witness saw each: what was called, the other
         end, bytes.
     """
     plain = _from_the_same_start(program)
     with zerosim.trace(f"{folder}/{name}") as recorder:
         traced = _from_the_same_start(program)
-        guide = recorder.calls.guide
-        trouble = guide.trouble + guide._phases.trouble
+        labeler = recorder.calls.labeler
+        trouble = labeler.trouble + labeler._phases.trouble
     messages: Counter[tuple[str, int, int]] = Counter()
     with ExitStack() as undo:
         for call, other_end in (("isend", "dst"), ("irecv", "src")):

@@ -49,14 +49,14 @@ def run_three_times(name: str, program: Program, folder: str) -> dict[str, objec
 
     Returns:
         equal: whether it trained to the same bits alone and traced, and to numbers; trouble: what
-        kept the guide from labelling; counts: what CommDebugMode saw, by the operator's name,
+        kept the labeler from labelling; counts: what CommDebugMode saw, by the operator's name,
         None if it did not look.
     """
     plain = _from_the_same_start(program)
     with zerosim.trace(f"{folder}/{name}") as recorder:
         traced = _from_the_same_start(program)
-        guide = recorder.calls.guide
-        trouble = guide.trouble + guide._phases.trouble
+        labeler = recorder.calls.labeler
+        trouble = labeler.trouble + labeler._phases.trouble
     counts = None
     if not any(part in name for part in NO_WITNESS):
         with counting() as mode:

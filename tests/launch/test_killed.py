@@ -21,7 +21,7 @@ import pytest
 
 from tests.cli.command import DEADLINE_S, apart, command, process, start
 from zerosim.errors import TraceError
-from zerosim.launch import nursery
+from zerosim.launch import forkserver
 from zerosim.record import Trace, load
 from zerosim.rows import rank_file_name
 
@@ -77,17 +77,17 @@ class Run:
         """Wait until nothing is missing but the ranks, and keep them from being forked.
 
         Returns:
-            The process id of the nursery, which is stopped.
+            The process id of the server, which is stopped.
         """
         # until it is another program the launcher waits for it in vfork, and would stand still too
-        while not (nurseries := list(filter(_is_nursery, _children(self.process.pid)))):
+        while not (servers := list(filter(_is_server, _children(self.process.pid)))):
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
-        os.kill(nurseries[0], signal.SIGSTOP)  # it is importing PyTorch
+        os.kill(servers[0], signal.SIGSTOP)  # it is importing PyTorch
         while not self.folder.exists():
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
-        return nurseries[0]
+        return servers[0]
 
     def wait_for_workers(self) -> dict[int, int]:
         while len(workers := self.workers()) < self.ranks:
@@ -134,9 +134,9 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _is_nursery(pid: int) -> bool:
+def _is_server(pid: int) -> bool:
     try:
-        return b"zerosim.launch.nursery" in _read(f"/proc/{pid}/cmdline")
+        return b"zerosim.launch.forkserver" in _read(f"/proc/{pid}/cmdline")
     except OSError:
         return False
 
@@ -283,13 +283,13 @@ def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
     assert_readable(tmp_path / "t", 2)
 
 
-def test_one_nursery_serves_many_runs(tmp_path, monkeypatch):
+def test_one_server_serves_many_runs(tmp_path, monkeypatch):
     """Each run has the folder and the environment of its own moment, and fails for itself."""
     monkeypatch.chdir(tmp_path)
     args = ("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--stage", 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert command(*args, "--out", "first").code == 0
-    kept = nursery._Kept.nursery
+    kept = forkserver._KeptServer.server
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
@@ -298,10 +298,10 @@ def test_one_nursery_serves_many_runs(tmp_path, monkeypatch):
     assert "invalid literal for int()" in failed.err
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert command(*args, "--out", "third").code == 0
-    assert nursery._Kept.nursery is kept
+    assert forkserver._KeptServer.server is kept
     kept.close()
     assert command(*args, "--out", "fourth").code == 0
-    assert nursery._Kept.nursery is not kept
+    assert forkserver._KeptServer.server is not kept
     for folder in ("first", "inner/third", "inner/fourth"):
         assert_readable(tmp_path / folder, 2)
 

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.ranks
 DEADLINE_S = 150
 NUM_NODES, RANKS_PER_NODE, STEPS = 2, 2, 2
 NUM_RANKS = NUM_NODES * RANKS_PER_NODE
+JOB = Path(__file__).parent / "programs" / "job.py"
 PORT = 29400
 IP = shutil.which("ip")
 HEADER_BYTES = 14 + 20 + 32
@@ -247,7 +248,7 @@ def crossed(nodes, tmp_path_factory) -> Crossed:
             torchrun(
                 node, "--nproc-per-node", RANKS_PER_NODE, "--node-rank", node.number,
                 "--master-addr", "10.0.0.1", "--master-port", PORT,
-                "-m", "zerosim.launch.worker", _job(home / str(node.number)),
+                JOB, _job(home / str(node.number)),
             )
             for node in nodes
         )

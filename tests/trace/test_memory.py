@@ -16,7 +16,7 @@ from zerosim.record import load
 from zerosim.trace import labels
 from zerosim.trace.allocations import AllocationRecord
 from zerosim.trace.calls import _error_of
-from zerosim.trace.holdings import Holdings, hold
+from zerosim.trace.holdings import HeldStorages, hold
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.saved import SavedTensors
 
@@ -49,7 +49,7 @@ def fold(rank):
 
 
 def test_a_storage_counts_once_whatever_views_it():
-    holdings = Holdings()
+    holdings = HeldStorages()
     whole = floats(4 * KB)
     holdings.hold(whole, Role.PARAMETERS, "a")
     holdings.hold(whole[10:20], Role.PARAMETERS, "a")
@@ -57,7 +57,7 @@ def test_a_storage_counts_once_whatever_views_it():
 
 
 def test_the_last_word_on_a_storage_counts():
-    holdings = Holdings()
+    holdings = HeldStorages()
     whole = floats(4 * KB)
     holdings.hold(whole, Role.PARAMETERS, "a")
     holdings.hold(whole, Role.GATHERED, "b")
@@ -66,7 +66,7 @@ def test_the_last_word_on_a_storage_counts():
 
 
 def test_holding_keeps_nothing_alive_and_sees_what_is_resized():
-    holdings = Holdings()
+    holdings = HeldStorages()
     whole = floats(4 * KB)
     holdings.hold(whole, Role.GATHERED, "a")
     (held,) = holdings
@@ -79,7 +79,7 @@ def test_holding_keeps_nothing_alive_and_sees_what_is_resized():
 
 
 def test_storages_that_are_gone_are_forgotten_in_time():
-    holdings = Holdings()
+    holdings = HeldStorages()
     kept = floats(KB)
     holdings.hold(kept, Role.PARAMETERS, "kept")
     for _ in range(1000):
@@ -117,7 +117,7 @@ def test_an_engine_that_was_closed_holds_nothing_any_more(tmp_path):
 
 @pytest.fixture
 def saved():
-    counted = SavedTensors(Holdings())
+    counted = SavedTensors(HeldStorages())
     counted.install()
     yield counted
     counted.remove()
@@ -145,7 +145,7 @@ def test_a_tensor_that_autograd_lets_go_of_is_no_activation_any_more(saved):
 
 
 def test_parameters_are_no_activations():
-    holdings = Holdings()
+    holdings = HeldStorages()
     layer = nn.Linear(100, 100, bias=False)
     holdings.hold(layer.weight, Role.PARAMETERS, "layer")
     counted = SavedTensors(holdings)
@@ -165,7 +165,7 @@ def test_gradients_have_the_same_bits_with_and_without_counting():
         return [parameter.grad for parameter in model.parameters()]
 
     plain = gradient()
-    counted = SavedTensors(Holdings())
+    counted = SavedTensors(HeldStorages())
     counted.install()
     watched = gradient()
     counted.remove()
@@ -403,7 +403,7 @@ def test_the_backends_thread_lets_go_of_nothing(tmp_path):
         thread.start()
         thread.join()
         assert freed == []
-        assert recorder._book.begun(event) is None  # it has said that it is over
+        assert recorder._writer.begun(event) is None  # it has said that it is over
         labels.begin_compute("next")
         assert freed == [threading.get_ident()]
 

@@ -16,8 +16,9 @@ from tests.trace.test_wire import pair
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.events import Kind, Op
 from zerosim.record import load
-from zerosim.trace import dispatch, labels
-from zerosim.trace.dispatch import Interception, c10d_operators
+from zerosim.trace import labels
+from zerosim.trace.intercept import Interception
+from zerosim.trace.operators import OPERATORS, c10d_operators
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.sink import Description
 from zerosim.verify import Outcome, verify
@@ -58,12 +59,12 @@ OF_LATER_RELEASES = {"c10d::gather_into_tensor_"}
 
 def test_every_operator_of_this_pytorch_is_in_the_table():
     names = {name.partition(".")[0] for name in c10d_operators()}
-    assert set(dispatch.OPERATORS) - OF_LATER_RELEASES <= names <= set(dispatch.OPERATORS)
+    assert set(OPERATORS) - OF_LATER_RELEASES <= names <= set(OPERATORS)
     assert len(names) >= 20
 
 
 def test_an_operator_that_is_not_in_the_table_is_recorded_as_unknown(tmp_path, monkeypatch, alone):
-    monkeypatch.delitem(dispatch.OPERATORS, "c10d::broadcast_")
+    monkeypatch.delitem(OPERATORS, "c10d::broadcast_")
     with zerosim.trace(tmp_path / "t"):
         dist.broadcast(torch.ones(3), 0)
         dist.all_reduce(torch.ones(3))
@@ -176,7 +177,7 @@ def test_a_full_disk_ends_the_program_in_one_line(tmp_path, alone):
         zerosim.trace(tmp_path / "t") as recorder,
     ):
         dist.barrier()
-        fill_disk(recorder._book.rows)
+        fill_disk(recorder._writer.rows)
         dist.barrier()
         pytest.fail("the second barrier was not written, and nothing was said")
     assert len(str(caught.value).splitlines()) == 1
@@ -193,7 +194,7 @@ def test_a_disk_that_is_full_at_the_end_is_said(tmp_path, wire):
         pytest.raises(EnvironmentFault, match=FULL),
         zerosim.trace(tmp_path / "t", wire=wire) as recorder,
     ):
-        fill_disk(recorder._book.rows)
+        fill_disk(recorder._writer.rows)
     assert_at_rest()
 
 
@@ -202,7 +203,7 @@ def test_a_full_disk_does_not_hide_what_went_wrong_first(tmp_path):
         pytest.raises(ZeroDivisionError),
         zerosim.trace(tmp_path / "t") as recorder,
     ):
-        fill_disk(recorder._book.rows)
+        fill_disk(recorder._writer.rows)
         raise ZeroDivisionError
     assert_at_rest()
 
@@ -319,14 +320,14 @@ import torch
 import torch.distributed as dist
 
 import zerosim
-from zerosim.trace.book import Book
+from zerosim.trace.writer import EventWriter
 
-end = Book.end
+end = EventWriter.end
 
 
 def slowly(self, *args, **kwargs):
     if threading.current_thread() is not threading.main_thread():
-        Book.end = end
+        EventWriter.end = end
         time.sleep(1)  # the backend's thread, while the program goes on
     return end(self, *args, **kwargs)
 
@@ -340,7 +341,7 @@ def train():
     model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=1)
     # the last layer's bucket is reduced, and being said to be, before the first one's is begun
     layers[0].register_forward_hook(hold_back)
-    Book.end = slowly
+    EventWriter.end = slowly
     model(torch.ones(1, 600)).sum().backward()
     if {within}:
         dist.destroy_process_group()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from zerosim.events import Repeated, WireDelta
 from zerosim.trace import wire as module
-from zerosim.trace.wire import Wire, difference, supported
+from zerosim.trace.wire import Connections, difference, supported
 
 pytestmark = pytest.mark.skipif(not supported(), reason="this kernel shows no TCP counters")
 
@@ -56,7 +56,7 @@ def descriptors():
 def test_bytes_are_counted_exactly_in_both_directions(host):
     with pair(host) as (here, there):
         send(here, there, 11)
-        wire = Wire()
+        wire = Connections()
         found = wire.scan()
         mine, theirs = index_of(found, here), index_of(found, there)
         remote = {each.index: each.remote for each in found}
@@ -77,7 +77,7 @@ def test_bytes_that_wait_in_the_socket_are_sent():
     with pair() as (here, there):
         there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         here.setblocking(False)
-        wire = Wire()
+        wire = Connections()
         mine = index_of(wire.scan(), here)
         handed = 0
         while True:
@@ -93,7 +93,7 @@ def test_what_was_sent_again_is_counted_by_itself(monkeypatch):
     info = struct.pack("=144xI52xQQ", 5, 100, 30)
     assert module._counters(info) == (75, 0)
     assert module._repeated(info) == 30
-    wire = Wire()
+    wire = Connections()
     with pair() as (here, there):
         assert len(wire.scan()) == 2
         send(here, there, 10)
@@ -106,7 +106,7 @@ def test_what_was_sent_again_is_counted_by_itself(monkeypatch):
 
 def test_what_was_found_is_not_found_again():
     with pair() as (here, there):
-        wire = Wire()
+        wire = Connections()
         assert len(wire.scan()) == 2
         assert wire.scan() == []
         with pair() as (second, _):
@@ -119,7 +119,7 @@ def test_what_was_found_is_not_found_again():
 
 
 def test_a_closed_connection_is_forgotten_and_its_number_is_another_connection():
-    wire = Wire()
+    wire = Connections()
     with pair() as (here, there):
         index = index_of(wire.scan(), here)
         number = here.fileno()
@@ -141,7 +141,7 @@ def test_a_closed_connection_is_forgotten_and_its_number_is_another_connection()
 
 
 def test_a_number_that_is_reused_before_the_next_scan_is_not_the_old_connection():
-    wire = Wire()
+    wire = Connections()
     with pair() as (here, there), pair() as (other, another):
         index = index_of(wire.scan(), here)
         send(here, there, 70)
@@ -154,7 +154,7 @@ def test_a_number_that_is_reused_before_the_next_scan_is_not_the_old_connection(
 
 def test_ignored_ports_are_left_out_at_either_end():
     with pair() as (here, there), pair() as (second, _):
-        wire = Wire(frozenset({there.getsockname()[1]}))
+        wire = Connections(frozenset({there.getsockname()[1]}))
         found = wire.scan()
         ports = {int(each.local.rpartition(":")[2]) for each in found}
         assert here.getsockname()[1] not in ports
@@ -172,7 +172,7 @@ def test_only_connected_tcp_is_watched(tmp_path):
         ends = socket.socketpair()
         with Path(tmp_path, "x").open("w") as file:
             before = descriptors()
-            wire = Wire()
+            wire = Connections()
             assert wire.scan() == []
             assert descriptors() == before
             file.write("still open")
@@ -183,7 +183,7 @@ def test_only_connected_tcp_is_watched(tmp_path):
 def test_nothing_is_duplicated_or_closed():
     with pair() as (here, there):
         before = descriptors()
-        wire = Wire()
+        wire = Connections()
         wire.scan()
         wire.read()
         assert descriptors() == before
@@ -195,7 +195,7 @@ def test_nothing_is_duplicated_or_closed():
 
 
 def test_a_connection_closes_for_its_peer_while_it_is_watched():
-    wire = Wire()
+    wire = Connections()
     with pair() as (here, there):
         index = index_of(wire.scan(), here)
         here.close()

@@ -14,9 +14,9 @@ from tests.cli.command import Answer, command
 from tests.ranks import run_ranks
 from zerosim.config import EngineConfig, ModelName, RunConfig
 from zerosim.events import Op, Phase, Purpose
+from zerosim.launch.forkserver import lent
 from zerosim.launch.job import Job
 from zerosim.launch.launcher import launch
-from zerosim.launch.nursery import lent
 from zerosim.record import Trace, iterations, load, wire_by_peer
 from zerosim.rows import rank_file_name
 from zerosim.verify import Outcome, Report, verify
@@ -146,8 +146,8 @@ def test_a_skipped_update_gathers_nothing_and_is_named(tmp_path):
         for stage, folder in enumerate(folders)
     )
     job = Job(RunConfig(model=ModelName.MLP, ranks=2, steps=STEPS), engines)
-    with lent() as nursery:
-        launch(job, nursery)
+    with lent() as server:
+        launch(job, server)
     for stage, report in reports_of(tmp_path).items():
         names = {m.name for m in load(folders[stage]).ranks[0].metrics if m.iteration == 0}
         assert "overflow" in names

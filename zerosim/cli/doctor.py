@@ -126,13 +126,13 @@ def _joined() -> Iterator[None]:
     """As the only rank of a run."""
     import torch.distributed as dist
 
-    from zerosim.launch.doors import Meeting, own_interface
+    from zerosim.launch.rendezvous import open_memory, own_interface
 
     before = dict(os.environ)
     os.environ.update(own_interface())
     try:
-        with Meeting() as meeting:
-            dist.init_process_group("gloo", init_method=meeting.address, rank=0, world_size=1)
+        with open_memory() as address:
+            dist.init_process_group("gloo", init_method=address, rank=0, world_size=1)
             try:
                 yield
             finally:
@@ -144,7 +144,7 @@ def _joined() -> Iterator[None]:
 
 def _doors() -> Finding:
     """Whether a run of this host can be reached from others; one of several must be."""
-    from zerosim.launch.doors import beyond_loopback
+    from zerosim.launch.reachable import beyond_loopback
 
     what = "doors"
     try:

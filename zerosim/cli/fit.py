@@ -26,8 +26,8 @@ from zerosim.cli.options import decimal, whole
 from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
+from zerosim.launch.forkserver import keep
 from zerosim.launch.job import Job
-from zerosim.launch.nursery import keep
 from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
 from zerosim.verify.outcome import outcome_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from zerosim.cli.folders import RANK_FILES, reserve, trace_files
 from zerosim.config import EngineConfig, Offload
 from zerosim.errors import DiskError, EnvironmentFault, RunError
+from zerosim.launch.forkserver import lent
 from zerosim.launch.job import Job, RanksFailedError
-from zerosim.launch.nursery import lent
 from zerosim.record import explain_failure
 
 
@@ -34,14 +34,14 @@ def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = Fa
         InterruptedRun: a person had enough.
     """
     try:
-        with lent() as nursery:  # imports PyTorch while this process does so
+        with lent() as server:  # imports PyTorch while this process does so
             from zerosim.launch.launcher import launch
 
             def prepare() -> None:
                 for _, folder in job.engines:
                     reserve(folder, held, overwrite=overwrite)
 
-            launch(job, nursery, port, prepare)
+            launch(job, server, port, prepare)
     except RanksFailedError as failed:
         raise RunError(_explain(job, failed)) from None
     except KeyboardInterrupt:

@@ -1,5 +1,12 @@
 """Starting a run: the ranks, and what each of them does.
 
-`launcher` has `nursery` fork processes, `worker` is one of them. Imports engine, models, trace and
-L0; what ended a failed run is read from its traces by the command line.
+    forkserver    a process that has imported PyTorch and forks ranks
+    rendezvous    where they find each other; `reachable` tells who else could come
+    ranks         starting them, waiting for them, ending them
+    launcher, worker, job   a run of zerosim's own: from the command line, and on a rank
+    calls         a function on ranks, for tests
+    command, injected   somebody's own command, whose ranks are traced
+
+Imports engine, models, trace and L0; what ended a failed run is read from its traces by the command
+line.
 """

@@ -17,24 +17,27 @@ import torch
 from zerosim.config import DeviceKind, DType, EngineConfig, RunConfig
 from zerosim.engine.prepare import TORCH_DTYPES
 from zerosim.errors import ConfigError, EnvironmentFault, RunError, ZerosimError, first_line
-from zerosim.launch.agent import PatientAgent, open_meeting
+from zerosim.launch.forkserver import ForkServer, Work
 from zerosim.launch.job import Job, RanksFailedError
-from zerosim.launch.nursery import Nursery
 from zerosim.launch.parallel import require_divisible
+from zerosim.launch.ranks import RankTimeouts, run_ranks
+from zerosim.launch.rendezvous import open_rendezvous
 
 _OWN_FILES = 32
 _FILES_OF_A_PEER = 2
 """What a rank has open while the ranks connect, with room: a rank of 8 has 17 and more."""
+_GRACE_S = 4.0
+"""How long the other ranks have to notice that one is gone, and to write down where they were."""
 _ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def launch(
-    job: Job, nursery: Nursery, port: int = 0, prepare: Callable[[], None] = lambda: None
+    job: Job, server: ForkServer, port: int = 0, prepare: Callable[[], None] = lambda: None
 ) -> None:
     """Start `job.run.ranks` processes here and wait for them.
 
     Args:
-        nursery: what forks them.
+        server: what forks them.
         port: of the loopback address, where the ranks meet; 0 for memory, without a port.
         prepare: called when nothing stands in the way of the ranks but their folders.
 
@@ -48,19 +51,20 @@ def launch(
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}: expected 1 to 65535, or 0 for a free one")
     require_able(job)
-    on_gpu = job.run.device is DeviceKind.CUDA
-    agent = PatientAgent(job, nursery, begins_anew=on_gpu)
-    with open_meeting(port) as meeting:
+    with open_rendezvous(port or None) as rendezvous:
         prepare()
-        codes = _watched(agent, meeting)
+        codes = _run(job, server, rendezvous)
     if any(codes.values()):
-        raise RanksFailedError(codes, nursery.errors())
+        raise RanksFailedError(codes, server.errors())
 
 
-def _watched(agent: PatientAgent, meeting: dict[str, str]) -> dict[int, int]:
+def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, int]:
+    on_gpu = job.run.device is DeviceKind.CUDA
+    work = Work("zerosim.launch.worker:work", job.encode(), begins_anew=on_gpu)
+    timeouts = RankTimeouts(stopped_s=job.run.timeout_s, grace_s=_GRACE_S)
     try:
         with _interruptible():
-            return agent.run(meeting)
+            return run_ranks(server, work, job.run.ranks, rendezvous, timeouts)
     except ZerosimError:
         raise
     except Exception as error:

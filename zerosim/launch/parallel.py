@@ -11,19 +11,16 @@ Imports torch, zerosim's L0, collectives, engine and models.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from zerosim.collectives import Group, world
 from zerosim.config import EngineConfig, ModelName, RunConfig
 from zerosim.engine.tensor_parallel import require_sound
 from zerosim.errors import ConfigError
 from zerosim.models.catalogue import heads_of
-
-if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
 
 _DATA, _TENSOR = "data", "tensor"
 
@@ -53,8 +50,6 @@ def divide(model: nn.Module, run: RunConfig) -> None:
 
 @cache
 def _mesh(device: str, num_ranks: int, num_together: int) -> DeviceMesh:
-    from torch.distributed.device_mesh import init_device_mesh
-
     shape = (num_ranks // num_together, num_together)
     return init_device_mesh(device, shape, mesh_dim_names=(_DATA, _TENSOR))
 

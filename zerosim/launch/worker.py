@@ -1,7 +1,7 @@
 """What one rank does: join the others, train, and leave a trace, whatever happens.
 
-Called in a process that `nursery` forked, or that began anew as `python -m zerosim.launch.worker
-JOB`, or by the command line inside a process that `torchrun` started. A rank that fails writes why,
+Called in a process that `forkserver` forked, or by the command line inside a process that
+`torchrun` started. A rank that fails writes why,
 last in its own trace and in a file beside it, and tells it to who started it. Imports engine,
 device, models, trace and L0.
 """
@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -30,13 +29,14 @@ from zerosim.device import device_memory, on_host
 from zerosim.dsconfig import read_settings
 from zerosim.engine import Engine, initialize
 from zerosim.engine.door import open_engine
-from zerosim.errors import CollectiveError, ConfigError, RunError, ZerosimError, first_line
+from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
-from zerosim.launch.doors import MEETING, beyond_loopback
+from zerosim.launch.forkserver import tell
 from zerosim.launch.job import Job
-from zerosim.launch.nursery import die_of_interrupts, tell
 from zerosim.launch.parallel import data_group, divide
+from zerosim.launch.reachable import beyond_loopback
+from zerosim.launch.rendezvous import JoinedRanks, join
 from zerosim.models import Batches, build, context_of
 from zerosim.models.tiling import tile_linears, tiled_units
 from zerosim.trace import labels, trace
@@ -58,19 +58,19 @@ def run_job(job: Job, prepare: Callable[[], None], begun: list[Path]) -> None:
     """
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     device = _device(job.run)
-    _join(job.run, device)
+    ranks = _join(job.run, device)
     _say_what_is_open()
-    _settle("the job begins")
+    ranks.meet("the job begins")
     prepare()
     total = job.run.steps * len(job.engines)
     with _progress(total) as advance:
         for who, folder in job.engines:
             # a folder may have another path on another node
             name = f"run {len(begun)}"
-            _settle(f"{name} begins")
+            ranks.meet(f"{name} begins")
             begun.append(folder)
-            _train(job, who, folder, name, device, advance)
-    _settle("the job ends")
+            _train(job, who, folder, name, device, ranks=ranks, advance=advance)
+    ranks.meet("the job ends")
     dist.destroy_process_group()
 
 
@@ -80,6 +80,8 @@ def _train(
     folder: Path,
     name: str,
     device: torch.device,
+    *,
+    ranks: JoinedRanks,
     advance: Callable[[str], None],
 ) -> None:
     run = job.run
@@ -106,7 +108,7 @@ def _train(
             allocations=run.memory,
         ),
     ):
-        _settle(f"{name} has begun")
+        ranks.meet(f"{name} has begun")
         if isinstance(who, EngineConfig):
             trained = engine = _make_engine(job, who, device, data)
             _train_engine(engine, run.steps, batches, advance)
@@ -115,9 +117,9 @@ def _train(
             trained = step = make_step(who, run, batches)
             _train_other(step, run.steps, who, advance)
             del step
-        _settle(f"{name} ends")
+        ranks.meet(f"{name} ends")
     del trained
-    _settle(f"{name} has ended")
+    ranks.meet(f"{name} has ended")
     labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
@@ -174,31 +176,6 @@ def _train_other(
         advance(f"{who}: step {iteration + 1}")
 
 
-def _settle(moment: str) -> None:
-    """Wait until all ranks are here, over the store and not over the ranks' connections.
-
-    Between two such moments nothing is under way, so what all ranks sent is what all received.
-
-    Raises:
-        CollectiveError: another rank did not come.
-    """
-    store = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - it has no public name
-    key = f"zerosim: {moment}"
-    try:
-        if store.add(f"{key}, count", 1) == dist.get_world_size():
-            store.set(key, "all")
-        store.wait([key])
-    except RuntimeError as error:
-        if not _is_late(error):
-            raise
-        raise CollectiveError(f"the other ranks did not come: {first_line(error)}") from error
-
-
-def _is_late(error: RuntimeError) -> bool:
-    """Whether a store waited for others in vain: one in memory says so by its words alone."""
-    return isinstance(error, dist.DistError) or "timeout" in str(error).lower()
-
-
 def _device(run: RunConfig) -> torch.device:
     if run.device is DeviceKind.CPU:
         return torch.device("cpu")
@@ -208,24 +185,13 @@ def _device(run: RunConfig) -> torch.device:
     return device
 
 
-def _join(run: RunConfig, device: torch.device) -> None:
+def _join(run: RunConfig, device: torch.device) -> JoinedRanks:
     backend = "gloo"
     if device.type == "cuda":
         backend = "nccl"
         if int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count():
             _share_a_device()
-    try:
-        dist.init_process_group(
-            backend,
-            init_method=os.environ.get(MEETING, "env://"),
-            timeout=timedelta(seconds=run.timeout_s),
-            rank=int(os.environ["RANK"]),
-            world_size=int(os.environ["WORLD_SIZE"]),
-        )
-    except RuntimeError as error:
-        if not _is_late(error):
-            raise
-        raise CollectiveError(f"the other ranks did not join: {first_line(error)}") from error
+    return join(backend, run.timeout_s)
 
 
 def _say_what_is_open() -> None:
@@ -294,17 +260,10 @@ def status_of(error: Exception) -> tuple[int, str]:
     return RunError.exit_code, f"{type(error).__name__}: {first_line(error)}"
 
 
-def work(job: str) -> None:
-    """Be a rank, then leave at once, without waiting for lost peers."""
-    die_of_interrupts()
+def work(job: str) -> int:
+    """Be a rank; returns the exit code."""
     error = run_guarded(Job.decode(job))
-    if error is not None:
-        tell(error)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(status_of(error)[0] if error is not None else 0)
-
-
-if __name__ == "__main__":
-    work(sys.argv[1])
+    if error is None:
+        return 0
+    tell(error)
+    return status_of(error)[0]

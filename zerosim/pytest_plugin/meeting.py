@@ -28,7 +28,7 @@ _visits: Counter[str] = Counter()
 """How often each test was begun in this process: a test may be run again."""
 
 
-class Meeting:
+class AssertMeeting:
     """What one rank says to the others during one test."""
 
     def __init__(self, name: str, rank: int, num_ranks: int, timeout_s: float) -> None:

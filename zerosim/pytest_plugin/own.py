@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from zerosim.errors import ConfigError
 from zerosim.events import End
-from zerosim.pytest_plugin.meeting import Meeting
+from zerosim.pytest_plugin.meeting import AssertMeeting
 from zerosim.pytest_plugin.options import Options
 from zerosim.rows import MANIFEST_NAME, encode_row
 from zerosim.trace import guard, labels
@@ -50,12 +50,12 @@ class OwnTrace:
                 allocations=options.allocations,
             )
             self._session.gives_way = self._give_way
-            _Open.session = self._session
+            _OwnSession.session = self._session
             self._file = next(self._folder.glob("rank-*.jsonl"))
             with self._file.open() as rows:
                 header = json.loads(rows.readline())
             self.rank, self.num_ranks = header["rank"], header["num_ranks"]
-        self._meeting = Meeting(name, self.rank, self.num_ranks, options.timeout_s)
+        self._meeting = AssertMeeting(name, self.rank, self.num_ranks, options.timeout_s)
 
     def look(self) -> Path:
         """All that was recorded so far, of all ranks, as a trace of its own.
@@ -89,7 +89,7 @@ class OwnTrace:
     def close(self) -> None:
         """Record no more, and tell the other ranks."""
         if self._session is not None:
-            _Open.session = None
+            _OwnSession.session = None
             self._session.end()
         self._meeting.leave()
 
@@ -97,7 +97,7 @@ class OwnTrace:
         """The test itself begins a trace, and there can be one at a time."""
         assert self._session is not None, "only a trace that was begun gives way"
         self._taken_by = folder
-        _Open.session = None
+        _OwnSession.session = None
         self._session.end()
 
     def _require_same_rank(self) -> None:
@@ -112,7 +112,7 @@ class OwnTrace:
             )
 
 
-class _Open:
+class _OwnSession:
     """What this process records for a test."""
 
     session: Session | None = None
@@ -120,7 +120,7 @@ class _Open:
 
 def _forget() -> None:
     """In a child that a test forked: the trace is its parent's, and so is the file."""
-    session, _Open.session = _Open.session, None
+    session, _OwnSession.session = _OwnSession.session, None
     if session is not None:
         guard.trip()
         session.end()

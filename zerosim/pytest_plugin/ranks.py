@@ -1,36 +1,24 @@
 """Starting ranks for a function of a test, and telling how it went.
 
-The test's process gives a request to a process of its own (`rank`), and reads the answers.
-Imports zerosim's L0, record and launch's doors.
+Imports zerosim's L0, record and launch.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
-import signal
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError, RunError
-from zerosim.launch.doors import own_interface, require_loopback
+from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
+from zerosim.launch.forkserver import lent
 from zerosim.pytest_plugin.options import Options
-from zerosim.pytest_plugin.rank import ANSWER, Answer, Request
+from zerosim.pytest_plugin.rank import call_traced
 from zerosim.record.postmortem import end_words
-
-_START_S = 60.0
-"""How long it may take until there are ranks, and until they are gone."""
-_DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-_BEGIN = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from zerosim.pytest_plugin.rank import main; main(sys.argv[2])"
-)
 
 
 def run_ranks(
@@ -60,36 +48,22 @@ def run_ranks(
     """
     if isinstance(num_ranks, bool) or not isinstance(num_ranks, int) or num_ranks < 1:
         raise ConfigError(f"ranks is {num_ranks!r}: expected a whole number of 1 or more")
-    require_loopback()
-    request = Request(
-        call=_pickle(function, call),
-        files=_files(function),
-        num_ranks=num_ranks,
-        backend=backend,
-        traces=str(home / "trace"),
-        program=f"pytest {name}",
-        options=options,
+    kwargs = {
+        "call": _pickle(function, call),
+        "files": _files(function),
+        "traces": str(home / "trace"),
+        "program": f"pytest {name}",
+        "options": options,
+    }
+    traced = FunctionCall(
+        function=call_traced, kwargs=kwargs, backend=backend, timeout_s=options.timeout_s
     )
-    (home / "request").write_bytes(pickle.dumps(request))
-    process = subprocess.Popen(  # noqa: S603 - this interpreter
-        (sys.executable, "-c", _BEGIN, json.dumps(sys.path), str(home)),
-        stdin=subprocess.DEVNULL,
-        env=_DEFAULTS | os.environ | own_interface(),
-        start_new_session=True,
-    )
-    try:
-        process.wait(options.timeout_s + _START_S)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    answers = [_read(home / ANSWER.format(rank=rank)) for rank in range(num_ranks)]
-    (home / "request").unlink()
-    if any(answer is None or answer.value is None for answer in answers):
-        raise RunError(_words(function, answers, options.timeout_s))
-    return [pickle.loads(answer.value) for answer in answers if answer and answer.value]  # noqa: S301
+    with lent() as server:
+        # at a port: a function that leaves its groups may join again as it is used to
+        results = call_on_ranks(server, traced, num_ranks, port=0)
+    if any(result.value is None for result in results):
+        raise RunError(_words(function, results, options.timeout_s))
+    return [pickle.loads(result.value or b"") for result in results]  # noqa: S301
 
 
 def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]]) -> bytes:
@@ -127,32 +101,24 @@ def _files(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def _read(path: Path) -> Answer | None:
-    if not path.exists():
-        return None
-    answer: Answer = pickle.loads(path.read_bytes())  # noqa: S301 - a rank wrote it
-    path.unlink()
-    return answer
-
-
-def _words(function: Callable[..., Any], answers: list[Answer | None], timeout_s: float) -> str:
+def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: float) -> str:
     """What went wrong: the first failure in full, those that followed from it in a line."""
     name = getattr(function, "__qualname__", repr(function))
     failed = sorted(
-        ((rank, answer) for rank, answer in enumerate(answers) if answer and answer.problem),
+        ((rank, result) for rank, result in enumerate(results) if result.problem),
         key=lambda found: found[1].time_s,
     )
-    of = f"of {len(answers)}"
+    of = f"of {len(results)}"
     # a rank that was killed is why others failed, whoever was first to say so
-    codes = {rank: answer.code for rank, answer in enumerate(answers) if answer}
-    killed = {rank: code for rank, code in codes.items() if code is not None}
+    codes = enumerate(result.code for result in results)
+    killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]
-    for rank, answer in failed[:1]:
-        lines += [f"rank {rank} {of} failed in {name}:", "", answer.problem.rstrip()]
-    for rank, answer in failed[1:]:
-        lines += ["", f"rank {rank}, later: {answer.problem.rstrip().splitlines()[-1]}"]
-    for rank, each in enumerate(answers):
-        if rank in killed or (each and (each.value or each.problem)):
+    for rank, result in failed[:1]:
+        lines += [f"rank {rank} {of} failed in {name}:", "", result.problem.rstrip()]
+    for rank, result in failed[1:]:
+        lines += ["", f"rank {rank}, later: {result.problem.rstrip().splitlines()[-1]}"]
+    for rank, each in enumerate(results):
+        if rank in killed or each.value or each.problem:
             continue
         if lines:
             lines += ["", f"rank {rank} was still running, and was ended"]

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from zerosim.events import Event
+from zerosim.events import Event
 
 Way = tuple[int, int, str]
 """Source, destination and group of a message."""

@@ -8,32 +8,17 @@ adds it. Imports the standard library and zerosim's L0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args, get_type_hints
 
 from zerosim.config import EngineConfig
-from zerosim.events import (
-    Close,
-    End,
-    Event,
-    Failure,
-    Group,
-    Header,
-    InterfaceSample,
-    Metric,
-    Repeated,
-    Socket,
-    Transfer,
-    WireDelta,
-    WireSample,
-)
-from zerosim.memory import AddressBlock, AddressMap, Allocations, Holding, MemorySample
+from zerosim.events import Close, Event, Failure, Group, Header, Transfer
+from zerosim.manifest import Manifest
+from zerosim.memory import Allocations, MemorySample
+from zerosim.rows import ROW_TYPES
 from zerosim.strategies import Parameter, Strategy
-
-if TYPE_CHECKING:
-    from zerosim.manifest import Manifest
 
 MOST = 2**63 - 1
 """Times and counts are whole numbers of 64 bits with a sign; a byte more is nobody's memory."""
@@ -44,55 +29,38 @@ MOST_RANKS = 2**20
 MOST_ITERATIONS = 2**40
 """A thousand iterations a second for thirty years."""
 
-_FROM_ZERO: dict[type, tuple[str, ...]] = {
-    Header: ("clock_ns", "wall_ns", "pid", "local_rank"),
-    Socket: ("index",),
-    Event: (
-        "id",
-        "parent",
-        "micro_step",
-        "sequence",
-        "elements",
-        "payload_bytes",
-        "sent_bytes",
-        "received_bytes",
-        "issue_ns",
-        "start_ns",
-        "end_ns",
-        "hop",
-        "shard",
-        "counted_bytes",
-    ),
-    Close: ("id", "sent_bytes", "received_bytes", "start_ns", "end_ns", "counted_bytes"),
-    Transfer: ("id", "parent", "elements", "payload_bytes", "start_ns", "end_ns", "hop", "shard"),
-    WireDelta: ("socket", "sent_bytes", "received_bytes"),
-    Repeated: ("socket", "sent_bytes"),
-    WireSample: ("micro_step", "time_ns"),
-    InterfaceSample: (
-        "time_ns",
-        "sent_bytes",
-        "received_bytes",
-        "sent_packets",
-        "received_packets",
-    ),
-    MemorySample: ("number", "event", "micro_step", "time_ns"),
-    Holding: ("bytes",),
-    AddressMap: ("micro_step", "time_ns", "limit_bytes"),
-    AddressBlock: ("offset", "bytes"),
-    Strategy: ("micro_step",),
-    Metric: ("time_ns",),
-    Failure: ("time_ns",),
-    End: ("time_ns", "num_rows"),
+_NOT_COUNTED = frozenset(
+    {
+        *("rank", "num_ranks", "node", "peer"),  # of the world
+        *("schema", "iteration"),
+        *("unrecorded_bytes", "allocated_bytes"),  # they may be less than nothing
+    }
+)
+
+
+def _counted(kind: type) -> tuple[str, ...]:
+    """The fields of a record that are 0 or more, or None where nothing is known."""
+    hints = get_type_hints(kind).items()
+    return tuple(
+        name for name, hint in hints if hint in (int, int | None) and name not in _NOT_COUNTED
+    )
+
+
+def _parts(kind: type) -> Iterator[tuple[str, type]]:
+    """The fields of a record that hold records of their own, and their types."""
+    for name, hint in get_type_hints(kind).items():
+        for inner in get_args(hint)[:1]:
+            if is_dataclass(inner) and isinstance(inner, type):
+                yield name, inner
+
+
+_RECORDS = frozenset(ROW_TYPES.values())
+_PARTS = {kind: tuple(name for name, _ in _parts(kind)) for kind in _RECORDS}
+_COUNTED = {
+    kind: names
+    for kind in _RECORDS | {inner for record in _RECORDS for _, inner in _parts(record)}
+    if (names := _counted(kind))
 }
-"""The fields of a record that are 0 or more, and None where nothing is known."""
-_PARTS: dict[type, tuple[str, ...]] = {
-    Event: ("wire",),
-    Close: ("wire",),
-    WireSample: ("counters", "repeated"),
-    MemorySample: ("changes",),
-    AddressMap: ("blocks",),
-}
-"""The fields that hold records of their own."""
 _IN_WORLD: dict[type, tuple[str, ...]] = {
     Header: ("rank", "node"),
     Transfer: ("peer",),
@@ -113,10 +81,8 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
-_READ = {kind: _reader(names) for kind, names in _FROM_ZERO.items()}
-_HAS_ITERATION = frozenset(
-    kind for kind in _FROM_ZERO if "iteration" in {field.name for field in fields(kind)}
-)
+_READ = {kind: _reader(names) for kind, names in _COUNTED.items()}
+_HAS_ITERATION = frozenset(kind for kind in _RECORDS if "iteration" in get_type_hints(kind))
 
 
 def check_record(record: Any, num_ranks: int) -> None:
@@ -135,7 +101,7 @@ def check_record(record: Any, num_ranks: int) -> None:
         raise ValueError(
             f"iteration is {record.iteration}, expected -1 (before the first) to {MOST_ITERATIONS}"
         )
-    for name in _PARTS.get(kind, ()):
+    for name in _PARTS[kind]:
         for part in getattr(record, name):
             _require_from_zero(type(part), part)
     for name in _IN_WORLD.get(kind, ()):
@@ -190,7 +156,7 @@ def _require_from_zero(kind: type, record: Any) -> None:
         return
     values = [value for value in read(record) if value is not None]
     if values and (min(values) < 0 or max(values) > MOST):
-        for name in _FROM_ZERO[kind]:
+        for name in _COUNTED[kind]:
             if (value := getattr(record, name)) is not None:
                 _require_counts("", name, (value,))
 

@@ -8,20 +8,17 @@ Imports the standard library, `zerosim.events` and the loaded `Trace`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from zerosim.events import Event, Kind, Op
 from zerosim.record.anysource import FromAny, Messages, settle
 from zerosim.record.collector import collector_paused
+from zerosim.record.rankfile import RankTrace
+from zerosim.record.store import Trace
 from zerosim.record.text import name_ranks, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from zerosim.record.rankfile import RankTrace
-    from zerosim.record.store import Trace
 
 
 class MismatchKind(StrEnum):

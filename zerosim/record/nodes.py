@@ -8,12 +8,9 @@ run that puts them together in another way is not told apart by node. Imports th
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from zerosim.record.store import Trace
 from zerosim.tiers import Link, link_of_message
-
-if TYPE_CHECKING:
-    from zerosim.record.store import Trace
 
 
 def ranks_per_node(trace: Trace) -> int:

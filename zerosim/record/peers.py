@@ -10,17 +10,13 @@ from __future__ import annotations
 import ipaddress
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from zerosim.events import Event, Kind, Phase, WireSample
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from zerosim.record.rankfile import RankTrace
-    from zerosim.record.store import Trace
+from zerosim.record.rankfile import RankTrace
+from zerosim.record.store import Trace
 
 Peers = dict[tuple[int, int], int]
 """From (rank, index of one of its sockets) to the rank at the other end."""

@@ -6,13 +6,10 @@ Imports the standard library, `zerosim.events` and the loaded `Trace`.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from zerosim.events import Phase
-
-if TYPE_CHECKING:
-    from zerosim.record.rankfile import RankTrace
-    from zerosim.record.store import Trace
+from zerosim.record.rankfile import RankTrace
+from zerosim.record.store import Trace
 
 
 def iterations(trace: Trace) -> tuple[int, ...]:

@@ -7,35 +7,34 @@ Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from zerosim.errors import TraceError
-from zerosim.events import Event, Kind, Op
+from zerosim.events import (
+    Close,
+    End,
+    Event,
+    Failure,
+    Group,
+    Header,
+    InterfaceSample,
+    Kind,
+    Metric,
+    Op,
+    Socket,
+    Transfer,
+    WireSample,
+)
+from zerosim.memory import AddressMap, Allocations, MemorySample
 from zerosim.record.bounds import MOST_RANKS, check_record, check_times
 from zerosim.record.schema import DAMAGE, DECODERS, OtherSchemaError, check_header_schema, reason
 from zerosim.record.text import one_line
 from zerosim.rows import check_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from zerosim.events import (
-        Close,
-        End,
-        Failure,
-        Group,
-        Header,
-        InterfaceSample,
-        Metric,
-        Socket,
-        Transfer,
-        WireSample,
-    )
-    from zerosim.memory import AddressMap, Allocations, MemorySample
-    from zerosim.strategies import Strategy
+from zerosim.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

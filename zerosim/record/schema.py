@@ -8,7 +8,8 @@ Imports the standard library, msgspec, `zerosim.events`, `zerosim.rows` and `bou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,6 @@ from zerosim.events import SCHEMA_VERSION
 from zerosim.manifest import Manifest
 from zerosim.record.bounds import MOST_DIGITS, check_manifest_numbers
 from zerosim.rows import ROW_TYPES, check_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
 """All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zerosim.errors import TraceError
+from zerosim.manifest import Manifest
 from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace, read_rank
 from zerosim.record.schema import DAMAGE, OtherSchemaError, decode_manifest, reason
 from zerosim.record.text import name_runs, one_line
 from zerosim.rows import MANIFEST_NAME, rank_file_name
-
-if TYPE_CHECKING:
-    from zerosim.manifest import Manifest
 
 _RANK_FILE = re.compile(r"rank-(.*)\.jsonl", re.DOTALL)
 _RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")

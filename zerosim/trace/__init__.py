@@ -1,10 +1,25 @@
 """Recording what PyTorch was asked to move, inside anyone's training program.
 
-Owns the interception of c10d operators (`dispatch`), the labels that a program pushes (`labels`),
-the kernel's counters (`wire`), the clock, and the recorder of one rank. Imports torch, the
-standard library and zerosim's L0, nothing else: it must work where only torch is installed.
+It imports torch, the standard library and zerosim's L0, nothing else: it must work where only
+torch is installed. The package itself can be called: `with zerosim.trace(folder): ...`.
 
-The package itself can be called: `with zerosim.trace(folder): ...` is `session.trace`.
+In the order in which to read it:
+
+    labels, sink        what a program says of itself: where it is, for which unit, why
+    intercept           each call of a c10d operator, and each wait; `operators` reads the arguments
+    calls               what becomes of a call: messages, collectives, who waits for them
+                        (`messages`, `unended`)
+    writer              events as they begin and end, groups; `rowfile` is the file
+    recorder            all of it for one rank
+    wire, interfaces    what the kernel counted on connections, and on the host's interfaces
+    ledger              what is alive: `holdings` says what for, `saved` knows what autograd keeps,
+                        `allocations` what PyTorch's allocator counts, `places` where it lies
+    session             begins and ends a trace; `process` writes header and manifest, `bootstrap`
+                        begins one in a program that never asked
+    guard, threads      what keeps the tracing's errors from the program, and other threads from its
+                        tensors; `eager` keeps the compiler from the tracer
+    labeler, autolabel  what is found out of a program that says nothing
+    clock, source, blocks   the time, the line that asked, the units that a model has by default
 """
 
 import sys

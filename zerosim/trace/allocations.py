@@ -24,7 +24,7 @@ _MOST_MARKS = 256
 
 
 @dataclass(slots=True)
-class Counted:
+class MarkedAllocations:
     """What was alive at some marks, in bytes.
 
     Attributes:
@@ -72,19 +72,19 @@ class AllocationRecord:
             _note_operators(wanted=False)
             self._marked.append(number)
 
-    def read(self) -> Counted:
+    def read(self) -> MarkedAllocations:
         """What was alive at the marks since the last reading."""
         events = autograd._disable_profiler_legacy()
         _enable()
         return self._count(events)
 
-    def close(self) -> Counted:
+    def close(self) -> MarkedAllocations:
         """Stop counting."""
         _note_operators(wanted=True)
         return self._count(autograd._disable_profiler_legacy())
 
-    def _count(self, threads: list[list[Any]]) -> Counted:
-        counted = Counted()
+    def _count(self, threads: list[list[Any]]) -> MarkedAllocations:
+        counted = MarkedAllocations()
         numbers = iter(self._marked)
         events = [event for thread in threads for event in thread]
         if len(threads) > 1:

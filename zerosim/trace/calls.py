@@ -10,21 +10,21 @@ import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from zerosim.errors import first_line
 from zerosim.events import Event, Kind, Op, Purpose
 from zerosim.trace import labels
-from zerosim.trace.book import Book
-from zerosim.trace.dispatch import Call
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import storage_of
+from zerosim.trace.labeler import Labeler
 from zerosim.trace.messages import Messages
-from zerosim.trace.sink import Labels
+from zerosim.trace.operators import OperatorCall
 from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
+from zerosim.trace.writer import EventWriter
 
 _MOST_REMEMBERED = 256
 """Tensors by which collectives that are under way are known."""
@@ -33,7 +33,7 @@ _A_MOMENT_S = 1.0
 """How long a thread may take to say that a call is over; a machine may be busy."""
 
 
-class _ThreadState(threading.local):
+class _CallingThread(threading.local):
     exclusive: list[int] | None = None
     since_ns: int = 0
 
@@ -52,47 +52,39 @@ class _Asked:
     thread: int
 
 
-class Guide(Protocol):
-    """Who can find out what a collective is for."""
-
-    def explain(self, call: Call, current: Labels) -> Labels:
-        """Add what can be found out about a collective to its labels."""
-        ...
-
-
 class Calls:
-    """Writes intercepted calls down. Implements `dispatch.Observer`.
+    """Writes down what `intercept` passes by: calls of operators, and waits for what they began.
 
     Attributes:
-        guide: is asked about calls that nobody has labelled; None if nobody is.
+        labeler: is asked about calls that nobody has labelled; None if nobody is.
     """
 
-    def __init__(self, book: Book) -> None:
-        self.messages = Messages(book.rows.write)
-        self.guide: Guide | None = None
-        self._book = book
-        self._thread = _ThreadState()
+    def __init__(self, writer: EventWriter) -> None:
+        self.messages = Messages(writer.rows.write)
+        self.labeler: Labeler | None = None
+        self._writer = writer
+        self._thread = _CallingThread()
         self._works: dict[int, _Asked] = {}
         self._events: dict[int, int] = {}
         self._over: deque[int] = deque()
         self._by_storage: OrderedDict[int, tuple[int, tuple[int, ...]]] = OrderedDict()
         self._unended = Unended()
 
-    def issued(self, call: Call) -> int | None:
+    def issued(self, call: OperatorCall) -> int | None:
         """A c10d operator is about to run; returns the event to end, if it has an end."""
-        self.let_go()
-        algorithm, ranks = self._book.describe_group(call)
-        self._book.uses(call.tensors)
+        self.release_works()
+        algorithm, ranks = self._writer.describe_group(call)
+        self._writer.uses(call.tensors)
         parent = labels.open_collective()
         is_message = call.op in (Op.SEND, Op.RECEIVE)
         if parent is not None and is_message and call.peer is not None:
             self._post(call, parent, ranks[call.peer])
             return None
         current = labels.snapshot()
-        if self.guide is not None and current.purpose is Purpose.UNLABELLED:
-            current = self.guide.explain(call, current)
+        if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
+            current = self.labeler.explain(call, current)
         group = call.group.group_name
-        event = self._book.make_event(
+        event = self._writer.make_event(
             current,
             Kind.COLLECTIVE,
             purpose=current.purpose,
@@ -100,7 +92,7 @@ class Calls:
             operator=call.operator,
             algorithm=algorithm,
             group=group,
-            sequence=None if is_message else self._book.next_sequence(group),
+            sequence=None if is_message else self._writer.next_sequence(group),
             peers=() if call.peer is None else (ranks[call.peer],),
             dtype=_dtype(call.tensors),
             elements=call.elements,
@@ -114,18 +106,18 @@ class Calls:
         self._remember(call, event.id)
         labels.began(event.id)
         reads_wire = current.is_alone or self._thread.exclusive is not None
-        return self._book.begin(event, reads_wire=reads_wire)
+        return self._writer.begin(event, reads_wire=reads_wire)
 
     def performed(self, token: int, work: Any) -> None:
         """The operator returned; what it began may still be in flight."""
-        begun = self._book.begun(token)
+        begun = self._writer.begun(token)
         if begun is None:
             return
         if self._thread.exclusive is not None:
             self._thread.exclusive.append(token)
             return
         if work is None:
-            self._book.end(token, "")
+            self._writer.end(token, "")
             return
         try:
             future = work.get_future()
@@ -144,9 +136,9 @@ class Calls:
         if event is None:
             event = self._events.get(id(work), -1)
             asked = self._works.get(event)
-            if asked is None or asked.work is not work or self._book.begun(event) is None:
+            if asked is None or asked.work is not work or self._writer.begun(event) is None:
                 return None
-        self._thread.since_ns = self._book.now_ns()
+        self._thread.since_ns = self._writer.now_ns()
         return event
 
     def waits_for_tensor(self, tensor: torch.Tensor) -> int | None:
@@ -154,19 +146,19 @@ class Calls:
         event, others = self._by_storage.get(_address(tensor), (None, ()))
         for address in others:
             self._by_storage.pop(address, None)
-        self._thread.since_ns = self._book.now_ns()
+        self._thread.since_ns = self._writer.now_ns()
         return event
 
     def waited(self, token: int, error: str) -> None:
         """The thread waited until now; `error` is "" if it was not in vain."""
-        self._book.write_wait(labels.current(), token, self._thread.since_ns)
+        self._writer.write_wait(labels.current(), token, self._thread.since_ns)
         source = self._source_of(token)
         if self._unended.forget(token):
-            self._book.end(token, error, peers=source)
+            self._writer.end(token, error, peers=source)
         else:
-            self.let_go()
+            self.release_works()
 
-    def let_go(self) -> None:
+    def release_works(self) -> None:
         """Keep works no longer that are over, as far as this thread may free their tensors.
 
         With a work may go the last reference to its tensors. Who asked for it may free them, and
@@ -189,7 +181,7 @@ class Calls:
 
     def refused(self, token: int, error: BaseException) -> None:
         """The operator raised: nothing is in flight."""
-        self._book.end(token, first_line(error))
+        self._writer.end(token, first_line(error))
 
     def begin_exclusive(self) -> None:
         """This thread's next native collectives have the sockets for themselves."""
@@ -200,7 +192,7 @@ class Calls:
         events = self._thread.exclusive or []
         self._thread.exclusive = None
         for event in events:
-            self._book.end(event, error, reads_wire=len(events) == 1)
+            self._writer.end(event, error, reads_wire=len(events) == 1)
 
     @guarded
     def settle(self, *, longest_s: float) -> None:
@@ -226,11 +218,11 @@ class Calls:
         """Write down what is over and was not yet said to be."""
         self.settle(longest_s=0)
         for event in self._unended.take_all():
-            self._book.end(event, "", is_seen=False)
+            self._writer.end(event, "", is_seen=False)
         for token, asked in list(self._works.items()):
             if asked.future.done():
                 # over, but the backend's thread has not come round to say so
-                self._book.end(token, _error_of(asked.future))
+                self._writer.end(token, _error_of(asked.future))
         self.messages.flush()
 
     def _is_over(self, token: int, done: torch.futures.Future[Any], *, reads_wire: bool) -> None:
@@ -238,22 +230,22 @@ class Calls:
 
         It may be a thread that does not compute.
         """
-        self._book.end(token, _error_of(done), reads_wire=reads_wire)
+        self._writer.end(token, _error_of(done), reads_wire=reads_wire)
         self._over.append(token)
 
     def _source_of(self, token: int) -> tuple[int, ...]:
         """Who sent what was received from any rank, which its work knows once it was waited for."""
-        begun, work = self._book.begun(token), self._unended.work_of(token)
+        begun, work = self._writer.begun(token), self._unended.work_of(token)
         if begun is None or work is None or begun.event.op is not Op.RECEIVE or begun.event.peers:
             return ()
-        ranks = self._book.ranks_of(begun.event.group)
+        ranks = self._writer.ranks_of(begun.event.group)
         try:
             place = work._source_rank()
         except RuntimeError:  # it failed, or its backend does not say
             return ()
         return ranks[place : place + 1] if place >= 0 else ()
 
-    def _remember(self, call: Call, event: int) -> None:
+    def _remember(self, call: OperatorCall, event: int) -> None:
         """Functional collectives are waited for by their tensors, and soon."""
         addresses = tuple(filter(None, map(_address, call.results)))
         for address in addresses:
@@ -264,13 +256,13 @@ class Calls:
     def _end_dropped(self) -> None:
         """What nobody waited for is over at a time that cannot be known."""
         for event in self._unended.take_dropped():
-            self._book.end(event, "", is_seen=False)
+            self._writer.end(event, "", is_seen=False)
 
-    def _post(self, call: Call, parent: int, peer: int) -> None:
+    def _post(self, call: OperatorCall, parent: int, peer: int) -> None:
         size = call.payload_bytes
         sent, received = (size, 0) if call.op is Op.SEND else (0, size)
-        self._book.add_message(parent, sent_bytes=sent, received_bytes=received)
-        number, now = self._book.take_id(), self._book.now_ns()
+        self._writer.add_message(parent, sent_bytes=sent, received_bytes=received)
+        number, now = self._writer.take_id(), self._writer.now_ns()
         self.messages.post(number, parent, call, peer, labels.open_hop(), now)
 
     def _begin_message(self, event: Event) -> int:
@@ -279,8 +271,8 @@ class Calls:
         sent, received = (size, 0) if event.op is Op.SEND else (0, size)
         labels.began(event.id)
         reads_wire = self._thread.exclusive is not None
-        self._book.begin(event, counts_messages=True, reads_wire=reads_wire)
-        self._book.add_message(event.id, sent_bytes=sent, received_bytes=received)
+        self._writer.begin(event, counts_messages=True, reads_wire=reads_wire)
+        self._writer.add_message(event.id, sent_bytes=sent, received_bytes=received)
         return event.id
 
 

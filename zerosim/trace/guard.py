@@ -20,7 +20,7 @@ def _to_stderr(what: str) -> None:
     sys.stderr.write(f"zerosim: {what}\n")
 
 
-class _State:
+class _Guarding:
     """Of this process, which has one trace at a time."""
 
     on_trouble: Callable[[Exception], None] | None = None
@@ -36,19 +36,19 @@ def arm(
     Args:
         say: takes what is to be said of the tracing, where standard error is the program's alone.
     """
-    _State.on_trouble = on_trouble
-    _State.is_tripped = False
-    _State.say = say
+    _Guarding.on_trouble = on_trouble
+    _Guarding.is_tripped = False
+    _Guarding.say = say
 
 
 def say(what: str) -> None:
     """Say something of the tracing to whoever traces."""
-    _State.say(what)
+    _Guarding.say(what)
 
 
 def trip() -> None:
     """From now on nothing that is guarded does anything."""
-    _State.is_tripped = True
+    _Guarding.is_tripped = True
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
@@ -59,15 +59,15 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        if _State.is_tripped:
+        if _Guarding.is_tripped:
             return None
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if _State.on_trouble is None:
+            if _Guarding.on_trouble is None:
                 raise
             trip()
-            _State.on_trouble(error)
+            _Guarding.on_trouble(error)
             return None
 
     return call

@@ -25,7 +25,7 @@ _FIRST_CLEANING = 256
 """With so many entries those of dead storages are dropped for the first time."""
 
 
-class Held:
+class HeldStorage:
     """One storage and what it is for.
 
     Attributes:
@@ -62,7 +62,7 @@ class Held:
         return None if storage is None else storage.nbytes()
 
 
-class Holdings:
+class HeldStorages:
     """All that was said and is still alive. Safe to use from several threads.
 
     Attributes:
@@ -71,7 +71,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self.version = 0
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldStorage] = {}
         self._files: dict[str, tuple[Role, str, int]] = {}
         self._lock = threading.Lock()
         self._clean_at = _FIRST_CLEANING
@@ -93,7 +93,7 @@ class Holdings:
         storage = storage_of(tensor)
         if storage is None:
             return
-        held = Held(storage, role, unit, tier)
+        held = HeldStorage(storage, role, unit, tier)
         held.is_left = is_found
         with self._lock:
             self._held[held.key] = held
@@ -116,12 +116,12 @@ class Holdings:
         with self._lock:
             return list(self._files.values())
 
-    def get(self, storage: torch.UntypedStorage) -> Held | None:
+    def get(self, storage: torch.UntypedStorage) -> HeldStorage | None:
         """What was said of a living storage."""
         # an entry's weak reference sees to it that no other storage has this address
         return self._held.get(storage._cdata)
 
-    def find(self, key: int) -> Held | None:
+    def find(self, key: int) -> HeldStorage | None:
         """What was said of the storage with this key, which may be gone since."""
         return self._held.get(key)
 
@@ -143,13 +143,13 @@ class Holdings:
             self._held = {key: held for key, held in self._held.items() if not held.is_left}
             self.version += 1
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldStorage]:
         """Everything, alive or not, in the order in which it was first said."""
         with self._lock:
             return iter(list(self._held.values()))
 
 
-holdings = Holdings()
+holdings = HeldStorages()
 """Of this process."""
 
 hold = holdings.hold

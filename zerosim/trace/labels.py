@@ -2,7 +2,7 @@
 
 The engine, or anyone, pushes labels; a recorder (the sink) attaches them to what it sees. Without
 a sink every call here is a few attribute reads. Labels never decide what is recorded: the
-operators that PyTorch performs are intercepted in `dispatch`.
+operators that PyTorch performs are intercepted in `intercept`.
 
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
@@ -11,7 +11,7 @@ operators that PyTorch performs are intercepted in `dispatch`.
     with copying(...)            the bytes that are copied inside go from one tier to another
     with exclusive()             the native call inside has the sockets for itself
     begin_compute / end          a unit computes
-    with waiting(...)            this thread stands still until a collective or a copy is over
+    with waiting(...)            this thread waits until a collective or a copy is over
 
 Imports zerosim's L0, `sink` and `source`, and no torch.
 """
@@ -47,7 +47,7 @@ class Hop:
             _state.sink.finish_transfer(transfer)
 
 
-class _State:
+class _ProcessState:
     """The process-wide part: one sink at most, one position."""
 
     __slots__ = ("description", "position", "sink")
@@ -67,7 +67,7 @@ class _ThreadState(threading.local):
     computing = ""
 
 
-_state = _State()
+_state = _ProcessState()
 _thread = _ThreadState()
 
 
@@ -232,7 +232,7 @@ def collective(request: CollectiveRequest) -> Iterator[None]:
             sink.close(event, error)
 
 
-class Copied:
+class KernelCount:
     """What the kernel counted while something was copied from or to a disk, once it is known."""
 
     __slots__ = ("counted_bytes",)
@@ -242,13 +242,13 @@ class Copied:
 
 
 @contextmanager
-def copying(request: CopyRequest) -> Iterator[Copied]:
+def copying(request: CopyRequest) -> Iterator[KernelCount]:
     """The copy inside goes from one tier of this rank to another."""
     sink = _state.sink
     event = sink.open_copy(snapshot(), request) if sink is not None else None
     if event is not None and sink is not None:
         _thread.last_collective = (sink, event)
-    copied, error = Copied(), ""
+    copied, error = KernelCount(), ""
     try:
         yield copied
     except BaseException as raised:
@@ -283,7 +283,7 @@ def awaited(by: Awaited) -> Iterator[None]:
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread stands still inside until a collective or a copy is over.
+    """This thread waits inside until a collective or a copy is over.
 
     A thread that works for others inside `awaited` is no part of the program: that it waits for
     another one's work is not written down.

@@ -1,8 +1,7 @@
 """The memory ledger of one rank: at each event, the bytes that are alive, by role and unit.
 
-What a storage is for comes from `holdings` and, in a program that says nothing, from `discovery`;
-what autograd saved from `saved`; how large it is always from the storage itself. Beside it stands
-what the device's allocator says.
+What a storage is for comes from `holdings`, what autograd saved from `saved`, and how large it is
+always from the storage itself. Beside it stands what the device's allocator says.
 Imports torch and zerosim's L0.
 """
 
@@ -21,9 +20,9 @@ from zerosim.events import Phase
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
 from zerosim.tiers import Tier
 from zerosim.trace import places
-from zerosim.trace.allocations import AllocationRecord, Counted
-from zerosim.trace.discovery import Discovery
-from zerosim.trace.holdings import Held, holdings, storage_of
+from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
+from zerosim.trace.holdings import HeldStorage, holdings, storage_of
+from zerosim.trace.labeler import Labeler
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 from zerosim.trace.threads import is_computing
@@ -42,7 +41,11 @@ Write = Callable[[str, object], None]
 
 
 class MemoryLedger:
-    """Looks at memory and writes down what changed. Safe to use from several threads."""
+    """Looks at memory and writes down what changed. Safe to use from several threads.
+
+    Attributes:
+        labeler: is asked to find the gradients; None if nobody is.
+    """
 
     def __init__(
         self, write: Write, now_ns: Callable[[], int], *, on_cuda: bool, counts_allocations: bool
@@ -55,6 +58,7 @@ class MemoryLedger:
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
+        self.labeler: Labeler | None = None
         self._write = write
         self._now_ns = now_ns
         self._on_cuda = on_cuda
@@ -62,21 +66,19 @@ class MemoryLedger:
         self._lock = threading.Lock()
         self._number = 0
         self._state: State = {}
-        self._fixed: list[Held] = []
-        self._moving: list[Held] = []
+        self._fixed: list[HeldStorage] = []
+        self._moving: list[HeldStorage] = []
         self._fixed_state: State = {}
         self._version = -1
         self._unrecorded = 0
         self._fixed_unrecorded = 0
         self._saved = SavedTensors(holdings)
-        self._discovery = Discovery(holdings)
         self._not_recorded: dict[int, StorageWeakRef] = {}
         self._record: AllocationRecord | None = None
         self._thread = threading.get_ident()
         holdings.sweep()
         self._saved.install()
         places.explain_saved(self._saved.unit_of)
-        self._discovery.install()
         if counts_allocations:
             self._not_recorded = _alive_storages()
             with suppress(RuntimeError):
@@ -150,7 +152,6 @@ class MemoryLedger:
 
     def close(self) -> None:
         """Look no more."""
-        self._discovery.remove()
         self._saved.remove()
         places.explain_saved(None)
         if self._record is not None:
@@ -163,7 +164,7 @@ class MemoryLedger:
             for drawn in device.maps(position):
                 self._write("addresses", drawn)
 
-    def _write_allocations(self, counted: Counted) -> None:
+    def _write_allocations(self, counted: MarkedAllocations) -> None:
         if counted.numbers:
             row = Allocations(
                 numbers=tuple(counted.numbers),
@@ -174,8 +175,9 @@ class MemoryLedger:
 
     def _measure(self, moment: Moment, position: Position) -> State:
         at_border = moment is Moment.PHASE
-        if at_border or position.phase is Phase.BACKWARD:
-            self._discovery.look()  # elsewhere no gradient is made
+        makes_gradients = at_border or position.phase is Phase.BACKWARD
+        if makes_gradients and self.labeler is not None:
+            self.labeler.find_gradients()
         if holdings.version != self._version:
             self._version = holdings.version
             everything = list(holdings)
@@ -199,7 +201,7 @@ class MemoryLedger:
                 state[place] = state.get(place, 0) + num_bytes
         return state
 
-    def _add(self, entries: list[Held], state: State) -> list[Held]:
+    def _add(self, entries: list[HeldStorage], state: State) -> list[HeldStorage]:
         """Add what these storages occupy; returns those that are alive."""
         alive = []
         for held in entries:

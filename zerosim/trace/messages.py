@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 
 from zerosim.events import Op, Transfer
-from zerosim.trace.dispatch import Call
 from zerosim.trace.labels import Hop
+from zerosim.trace.operators import OperatorCall
 
 
 class Messages:
@@ -22,7 +22,7 @@ class Messages:
         self._lock = threading.Lock()
 
     def post(
-        self, number: int, parent: int, call: Call, peer: int, hop: Hop | None, now_ns: int
+        self, number: int, parent: int, call: OperatorCall, peer: int, hop: Hop | None, now_ns: int
     ) -> None:
         """A message was asked for."""
         shard = None

@@ -18,7 +18,7 @@ Saved = Callable[[int], str | None]
 """The unit for which autograd saved a storage, given its key; None if it did not."""
 
 
-class Places(Protocol):
+class AddressMapper(Protocol):
     """A device that knows the address of everything in its memory."""
 
     def maps(self, position: Position) -> list[AddressMap]:
@@ -29,24 +29,24 @@ class Places(Protocol):
         ...
 
 
-class _State:
-    places: Places | None = None
+class _Installed:
+    places: AddressMapper | None = None
     saved: Saved | None = None
 
 
-def install(places: Places | None) -> None:
+def install(places: AddressMapper | None) -> None:
     """Make this the device whose addresses are written down; None for none."""
-    _State.places = places
+    _Installed.places = places
 
 
-def installed() -> Places | None:
+def installed() -> AddressMapper | None:
     """The device whose addresses are written down."""
-    return _State.places
+    return _Installed.places
 
 
 def explain_saved(saved: Saved | None) -> None:
     """Say who knows what autograd saved."""
-    _State.saved = saved
+    _Installed.saved = saved
 
 
 def purpose_of(key: int) -> tuple[Role, str]:
@@ -54,5 +54,5 @@ def purpose_of(key: int) -> tuple[Role, str]:
     held = holdings.find(key)
     if held is not None:
         return held.role, held.unit
-    unit = None if _State.saved is None else _State.saved(key)
+    unit = None if _Installed.saved is None else _Installed.saved(key)
     return (Role.OTHER, "") if unit is None else (Role.ACTIVATIONS, unit)

@@ -14,14 +14,15 @@ from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
 from zerosim.strategies import Strategy
 from zerosim.trace import labels, threads
-from zerosim.trace.book import Book
-from zerosim.trace.calls import Calls, Guide
+from zerosim.trace.calls import Calls
 from zerosim.trace.clock import Clock
 from zerosim.trace.interfaces import read_interfaces, spans_nodes
+from zerosim.trace.labeler import Labeler
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
-from zerosim.trace.wire import Wire
+from zerosim.trace.wire import Connections
+from zerosim.trace.writer import EventWriter
 
 
 class Recorder:
@@ -36,7 +37,7 @@ class Recorder:
         folder: Path,
         header: Header,
         clock: Clock,
-        wire: Wire | None,
+        wire: Connections | None,
         on_description: Callable[[Description], None],
         *,
         memory: bool = False,
@@ -69,21 +70,23 @@ class Recorder:
         )
         self._counts_interfaces = wire is not None and spans_nodes()
         self._counted_iteration: int | None = None
-        self._book = Book(header.rank, rows, clock, wire, self._memory, is_synchronous=on_cpu)
-        self.calls = Calls(self._book)
+        self._writer = EventWriter(
+            header.rank, rows, clock, wire, self._memory, is_synchronous=on_cpu
+        )
+        self.calls = Calls(self._writer)
         self.described = on_description
-        self.now_ns = self._book.now_ns
+        self.now_ns = self._writer.now_ns
         self.begin_exclusive = self.calls.begin_exclusive
         self.end_exclusive = self.calls.end_exclusive
         rows.write("header", header)
-        self._book.scan()
+        self._writer.scan()
 
     def entered(self, position: Position) -> None:
         """The process entered a phase: read all counters."""
         threads.entered(position.phase)
-        self.calls.let_go()
-        self._book.scan(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
-        counters = self._book.counters()
+        self.calls.release_works()
+        self._writer.scan(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
+        counters = self._writer.counters()
         if counters is not None:
             sample = WireSample(
                 iteration=position.iteration,
@@ -91,9 +94,9 @@ class Recorder:
                 phase=position.phase,
                 time_ns=self.now_ns(),
                 counters=counters,
-                repeated=self._book.repeated(),
+                repeated=self._writer.repeated(),
             )
-            self._book.rows.write("wire", sample)
+            self._writer.rows.write("wire", sample)
         if position.iteration != self._counted_iteration:
             self._counted_iteration = position.iteration
             self._count_interfaces()
@@ -102,31 +105,31 @@ class Recorder:
 
     def open_compute(self, labels_: Labels) -> int:
         """A computation begins."""
-        self.calls.let_go()
+        self.calls.release_works()
         if self._memory is not None and _saves(labels_.position):
             self._memory.computes(labels_.unit)
-        return self._book.begin(self._book.make_event(labels_, Kind.COMPUTE))
+        return self._writer.begin(self._writer.make_event(labels_, Kind.COMPUTE))
 
     def open_collective(self, labels_: Labels, request: CollectiveRequest) -> int:
         """A collective of our own begins."""
-        event = self._book.make_event(
+        event = self._writer.make_event(
             labels_,
             Kind.COLLECTIVE,
             purpose=labels_.purpose,
             op=request.op,
             algorithm=request.algorithm,
             group=request.group,
-            sequence=self._book.next_sequence(request.group),
+            sequence=self._writer.next_sequence(request.group),
             peers=request.peers,
             dtype=request.dtype,
             elements=request.elements,
             payload_bytes=request.payload_bytes,
         )
-        return self._book.begin(event, counts_messages=True, reads_wire=True)
+        return self._writer.begin(event, counts_messages=True, reads_wire=True)
 
     def open_copy(self, labels_: Labels, request: CopyRequest) -> int:
         """A copy between two tiers of this rank begins."""
-        event = self._book.make_event(
+        event = self._writer.make_event(
             labels_,
             Kind.COPY,
             purpose=labels_.purpose,
@@ -136,37 +139,39 @@ class Recorder:
             origin=request.origin,
             target=request.target,
         )
-        return self._book.begin(event)
+        return self._writer.begin(event)
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
         """A computation, a copy, or a collective of our own is over."""
-        begun = self._book.begun(event)
+        begun = self._writer.begun(event)
         if begun is not None:
             kind = begun.event.kind
             is_saving = kind is Kind.COMPUTE and begun.event.phase is not Phase.UPDATE
             if self._memory is not None and is_saving:
                 self._memory.computes("")
             reads_wire = kind is Kind.COLLECTIVE
-            self._book.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
+            self._writer.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
-        """A thread stood still until now for a collective or a copy."""
-        self._book.write_wait(labels_, collective, since_ns)
+        """A thread waited until now for a collective or a copy."""
+        self._writer.write_wait(labels_, collective, since_ns)
 
-    def explain_with(self, guide: Guide | None) -> None:
-        """Ask this guide about each collective that nobody has labelled."""
-        self.calls.guide = guide
+    def label_with(self, labeler: Labeler | None) -> None:
+        """Ask this labeler what nobody has said; None for nobody."""
+        self.calls.labeler = labeler
+        if self._memory is not None:
+            self._memory.labeler = labeler
 
-    def stood_still(self, since_ns: int) -> None:
+    def stalled(self, since_ns: int) -> None:
         """This thread did nothing since then but wait for the last call that it began."""
         event = labels.last_collective()
         if event is not None:
-            until_ns = max(since_ns, self._book.quiet_since_ns(event))
-            self._book.write_wait(labels.current(), event, since_ns, until_ns)
+            until_ns = max(since_ns, self._writer.quiet_since_ns(event))
+            self._writer.write_wait(labels.current(), event, since_ns, until_ns)
 
     def strategy(self, strategy: Strategy) -> None:
         """The program divides its training in this way from now on."""
-        self._book.rows.write("strategy", strategy)
+        self._writer.rows.write("strategy", strategy)
 
     def finish_transfer(self, transfer: int) -> None:
         """A message of a collective is over."""
@@ -175,15 +180,15 @@ class Recorder:
     def metric(self, iteration: int, name: str, value: float) -> None:
         """The program reports a number."""
         record = Metric(iteration=iteration, name=name, value=value, time_ns=self.now_ns())
-        self._book.rows.write("metric", record)
+        self._writer.rows.write("metric", record)
 
     def failure(self, message: str, *, peer_lost: bool) -> None:
         """Write down why this rank cannot go on, and in what it was."""
-        open_events = [begun.event for begun in self._book.all_begun()]
+        open_events = [begun.event for begun in self._writer.all_begun()]
         waiting = [event for event in open_events if event.kind is Kind.COLLECTIVE]
-        last = self._book.failed or (waiting[0] if waiting else None)
+        last = self._writer.failed or (waiting[0] if waiting else None)
         here = labels.position()
-        self._book.rows.write(
+        self._writer.rows.write(
             "failure",
             Failure(
                 message=message,
@@ -205,11 +210,11 @@ class Recorder:
             memory, self._memory = self._memory, None
             memory.close()
         self.calls.finish()
-        self._book.close()
+        self._writer.close()
 
     def _count_interfaces(self) -> None:
         for sample in read_interfaces(self.now_ns()) if self._counts_interfaces else ():
-            self._book.rows.write("interface", sample)
+            self._writer.rows.write("interface", sample)
 
 
 def _saves(position: Position | None) -> bool:

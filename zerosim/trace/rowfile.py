@@ -56,7 +56,7 @@ class RowFile:
             if not self._closed:
                 self._closed = True
                 self._append("end", End(time_ns=time_ns, num_rows=self._num_rows))
-                self._let_go()
+                self._close()
 
     def _append(self, name: str, record: Any) -> None:
         if not self._problem:
@@ -68,7 +68,7 @@ class RowFile:
             except OSError as error:
                 self._problem = error.strerror or "it failed"
             if self._problem:
-                self._let_go()
+                self._close()
         if self._problem:
             raise EnvironmentFault(
                 f"cannot write to {self._path}: {self._problem}; make room for it"
@@ -86,7 +86,7 @@ class RowFile:
             if _identity(self._file) != self._identity:
                 raise OSError(errno.ESTALE, "another file has taken its place")
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if _identity(self._file) == self._identity:
             os.close(self._file)
 

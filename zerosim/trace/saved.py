@@ -19,14 +19,14 @@ from torch import autograd, nn
 
 from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
-from zerosim.trace.holdings import Holdings, storage_of
+from zerosim.trace.holdings import HeldStorages, storage_of
 
 _PLAIN = (torch.Tensor, nn.Parameter)
 """A subclass need not have a storage of its own; it passes through uncounted, but for a DTensor,
 which is a shell around this rank's part."""
 
 
-class _Packed:
+class _PackedTensor:
     """A tensor in autograd's keeping, as it was when it was saved."""
 
     __slots__ = ("tensor", "version")
@@ -36,7 +36,7 @@ class _Packed:
         self.version = tensor._version
 
 
-class _Counted(_Packed):
+class _CountedTensor(_PackedTensor):
     """One whose storage is counted until autograd lets go of it."""
 
     __slots__ = ("_gone", "_key")
@@ -51,7 +51,7 @@ class _Counted(_Packed):
         self._gone.append(self._key)
 
 
-class _Kept:
+class _SavedStorage:
     """A storage that is saved, perhaps more than once."""
 
     __slots__ = ("bytes", "times", "unit")
@@ -69,7 +69,7 @@ class SavedTensors:
         unit: whose forward computes now; "" if that is not known.
     """
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: HeldStorages) -> None:
         """Count nothing yet; `install` begins.
 
         Args:
@@ -77,7 +77,7 @@ class SavedTensors:
         """
         self.unit = ""
         self._holdings = holdings
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _SavedStorage] = {}
         self._bytes: Counter[str] = Counter()
         self._gone: deque[int] = deque()
         self._lock = threading.RLock()
@@ -130,7 +130,7 @@ class SavedTensors:
         return tensor if packed is None else packed
 
     @guarded
-    def _count(self, tensor: torch.Tensor) -> _Packed | None:
+    def _count(self, tensor: torch.Tensor) -> _PackedTensor | None:
         part: Any = tensor if type(tensor) in _PLAIN else getattr(tensor, "_local_tensor", None)
         storage = storage_of(part) if type(part) in _PLAIN else None
         if storage is None:
@@ -140,16 +140,16 @@ class SavedTensors:
             # unpacked, autograd attaches the result to its operator again
             tensor = tensor.detach()
         if self._holdings.get(storage) is not None:
-            return _Packed(tensor)
+            return _PackedTensor(tensor)
         key: int = storage._cdata
         with self._lock:
             self._settle()
             kept = self._kept.get(key)
             if kept is None:
-                kept = self._kept[key] = _Kept(self.unit, storage.nbytes())
+                kept = self._kept[key] = _SavedStorage(self.unit, storage.nbytes())
                 self._bytes[kept.unit] += kept.bytes
             kept.times += 1
-        return _Counted(tensor, key, self._gone)
+        return _CountedTensor(tensor, key, self._gone)
 
     def _settle(self) -> None:
         """Take in what was let go of meanwhile."""
@@ -164,7 +164,7 @@ class SavedTensors:
 
 @uncompiled
 def _unpack(saved: Any) -> torch.Tensor:
-    if not isinstance(saved, _Packed):
+    if not isinstance(saved, _PackedTensor):
         whole: torch.Tensor = saved
         return whole
     # with hooks PyTorch leaves this check to them

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import os
-import platform
-import shlex
-import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
-from zerosim.errors import CollectiveError, ConfigError, EnvironmentFault
-from zerosim.events import SCHEMA_VERSION, Header
-from zerosim.manifest import Manifest
-from zerosim.rows import MANIFEST_NAME, encode_manifest, rank_file_name
-from zerosim.trace import labels
-from zerosim.trace.book import backend_name
+from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.trace import labels, process
+from zerosim.trace.autolabel.labeler import AutoLabeler
 from zerosim.trace.clock import Clock, SystemClock
-from zerosim.trace.dispatch import Interception
 from zerosim.trace.guard import guarded
-from zerosim.trace.program.guide import Guide
+from zerosim.trace.intercept import Interception
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Description
-from zerosim.trace.waits import Waits
-from zerosim.trace.wire import Wire
+from zerosim.trace.wire import Connections
 from zerosim.trace.wire import supported as wire_supported
-from zerosim.version import VERSION
 
 _LONGEST_S = 10.0
 """How long a group that is destroyed waits for its calls here; after that it waits by itself."""
@@ -119,35 +108,22 @@ class Session:
         clock: Clock | None = None,
     ) -> None:
         """Begin to record; arguments and errors are those of `trace`."""
-        if _Open.session is not None and _Open.session.gives_way is not None:
-            _Open.session.gives_way(folder)
+        if _OpenSession.session is not None and _OpenSession.session.gives_way is not None:
+            _OpenSession.session.gives_way(folder)
         if labels.attached() is not None:
             raise ConfigError("a trace is being recorded already: leave its block before the next")
         self.gives_way: Callable[[Path], None] | None = None
-        rank, num_ranks = _identity()
-        prepare_folder(folder, rank)
         clock = clock or SystemClock()
-        header = Header(
-            schema=SCHEMA_VERSION,
-            rank=rank,
-            num_ranks=num_ranks,
-            local_rank=int(os.environ.get("LOCAL_RANK", rank)),
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            device="cuda" if _backend() == "nccl" else "cpu",
-            clock_ns=clock.now_ns(),
-            wall_ns=clock.wall_ns(),
-            # torchrun's name for the position of a node
-            node=int(os.environ.get("GROUP_RANK", "0")),
-        )
+        header = process.header(clock)
+        prepare_folder(folder, header.rank)
 
         def write_manifest(description: Description) -> None:
             # some launchers number no rank of a host 0: then whoever comes first writes it
             if header.local_rank == 0 or not (folder / MANIFEST_NAME).exists():
-                _write_manifest(folder, header, description, program, run or {})
+                process.write_manifest(folder, header, description, program, run or {})
 
         with ExitStack() as undo:
-            connections = Wire(_store_ports()) if wire and wire_supported() else None
+            connections = Connections(process.store_ports()) if wire and wire_supported() else None
             self._connections = connections
             if connections is not None:
                 undo.callback(connections.close)
@@ -165,18 +141,15 @@ class Session:
             interception = Interception(recorder.calls)
             undo.callback(interception.remove)
             interception.install()
-            waits = Waits(recorder.calls)
-            undo.callback(waits.remove)
-            waits.install()
             undo.callback(labels.attach, None)
             labels.attach(recorder)
-            guide = Guide(recorder)
-            undo.callback(guide.remove)
-            guide.install()
+            labeler = AutoLabeler(recorder, memory=memory)
+            undo.callback(labeler.remove)
+            labeler.install()
             undo.callback(self._look_before_groups_end())
             recorder.entered(labels.position())
             self._undo = undo.pop_all()
-        _Open.session = self
+        _OpenSession.session = self
 
     def fail(self, error: BaseException) -> None:
         """Write down why this rank cannot go on.
@@ -184,7 +157,8 @@ class Session:
         Raises:
             EnvironmentFault: it cannot be written.
         """
-        self.recorder.failure(_describe(error), peer_lost=_is_lost_peer(error))
+        message = process.describe_failure(error)
+        self.recorder.failure(message, peer_lost=process.is_lost_peer(error))
 
     def _look_before_groups_end(self) -> Callable[[], None]:
         """Read the connections' counters before they are closed; returns what ends that."""
@@ -206,8 +180,8 @@ class Session:
     def rejoined(self) -> None:
         """The process left its groups and joined again: there are new groups and connections."""
         if self._connections is not None:
-            self._connections.ignore(_store_ports())
-        self.recorder._book.forget_groups()
+            self._connections.ignore(process.store_ports())
+        self.recorder._writer.forget_groups()
         self.recorder.entered(labels.position())
 
     def end(self) -> None:
@@ -216,12 +190,12 @@ class Session:
         Raises:
             EnvironmentFault: it cannot be written.
         """
-        if _Open.session is self:
-            _Open.session = None
+        if _OpenSession.session is self:
+            _OpenSession.session = None
         self._undo.close()
 
 
-class _Open:
+class _OpenSession:
     """The trace that this process is recording."""
 
     session: Session | None = None
@@ -243,82 +217,3 @@ def prepare_folder(folder: Path, rank: int) -> None:
         raise EnvironmentFault(
             f"{folder} already holds a trace of rank {rank}; give another folder"
         )
-
-
-def _write_manifest(
-    folder: Path,
-    header: Header,
-    description: Description,
-    program: str | None,
-    run: dict[str, object],
-) -> None:
-    manifest = Manifest(
-        schema=SCHEMA_VERSION,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        program=program or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        num_ranks=header.num_ranks,
-        backend=_backend(),
-        device=header.device,
-        versions={
-            "zerosim": VERSION,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "kernel": platform.release(),
-        },
-        config=description.config,
-        run=run,
-        units=description.units,
-        buckets=description.buckets,
-    )
-    target = folder / MANIFEST_NAME
-    temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
-    try:
-        temporary.write_bytes(encode_manifest(manifest))
-        temporary.replace(target)
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot write {target}: {error.strerror}; give a folder that can be written"
-        ) from None
-
-
-def _identity() -> tuple[int, int]:
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _backend() -> str:
-    """Who carries the collectives out; of a group with one for each type of device, the GPU's."""
-    if not dist.is_available() or not dist.is_initialized():
-        return "none"
-    group = dist.distributed_c10d._get_default_group()
-    # the name of the group says nothing: it may be "undefined", or "cpu:gloo,cuda:nccl"
-    names = [backend_name(group, device) for device in group._device_types]
-    return "nccl" if "nccl" in names else next(filter(None, names), dist.get_backend())
-
-
-def _store_ports() -> frozenset[int]:
-    """Where the ranks meet: what is said there is no traffic between ranks."""
-    port = os.environ.get("MASTER_PORT", "")
-    found = {int(port)} if port.isdigit() else set()
-    if dist.is_available() and dist.is_initialized():
-        from torch._C._distributed_c10d import PrefixStore, TCPStore
-
-        store = dist.distributed_c10d._get_default_store()
-        while isinstance(store, PrefixStore):
-            store = store.underlying_store
-        if isinstance(store, TCPStore):
-            found.add(store.port)
-    return frozenset(found)
-
-
-def _is_lost_peer(error: BaseException) -> bool:
-    """Whether another rank is why this one cannot go on, as far as its backend says so."""
-    # Gloo raises a plain RuntimeError that begins with the place in its own code
-    is_from_gloo = isinstance(error, RuntimeError) and "/gloo/transport/" in _describe(error)
-    return isinstance(error, CollectiveError | dist.DistError) or is_from_gloo
-
-
-def _describe(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -124,7 +124,7 @@ class Sink(Protocol):
         ...
 
     def waited(self, labels: Labels, collective: int, since_ns: int) -> None:
-        """A thread stood still until now for a collective or a copy."""
+        """A thread waited until now for a collective or a copy."""
         ...
 
     def begin_exclusive(self) -> None:

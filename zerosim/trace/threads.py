@@ -23,7 +23,7 @@ from zerosim.trace import labels
 _OF_TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
-class _State:
+class _Computing:
     """Of this process, which has one training at a time."""
 
     computing = 0
@@ -31,18 +31,18 @@ class _State:
 
 def began() -> None:
     """This thread began a trace."""
-    _State.computing = threading.get_ident()
+    _Computing.computing = threading.get_ident()
 
 
 def entered(phase: Phase) -> None:
     """This thread moved the process to a phase."""
     if phase in _OF_TRAINING:
-        _State.computing = threading.get_ident()
+        _Computing.computing = threading.get_ident()
 
 
 def is_computing() -> bool:
     """Whether this is the thread that computes, or one of autograd's that does so for it."""
-    if threading.get_ident() == _State.computing:
+    if threading.get_ident() == _Computing.computing:
         return True
     in_graph: int = torch._C._current_graph_task_id()
     return in_graph != -1 and labels.position().phase is Phase.BACKWARD

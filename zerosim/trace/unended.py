@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class _ThreadState(threading.local):
+class _LatestWork(threading.local):
     latest: Any = None
     """The work that began last: until who asked for it has it, nobody else refers to it."""
 
@@ -25,7 +25,7 @@ class Unended:
         self._works: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._keys: dict[int, int] = {}
         self._dropped: deque[int] = deque()
-        self._thread = _ThreadState()
+        self._thread = _LatestWork()
 
     def keep(self, work: Any, event: int) -> None:
         """A work began."""

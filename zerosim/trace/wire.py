@@ -31,7 +31,7 @@ Totals = dict[int, tuple[int, int]]
 """Sent and received bytes since a connection began, by its index."""
 
 
-class Wire:
+class Connections:
     """The TCP connections of this process.
 
     A connection is read through the descriptor that its owner opened; nothing is duplicated, so

@@ -26,7 +26,7 @@ _NAME = "sitecustomize"
 _OLDEST = (3, 11)
 
 
-class _Finder:
+class _ImportFinder:
     """Finds one module as the others would, and follows what it does."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
@@ -160,5 +160,5 @@ def _import_next() -> None:
 
 
 if _VARIABLE in os.environ:
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _ImportFinder())
 _import_next()

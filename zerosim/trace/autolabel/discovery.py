@@ -1,0 +1,156 @@
+"""What memory is for in a program that says nothing: found by walking modules and optimizers.
+
+    a module's parameters         parameters; whole ones of what is divided: gathered parameters
+    their .grad                   gradients
+    an optimizer's own tensors    momentum, variance, or an fp32 master copy
+
+Each is met when it is used: a module that computes, an optimizer that steps; in the next trace only
+if it is used there. An engine that says what it holds needs none of this.
+Imports torch, zerosim's L0 and what FSDP2 and DeepSpeed keep of a parameter.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.hooks import RemovableHandle
+
+from zerosim.memory import OUTSIDE_THE_MODEL, Role
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.systems.fsdp2 import groups_of
+from zerosim.trace.guard import guarded
+from zerosim.trace.holdings import HeldStorages, storage_of
+from zerosim.trace.threads import is_computing
+
+_STATES = {
+    "exp_avg": Role.MOMENTUM,
+    "momentum_buffer": Role.MOMENTUM,
+    "exp_avg_sq": Role.VARIANCE,
+    "max_exp_avg_sq": Role.VARIANCE,
+    "square_avg": Role.VARIANCE,
+    "sum": Role.VARIANCE,
+}
+"""Names that PyTorch's optimizers give to what they keep."""
+
+
+class Discovery:
+    """Says what it finds to the holdings."""
+
+    def __init__(self, holdings: HeldStorages) -> None:
+        self._holdings = holdings
+        self._hooks: list[RemovableHandle] = []
+        self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+        self._unit = ""
+        self._sizes: weakref.WeakKeyDictionary[torch.optim.Optimizer, int]
+        self._sizes = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Begin to look at what is used."""
+        modules.watch(self)
+        self._hooks = [register_optimizer_step_post_hook(self._optimizer_stepped)]
+
+    def remove(self) -> None:
+        """Stop looking."""
+        modules.unwatch(self)
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def find_gradients(self) -> None:
+        """Meet gradients that are new."""
+        for number, (reference, unit) in list(self._parameters.items()):
+            parameter = reference()
+            if parameter is None:
+                del self._parameters[number]
+            elif parameter.grad is not None:
+                self._meet(parameter.grad, Role.GRADIENTS, unit)
+
+    @guarded
+    def module_begins(self, module: nn.Module) -> bool:
+        """A module computes."""
+        if labels.description().units or not is_computing():
+            return True
+        sharded = self._sharded.get(module)
+        if sharded is None:
+            # another computes, which it is no part of
+            self._unit = OUTSIDE_THE_MODEL if modules.is_inside() else ""
+            whole = {id(one) for inner in module.modules() for one in self._met_shards(inner)}
+            for inner in module.modules():
+                self._meet_module(inner, whole)
+        elif sharded:
+            self._unit = ""
+            for parameter in module.parameters(recurse=False):
+                if not _is_sharded(parameter):
+                    self._meet_parameter(parameter, Role.GATHERED)
+        return bool(self._sharded[module])
+
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """It has computed."""
+
+    def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
+        """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
+        for group in groups_of(module):
+            for one in group.fsdp_params:
+                self._meet_parameter(one.sharded_param, Role.PARAMETERS)
+                if hasattr(one, "_unsharded_param"):
+                    yield one._unsharded_param
+        for parameter in module.parameters(recurse=False):
+            shard = getattr(parameter, "ds_tensor", None)  # DeepSpeed's stage 3
+            if shard is not None:
+                self._meet(shard, Role.PARAMETERS, self._unit)
+                yield parameter
+
+    def _meet_module(self, module: nn.Module, whole: Collection[int]) -> None:
+        """Meet its own parameters.
+
+        Args:
+            whole: by identity, those of which something else is kept.
+        """
+        own = list(module.parameters(recurse=False))
+        self._sharded[module] = any(_is_sharded(one) or id(one) in whole for one in own)
+        for parameter in own:
+            is_gathered = id(parameter) in whole
+            self._meet_parameter(parameter, Role.GATHERED if is_gathered else Role.PARAMETERS)
+
+    def _meet_parameter(self, parameter: torch.Tensor, role: Role) -> None:
+        self._meet(parameter, role, self._unit)
+        self._parameters[id(parameter)] = weakref.ref(parameter), self._unit
+
+    @guarded
+    def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if labels.description().units or not is_computing():
+            return
+        num_states = sum(len(state) for state in optimizer.state.values())
+        if self._sizes.get(optimizer) == num_states:
+            return
+        self._sizes[optimizer] = num_states
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._meet(parameter, Role.MASTER, "")
+        for parameter, state in optimizer.state.items():
+            known = self._parameters.get(id(parameter))
+            unit = known[1] if known is not None else ""
+            for name, value in state.items():
+                if name in _STATES and isinstance(value, torch.Tensor):
+                    self._meet(value, _STATES[name], unit)
+
+    def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> None:
+        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient."""
+        local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+        storage = storage_of(local)
+        if storage is None:
+            return
+        held = self._holdings.get(storage)
+        if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
+            self._holdings.hold(local, role, unit, is_found=True)
+
+
+def _is_sharded(parameter: torch.Tensor) -> bool:
+    return hasattr(parameter, "_local_tensor")

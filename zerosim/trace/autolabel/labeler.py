@@ -1,0 +1,319 @@
+"""What finds out where a program is, why it communicates, and how it divides its training.
+
+    with the position   phases enter labels
+    with the unit       blocks open and close computations
+    with the purpose    each collective that has none is explained before it is written down
+    with the systems    what changed since the last look is written as rows `Strategy`
+
+An engine that speaks for itself needs none of it: then nothing is said here.
+Imports torch, zerosim's L0 and trace.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from zerosim.events import Op, Phase, Purpose
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.by_hand import ByHand
+from zerosim.trace.autolabel.discovery import Discovery
+from zerosim.trace.autolabel.entries import Entries
+from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.phases import Phases
+from zerosim.trace.autolabel.rules import GENERAL, Explanation, RuleTable
+from zerosim.trace.autolabel.strategies import Strategies
+from zerosim.trace.autolabel.systems.ddp import ReplicatedModules
+from zerosim.trace.autolabel.systems.deepspeed import DeepSpeed
+from zerosim.trace.autolabel.systems.fsdp1 import FullyShardedModules
+from zerosim.trace.autolabel.systems.fsdp2 import FullyShard
+from zerosim.trace.autolabel.systems.observed import Observed
+from zerosim.trace.autolabel.systems.pipeline import Pipelines
+from zerosim.trace.autolabel.systems.tensor_parallel import TensorParallel
+from zerosim.trace.autolabel.systems.zero_redundancy import RedundancyOptimizer
+from zerosim.trace.autolabel.units import Units
+from zerosim.trace.holdings import holdings
+from zerosim.trace.operators import OperatorCall
+from zerosim.trace.recorder import Recorder
+from zerosim.trace.sink import Labels, Position
+from zerosim.trace.threads import is_computing
+
+_OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
+_MESSAGES = (Op.SEND, Op.RECEIVE)
+
+
+class AutoLabeler:
+    """Labels a program that says nothing of itself, from `install` to `remove`.
+
+    Implements `labeler.Labeler` and `phases.PhaseObserver`.
+
+    Attributes:
+        trouble: why it labels no more; "" if it does.
+    """
+
+    def __init__(self, recorder: Recorder, *, memory: bool) -> None:
+        """Look at nothing yet; `install` begins.
+
+        Args:
+            memory: find out, too, what memory is for.
+        """
+        self.trouble = ""
+        self._recorder = recorder
+        self._discovery = Discovery(holdings) if memory else None
+        self._units = Units()
+        self._phases = Phases(self)
+        self._entries = Entries(self._phases)
+        self._data_parallel = ReplicatedModules(self._units)
+        self._fully_shard = FullyShard(self._units)
+        self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
+        self._pipelines = Pipelines()
+        self._tensor_parallel = TensorParallel()
+        self._deepspeed = DeepSpeed()
+        self._systems: tuple[Observed, ...] = (
+            self._data_parallel,
+            *self._fully_sharded,
+            RedundancyOptimizer(self._units),
+            self._deepspeed,
+            self._tensor_parallel,
+            self._pipelines,
+        )
+        rules = [rule for system in self._systems for rule in system.rules]
+        self._rules = RuleTable([*rules, *GENERAL])
+        self._strategies = Strategies(self._systems, recorder.strategy)
+        self._update: int | None = None
+        self._reduced_ns: int | None = None
+        self._rebuilt: Position | None = None
+        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self._by_hand = ByHand(self._units, self._strategies.write, self._phases.is_after_step)
+
+    def install(self) -> None:
+        """Begin to look."""
+        if self._discovery is not None:
+            self._discovery.install()
+        self._phases.install()
+        self._entries.install()
+        self._pipelines.install()
+        self._recorder.label_with(self)
+
+    def remove(self) -> None:
+        """Stop looking; nothing of the program was changed."""
+        self._look_at_new_buckets()
+        self._settle_the_rest()
+        self._recorder.label_with(None)
+        self._tensor_parallel.remove()
+        self._deepspeed.remove()
+        self._pipelines.remove()
+        self._phases.remove()
+        self._entries.remove()
+        if self._discovery is not None:
+            self._discovery.remove()
+
+    @fail_safe
+    def _settle_the_rest(self) -> None:
+        """What was begun and never gone back through is all that there will be of it."""
+        if dist.is_initialized():  # without groups nothing is divided any more
+            self._settle()
+
+    # what the program does
+
+    @fail_safe
+    def forward_begins(self, root: nn.Module) -> None:
+        """An outermost module computes."""
+        self._look_at_new_buckets()
+        if self._units.meet(root):
+            modules.reconsider()
+            self._by_hand.meet(root)
+            for system in self._systems:
+                system.meet(root)
+        self._units.is_piped = self._pipelines.is_used
+        self._begin()
+        is_first = self._units.forward_begins(root)
+        self._data_parallel.forward_begins(root)
+        for system in self._fully_sharded if is_first else ():
+            system.forward_begins(root)
+        for code, rule in self._data_parallel.hooks():
+            self._rules.know(code, rule)
+        self._strategies.look()
+
+    @fail_safe
+    def forward_ends(self, root: nn.Module, output: Any) -> None:
+        """An outermost module has computed."""
+        self._units.forward_ends(root, output)
+
+    @fail_safe
+    def module_begins(self, module: nn.Module) -> bool:
+        """A module computes."""
+        return self._units.begin(module)
+
+    @fail_safe
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """It has computed."""
+        self._units.end(module, output, error)
+
+    @fail_safe
+    def module_recomputes(self, module: nn.Module) -> None:
+        """A module computes again, in backward."""
+        self._units.recompute(module)
+
+    @fail_safe
+    def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
+        """Autograd begins."""
+        self._begin()
+        self._data_parallel.backward_begins()
+        self._units.names.backward_begins(roots)
+        self._strategies.look()
+
+    @fail_safe
+    def backward_ends(self, *, adds: bool) -> None:
+        """Autograd is done."""
+        self._units.backward_ends()
+        if adds:
+            self._data_parallel.backward_over(self._units.gone_back)
+        self._units.backward_over(adds=adds)
+        if self._reduced_ns is not None:
+            self._recorder.stalled(self._reduced_ns)
+            self._reduced_ns = None
+        self._settle()
+
+    @fail_safe
+    def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer begins its step."""
+        self._look_at_new_buckets()  # what a forward saved is gone, so there is room for it
+        if optimizer not in self._optimizers:
+            self._optimizers.add(optimizer)
+            for system in self._systems:
+                system.meet(optimizer)
+            self._strategies.look()
+
+    @fail_safe
+    def update_begins(self) -> None:
+        """The outermost step of an optimizer begins."""
+        self._settle()
+        self._update = labels.begin_compute("optimizer")
+
+    @fail_safe
+    def update_ends(self) -> None:
+        """It is over."""
+        update, self._update = self._update, None
+        labels.end(update)
+
+    @fail_safe
+    def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether all gradients of the micro-step are thrown away with these."""
+        return self._units.are_gradients_of_all(parameters)
+
+    def _begin(self) -> None:
+        """The program computes: see whether that begins a micro-step, and what is whole then."""
+        if self._units.is_at(labels.position()):
+            for system in (self._data_parallel, *self._fully_sharded):
+                system.micro_step_begins()
+
+    def _settle(self) -> None:
+        """How often each model has computed is known: say it where it is not as before."""
+        self._units.settle()
+        self._data_parallel.settle()
+        self._strategies.look()
+
+    # what it asks for, and what it keeps
+
+    def find_gradients(self) -> None:
+        """Say what gradients there are by now."""
+        if self._discovery is not None:
+            self._discovery.find_gradients()
+
+    def explain(self, call: OperatorCall, current: Labels) -> Labels:
+        """Add what can be found out about a collective to its labels."""
+        return self._explain(call, current) or current
+
+    @fail_safe
+    def _explain(self, call: OperatorCall, current: Labels) -> Labels:
+        self._reduced_ns = None
+        if self._phases.engine_has_stepped():
+            current = replace(current, position=labels.position())
+        if call.op is Op.BARRIER:
+            return replace(current, purpose=Purpose.SYNCHRONIZE)
+        if not is_computing():
+            return self._explain_elsewhere(current)
+        if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
+            position = self._phases.place_of_message(message.phase, message.micro_batch)
+            return replace(
+                current,
+                position=position,
+                purpose=message.purpose,
+                unit=current.unit or message.unit,
+            )
+        found = self._rules.find()
+        if found is not None:
+            return self._explained(call, current, found)
+        reduction = self._data_parallel.reduction(call)
+        if reduction is not None:
+            # after its last call a reducer in C++ waits for all of them
+            self._reduced_ns = current.issue_ns
+            return replace(
+                current,
+                purpose=reduction.purpose,
+                unit=current.unit or reduction.unit,
+                tensors=reduction.tensors,
+            )
+        return self._by_hand.explain(call, current)
+
+    def _explain_elsewhere(self, current: Labels) -> Labels:
+        """A thread that does not compute asks: of the program only its stack is looked at."""
+        found = self._rules.find()
+        if found is None:
+            return current
+        position = current.position
+        if found.phase is not None and position is not None:
+            position = replace(position, phase=found.phase)
+        unit = current.unit or found.unit
+        return replace(current, position=position, purpose=found.purpose, unit=unit)
+
+    def _explained(self, call: OperatorCall, current: Labels, found: Explanation) -> Labels:
+        if found.purpose is Purpose.GATHER_PARAMETERS and self._fully_shard.is_asked_by_program():
+            self._prepare_forward()
+            current = replace(current, position=labels.position())
+        if found.phase is Phase.UPDATE:
+            self._phases.update_begins()
+            current = replace(current, position=labels.position())
+        elif found.phase is not None and current.position is not None:
+            current = replace(current, position=replace(current.position, phase=found.phase))
+        if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
+            self._rebuilt = labels.position()
+            self._data_parallel.buckets_are_made_anew()
+        if found.purpose is Purpose.ACTIVATIONS:
+            phase = None if current.position is None else current.position.phase
+            found = replace(found, purpose=self._tensor_parallel.purpose_in(phase, call))
+        elif found.purpose is Purpose.AVERAGE_PARAMETERS and self._phases.is_after_step():
+            current = replace(current, position=replace(labels.position(), phase=Phase.UPDATE))
+        unit = current.unit or found.unit or self._units.current
+        names: tuple[str, ...] = ()
+        if found.purpose in _OF_PARAMETERS:
+            known = self._strategies.parameters_of(unit)
+            names = known or self._units.names.of_parameters(call.tensors)
+        return replace(current, purpose=found.purpose, unit=unit, tensors=names)
+
+    def _prepare_forward(self) -> None:
+        """The program itself gathers what the next forward needs: that belongs to this forward."""
+        if self._phases.forward_is_prepared():
+            self._begin()
+            self._fully_shard.is_prepared = True
+
+    def _is_rebuilding(self, current: Labels) -> bool:
+        position = current.position
+        return position is not None and position.phase is Phase.FORWARD
+
+    @fail_safe
+    def _look_at_new_buckets(self) -> None:
+        """DDP made its buckets anew in an earlier forward: they hold from there."""
+        if self._rebuilt is not None:
+            position, self._rebuilt = self._rebuilt, None
+            self._data_parallel.look_at_buckets()
+            for strategy in self._data_parallel.describe():
+                self._strategies.write(strategy, position)

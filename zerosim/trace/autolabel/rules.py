@@ -1,0 +1,165 @@
+"""The purpose of a collective, from the functions that stand on the stack when it is asked for.
+
+A framework calls its collectives in functions of its own; a table names them, with the purpose and
+with how to find the unit in the function's variables. The innermost function that is known decides;
+one that may be called for several purposes (DTensor's redistribution) only if no other is known.
+What no function of the table asked for is attributed to nothing.
+
+Nothing of a framework is imported or changed: a name that a version of it does not have is simply
+never met. Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from zerosim.events import Phase, Purpose
+
+UnitOf = Callable[[FrameType], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a function of a framework communicates for.
+
+    Attributes:
+        file: part of the path of the file that holds it.
+        function: its qualified name; "" for every function of the file.
+        unit: finds the unit's name in the function's frame; None if it has none.
+        phase: the phase that it belongs to wherever it is called; None for the phase it is in.
+        is_weak: whether any other function that is known speaks before it.
+    """
+
+    file: str
+    function: str
+    purpose: Purpose
+    unit: UnitOf | None = None
+    phase: Phase | None = None
+    is_weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the stack says of a collective."""
+
+    purpose: Purpose
+    unit: str
+    phase: Phase | None
+
+
+_IN_BETWEEN = ("/torch/_ops.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
+"""Files of functions that pass a call on."""
+
+_C10D = "/torch/distributed/distributed_c10d.py"
+_UTILS = "/torch/distributed/utils.py"
+
+GENERAL: tuple[Rule, ...] = (
+    Rule(_UTILS, "_verify_param_shape_across_processes", Purpose.METADATA),
+    Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE),
+    Rule("/torch/nn/utils/clip_grad.py", "", Purpose.GRADIENT_NORM, phase=Phase.UPDATE),
+    Rule(
+        "/torch/amp/grad_scaler.py",
+        "GradScaler._unscale_grads_",
+        Purpose.OVERFLOW_FLAG,
+        phase=Phase.UPDATE,
+    ),
+    Rule("/torch/amp/grad_scaler.py", "", Purpose.OVERFLOW_FLAG, phase=Phase.UPDATE, is_weak=True),
+    Rule("/torch/distributed/algorithms/model_averaging/", "", Purpose.AVERAGE_PARAMETERS),
+    Rule("/torch/distributed/device_mesh.py", "", Purpose.METADATA, is_weak=True),
+    *(
+        Rule(_C10D, name, Purpose.METADATA)
+        for name in (
+            "all_gather_object",
+            "gather_object",
+            "broadcast_object_list",
+            "scatter_object_list",
+            "send_object_list",
+            "recv_object_list",
+        )
+    ),
+)
+"""What belongs to no system; the systems bring their own."""
+
+
+class RuleTable:
+    """The table, asked by code object."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_function: dict[str, list[Rule]] = {}
+        self._by_file: list[Rule] = []
+        for rule in rules:
+            if rule.function:
+                self._by_function.setdefault(rule.function, []).append(rule)
+            else:
+                self._by_file.append(rule)
+        self._known: dict[CodeType, Rule | None] = {}
+
+    def find(self) -> Explanation | None:
+        """What the functions that called this say; None if none of them is known."""
+        strong: Explanation | None = None
+        weak: Explanation | None = None
+        frame: FrameType | None = sys._getframe(1)
+        known = self._known
+        while frame is not None:
+            code = frame.f_code
+            rule = known[code] if code in known else self._learn(code)
+            if rule is not None:
+                found = Explanation(rule.purpose, _unit(rule, frame), rule.phase)
+                if rule.is_weak:
+                    weak = weak or found
+                elif strong is None or (found.unit and found.purpose is strong.purpose):
+                    strong = found
+                # who should know its unit and does not may have been called by one who does
+                if strong is not None and (strong.unit or rule.unit is None):
+                    return strong
+            frame = frame.f_back
+        return strong or weak
+
+    def know(self, code: CodeType, rule: Rule) -> None:
+        """A function of the program's own that a rule holds for."""
+        self._known[code] = rule
+
+    def _learn(self, code: CodeType) -> Rule | None:
+        candidates = (*self._by_function.get(code.co_qualname, ()), *self._by_file)
+        rule = next((one for one in candidates if one.file in code.co_filename), None)
+        self._known[code] = rule
+        return rule
+
+
+def _unit(rule: Rule, frame: FrameType) -> str:
+    return "" if rule.unit is None else rule.unit(frame)
+
+
+def code_of(function: Any) -> CodeType | None:
+    """The code of a function, a method, a partial or a callable object."""
+    function = getattr(function, "func", function)
+    function = getattr(function, "__func__", function)
+    if not hasattr(function, "__code__"):
+        function = vars(type(function)).get("__call__")
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def find_frame(function: str, file: str) -> FrameType | None:
+    """The innermost frame of a function of this name, in a file whose path has this part."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == function and file in frame.f_code.co_filename:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def in_autograd() -> bool:
+    """Whether autograd's engine asks, and no Python function in between."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path, is_mode = frame.f_code.co_filename, frame.f_code.co_name == "__torch_dispatch__"
+        if not is_mode and "/zerosim/trace/" not in path and not path.endswith(_IN_BETWEEN):
+            return path.endswith("/torch/autograd/graph.py")
+        frame = frame.f_back
+    return True  # a thread of autograd's own has no Python below it

@@ -1,0 +1,85 @@
+"""How a program divides its training, written as rows `Strategy` when that changes.
+
+Imports torch, zerosim's L0 and trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+import torch.distributed as dist
+
+from zerosim.strategies import Strategy, System
+from zerosim.trace import labels
+from zerosim.trace.autolabel.systems.observed import Observed
+from zerosim.trace.sink import Position
+
+_ENDS_WITH_ITS_MODEL = (System.DDP, System.ZERO_REDUNDANCY, System.FSDP2, System.FSDP1)
+"""Systems that are described as long as what they wrap is alive."""
+
+Key = tuple[System, str]
+
+
+class Strategies:
+    """What was written of each system, and what is to be written next."""
+
+    def __init__(self, systems: Sequence[Observed], write: Callable[[Strategy], None]) -> None:
+        self._systems = systems
+        self._to_file = write
+        self._settings: dict[int, Hashable] = {}
+        self._alive: dict[int, set[Key]] = {}
+        self._looked: dict[int, int] = {}
+        self._written: dict[Key, Strategy] = {}
+        self._members: dict[str, tuple[str, ...]] = {}
+
+    def look(self) -> None:
+        """Write down each system that is not as it was."""
+        here = labels.position()
+        for number, system in enumerate(self._systems):
+            settings = system.settings()
+            if self._settings.get(number) != settings:
+                self._settings[number] = settings
+                strategies = list(system.describe())
+                for strategy in strategies:
+                    self.write(strategy)
+                self._described(number, {(one.system, one.name) for one in strategies}, here)
+            self._looked[number] = here.iteration
+
+    def write(self, strategy: Strategy, position: Position | None = None) -> None:
+        """Write a strategy down, unless it is as it was.
+
+        Args:
+            position: from where it holds; from here on by default.
+        """
+        key = (strategy.system, strategy.name)
+        if self._written.get(key) == strategy:
+            return
+        self._written[key] = strategy
+        for bundle in strategy.bundles:
+            self._members[bundle.name] = tuple(one.name for one in bundle.parameters)
+        here = position or labels.position()
+        self._to_file(
+            replace(strategy, iteration=max(0, here.iteration), micro_step=here.micro_step)
+        )
+
+    def parameters_of(self, unit: str) -> tuple[str, ...]:
+        """The parameters that communicate together under this name."""
+        if unit not in self._members:
+            self.look()  # some know themselves only once they have begun to communicate
+        return self._members.get(unit, ())
+
+    def _described(self, number: int, keys: set[Key], here: Position) -> None:
+        """What a system described before and does not now was freed: it spans this rank alone.
+
+        What was still there in this iteration may have computed in it, and ends with it.
+        """
+        gone = self._alive.get(number, set()) - keys
+        self._alive[number] = keys
+        if not gone or not dist.is_initialized():  # nothing is sent any more
+            return
+        if self._looked.get(number) == here.iteration:
+            here = Position(here.iteration + 1)
+        for key in gone:
+            if key[0] in _ENDS_WITH_ITS_MODEL:
+                self.write(replace(self._written[key], ranks=(dist.get_rank(),)), here)

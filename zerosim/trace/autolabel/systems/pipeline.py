@@ -1,0 +1,237 @@
+"""What a pipeline of `torch.distributed.pipelining` says of itself, and what its messages carry.
+
+A schedule asks its stages for the operations of a micro-batch, and joins and delays them as it
+likes. So it is noted which tensor a stage named for what, when it was asked; the stage's own answer
+is passed on. What stages tell each other before that, shapes and votes, is set-up.
+Imports torch and zerosim's L0; a pipeline is asked only if the program has imported it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from zerosim.events import Phase, Purpose
+from zerosim.strategies import Bundle, Strategy, System
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.systems.observed import dtype_name, parameters_of
+from zerosim.trace.guard import guarded
+
+_FILES = "/distributed/pipelining/"
+_MODULE = "torch.distributed.pipelining.stage"
+_FORWARD = (Purpose.SEND_ACTIVATIONS, Phase.FORWARD)
+_BACKWARD = (Purpose.SEND_GRADIENTS, Phase.BACKWARD)
+_ASKED = {
+    "get_fwd_recv_ops": _FORWARD,
+    "get_fwd_send_ops": _FORWARD,
+    "get_bwd_recv_ops": _BACKWARD,
+    "get_bwd_send_ops": _BACKWARD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineMessage:
+    """What a message of a pipeline carries.
+
+    Attributes:
+        unit: the stage of this rank that sends or receives it.
+        micro_batch: counted from 0.
+    """
+
+    purpose: Purpose
+    phase: Phase
+    unit: str
+    micro_batch: int
+
+
+class Pipelines:
+    """Every schedule that steps. Implements `system.Observed`."""
+
+    rules = (
+        Rule(
+            f"{_FILES}schedules.py",
+            "_PipelineSchedule._initialize_pp_stages",
+            Purpose.METADATA,
+            phase=Phase.SETUP,
+        ),
+    )
+
+    def __init__(self) -> None:
+        self._schedules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._messages: Any = WeakIdKeyDictionary()
+        self._originals: dict[str, Any] = {}
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a schedule steps in this process."""
+        return len(self._schedules) > 0
+
+    def install(self) -> None:
+        """Begin to note what stages are asked for, as soon as the program has imported them."""
+        stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
+        if stages is None or self._originals:
+            return
+        for name, (purpose, phase) in _ASKED.items():
+            original = self._originals[name] = getattr(stages, name)
+            setattr(stages, name, self._noting(original, purpose, phase))
+
+    def remove(self) -> None:
+        """Stop; stages are asked as they were before `install`."""
+        stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
+        for name, original in self._originals.items():
+            setattr(stages, name, original)
+        self._originals.clear()
+
+    def meet(self, _: Any) -> None:
+        """See whether a schedule is what makes a model compute."""
+        if _MODULE in sys.modules:
+            self.install()
+            self._meet_schedule()
+
+    def message(self, tensors: list[torch.Tensor]) -> PipelineMessage | None:
+        """What a message carries; None if it is not known to be a pipeline's."""
+        if _MODULE not in sys.modules:
+            return None
+        self.install()
+        if is_preparing():
+            return PipelineMessage(Purpose.METADATA, Phase.SETUP, "", 0)
+        found: PipelineMessage | None = self._messages.get(tensors[0]) if tensors else None
+        return found
+
+    def settings(self) -> Hashable:
+        """What messages are made of."""
+        return tuple(
+            (id(schedule), schedule._n_microbatches, *_identity(stage._stage_meta))
+            for schedule in self._schedules
+            for stage in _stages(schedule)
+        )
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each schedule whose stages know what they send."""
+        for schedule in self._schedules:
+            stages = _stages(schedule)
+            if any(stage._stage_meta.outputs is None for stage in stages):
+                continue
+            num_stages = stages[0].num_stages
+            ranks = [stages[0]._resolve_peer_global_rank(index) for index in range(num_stages)]
+            yield Strategy(
+                system=System.PIPELINE,
+                name=type(schedule).__name__,
+                ranks=tuple(dict.fromkeys(ranks)),
+                bundles=tuple(_bundle(stage) for stage in stages),
+                options={
+                    "schedule": type(schedule).__name__.removeprefix("Schedule"),
+                    "num_stages": num_stages,
+                    "num_microbatches": schedule._n_microbatches,
+                    "ranks_by_stage": ranks,
+                },
+            )
+
+    def _noting(self, original: Any, purpose: Purpose, phase: Phase) -> Any:
+        @guarded
+        def note(stage: Any, chunk: int, operations: list[Any]) -> None:
+            self._meet_schedule()
+            # without a backward it is an evaluation
+            where = phase if stage.has_backward else Phase.OUTSIDE
+            message = PipelineMessage(purpose, where, _name(stage), chunk)
+            for operation in operations:
+                self._messages[operation.tensor] = message
+
+        @functools.wraps(original)
+        def ask(stage: Any, chunk: int) -> Any:
+            operations = original(stage, chunk)
+            note(stage, chunk, operations)
+            return operations
+
+        return ask
+
+    def _meet_schedule(self) -> None:
+        frame = find_frame("_step_microbatches", _FILES)
+        if frame is not None:
+            self._schedules.add(frame.f_locals["self"])
+
+
+def is_preparing() -> bool:
+    """Whether stages compute only to learn what shapes they will exchange."""
+    return _MODULE in sys.modules and find_frame("_initialize_pp_stages", _FILES) is not None
+
+
+def is_evaluating() -> bool:
+    """Whether a stage computes a micro-batch that no backward will follow."""
+    stage = _computing("forward_one_chunk", "self")
+    return stage is not None and not stage.has_backward
+
+
+def micro_batch_forward() -> int | None:
+    """The micro-batch that a stage computes; None if none does."""
+    return _micro_batch("forward_one_chunk", "fwd_chunk_id")
+
+
+def micro_batch_backward() -> int | None:
+    """The micro-batch that a stage goes back through; None if none does."""
+    number = _micro_batch("backward_one_chunk", "bwd_chunk_id")
+    return _micro_batch("backward_weight_one_chunk", "bwd_chunk_id") if number is None else number
+
+
+def _micro_batch(function: str, argument: str) -> int | None:
+    number = _computing(function, argument)
+    return number if isinstance(number, int) else None
+
+
+def _computing(function: str, variable: str) -> Any:
+    """A variable of a stage's function that is running; None if it is not."""
+    if _MODULE not in sys.modules:
+        return None
+    frame = find_frame(function, _FILES)
+    return None if frame is None else frame.f_locals.get(variable)
+
+
+def _stages(schedule: Any) -> list[Any]:
+    several = getattr(schedule, "_stages", None)
+    return [schedule._stage] if several is None else list(several)
+
+
+def _name(stage: Any) -> str:
+    return f"stage {stage.stage_index}"
+
+
+def _bundle(stage: Any) -> Bundle:
+    meta = stage._stage_meta
+    outputs = () if stage.is_last else meta.outputs or ()
+    inputs = () if stage.is_first else meta.inputs or ()
+    return Bundle(
+        name=_name(stage),
+        # stages of one rank may call theirs alike
+        parameters=parameters_of(
+            (f"{_name(stage)}.{name}", parameter)
+            for name, parameter in stage.submod.named_parameters()
+        ),
+        options={
+            "index": stage.stage_index,
+            "output_shapes": [list(one.shape) for one in outputs],
+            "dtypes": [dtype_name(one.dtype) for one in outputs],
+            "output_gradients": _present(meta.output_grads, len(outputs)),
+            "input_shapes": [list(one.shape) for one in inputs],
+            "input_dtypes": [dtype_name(one.dtype) for one in inputs],
+            "input_gradients": _present(meta.input_grads, len(inputs)),
+        },
+    )
+
+
+def _identity(meta: Any) -> tuple[int, ...]:
+    """What is another whenever stages have agreed anew."""
+    return (id(meta.inputs), id(meta.outputs), id(meta.input_grads), id(meta.output_grads))
+
+
+def _present(gradients: Any, number: int) -> list[bool]:
+    """Which of the tensors have a gradient that is sent back."""
+    if gradients is None:
+        return [True] * number
+    return [gradient is not None for gradient in gradients[:number]]

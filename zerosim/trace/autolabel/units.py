@@ -1,0 +1,250 @@
+"""Which unit computes, in forward and in backward, and which model it belongs to.
+
+The units are the model's blocks. A block's forward is the call of its module; its backward begins
+when autograd comes to what made its output, or computes the block again, and ends when that of
+another block begins. Nothing is added to a graph but a hook that returns nothing. Units of a
+program's first model have their names in it, those of others the model's name before it.
+Imports torch, zerosim's L0, trace.blocks and trace.labels.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from zerosim.trace import labels
+from zerosim.trace.autolabel.names import Names
+from zerosim.trace.blocks import default_blocks
+from zerosim.trace.eager import uncompiled
+from zerosim.trace.sink import Position
+
+_WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""Under these names wrappers keep the module that they wrap."""
+
+
+@dataclass(slots=True)
+class Passes:
+    """How often each model computed with gradients, and was gone back through, in a micro-step.
+
+    Attributes:
+        here: its iteration and its number.
+    """
+
+    here: tuple[int, int] = (-1, 0)
+    forwards: weakref.WeakKeyDictionary[nn.Module, int] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    backwards: weakref.WeakKeyDictionary[nn.Module, int] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+
+
+class Units:
+    """Follows the blocks of every model that computes.
+
+    Attributes:
+        names: of their parameters.
+        is_piped: a pipeline makes the models compute, micro-batch by micro-batch.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.is_piped = False
+        self._units: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._labels: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._inside: weakref.WeakKeyDictionary[nn.Module, weakref.WeakSet[nn.Module]]
+        self._inside = weakref.WeakKeyDictionary()
+        self._passes = Passes()
+        self._settled: Passes | None = None
+        self._gone_back: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._unseen: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._taken: dict[str, int] = {}
+        self._computing: list[tuple[nn.Module, str, int | None]] = []
+        self._going_back: tuple[str, int | None] = ("", None)
+
+    @property
+    def current(self) -> str:
+        """The unit that computes now; "" if none does."""
+        return self._computing[-1][1] if self._computing else self._going_back[0]
+
+    def meet(self, root: nn.Module) -> bool:
+        """A model computes; returns whether it is new."""
+        if root in self._labels:
+            return False
+        inner = unwrapped(root)
+        label = self._label(root, inner)
+        self._inside[root] = weakref.WeakSet(root.modules())
+        for module in root.modules():
+            self._labels.setdefault(module, label)
+        for name, module in default_blocks(inner) or [(type(inner).__name__, inner)]:
+            self._units.setdefault(module, qualified(label, clean(name)))
+        for name, parameter in root.named_parameters():
+            self.names.add(parameter, qualified(label, clean(name)))
+        return True
+
+    def label(self, module: nn.Module) -> str:
+        """What tells the model that a module is in from others; "" for the first."""
+        return self._labels.get(module, "")
+
+    def is_at(self, position: Position) -> bool:
+        """The program computes here; returns whether a micro-step, or a pipeline's step, begins."""
+        here = position.iteration, 0 if self.is_piped else position.micro_step
+        is_new = self._passes.here != here
+        if is_new:
+            self._passes = Passes(here)
+        return is_new
+
+    def forward_begins(self, root: nn.Module) -> bool:
+        """A model computes with gradients; returns whether it had not yet in this micro-step."""
+        self._passes.forwards[root] = count = self._passes.forwards.get(root, 0) + 1
+        return count == 1
+
+    def forward_ends(self, root: nn.Module, output: Any) -> None:
+        """It has computed; a backward that comes to what made its output goes back through it."""
+        made_by = [tensor.grad_fn for tensor in _tensors(output) if tensor.grad_fn is not None]
+        self._unseen.discard(root)
+        if not made_by:
+            self._unseen.add(root)
+        reference = weakref.ref(root)
+        for node in dict.fromkeys(made_by):
+            node.register_prehook(functools.partial(self._root_goes_back, reference))
+
+    def gone_back(self, module: nn.Module) -> bool:
+        """Whether this backward has come to the model that a module is in."""
+        roots = (*self._gone_back, *self._unseen)
+        return any(module in self._inside.get(root, ()) for root in roots)
+
+    def backward_over(self, *, adds: bool) -> None:
+        """A backward is over; it counts if it added to gradients."""
+        for root in (*self._gone_back, *self._unseen) if adds else ():
+            self._passes.backwards[root] = self._passes.backwards.get(root, 0) + 1
+        self._gone_back.clear()
+        if adds:
+            self._unseen.clear()
+
+    def are_gradients_of_all(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether each model that this micro-step went back through has some of these."""
+        cleared = {id(one) for one in parameters}
+        return bool(self._passes.backwards) and all(
+            any(id(one) in cleared for one in root.parameters()) for root in self._passes.backwards
+        )
+
+    def settle(self) -> None:
+        """A backward or a micro-step is over: how often each model computed in it is known."""
+        self._settled = self._passes
+
+    def passes(self, module: nn.Module) -> tuple[int, int]:
+        """Forwards and backwards of the model that a module is in, in the micro-step settled last.
+
+        In a pipeline, and as long as nothing is settled, one of each.
+        """
+        if self._settled is None or self.is_piped:
+            return 1, 1
+        forwards, backwards = (
+            sum(count for root, count in counts.items() if module in self._inside.get(root, ()))
+            for counts in (self._settled.forwards, self._settled.backwards)
+        )
+        return forwards, backwards
+
+    def begin(self, module: nn.Module) -> bool:
+        """A module computes in forward; returns whether it is a unit."""
+        name = self._units.get(module)
+        if name is None:
+            return False
+        self._computing.append((module, name, labels.begin_compute(name)))
+        return True
+
+    def end(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """It has computed."""
+        if not self._computing or self._computing[-1][0] is not module:
+            return
+        _, name, event = self._computing.pop()
+        labels.end(event, "" if error is None else repr(error))
+        for tensor in tree_leaves(output):
+            made_by = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
+            if made_by is not None:
+                made_by.register_prehook(functools.partial(self._goes_back, name))
+
+    def recompute(self, module: nn.Module) -> None:
+        """A module computes again, in backward."""
+        name = self._units.get(module)
+        if name is not None:
+            self._goes_back(name)
+
+    def backward_ends(self) -> None:
+        """Autograd is done."""
+        labels.end(self._going_back[1])
+        self._going_back = ("", None)
+
+    @uncompiled
+    def _root_goes_back(self, reference: weakref.ref[nn.Module], *_: Any) -> None:
+        """Autograd has come to what made a model's output."""
+        root = reference()
+        if root is not None:
+            self._gone_back.add(root)
+
+    @uncompiled
+    def _goes_back(self, name: str, *_: Any) -> None:
+        """Autograd has come to a unit."""
+        if self._going_back[0] != name:
+            labels.end(self._going_back[1])
+            self._going_back = (name, labels.begin_compute(name))
+
+    def _label(self, root: nn.Module, inner: nn.Module) -> str:
+        known = [label for module in root.modules() if (label := self._labels.get(module))]
+        is_first = not self._taken
+        name = unique(self._taken, class_name(inner))
+        if is_first or any(module in self._labels for module in root.modules()):
+            return known[0] if known else ""
+        return name
+
+
+def _tensors(output: Any) -> list[torch.Tensor]:
+    """The tensors of what a model returns, also in a dict or a record of a class of its own."""
+    found: list[torch.Tensor] = []
+    for leaf in tree_leaves(output):
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        elif isinstance(leaf, Mapping):
+            found += _tensors(list(leaf.values()))
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            found += _tensors([getattr(leaf, one.name) for one in fields(leaf)])
+    return found
+
+
+def unwrapped(root: nn.Module) -> nn.Module:
+    """The model within its wrappers (DDP, FSDP1, torch.compile, DeepSpeed's engine)."""
+    while True:
+        children = dict(root.named_children())
+        inner = next((children[name] for name in _WRAPPED if name in children), None)
+        if inner is None or len(children) > 1:
+            return root
+        root = inner
+
+
+def class_name(module: nn.Module) -> str:
+    """A model's class, as it was before FSDP2 derived one of its own from it."""
+    return type(module).__name__.removeprefix("FSDP").removeprefix("Replicate")
+
+
+def clean(name: str) -> str:
+    """A module's or parameter's name without those of wrappers."""
+    return ".".join(part for part in name.split(".") if part not in _WRAPPED)
+
+
+def qualified(label: str, name: str) -> str:
+    """A name within the model that has this label."""
+    return f"{label}: {name}" if label else name
+
+
+def unique(taken: dict[str, int], name: str) -> str:
+    """`name`, with a number behind it if it was taken before."""
+    taken[name] = number = taken.get(name, 0) + 1
+    return name if number == 1 else f"{name} {number}"

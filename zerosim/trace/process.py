@@ -1,0 +1,132 @@
+"""What a rank's process is: its header, the manifest of its trace, and why it could not go on.
+
+Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from zerosim.errors import CollectiveError, EnvironmentFault
+from zerosim.events import SCHEMA_VERSION, Header
+from zerosim.manifest import Manifest
+from zerosim.rows import MANIFEST_NAME, encode_manifest
+from zerosim.trace.clock import Clock
+from zerosim.trace.sink import Description
+from zerosim.trace.writer import backend_name
+from zerosim.version import VERSION
+
+
+def header(clock: Clock) -> Header:
+    """The first row of this rank's file."""
+    rank, num_ranks = _identity()
+    return Header(
+        schema=SCHEMA_VERSION,
+        rank=rank,
+        num_ranks=num_ranks,
+        local_rank=int(os.environ.get("LOCAL_RANK", rank)),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        device="cuda" if _backend() == "nccl" else "cpu",
+        clock_ns=clock.now_ns(),
+        wall_ns=clock.wall_ns(),
+        # torchrun's name for the position of a node
+        node=int(os.environ.get("GROUP_RANK", "0")),
+    )
+
+
+def write_manifest(
+    folder: Path,
+    header: Header,
+    description: Description,
+    program: str | None,
+    run: dict[str, object],
+) -> None:
+    """Write a trace's manifest.
+
+    Args:
+        program: the command that makes the trace; None for that of this process.
+
+    Raises:
+        EnvironmentFault: it cannot be written.
+    """
+    manifest = Manifest(
+        schema=SCHEMA_VERSION,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        program=program or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        num_ranks=header.num_ranks,
+        backend=_backend(),
+        device=header.device,
+        versions={
+            "zerosim": VERSION,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        },
+        config=description.config,
+        run=run,
+        units=description.units,
+        buckets=description.buckets,
+    )
+    target = folder / MANIFEST_NAME
+    temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
+    try:
+        temporary.write_bytes(encode_manifest(manifest))
+        temporary.replace(target)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write {target}: {error.strerror}; give a folder that can be written"
+        ) from None
+
+
+def _identity() -> tuple[int, int]:
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _backend() -> str:
+    """Who carries the collectives out; of a group with one for each type of device, the GPU's."""
+    if not dist.is_available() or not dist.is_initialized():
+        return "none"
+    group = dist.distributed_c10d._get_default_group()
+    # the name of the group says nothing: it may be "undefined", or "cpu:gloo,cuda:nccl"
+    names = [backend_name(group, device) for device in group._device_types]
+    return "nccl" if "nccl" in names else next(filter(None, names), dist.get_backend())
+
+
+def store_ports() -> frozenset[int]:
+    """Where the ranks meet: what is said there is no traffic between ranks."""
+    port = os.environ.get("MASTER_PORT", "")
+    found = {int(port)} if port.isdigit() else set()
+    if dist.is_available() and dist.is_initialized():
+        from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+        store = dist.distributed_c10d._get_default_store()
+        while isinstance(store, PrefixStore):
+            store = store.underlying_store
+        if isinstance(store, TCPStore):
+            found.add(store.port)
+    return frozenset(found)
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether another rank is why this one cannot go on, as far as its backend says so."""
+    # Gloo raises a plain RuntimeError that begins with the place in its own code
+    is_from_gloo = isinstance(error, RuntimeError) and "/gloo/transport/" in describe_failure(error)
+    return isinstance(error, CollectiveError | dist.DistError) or is_from_gloo
+
+
+def describe_failure(error: BaseException) -> str:
+    """An error in a line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
