@@ -264,7 +264,7 @@ NAMES = {
         kept_states plan_hand_written
         plan_step
     """,
-    "zerosim.offload": "Buffer DiskStore SavedState",
+    "zerosim.offload": "Buffer DiskFiles SavedState",
     "zerosim.device": """
         ALIGNMENT_BYTES AddressSpace DeviceMemory device_memory on_device on_host reserved resized
         rounded

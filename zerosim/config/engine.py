@@ -103,6 +103,11 @@ class EngineConfig(Plain):
     contiguous_memory: bool = False
 
     @property
+    def offloads_optimizer(self) -> bool:
+        """True if the optimizer's states are kept beside the device, and its steps done there."""
+        return self.offload_optimizer is not Offload.NONE
+
+    @property
     def offloads(self) -> bool:
         """True if anything is kept beside the device, or on its way to or from there."""
         return self.cpu_checkpointing or any(

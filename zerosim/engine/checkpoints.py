@@ -26,10 +26,10 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from zerosim.collectives import BackgroundExecutor, Group, InlineExecutor, make_collectives
+from zerosim.engine.context import Context
 from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.inputs import Keeper, say_what_for
-from zerosim.engine.stage import Context
 from zerosim.errors import ConfigError
 from zerosim.memory import Role
 from zerosim.offload.copies import Copies

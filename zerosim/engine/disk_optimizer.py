@@ -9,22 +9,18 @@ Imports torch, zerosim's L0, offload and trace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
+from zerosim.collectives import Handle
+from zerosim.config import EngineConfig
 from zerosim.engine.groups import Cut, ParameterGroups
 from zerosim.engine.optimizer import UnitOptimizer
 from zerosim.events import Purpose
 from zerosim.memory import Role
+from zerosim.offload import Buffer, DiskFiles
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file
-
-if TYPE_CHECKING:
-    from zerosim.collectives import Handle
-    from zerosim.config import EngineConfig
-    from zerosim.offload.disk import DiskStore
-    from zerosim.offload.pool import Buffer
 
 STATES = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 """What the file of a unit holds, one after another, in fp32."""
@@ -46,7 +42,7 @@ class DiskOptimizer(UnitOptimizer):
         config: EngineConfig,
         groups: ParameterGroups,
         cuts: Sequence[Cut],
-        disk: DiskStore,
+        disk: DiskFiles,
         *,
         resumes: bool,
     ) -> None:
@@ -118,7 +114,7 @@ class DiskOptimizer(UnitOptimizer):
         written.copy_(self._masters[0])
         self._forget().release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         for role in STATES:
             hold_file(f"{self._name}/{role}", role, self._unit, 0)

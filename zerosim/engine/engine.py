@@ -31,28 +31,17 @@ from zerosim.config import EngineConfig, Offload
 from zerosim.device import on_device
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
-from zerosim.engine.local import whole
+from zerosim.engine.local import full_tensor
 from zerosim.engine.moments import Moments
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.saving import Saver, describe
 from zerosim.engine.scaling import gather_scalars
-from zerosim.engine.stage import Stage
-from zerosim.engine.stage0 import DataParallel
-from zerosim.engine.stage1 import OptimizerPartition
-from zerosim.engine.stage2 import GradientPartition
-from zerosim.engine.stage3 import ParameterPartition
+from zerosim.engine.stages import Stage
 from zerosim.engine.tensor_parallel import TensorLabels, require_sound, tensor_group
 from zerosim.engine.update import Updater
 from zerosim.errors import ConfigError, ZerosimError
 from zerosim.events import Phase, Purpose
 from zerosim.trace import labels
-
-STAGES: dict[int, type[Stage]] = {
-    0: DataParallel,
-    1: OptimizerPartition,
-    2: GradientPartition,
-    3: ParameterPartition,
-}
 
 
 class EngineState(StrEnum):
@@ -113,7 +102,7 @@ class Engine:
         )
         context = self._context
         self._units = context.units
-        self._stage = STAGES[config.stage](context)
+        self._stage = Stage(context)
         groups = groups or ParameterGroups.single(config)
         self._updater = Updater(context, self._stage, groups, resumes=resumes)
         take_over(model, context, self._stage, self._updater, resumes=resumes)
@@ -145,7 +134,7 @@ class Engine:
             labels.enter(before.iteration, Phase.OUTSIDE)
         with self._explained(), self._tensor_labels.labelled():
             output = self.model(*args, **kwargs)
-        self._stage.finish_forward()
+        self._stage.parameters.finish_forward()
         self._checkpoints.finish_forward()
         if training:
             self._state = EngineState.FORWARDED
@@ -226,15 +215,17 @@ class Engine:
         return mean
 
     def full_parameters(self) -> dict[str, torch.Tensor]:
-        """A copy of all parameters by name, whole on every rank, in the compute dtype."""
+        """A copy of all parameters by name, the same on every rank, in the compute dtype."""
         self._updater.finish()
         found: dict[str, torch.Tensor] = {}
         for flat in self._units:
-            with self._stage.whole(flat):
+            with self._stage.parameters.unsharded(flat):
                 for slot in flat.unit.slots:
                     piece = flat.flat[slot.offset : slot.offset + slot.elements]
                     with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS):
-                        found[slot.name] = whole(slot.parameter, piece.view(slot.shape).clone())
+                        found[slot.name] = full_tensor(
+                            slot.parameter, piece.view(slot.shape).clone()
+                        )
         return found
 
     def close(self) -> None:
@@ -246,9 +237,9 @@ class Engine:
         self._executor.close()
         self._context.copies.close()
         for flat in self._units:
-            flat.let_go()
-        self._stage.let_go()
-        self._updater.let_go()
+            flat.release()
+        self._stage.release()
+        self._updater.release()
         if self._saver is not None:
             self._saver.close()
         elif self._context.disk is not None:
@@ -267,7 +258,7 @@ class Engine:
         try:
             yield
         except Exception as error:
-            if self._stage.frees_parameters and not isinstance(error, ZerosimError):
+            if self._stage.parameters.sharded and not isinstance(error, ZerosimError):
                 error.add_note(
                     "in stage 3 a module's weights exist only while it computes itself: if "
                     "another module uses them, give units=(...) that leave them to the root"

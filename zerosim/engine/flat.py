@@ -1,25 +1,22 @@
 """The memory behind a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
-do is here. Imports torch, zerosim's L0, device and trace.holdings.
+do is here.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import torch
 
 from zerosim.device import resized
+from zerosim.engine.contiguous import Arena
 from zerosim.engine.local import local_gradient, local_part, show
 from zerosim.engine.units import ParameterSlot, Unit
 from zerosim.manifest import Segment
 from zerosim.memory import Role
 from zerosim.trace.holdings import hold, let_go
-
-if TYPE_CHECKING:
-    from zerosim.engine.contiguous import Arena
 
 
 class UnitState(StrEnum):
@@ -68,7 +65,7 @@ class FlatUnit:
         with torch.no_grad():
             for slot in self.unit.slots:
                 slot.parameter.grad = None
-                self._view(slot).copy_(local_part(slot.parameter))
+                self.view(slot).copy_(local_part(slot.parameter))
         self._show_parameters()
         hold(self.flat, Role.PARAMETERS, self.name)
 
@@ -78,7 +75,7 @@ class FlatUnit:
         return self.unit.name
 
     @property
-    def whole_segment(self) -> Segment:
+    def all_columns(self) -> Segment:
         """All columns of the unit."""
         return Segment(unit=self.name, start=0, stop=self.unit.columns)
 
@@ -118,9 +115,10 @@ class FlatUnit:
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:
-            show(slot.parameter, self._view(slot))
+            show(slot.parameter, self.view(slot))
 
-    def _view(self, slot: ParameterSlot) -> torch.Tensor:
+    def view(self, slot: ParameterSlot) -> torch.Tensor:
+        """One parameter, where it lies in the flat vector."""
         return self.flat[slot.offset : slot.offset + slot.elements].view(slot.shape)
 
     # gradients
@@ -178,11 +176,11 @@ class FlatUnit:
         self._accumulated.clear()
 
     def free_gradient(self) -> None:
-        """Free the whole gradient."""
+        """Free the complete gradient."""
         self.gradient = None
         self.start_over()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed: to the next trace, what is still alive is no state of a unit."""
         for tensor in (self.flat, self.gradient):
             if tensor is not None:

@@ -49,7 +49,7 @@ def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
     return local_part(alike)
 
 
-def whole(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
+def full_tensor(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
     """All of a parameter, put together of the parts that the ranks hold: a collective."""
     if not is_divided(parameter):
         return part

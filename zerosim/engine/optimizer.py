@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from zerosim.config import EngineConfig, Offload
+from zerosim.config import EngineConfig
 from zerosim.device import on_host
 from zerosim.engine.groups import Cut, ParameterGroups
 from zerosim.events import Purpose
@@ -53,8 +53,7 @@ class UnitOptimizer:
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
         self._cuts = cuts or [[Cut(0, 0, row.numel())] for row in rows]
-        offloads = config.offload_optimizer is not Offload.NONE
-        self._tier = Tier.HOST if offloads else Tier.DEVICE
+        self._tier = Tier.HOST if config.offloads_optimizer else Tier.DEVICE
         with self._in_tier():
             self._masters = self._make_masters(rows, shared)
             self._pieces = [
@@ -105,7 +104,7 @@ class UnitOptimizer:
                 if row.data_ptr() != master.data_ptr():
                     row.copy_(master)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         for master in self._masters:
             let_go(master)
@@ -140,9 +139,9 @@ class UnitOptimizer:
 
     def _step(self, gradients: Sequence[torch.Tensor], factor: float) -> None:
         for own, pieces, gradient in zip(self._cuts, self._pieces, gradients, strict=True):
-            whole = gradient.float().mul_(factor)
+            row = gradient.float().mul_(factor)
             for cut, piece in zip(own, pieces, strict=True):
-                piece.grad = whole[cut.start : cut.stop]
+                piece.grad = row[cut.start : cut.stop]
         is_first = not self._adam.state
         self._adam.step()
         if is_first:

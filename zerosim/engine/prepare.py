@@ -11,11 +11,12 @@ from torch import nn
 from zerosim.collectives import BackgroundExecutor, Collectives, Executor, Group, InlineExecutor
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.buckets import make_buffers, plan_buckets
-from zerosim.engine.contiguous import make_gradient_arena
+from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.local import local_part
+from zerosim.engine.reduced_rows import make_gradient_arena
 from zerosim.engine.saving import Saved, open_disk
-from zerosim.engine.stage import Context, Stage
+from zerosim.engine.stages import Stage
 from zerosim.engine.units import partition
 from zerosim.engine.update import Updater
 from zerosim.events import Phase, Purpose
@@ -91,7 +92,7 @@ def take_over(
 ) -> None:
     """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
 
-    One unit after another, so that no more than one is whole where parameters are partitioned.
+    One unit after another, so that no more than one is complete where parameters are partitioned.
 
     Args:
         resumes: go on with what an earlier run kept, where that is possible.
@@ -106,13 +107,13 @@ def take_over(
         if context.communicates:
             with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
                 collectives.broadcast(flat.flat, 0).wait()
-        found = stage.home.keep(flat, resumes=resumes)
+        found = stage.parameters.store.keep(flat, resumes=resumes)
         updater.adopt(flat, found=found)
-        stage.release(flat)
+        stage.parameters.shard(flat)
     for name, buffer in model.named_buffers():
         if context.communicates:
             with labels.scope(unit=name, purpose=Purpose.BROADCAST_STATE):
-                whole = buffer.data.contiguous()
-                collectives.broadcast(whole, 0).wait()
-                buffer.data.copy_(whole)
+                values = buffer.data.contiguous()
+                collectives.broadcast(values, 0).wait()
+                buffer.data.copy_(values)
     labels.enter(-1, Phase.OUTSIDE)

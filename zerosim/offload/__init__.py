@@ -1,7 +1,7 @@
 """Tiers beside the device: copies to and from the host's memory, and the disk.
 
     copies      between device and host, in order, beside what is computed
-    disk        what a rank keeps on a disk: `DiskStore`
+    disk        what a rank keeps on a disk: `DiskFiles`
     commits     which versions of its files make up a state that is whole
     folder      whose a folder is, and what its file system can do
     files       one file: set aside, written, read
@@ -16,7 +16,7 @@ Imports torch, zerosim's L0, collectives, device, trace.labels and trace.holding
 from __future__ import annotations
 
 from zerosim.offload.commits import SavedState
-from zerosim.offload.disk import DiskStore
+from zerosim.offload.disk import DiskFiles
 from zerosim.offload.pool import Buffer
 
-__all__ = ["Buffer", "DiskStore", "SavedState"]
+__all__ = ["Buffer", "DiskFiles", "SavedState"]

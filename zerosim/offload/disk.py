@@ -52,7 +52,7 @@ from zerosim.trace.sink import CopyRequest
 THREADS = 4
 
 
-class DiskStore:
+class DiskFiles:
     """What one rank keeps on a disk.
 
     After a failure everything that is asked for later fails with the same error, `commit` with it.

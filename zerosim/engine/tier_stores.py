@@ -1,36 +1,32 @@
 """Where parameters are kept beside the device: a part of each unit, on the host or on a disk.
 
-Which part it is, a home decides (`homes`): a rank's row, or all rows of the units that it owns.
+Which part it is, a `ParameterStore` decides: a rank's row, or all rows of the units that it owns.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.1 and 6.2.
-Imports torch, zerosim's L0, collectives, offload and trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 
 from zerosim.collectives import Handle
+from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
 from zerosim.events import Purpose
 from zerosim.memory import Role
+from zerosim.offload import Buffer
 from zerosim.offload.copies import host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file, let_go
 
-if TYPE_CHECKING:
-    from zerosim.engine.stage import Context
-    from zerosim.offload.disk import DiskStore
-    from zerosim.offload.pool import Buffer
-
 UP = (Tier.HOST, Tier.DEVICE)
 DOWN = (Tier.DEVICE, Tier.HOST)
 
 
-class Shelf(Protocol):
+class TierStore(Protocol):
     """Keeps one vector of parameters for each unit."""
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
@@ -53,12 +49,12 @@ class Shelf(Protocol):
         """The vector was written at its place."""
         ...
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         ...
 
 
-class HostShelf:
+class HostStore:
     """Vectors in the host's memory."""
 
     def __init__(self, context: Context) -> None:
@@ -67,13 +63,13 @@ class HostShelf:
         self.kept: dict[str, torch.Tensor] = {}
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
-        """See `Shelf.put`."""
+        """Copy it to the host."""
         target = self.place(flat, source.numel())
         with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
             return self._copies.copy(target, source, DOWN, after)
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """See `Shelf.get`."""
+        """Copy it from the host."""
         with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
             return self._copies.copy(target, self.kept[flat.name], UP)
 
@@ -89,19 +85,19 @@ class HostShelf:
     def placed(self, flat: FlatUnit) -> None:
         """It is where it belongs."""
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         for tensor in self.kept.values():
             let_go(tensor)
 
 
-class DiskShelf:
+class DiskStore:
     """Vectors on a disk, which pass through a few buffers on the host."""
 
     def __init__(self, context: Context) -> None:
         """Nothing is kept yet."""
         assert context.disk is not None, "nothing is configured to be on a disk"
-        self._disk: DiskStore = context.disk
+        self._disk = context.disk
         self._copies = context.copies
         # one is left for whoever needs a vector that was not announced, one for what is written
         self._most_coming = context.config.disk_buffers - 2
@@ -110,13 +106,13 @@ class DiskShelf:
         self._sizes: dict[str, int] = {}
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
-        """See `Shelf.put`: the copy is over when the vector has left the device."""
+        """The copy is over when the vector has left the device."""
         target = self.place(flat, source.numel())
         with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
             return self._copies.copy(target, source, DOWN, after, then=lambda: self.placed(flat))
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """See `Shelf.get`: from the disk to the host, then to the device."""
+        """From the disk to the host, then to the device."""
         with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
             coming = flat.name in self._coming
             buffer, read = (
@@ -162,7 +158,7 @@ class DiskShelf:
             self._disk.write(_name(flat), buffer.tensor, on_done=buffer.release)
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         self.announce([])
         for flat_name in self._sizes:
