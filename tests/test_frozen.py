@@ -217,11 +217,11 @@ NAMES = {
         BackgroundExecutor Collectives Executor Group Handle InlineExecutor Native Ring
         make_collectives world
     """,
-    "zerosim.dsconfig": """
+    "zerosim.deepspeed.config": """
         KEYS BatchSizes Key Line Schedule Settings Treatment read_document read_settings
     """,
     "zerosim.engine": """
-        DeepSpeedEngine Engine add_config_arguments init_distributed initialize
+        Engine initialize
     """,
     "zerosim.export": "write_graphml write_nodelink",
     "zerosim.graph": """

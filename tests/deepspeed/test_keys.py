@@ -6,9 +6,9 @@ import importlib.util
 
 import pytest
 
-from zerosim.dsconfig import KEYS
-from zerosim.dsconfig.keys import Kind
-from zerosim.dsconfig.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
+from zerosim.deepspeed.config import KEYS
+from zerosim.deepspeed.config.keys import Kind
+from zerosim.deepspeed.config.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
 
 pytestmark = [
     pytest.mark.deepspeed,

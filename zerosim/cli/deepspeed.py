@@ -13,7 +13,7 @@ from zerosim.cli.console import make_console, make_table, print_json, print_tabl
 from zerosim.cli.family import engine_values
 from zerosim.cli.options import option_of
 from zerosim.config import CollectivesKind, EngineConfig, choice
-from zerosim.dsconfig import KEYS, Settings, read_document, read_settings
+from zerosim.deepspeed.config import KEYS, Settings, read_document, read_settings
 from zerosim.errors import ConfigError
 
 _ZERO = "zero_optimization"

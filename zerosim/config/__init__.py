@@ -6,7 +6,7 @@
     run         what `zerosim run` adds
     systems     the ZeRO family by name
 
-Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
+An option is declared once, in `engine` or `run`.
 """
 
 from zerosim.config.choices import (

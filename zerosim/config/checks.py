@@ -1,7 +1,4 @@
-"""How a configuration refuses a value, and how it goes through JSON.
-
-Imports the standard library and `zerosim.errors`.
-"""
+"""How a configuration refuses a value, and how it goes through JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What can be asked of the engine.
-
-Imports the standard library and the modules beside it.
-"""
+"""What can be asked of the engine."""
 
 from __future__ import annotations
 

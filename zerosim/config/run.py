@@ -1,7 +1,4 @@
-"""What `zerosim run` adds to the engine's configuration.
-
-Imports the standard library and the modules beside it.
-"""
+"""What `zerosim run` adds to the engine's configuration."""
 
 from __future__ import annotations
 

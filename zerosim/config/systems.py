@@ -2,7 +2,6 @@
 
 Sources: ZeRO and ZeRO-R (arXiv 1910.02054), ZeRO-Offload (arXiv 2101.06840), ZeRO-Infinity
 (arXiv 2104.07857), ZeRO++ (arXiv 2306.10209).
-Imports the standard library and zerosim's L0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ A dispatch mode sees the operators of each thread that entered it, in forward, i
 the optimizer. A storage that an operator returns and that is new gets a place in an address space
 of limited size, until it is gone. What operators allocate inside and free again is not seen; a
 caching allocator on a card would round and split, which this one does not either.
-Imports torch, zerosim's L0, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations

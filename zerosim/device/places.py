@@ -2,7 +2,6 @@
 
 A storage's place is given back when the storage is gone, whoever held it last: autograd, a thread,
 a list. What a place is for is looked up when a map is drawn.
-Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ What is kept of an input, and where, `inputs` says. A block is what a container 
 (`is_block`); embedding and head keep what autograd saves of them.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
-Imports torch, zerosim's L0, collectives and offload.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A unit's master, momentum and variance are one file, 12 bytes for each parameter of a rank's row; of
 the next unit it is read while this one is updated, and of the one before it is written.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.2 and 6.3.
-Imports torch, zerosim's L0, offload and trace.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The engine: one optimizer step of a stage, as DeepSpeed users know it.
 
-    engine = zerosim.initialize(model, EngineConfig(stage=3))
-    for batch in batches:
-        loss = engine(batch)
-        engine.backward(loss)
-        engine.step()
-
-Imports torch, zerosim's L0, collectives and trace.labels. Never theory.
+engine = zerosim.initialize(model, EngineConfig(stage=3))
+for batch in batches:
+loss = engine(batch)
+engine.backward(loss)
+engine.step()
 """
 
 from __future__ import annotations

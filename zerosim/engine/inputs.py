@@ -19,7 +19,6 @@ An input is a tensor that asks for a gradient. What else a block is given (masks
 as it is, since blocks share it.
 
 Source: Rajbhandari et al. 2020, section 6.1.
-Imports torch, zerosim's L0, collectives, offload, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A rank's own part of a parameter that tensor parallelism has cut, a DTensor; else all of it.
 
-What the engine flattens, frees and updates are these parts. Imports torch, and DTensor only where
-a program has imported it: it takes a while.
+What the engine flattens, frees and updates are these parts.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
 where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With
 ZeRO-Offload it works on the host (Ren et al., arXiv 2101.06840, section 5.1).
-Imports torch, zerosim's L0, device, offload and trace.
 """
 
 from __future__ import annotations

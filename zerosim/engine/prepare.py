@@ -1,7 +1,4 @@
-"""A model made ready to train: flat units, equal on all ranks.
-
-Imports torch, zerosim's L0, collectives, offload and trace.
-"""
+"""A model made ready to train: flat units, equal on all ranks."""
 
 from __future__ import annotations
 

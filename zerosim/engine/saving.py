@@ -3,7 +3,6 @@
 A commit waits for the disk beside the next iteration's forward. It is over before that iteration's
 gradients are reduced: a rank that writes over a state has had gradients of ranks whose commits are
 over, so a state that all ranks have is never written over.
-Imports torch, zerosim's L0, collectives, offload and trace.labels.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 fp16 gradients below 6e-8 vanish, so the loss is multiplied by a scale first, which is halved when
 something overflowed and doubled after a while without (Micikevicius et al. 2018, section 3.2).
-Imports torch, zerosim's L0, collectives and trace.labels.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ without tensor parallelism, over the data parallel group, whose units are smalle
 12 h^2 + 13 h parameters has 12 h^2 / T + (7 / T + 6) h on a rank, embedding and head are whole.
 All collectives of such a run are called one after another in the thread that computes, so that each
 has the sockets for itself.
-Imports torch, zerosim's L0, collectives and trace.labels.
 """
 
 from __future__ import annotations

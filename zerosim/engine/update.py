@@ -1,7 +1,4 @@
-"""The update: what ranks agree on, then AdamW on the rows that each one holds.
-
-Imports torch, zerosim's L0, collectives and trace.labels.
-"""
+"""The update: what ranks agree on, then AdamW on the rows that each one holds."""
 
 from __future__ import annotations
 

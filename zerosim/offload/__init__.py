@@ -10,7 +10,7 @@
     pool        bounded host memory that waits for the disk
     workers     the threads that read and write
 
-Imports torch, zerosim's L0, collectives, device, trace.labels and trace.holdings.
+After ZeRO-Offload (arXiv 2101.06840) and ZeRO-Infinity (arXiv 2104.07857).
 """
 
 from __future__ import annotations

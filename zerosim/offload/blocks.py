@@ -7,7 +7,6 @@ Several changed words, a page lost or two exchanged go unnoticed by a chance of 
 only the words' highest bits changed, as two flips of bit 63 cancel each other.
 
 With CRC-32 (zlib, 4 GB/s on a core) a fast disk waits for the processor; this takes 13 GB/s.
-Imports torch and the standard library.
 """
 
 from __future__ import annotations

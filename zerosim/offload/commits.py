@@ -3,8 +3,6 @@
 A rank keeps its last two commits, in files that replace each other whole (written beside, flushed
 to the disk, renamed). Two, because ranks commit one after another: if some died before they had,
 the others still have the state before. A commit's file is one line of JSON and its CRC-32.
-
-Imports the standard library, zerosim.offload.files and layout, and `zerosim.errors`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ training any collective between two updates sees to that.
 
 Source: ZeRO-Infinity (arXiv 2104.07857), sections 5.1.2 and 6.3 (DeepNVMe): asynchronous bulk reads
 and writes, a small pool of pinned buffers. Commits and checksums are zerosim's own.
-
-Imports torch, zerosim's L0, trace.labels, and the rest of zerosim.offload.
 """
 
 from __future__ import annotations

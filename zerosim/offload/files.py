@@ -3,7 +3,6 @@
 It is read and written with as few system calls as the kernel allows, all on the calling thread, so
 that the kernel's count for that thread is the count for the file. It is opened anew each time: a
 file that vanished is noticed.
-Imports the standard library, torch, zerosim.offload.blocks and layout, and `zerosim.errors`.
 """
 
 from __future__ import annotations

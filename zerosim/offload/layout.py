@@ -3,7 +3,6 @@
     bytes | trailer: mark, generation, number of bytes, name, checksum of itself, of each block | 0
 
 All of it is padded to whole pages, so that it can pass the kernel's cache by (O_DIRECT).
-Imports the standard library and zerosim.offload.blocks.
 """
 
 from __future__ import annotations

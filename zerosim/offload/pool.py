@@ -3,8 +3,6 @@
 All of it is allocated once. A buffer is asked for, filled by a read or by the caller, and released
 by whoever used it last; who asks while none is free waits, and the wait is recorded as one for the
 copy whose end released the buffer. Source: ZeRO-Infinity (arXiv 2104.07857), section 6.3.
-
-Imports torch, zerosim's device, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations

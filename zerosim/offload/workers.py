@@ -2,8 +2,6 @@
 
 Files are begun in the order of asking; those of one name follow one another. What a thread has read
 or written the kernel tells in /proc/thread-self/io, which is why one file stays on one thread.
-
-Imports torch, zerosim's L0 and trace.labels.
 """
 
 from __future__ import annotations

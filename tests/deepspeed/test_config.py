@@ -14,13 +14,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zerosim.config import DType, Offload
-from zerosim.dsconfig import KEYS, Settings, Treatment, read_document, read_settings
-from zerosim.dsconfig.keys import AUTO, Kind
-from zerosim.dsconfig.pages import markdown
-from zerosim.dsconfig.schedule import SCHEDULES, make_schedule
+from zerosim.deepspeed.config import KEYS, Settings, Treatment, read_document, read_settings
+from zerosim.deepspeed.config.keys import AUTO, Kind
+from zerosim.deepspeed.config.pages import markdown
+from zerosim.deepspeed.config.schedule import SCHEDULES, make_schedule
 from zerosim.errors import ConfigError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FULL = {
     "train_batch_size": 32,
     "gradient_accumulation_steps": 2,

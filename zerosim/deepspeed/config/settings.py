@@ -1,7 +1,4 @@
-"""What zerosim makes of a DeepSpeed configuration: the engine's own, and what is beside it.
-
-Imports the standard library and zerosim's L0.
-"""
+"""What zerosim makes of a DeepSpeed configuration: the engine's own, and what is beside it."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerosim.config import DType, EngineConfig
-from zerosim.dsconfig.batch import BatchSizes, batch_sizes
-from zerosim.dsconfig.check import KEYS, Given, Line, check
-from zerosim.dsconfig.family import activations, offload, plus_plus
-from zerosim.dsconfig.keys import Treatment, shown
-from zerosim.dsconfig.schedule import Schedule, make_schedule
-from zerosim.dsconfig.source import read_document
-from zerosim.dsconfig.table_zero import SECTION as ZERO
+from zerosim.deepspeed.config.batch import BatchSizes, batch_sizes
+from zerosim.deepspeed.config.check import KEYS, Given, Line, check
+from zerosim.deepspeed.config.family import activations, offload, plus_plus
+from zerosim.deepspeed.config.keys import Treatment, shown
+from zerosim.deepspeed.config.schedule import Schedule, make_schedule
+from zerosim.deepspeed.config.source import read_document
+from zerosim.deepspeed.config.table_zero import SECTION as ZERO
 from zerosim.errors import ConfigError
 
 _ADAM, _ADAMW = "adam", "adamw"

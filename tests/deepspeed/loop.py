@@ -1,6 +1,6 @@
 """A training loop as people write it for DeepSpeed; a test runs it with only the import changed.
 
-torchrun --nproc-per-node 2 tests/engine/deepspeed_loop.py --deepspeed_config ds_config.json
+torchrun --nproc-per-node 2 tests/deepspeed/loop.py --deepspeed_config ds_config.json
 """
 
 import argparse

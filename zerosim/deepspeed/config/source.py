@@ -1,7 +1,7 @@
 """A configuration from what DeepSpeed takes: a dictionary, a path, JSON as text, JSON in base64.
 
 DeepSpeed's own reader is one for Hjson, which also allows comments; zerosim reads JSON, which every
-DeepSpeed file but those is. Imports the standard library, zerosim.errors and dsconfig.keys.
+DeepSpeed file but those is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zerosim.dsconfig.keys import shown
+from zerosim.deepspeed.config.keys import shown
 from zerosim.errors import ConfigError, first_line
 
 _LARGEST_BYTES = 1 << 15

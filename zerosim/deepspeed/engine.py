@@ -1,7 +1,4 @@
-"""The engine with the names that loops written for DeepSpeed call.
-
-Imports torch, zerosim's L0, collectives and trace.labels.
-"""
+"""The engine with the names that loops written for DeepSpeed call."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from torch import nn
 
 from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
-from zerosim.dsconfig import Settings
-from zerosim.engine.engine import Engine
-from zerosim.engine.facade import EngineOptimizer, groups_of
+from zerosim.deepspeed.config import Settings
+from zerosim.deepspeed.optimizer import EngineOptimizer, groups_of
+from zerosim.engine import Engine
 from zerosim.engine.groups import BETAS, LR
 from zerosim.errors import ConfigError
 
@@ -61,7 +58,7 @@ class DeepSpeedEngine(Engine):
         *,
         resumes: bool = False,
     ) -> None:
-        """See `door.open_engine`."""
+        """See `initialize.open_engine`."""
         super().__init__(model, config, group, groups_of(optimizer), resumes=resumes)
         self.optimizer = optimizer
         self.lr_scheduler: Any = None

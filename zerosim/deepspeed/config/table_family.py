@@ -1,7 +1,6 @@
 """The table of keys: offload, ZeRO++ and activation checkpoints.
 
-The names and defaults are those that DeepSpeed 0.19.8 reads. Imports the standard library,
-zerosim.config and dsconfig.keys.
+The names and defaults are those that DeepSpeed 0.19.8 reads.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from zerosim.config import EngineConfig
-from zerosim.dsconfig.keys import Key, Kind, Treatment
+from zerosim.deepspeed.config.keys import Key, Kind, Treatment
 
 ZERO = "zero_optimization"
 OPTIMIZER = f"{ZERO}.offload_optimizer"

@@ -10,15 +10,15 @@
     settings      what comes out: the engine's configuration and what is beside it
     pages         the table as docs/deepspeed-config.md
 
-Imports the standard library and zerosim's L0.
+The command line reads it without torch.
 """
 
-from zerosim.dsconfig.batch import BatchSizes
-from zerosim.dsconfig.check import KEYS, Line
-from zerosim.dsconfig.keys import Key, Treatment
-from zerosim.dsconfig.schedule import Schedule
-from zerosim.dsconfig.settings import Settings, read_settings
-from zerosim.dsconfig.source import read_document
+from zerosim.deepspeed.config.batch import BatchSizes
+from zerosim.deepspeed.config.check import KEYS, Line
+from zerosim.deepspeed.config.keys import Key, Treatment
+from zerosim.deepspeed.config.schedule import Schedule
+from zerosim.deepspeed.config.settings import Settings, read_settings
+from zerosim.deepspeed.config.source import read_document
 
 __all__ = [
     "KEYS",

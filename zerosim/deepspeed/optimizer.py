@@ -1,7 +1,7 @@
-"""The optimizer, the scheduler and the dataloader that `initialize` returns beside the engine.
+"""The optimizer that `initialize` returns beside the engine.
 
-The optimizer's parameter groups are what the engine's Adam reads before each update, so a scheduler
-of PyTorch's works on them. Imports torch and zerosim's L0.
+Its parameter groups are what the engine's Adam reads before each update, so a scheduler of
+PyTorch's works on them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from typing import Any, NoReturn
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
-from zerosim.collectives import Group
 from zerosim.config import EngineConfig
-from zerosim.dsconfig import Schedule
 from zerosim.engine.groups import BETAS, EPS, LR, WEIGHT_DECAY, ParameterGroups, adam_settings
 from zerosim.errors import ConfigError, first_line
 
@@ -184,70 +181,4 @@ def _require_adam(group: dict[str, Any]) -> None:
         beta2=float(beta2),
         epsilon=group[EPS],
         weight_decay=group[WEIGHT_DECAY],
-    )
-
-
-class Scheduler:
-    """A schedule of DeepSpeed's on the optimizer's groups; the engine steps it."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule) -> None:
-        """Set the learning rate that comes before the first step."""
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.last_batch_iteration = -1
-        self._bases = [float(group[LR]) for group in optimizer.param_groups]
-        self._set()
-
-    def get_lr(self) -> list[float]:
-        """The learning rate of each group."""
-        return [self.schedule.rate(self.last_batch_iteration, base) for base in self._bases]
-
-    def get_last_lr(self) -> list[float]:
-        """The learning rate of each group, under PyTorch's name."""
-        return self.get_lr()
-
-    def step(self, last_batch_iteration: int | None = None) -> None:
-        """An optimizer step was done; or so many of them, counted from 0."""
-        after = self.last_batch_iteration + 1
-        self.last_batch_iteration = after if last_batch_iteration is None else last_batch_iteration
-        self._set()
-
-    def state_dict(self) -> dict[str, int]:
-        """Where it stands."""
-        return {"last_batch_iteration": self.last_batch_iteration}
-
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on from there."""
-        self.last_batch_iteration = state_dict["last_batch_iteration"]
-
-    def _set(self) -> None:
-        for group, rate in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
-            group[LR] = rate
-
-
-def make_dataloader(
-    data: Dataset[Any],
-    group: Group,
-    batch: int,
-    collate: Callable[..., Any] | None,
-    *,
-    drop_last: bool,
-) -> DataLoader[Any]:
-    """The data in micro-batches, shuffled and divided among the ranks as DeepSpeed does.
-
-    Raises:
-        ConfigError: the data have no length.
-    """
-    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        raise ConfigError("training_data has no length: make a DataLoader of it yourself")
-    sampler: DistributedSampler[Any] = DistributedSampler(
-        data, num_replicas=group.size, rank=group.rank
-    )
-    return DataLoader(
-        data,
-        batch_size=batch,
-        sampler=sampler,
-        collate_fn=collate,
-        drop_last=drop_last,
-        pin_memory=torch.cuda.is_available(),
     )

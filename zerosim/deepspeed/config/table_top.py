@@ -1,11 +1,11 @@
 """The table of keys: everything but `zero_optimization`.
 
-The names are those that DeepSpeed 0.19.8 reads. Imports the standard library and dsconfig.keys.
+The names are those that DeepSpeed 0.19.8 reads.
 """
 
 from __future__ import annotations
 
-from zerosim.dsconfig.keys import Key, Kind, Treatment
+from zerosim.deepspeed.config.keys import Key, Kind, Treatment
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
 _FLAG, _WHOLE, _NUMBER = Kind.FLAG, Kind.WHOLE, Kind.NUMBER

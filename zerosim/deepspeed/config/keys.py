@@ -1,7 +1,4 @@
-"""What a row of the table of keys says, and how a value is held against it.
-
-Imports the standard library and zerosim.errors only.
-"""
+"""What a row of the table of keys says, and how a value is held against it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """DeepSpeed's learning rate schedules: its formulas, to the bit, and the names of its parameters.
 
 `step` counts optimizer steps from 0; -1 is before the first, when DeepSpeed sets a rate as well.
-Imports the standard library, zerosim.errors and dsconfig.keys.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from zerosim.dsconfig.keys import Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.keys import Key, Kind, Treatment, shown
 from zerosim.errors import ConfigError
 
 _LOG, _LINEAR = "log", "linear"

@@ -1,4 +1,4 @@
-"""One loop through DeepSpeed and through zerosim's door: the import is all that differs."""
+"""One loop through DeepSpeed and through zerosim: the import is all that differs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     ),
 ]
 
-LOOP = Path(__file__).parents[1] / "engine" / "deepspeed_loop.py"
+LOOP = Path(__file__).with_name("loop.py")
 BASE = {
     "train_batch_size": 16,
     "gradient_accumulation_steps": 2,

@@ -1,7 +1,4 @@
-"""Every key of a configuration, held against the table of keys.
-
-Imports the standard library, zerosim.errors and the table.
-"""
+"""Every key of a configuration, held against the table of keys."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from zerosim.dsconfig.keys import AUTO, Key, Kind, Treatment, shown
-from zerosim.dsconfig.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
-from zerosim.dsconfig.table_top import TOP
-from zerosim.dsconfig.table_zero import ALIASES, SECTION, ZERO
+from zerosim.deepspeed.config.keys import AUTO, Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
+from zerosim.deepspeed.config.table_top import TOP
+from zerosim.deepspeed.config.table_zero import ALIASES, SECTION, ZERO
 from zerosim.errors import ConfigError
 
 KEYS: dict[str, Key] = {key.path: key for key in (*TOP, *ZERO, *OFFLOAD, *PLUS_PLUS, *ACTIVATIONS)}

@@ -1,10 +1,8 @@
-"""DeepSpeed's door: `initialize` called as DeepSpeed's, and what stands beside it.
+"""`initialize`, called with zerosim's arguments or with DeepSpeed's.
 
-    engine, optimizer, dataloader, scheduler = zerosim.initialize(
-        model=model, model_parameters=model.parameters(), config="ds_config.json"
-    )
-
-Imports torch, zerosim's L0, collectives and trace.labels.
+engine, optimizer, dataloader, scheduler = zerosim.initialize(
+model=model, model_parameters=model.parameters(), config="ds_config.json"
+)
 """
 
 from __future__ import annotations
@@ -14,22 +12,23 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, overload
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from zerosim.collectives import Group, world
 from zerosim.config import EngineConfig
-from zerosim.dsconfig import Settings, read_settings
+from zerosim.deepspeed.config import Settings, read_settings
+from zerosim.deepspeed.dataloader import make_dataloader
+from zerosim.deepspeed.distributed import PORT, init_distributed, rank_device, was_launched
+from zerosim.deepspeed.engine import DeepSpeedEngine
+from zerosim.deepspeed.optimizer import EngineOptimizer, make_optimizer
+from zerosim.deepspeed.scheduler import Scheduler, make_scheduler
 from zerosim.engine import engine as own
 from zerosim.engine.engine import Engine, require_trainable
-from zerosim.engine.facade import EngineOptimizer, Scheduler, make_dataloader, make_optimizer
-from zerosim.engine.familiar import DeepSpeedEngine
 from zerosim.engine.units import partition
 from zerosim.errors import ConfigError
 
@@ -37,8 +36,6 @@ Configuration = Mapping[str, Any] | str | Path
 Optimizer = torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer]
 FourThings = tuple[DeepSpeedEngine, EngineOptimizer, DataLoader[Any] | None, Any]
 
-_PORT = 29500
-_LAUNCHED = ("RANK", "WORLD_SIZE")
 _log = logging.getLogger("zerosim")
 
 
@@ -60,7 +57,7 @@ def initialize(
     model_parameters: Iterable[Any] | None = None,
     training_data: Dataset[Any] | None = None,
     lr_scheduler: Any = None,
-    distributed_port: int = _PORT,
+    distributed_port: int = PORT,
     mpu: Any = None,
     dist_init_required: bool | None = None,
     collate_fn: Callable[..., Any] | None = None,
@@ -99,17 +96,17 @@ def initialize(*positional: Any, **named: Any) -> Any:
                 "DeepSpeed's arguments by name: (model=..., model_parameters=..., config=...)"
             )
         return own.initialize(*positional, **named)
-    return _open_door(*positional, **named)
+    return _initialize_as_deepspeed(*positional, **named)
 
 
-def _open_door(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
+def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
     args: Any = None,
     model: nn.Module | None = None,
     optimizer: Optimizer | None = None,
     model_parameters: Iterable[Any] | None = None,
     training_data: Dataset[Any] | None = None,
     lr_scheduler: Any = None,
-    distributed_port: int = _PORT,
+    distributed_port: int = PORT,
     mpu: Any = None,
     dist_init_required: bool | None = None,
     collate_fn: Callable[..., Any] | None = None,
@@ -123,7 +120,7 @@ def _open_door(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         if value is not None:
             raise ConfigError(f"{name} is given: refused: all ranks are data parallel in zerosim")
     source = _configuration(args, config, config_params)
-    if all(name in os.environ for name in _LAUNCHED):
+    if was_launched():
         init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
     if hasattr(args, "local_rank"):
         args.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -134,7 +131,7 @@ def _open_door(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
             "there is no optimizer: give the configuration an optimizer section, or optimizer="
         )
     engine = open_engine(
-        model.to(_device()),
+        model.to(rank_device()),
         settings,
         group,
         optimizer=optimizer,
@@ -181,31 +178,15 @@ def open_engine(
     """
     require_trainable(model)
     group = group or world()
-    facade, config = make_optimizer(model, settings.engine, model_parameters, optimizer)
+    face, config = make_optimizer(model, settings.engine, model_parameters, optimizer)
     if config.stage == 3:
         config = replace(config, prefetch=_units_ahead(model, group, settings.prefetch_elements))
-    scheduler = _scheduler(facade, settings, lr_scheduler)
-    engine = DeepSpeedEngine(model, config, group, facade, settings, resumes=resume)
+    scheduler = make_scheduler(face, settings.schedule, lr_scheduler)
+    engine = DeepSpeedEngine(model, config, group, face, settings, resumes=resume)
     engine.lr_scheduler = scheduler
     if resume and isinstance(scheduler, Scheduler):
         scheduler.step(engine.iteration - engine.skipped_steps - 1)
     return engine
-
-
-def _scheduler(optimizer: EngineOptimizer, settings: Settings, given: Any) -> Any:
-    if given is None:
-        return settings.schedule and Scheduler(optimizer, settings.schedule)
-    if isinstance(given, torch.optim.lr_scheduler.LRScheduler):
-        if given.optimizer is not optimizer.client:
-            raise ConfigError(
-                "lr_scheduler works on another optimizer: give its optimizer as optimizer=, or a "
-                "function that makes a scheduler of the optimizer it gets"
-            )
-        return given
-    made = given(optimizer) if callable(given) else given
-    if not hasattr(made, "step"):
-        raise ConfigError(f"lr_scheduler is a {type(made).__name__}: expected one with step()")
-    return made
 
 
 def _units_ahead(model: nn.Module, group: Group, elements: int) -> int:
@@ -229,56 +210,6 @@ def _configuration(args: Any, config: Any, config_params: Any) -> Any:
     if found is None:
         raise ConfigError("there is no configuration: give config= or args.deepspeed_config")
     return found
-
-
-def _device() -> torch.device | None:
-    """This rank's GPU if the ranks talk over NCCL; else the model stays where it is."""
-    if not dist.is_initialized() or dist.get_backend() != "nccl":
-        return None
-    local_rank, num_devices = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if local_rank >= num_devices:
-        raise ConfigError(
-            f"local rank {local_rank} has no GPU of its own: this host has {num_devices}; start "
-            'fewer ranks, or call init_distributed("gloo") before'
-        )
-    device = torch.device("cuda", local_rank)
-    torch.cuda.set_device(device)
-    return device
-
-
-def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
-    dist_backend: str | None = None,
-    auto_mpi_discovery: bool = True,  # noqa: ARG001, FBT002
-    distributed_port: int = _PORT,
-    verbose: bool = True,  # noqa: ARG001, FBT002
-    timeout: timedelta | None = None,
-    init_method: str | None = None,
-    dist_init_required: bool | None = None,
-    config: Any = None,  # noqa: ARG001
-    rank: int = -1,
-    world_size: int = -1,
-) -> None:
-    """Join the other ranks, if that has not been done.
-
-    Args:
-        dist_backend: "gloo" or "nccl"; by default nccl where there is a GPU.
-        auto_mpi_discovery, verbose, config: DeepSpeed's, without a use here.
-        distributed_port: where the ranks meet, unless the launcher said.
-        timeout, init_method, rank, world_size: for `torch.distributed.init_process_group`.
-        dist_init_required: False to do nothing.
-
-    Raises:
-        ConfigError: nobody said how many ranks there are.
-    """
-    if dist.is_initialized() or dist_init_required is False:
-        return
-    is_said = rank >= 0 and world_size >= 1
-    if not is_said and not all(name in os.environ for name in _LAUNCHED):
-        raise ConfigError("no launcher said how many ranks there are: start this with torchrun")
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(distributed_port))
-    backend = dist_backend or ("nccl" if torch.cuda.is_available() else "gloo")
-    dist.init_process_group(backend, init_method, timeout, rank=rank, world_size=world_size)
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""DeepSpeed's door: a loop written for it trains as the engine does, with one import changed."""
+"""`initialize` with DeepSpeed's arguments: a loop written for it trains as the engine does."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.engine.samples import Stack, build, freeze, inputs
 from tests.ranks import run_ranks
 from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
-from zerosim.dsconfig import read_settings
-from zerosim.engine import door as door_module
-from zerosim.engine.door import open_engine
+from zerosim.deepspeed import initialize as module
+from zerosim.deepspeed.config import read_settings
+from zerosim.deepspeed.initialize import open_engine
 from zerosim.engine.scaling import LossScaler
 from zerosim.errors import ConfigError
 
-LOOP = Path(__file__).with_name("deepspeed_loop.py")
+LOOP = Path(__file__).with_name("loop.py")
 MICRO, ACCUMULATE, RANKS = 4, 2, 2
 LR, DECAY, CLIP = 1e-2, 0.1, 0.5
 WARMUP = {"warmup_max_lr": LR, "warmup_num_steps": 4, "warmup_type": "linear"}
@@ -125,13 +125,13 @@ def engines_own_loop(loop, config):
     return losses, weights
 
 
-def _door_on_ranks():
+def _initialize_on_ranks():
     """Everything that two ranks train."""
     warnings.simplefilter("error")
     loop, found = the_loop(), {}
     groups = loop.parameter_groups
 
-    def through_the_door(**sections):
+    def through_deepspeed(**sections):
         args = argparse.Namespace(local_rank=-1, deepspeed_config=CONFIG | sections)
         engine, losses, rates = loop.train(args, epochs=1)
         outcome = (losses, engine.full_parameters(), rates)
@@ -143,7 +143,7 @@ def _door_on_ranks():
         zero = {"stage": stage, "reduce_bucket_size": 100, "stage3_prefetch_bucket_size": 600}
         loop.parameter_groups = one_group
         for name, section in (("fp32", {}), ("bf16", {"bf16": {"enabled": True}})):
-            found["door", name, stage] = through_the_door(zero_optimization=zero, **section)
+            found["deepspeed", name, stage] = through_deepspeed(zero_optimization=zero, **section)
             own = EngineConfig(
                 stage=stage,
                 dtype=name,
@@ -155,13 +155,13 @@ def _door_on_ranks():
             found["own", name, stage] = engines_own_loop(loop, own)
         loop.parameter_groups = groups
         scheduler = {"type": "WarmupLR", "params": WARMUP}
-        found["groups", stage] = through_the_door(zero_optimization=zero, scheduler=scheduler)
+        found["groups", stage] = through_deepspeed(zero_optimization=zero, scheduler=scheduler)
     loop.parameter_groups = one_group
     for name, (sections, named) in FAMILY.items():
         with tempfile.TemporaryDirectory() as folder:
             text = json.dumps(sections | {"bf16": {"enabled": True}})
             asked = json.loads(text.replace(DISK["nvme_path"], folder))
-            found["door", name] = through_the_door(**asked)
+            found["deepspeed", name] = through_deepspeed(**asked)
         own = {"dtype": "bf16", "learning_rate": LR, "weight_decay": DECAY, "clip": CLIP}
         config = EngineConfig(**own, accumulate=ACCUMULATE, **named)
         found["own", name] = engines_own_loop(loop, config)
@@ -170,7 +170,7 @@ def _door_on_ranks():
 
 @pytest.fixture(scope="module")
 def ranks():
-    return run_ranks(_door_on_ranks, RANKS)
+    return run_ranks(_initialize_on_ranks, RANKS)
 
 
 def _same(one, other) -> bool:
@@ -185,7 +185,7 @@ def _same(one, other) -> bool:
 def test_a_loop_written_for_deepspeed_trains_as_the_engine_does(ranks, stage):
     for found in ranks:
         for dtype in ("fp32", "bf16"):
-            (losses, weights, rates), norm, local_rank, batches = found["door", dtype, stage]
+            (losses, weights, rates), norm, local_rank, batches = found["deepspeed", dtype, stage]
             assert _same((losses, weights), found["own", dtype, stage])
             assert len(losses) == batches == 96 // MICRO // RANKS
             assert rates == [LR] * (len(losses) // ACCUMULATE)
@@ -196,9 +196,9 @@ def test_a_loop_written_for_deepspeed_trains_as_the_engine_does(ranks, stage):
 
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", FAMILY)
-def test_the_whole_family_through_the_door(ranks, name):
+def test_the_whole_family_through_deepspeed(ranks, name):
     for found in ranks:
-        (losses, weights, _), *_ = found["door", name]
+        (losses, weights, _), *_ = found["deepspeed", name]
         assert _same((losses, weights), found["own", name])
 
 
@@ -208,7 +208,7 @@ def test_groups_and_schedules_train_alike_in_all_stages(ranks):
         first = found["groups", 0][0]
         for stage in STAGES:  # 2 and 3 add micro-steps after they were reduced, 0 and 1 before
             assert _same(found["groups", stage][0], found["groups", stage // 2 * 2][0])
-        assert not _same(found["door", "fp32", 0][0], first)
+        assert not _same(found["deepspeed", "fp32", 0][0], first)
         # DeepSpeed's scheduler sets warmup_min_lr before the first step, and again after it
         assert first[2] == [0.0, LR / 4, LR / 2, LR * 3 / 4, LR, LR]
 
@@ -216,7 +216,7 @@ def test_groups_and_schedules_train_alike_in_all_stages(ranks):
 # one rank
 
 
-def door(model=None, **named):
+def opened(model=None, **named):
     named.setdefault("config", small())
     return zerosim.initialize(model=model or Stack(), **named)
 
@@ -289,7 +289,7 @@ def test_adam_is_pytorchs_to_the_bit(stage, decoupled):
         optimizer={"type": "Adam", "params": {**params, "adam_w_mode": decoupled}},
         zero_optimization={"stage": stage},
     )
-    engine, *_ = door(even(), config=config)
+    engine, *_ = opened(even(), config=config)
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     model = even()
     adam = kind(model.parameters(), **{**params, "betas": (0.8, 0.9)}, fused=True)
@@ -319,7 +319,7 @@ def test_parameter_groups_are_updated_as_pytorch_does(stage, owner):
         "client": {"optimizer": adam(split(model))},
         "callable": {"optimizer": adam, "model_parameters": split(model)},
     }[owner]
-    engine, optimizer, *_ = door(model, config=config, **given)
+    engine, optimizer, *_ = opened(model, config=config, **given)
     assert engine.get_lr() == [3e-2, LR]
     assert engine.get_mom() == [(0.9, 0.999), (0.5, 0.9)]
     assert [group["weight_decay"] for group in optimizer.param_groups] == [DECAY, 0.0]
@@ -340,7 +340,7 @@ def test_a_scheduler_of_pytorchs_works_on_the_optimizer(owner):
         "scheduler": lambda: {"optimizer": adam, "lr_scheduler": LambdaLR(adam, halving)},
         "callable": lambda: {"lr_scheduler": lambda optimizer: LambdaLR(optimizer, halving)},
     }[owner]()
-    engine, optimizer, _, scheduler = door(model, config=small(), **given)
+    engine, optimizer, _, scheduler = opened(model, config=small(), **given)
     plain = even()
     plain_adam = torch.optim.AdamW(plain.parameters(), lr=LR, weight_decay=0.0, fused=True)
     if owner == "scheduler":
@@ -354,7 +354,7 @@ def test_a_scheduler_of_pytorchs_works_on_the_optimizer(owner):
 
 def test_deepspeeds_scheduler_by_hand():
     scheduler = {"type": "WarmupLR", "params": {"warmup_max_lr": 0.4, "warmup_num_steps": 4}}
-    engine, _, _, made = door(config=small(scheduler=scheduler))
+    engine, _, _, made = opened(config=small(scheduler=scheduler))
     assert engine.get_lr() == made.get_lr() == [0.0]
     train_through(engine, batch, 2)
     assert made.state_dict() == {"last_batch_iteration": 1}
@@ -398,7 +398,7 @@ def test_a_step_that_overflowed_does_not_step_the_scheduler():
     fp16 = {"enabled": True, "initial_scale_power": 40, "hysteresis": 1}
     scheduler = {"type": "WarmupLR", "params": {"warmup_num_steps": 4}}
     config = small(fp16=fp16, scheduler=scheduler, zero_optimization={"stage": 1})
-    engine, optimizer, _, made = door(config=config)
+    engine, optimizer, _, made = opened(config=config)
     train_through(engine, batch, 3)
     assert (engine.skipped_steps, engine.global_steps) == (3, 3)
     assert not engine.was_step_applied()
@@ -411,7 +411,7 @@ def test_an_engine_says_what_a_loop_asks():
     config = small(gradient_accumulation_steps=2, zero_optimization={"stage": 2})
     model = Stack()
     model.kind = "a stack"
-    engine, optimizer, loader, scheduler = door(model, config=config)
+    engine, optimizer, loader, scheduler = opened(model, config=config)
     assert isinstance(engine, zerosim.DeepSpeedEngine)
     assert isinstance(engine, zerosim.Engine)
     assert engine.optimizer is optimizer
@@ -449,7 +449,7 @@ def test_an_engine_says_what_a_loop_asks():
 
 def test_a_loss_that_was_divided_already():
     config = small(gradient_accumulation_steps=2)
-    whole, divided = (door(build("Stack", 0), config=config)[0] for _ in range(2))
+    whole, divided = (opened(build("Stack", 0), config=config)[0] for _ in range(2))
     for step in range(4):
         loss = divided(*batch(step)) / 2
         assert divided.backward(loss, scale_wrt_gas=False) is loss
@@ -462,17 +462,17 @@ def test_the_dataloader_has_micro_batches():
     data = TensorDataset(torch.arange(22.0))
     for drop_last, sizes in ((False, [4] * 5 + [2]), (True, [4] * 5)):
         config = small(dataloader_drop_last=drop_last)
-        _, _, loader, _ = door(config=config, training_data=data)
+        _, _, loader, _ = opened(config=config, training_data=data)
         batches = [values for (values,) in loader]
         assert [len(values) for values in batches] == sizes
         assert set(torch.cat(batches).tolist()) <= set(range(22))
-    _, _, loader, _ = door(config=small(), training_data=data, collate_fn=len)
+    _, _, loader, _ = opened(config=small(), training_data=data, collate_fn=len)
     assert list(loader) == [4] * 5 + [2]
 
 
 def test_what_is_ignored_is_said_once(caplog):
     with caplog.at_level(logging.WARNING, "zerosim"):
-        door(config=small(wall_clock_breakdown=True, disable_allgather=False))
+        opened(config=small(wall_clock_breakdown=True, disable_allgather=False))
     assert [record.getMessage() for record in caplog.records] == [
         "zerosim ignores wall_clock_breakdown: engine.config_report says why"
     ]
@@ -484,7 +484,7 @@ def test_what_is_ignored_is_said_once(caplog):
 def test_as_many_units_are_gathered_ahead_as_fit(blocks, less, ahead):
     block = sum(p.numel() for p in Stack().blocks[0].parameters())  # of three alike
     zero = {"stage": 3, "stage3_prefetch_bucket_size": blocks * block - less}
-    assert door(config=small(zero_optimization=zero))[0].config.prefetch == ahead
+    assert opened(config=small(zero_optimization=zero))[0].config.prefetch == ahead
 
 
 def refusal(call) -> str:
@@ -528,30 +528,30 @@ def unstepped():
     ],
 )
 def test_arguments_that_cannot_work(named, words):
-    assert words in refusal(lambda: door(**{"model": Stack(), "config": small(), **named}))
+    assert words in refusal(lambda: opened(**{"model": Stack(), "config": small(), **named}))
 
 
 def test_parameters_that_cannot_work():
     model = Stack()
     some = list(model.parameters())[1:]
-    message = refusal(lambda: door(model, model_parameters=some))
+    message = refusal(lambda: opened(model, model_parameters=some))
     assert "leaves blocks.0.up.weight out" in message
     model.blocks[0].up.weight.requires_grad_(False)
-    door(model, model_parameters=some)
+    opened(model, model_parameters=some)
     for group in ({"amsgrad": True}, {"bias_correction": False}, {"betas": (0.9, 1.0)}):
         groups = [{"params": list(model.parameters()), **group}]
-        message = refusal(partial(door, model, model_parameters=groups))
+        message = refusal(partial(opened, model, model_parameters=groups))
         assert next(iter(group)).rstrip("s") in message
     freeze(model)
-    assert "no trainable parameter" in refusal(lambda: door(model))
+    assert "no trainable parameter" in refusal(lambda: opened(model))
     stepped = Stack()
     adam = torch.optim.AdamW(stepped.parameters())
     train_plainly(stepped, adam, batch, 1)
-    assert "has done steps before" in refusal(lambda: door(stepped, optimizer=adam))
+    assert "has done steps before" in refusal(lambda: opened(stepped, optimizer=adam))
 
 
 def test_what_the_engine_cannot_do_says_what_to_call():
-    engine, optimizer, *_ = door()
+    engine, optimizer, *_ = opened()
     for call, words in (
         (lambda: engine.save_checkpoint("folder"), "engine.full_parameters()"),
         (lambda: engine.load_checkpoint("folder"), "before"),
@@ -606,10 +606,10 @@ def test_ranks_are_joined_where_a_launcher_said_so(monkeypatch):
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             monkeypatch.setenv(name, "before")
             monkeypatch.delenv(name)
-        door(distributed_port=1234)
+        opened(distributed_port=1234)
         assert join.call_count == 1
         assert sys.modules["os"].environ["MASTER_PORT"] == "1234"
-        door(dist_init_required=False)
+        opened(dist_init_required=False)
         assert join.call_count == 1
         for name in ("RANK", "WORLD_SIZE"):
             monkeypatch.delenv(name)
@@ -623,10 +623,10 @@ def test_more_ranks_than_gpus(monkeypatch):
         (dist, "is_initialized", lambda: True),
         (dist, "get_backend", lambda: "nccl"),
         (torch.cuda, "device_count", lambda: 1),
-        (door_module, "world", Group),
+        (module, "world", Group),
     ):
         monkeypatch.setattr(home, name, value)
-    assert "local rank 1 has no GPU of its own: this host has 1" in refusal(door)
+    assert "local rank 1 has no GPU of its own: this host has 1" in refusal(opened)
 
 
 def scaler(**changes):

@@ -1,6 +1,6 @@
-"""docs/deepspeed-config.md, from the table: `python -m zerosim.dsconfig.pages > FILE`.
+"""docs/deepspeed-config.md, from the table: `python -m zerosim.deepspeed.config.pages > FILE`.
 
-What is no table stands in page.md. Imports the standard library and the table.
+What is no table stands in page.md.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from zerosim.dsconfig.keys import Key, Kind, Treatment, shown
-from zerosim.dsconfig.schedule import SCHEDULES
-from zerosim.dsconfig.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
-from zerosim.dsconfig.table_top import BATCH, OTHER, PRECISION, REPORTING, TRAINING
-from zerosim.dsconfig.table_zero import ZERO
+from zerosim.deepspeed.config.keys import Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.schedule import SCHEDULES
+from zerosim.deepspeed.config.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
+from zerosim.deepspeed.config.table_top import BATCH, OTHER, PRECISION, REPORTING, TRAINING
+from zerosim.deepspeed.config.table_zero import ZERO
 
 _PAGE = Path(__file__).with_name("page.md")
 _TABLES = "[tables]\n"

@@ -1,16 +1,13 @@
-"""What a DeepSpeed configuration asks of ZeRO-R, ZeRO-Offload, ZeRO-Infinity and ZeRO++.
-
-Imports the standard library, zerosim.config, zerosim.errors and the table.
-"""
+"""What a DeepSpeed configuration asks of ZeRO-R, ZeRO-Offload, ZeRO-Infinity and ZeRO++."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from zerosim.config import Offload
-from zerosim.dsconfig.check import Given
-from zerosim.dsconfig.keys import shown
-from zerosim.dsconfig.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
+from zerosim.deepspeed.config.check import Given
+from zerosim.deepspeed.config.keys import shown
+from zerosim.deepspeed.config.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
 from zerosim.errors import ConfigError
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"

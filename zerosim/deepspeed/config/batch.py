@@ -1,13 +1,10 @@
-"""Batch sizes: train_batch_size = micro-batch x accumulation x ranks, as DeepSpeed works it out.
-
-Imports the standard library, zerosim.errors and dsconfig.check.
-"""
+"""Batch sizes: train_batch_size = micro-batch x accumulation x ranks, as DeepSpeed works it out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zerosim.dsconfig.check import Given
+from zerosim.deepspeed.config.check import Given
 from zerosim.errors import ConfigError
 
 TRAIN = "train_batch_size"
