@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zerosim.config import DType, Offload
+from zerosim.config import DType, EngineConfig, Offload, RunConfig
 from zerosim.deepspeed.config import KEYS, Settings, Treatment, read_document, read_settings
 from zerosim.deepspeed.config.keys import AUTO, Kind
 from zerosim.deepspeed.config.pages import markdown
@@ -76,6 +76,12 @@ def refusal(document, num_ranks=4) -> str:
         read(document, num_ranks)
     assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
+
+
+def test_each_option_with_a_key_is_one_that_is_honoured():
+    for one in (*EngineConfig.options(), *RunConfig.options()):
+        for path in filter(None, one.option.deepspeed.split(" and ")):
+            assert KEYS[path].treatment is Treatment.HONOURED, one.name
 
 
 def test_the_page_is_the_table():

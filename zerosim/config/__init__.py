@@ -1,7 +1,8 @@
 """What can be asked of the engine and of a run, checked in one place.
 
     choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
-    checks      how a value is refused, and how a configuration goes through JSON
+    checks      how a value is refused
+    option      what is said of an option, and what follows from it
     engine      what `zerosim.initialize` takes
     run         what `zerosim run` adds
     systems     the ZeRO family by name

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from zerosim.config import Offload
+from zerosim.config import EngineConfig, Offload
+from zerosim.config.engine import ACTIVATIONS, NODES
+from zerosim.config.option import stage_words
 from zerosim.deepspeed.config.check import Given
 from zerosim.deepspeed.config.keys import shown
-from zerosim.deepspeed.config.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
+from zerosim.deepspeed.config.table_family import OPTIMIZER, PARAM, ZERO
 from zerosim.errors import ConfigError
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"
@@ -44,43 +46,25 @@ def offload(given: Given) -> dict[str, Any]:
     return found
 
 
-def plus_plus(given: Given, num_ranks: int) -> dict[str, Any]:
-    """What ZeRO++ does, as arguments of `EngineConfig`.
+def same_options(given: Given, num_ranks: int) -> dict[str, Any]:
+    """What means the same under DeepSpeed's key, as arguments of `EngineConfig`.
 
     Raises:
-        ConfigError: it is not stage 3, or the secondary partition does not divide the ranks.
+        ConfigError: it is not for this stage, or the secondary partition does not divide the ranks.
     """
-    size = min(given[_HPZ] or 1, num_ranks)
+    found: dict[str, Any] = {
+        one.name: given[one.option.deepspeed]
+        for one in EngineConfig.options()
+        if one.option.deepspeed and one.option.panel in (NODES, ACTIVATIONS)
+    }
+    size = found["secondary_partition"] = min(given[_HPZ] or 1, num_ranks)
     if num_ranks % size:
         raise ConfigError(f"{_HPZ} is {size}: expected a divisor of the {num_ranks} ranks")
-    found: dict[str, Any] = {"secondary_partition": size}
-    wants = [(_HPZ, size > 1)]
-    for name in ("weights", "gradients"):
-        path = f"{ZERO}.zero_quantized_{name}"
-        found[f"quantize_{name}"] = given[path]
-        wants.append((path, given[path]))
-    for path, is_wanted in wants:
-        if is_wanted:
-            _require_stage(given, path, 3)
-    return found
-
-
-def activations(given: Given) -> dict[str, Any]:
-    """What becomes of activations, as arguments of `EngineConfig`."""
-    partitions, on_host, contiguous = (
-        given[f"{CHECKPOINTS}.{name}"]
-        for name in (
-            "partition_activations",
-            "cpu_checkpointing",
-            "contiguous_memory_optimization",
-        )
-    )
-    return {
-        "checkpoint_activations": partitions or on_host or contiguous,
-        "partition_activations": partitions,
-        "cpu_checkpointing": on_host,
-        "contiguous_memory": contiguous,
-    }
+    for one in EngineConfig.options():
+        if found.get(one.name, one.default) != one.default:
+            _require_stage(given, one.option.deepspeed, one.option.least_stage)
+    keeps = ("partition_activations", "cpu_checkpointing", "contiguous_memory")
+    return found | {"checkpoint_activations": any(found[name] for name in keeps)}
 
 
 def _device(given: Given, section: str) -> Offload:
@@ -95,10 +79,9 @@ def _device(given: Given, section: str) -> Offload:
 def _require_stage(given: Given, path: str, least: int) -> None:
     stage = given[f"{ZERO}.stage"]
     if stage < least:
-        expected = f"stage {least}" if least == 3 else f"a stage of {least} or more"
         raise ConfigError(
-            f"{path} is {shown(given[path])} in stage {stage}: expected {expected}; change "
-            f"{ZERO}.stage, or take it out"
+            f"{path} is {shown(given[path])} in stage {stage}: expected {stage_words(least)}; "
+            f"change {ZERO}.stage, or take it out"
         )
 
 

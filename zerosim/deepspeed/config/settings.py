@@ -8,7 +8,7 @@ from typing import Any
 from zerosim.config import DType, EngineConfig
 from zerosim.deepspeed.config.batch import BatchSizes, batch_sizes
 from zerosim.deepspeed.config.check import KEYS, Given, Line, check
-from zerosim.deepspeed.config.family import activations, offload, plus_plus
+from zerosim.deepspeed.config.family import offload, same_options
 from zerosim.deepspeed.config.keys import Treatment, shown
 from zerosim.deepspeed.config.schedule import Schedule, make_schedule
 from zerosim.deepspeed.config.source import read_document
@@ -96,8 +96,7 @@ def read_settings(source: object, num_ranks: int) -> Settings:
         **optimizer,
         **_loss_scale(given),
         **offload(given),
-        **plus_plus(given, num_ranks),
-        **activations(given),
+        **same_options(given, num_ranks),
     )
     return Settings(
         engine=engine,
