@@ -69,8 +69,7 @@ class EngineConfig(Configuration):
     chunk_bytes: Annotated[int, Option(range=at_least(16))] = 4 << 20
     """A ring cuts longer messages into chunks of this size."""
     learning_rate: Annotated[
-        float,
-        Option("Of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr"),
+        float, Option("Of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr")
     ] = 1e-3
     beta1: Annotated[float, Option(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.9
     beta2: Annotated[float, Option(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.999
