@@ -171,7 +171,7 @@ def test_what_is_refused_is_refused_unless_it_asks_for_nothing(path):
     "path", [path for path, key in KEYS.items() if key.treatment is not Treatment.REFUSED]
 )
 def test_a_value_of_another_kind_is_refused(path):
-    wrong = {Kind.FLAG: 1, Kind.WHOLE: 1.5, Kind.NUMBER: True, Kind.TEXT: 3, Kind.SECTION: [1]}
+    wrong = {Kind.FLAG: 1, Kind.INTEGER: 1.5, Kind.NUMBER: True, Kind.TEXT: 3, Kind.SECTION: [1]}
     kind = KEYS[path].kind
     if kind is not Kind.ANY:
         message = refusal(nested(path, wrong[kind]))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from zerosim.cli.options import decimal, option_of, whole
+from zerosim.cli.options import decimal, integer, option_of
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.errors import ConfigError
 
@@ -88,7 +88,7 @@ def _parameter(name: str) -> inspect.Parameter:
     elif issubclass(kind, StrEnum):
         kind, default = str, str(default)
     elif kind is int:
-        option = whole(words, panel)
+        option = integer(words, panel)
     elif kind is float:
         option = decimal(words)
     if one.is_optional:

@@ -21,7 +21,7 @@ from zerosim.cli.configured import engine_values, run_values, with_options
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, whole
+from zerosim.cli.options import decimal, integer
 from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
@@ -55,13 +55,13 @@ def fit(  # noqa: PLR0913 - an option is an argument
     every: Annotated[
         bool, typer.Option("--all", help=f"One after another: {'; '.join(COMPARED)}.")
     ] = False,
-    stage: Annotated[int, whole("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
-    ranks: Annotated[int, whole("Processes.")] = 4,
+    stage: Annotated[int, integer("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
+    ranks: Annotated[int, integer("Processes.")] = 4,
     model: Annotated[str, typer.Option(help="gpt-tiny or gpt-small.")] = "gpt-tiny",
     steps: Annotated[
-        int, whole("Optimizer steps of a try; the second holds more than the first.")
+        int, integer("Optimizer steps of a try; the second holds more than the first.")
     ] = 2,
-    most_layers: Annotated[int, whole("Try no model of more layers.")] = 128,
+    most_layers: Annotated[int, integer("Try no model of more layers.")] = 128,
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a page for docs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -15,7 +15,7 @@ from zerosim.cli.deepspeed import explain_file, note_of, read_file
 from zerosim.cli.folders import make_free, moment, require_free, reserve
 from zerosim.cli.jobs import launch_job, require_state_free
 from zerosim.cli.ledgers import print_report, print_summary
-from zerosim.cli.options import decimal, whole
+from zerosim.cli.options import decimal, integer
 from zerosim.config import STAGES, EngineConfig, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job, joined_ranks
@@ -41,10 +41,10 @@ def run(  # noqa: PLR0913 - an option is an argument
         str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
-        int | None, whole("Processes; 4 by default, under torchrun as many as it has.")
+        int | None, integer("Processes; 4 by default, under torchrun as many as it has.")
     ] = None,
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
-    port: Annotated[int, whole("Where the ranks meet; a free port by default.")] = 0,
+    port: Annotated[int, integer("Where the ranks meet; a free port by default.")] = 0,
     deepspeed_config: Annotated[
         Path | None, typer.Option(help="A DeepSpeed configuration in JSON.", metavar="FILE")
     ] = None,

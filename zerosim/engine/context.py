@@ -59,7 +59,7 @@ class Context:
             return range(self.num_ranks)
         return range(self.rank, self.rank + 1)
 
-    def first(self, handle: Handle) -> None:
+    def order_after(self, handle: Handle) -> None:
         """Have the collectives that are asked for from now on wait for something else."""
         if not isinstance(handle, Done):
             self.executor.submit(handle.wait)

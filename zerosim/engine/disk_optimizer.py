@@ -57,7 +57,7 @@ class DiskOptimizer(UnitOptimizer):
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
         # with fewer, one that comes early would be missing where parameters are written
-        self._announces = config.disk_buffers > len(STATES)
+        self._prefetches = config.disk_buffers > len(STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
         for role in STATES:
             hold_file(f"{self._name}/{role}", role, unit, FP32_BYTES * self._columns)
@@ -68,9 +68,9 @@ class DiskOptimizer(UnitOptimizer):
         else:
             self.store()
 
-    def announce(self) -> None:
+    def prefetch(self) -> None:
         """Begin to read, if there is a buffer."""
-        if self._announces and self._coming is None:
+        if self._prefetches and self._coming is None:
             buffer = self._disk.try_buffer(states_bytes(self._columns))
             if buffer is not None:
                 self._coming = buffer, self._read(buffer)

@@ -12,11 +12,11 @@ import torch
 
 from zerosim.device import resized
 from zerosim.engine.contiguous import Arena
-from zerosim.engine.local import local_gradient, local_part, show
+from zerosim.engine.local import local_gradient, local_part, set_local_part
 from zerosim.engine.units import ParameterSlot, Unit
 from zerosim.manifest import Segment
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 
 class UnitState(StrEnum):
@@ -101,7 +101,7 @@ class FlatUnit:
         """
         assert self.state is UnitState.UNSHARDED, f"{self.name} is {self.state}"
         for slot in self.unit.slots:
-            show(slot.parameter, self._nothing)
+            set_local_part(slot.parameter, self._nothing)
         self.flat.untyped_storage().resize_(0)
         resized(self.flat)
         self.state = UnitState.SHARDED
@@ -115,7 +115,7 @@ class FlatUnit:
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:
-            show(slot.parameter, self.view(slot))
+            set_local_part(slot.parameter, self.view(slot))
 
     def view(self, slot: ParameterSlot) -> torch.Tensor:
         """One parameter, where it lies in the flat vector."""
@@ -184,7 +184,7 @@ class FlatUnit:
         """The engine is closed: to the next trace, what is still alive is no state of a unit."""
         for tensor in (self.flat, self.gradient):
             if tensor is not None:
-                let_go(tensor)
+                release(tensor)
 
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:

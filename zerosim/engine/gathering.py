@@ -49,7 +49,7 @@ class RowGathering:
         fetched = self._store.fetch(flat)
         if not self.context.communicates:
             return fetched
-        self.context.first(fetched)
+        self.context.order_after(fetched)
         with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
             return self.all_gather(flat)
 

@@ -87,7 +87,7 @@ class Keeper:
             return _AsItIs(value)
         is_input = value.requires_grad and value.is_floating_point()
         if not is_input or type(value) is not torch.Tensor or not self._changes_place:
-            return _Whole(unit, value, is_input=is_input)
+            return _InPlace(unit, value, is_input=is_input)
         self.settle()
         part = _Part(unit, value, self, self._last)
         self._last = weakref.ref(part)
@@ -131,7 +131,7 @@ class _AsItIs:
         return self._value
 
 
-class _Whole:
+class _InPlace:
     """A tensor that stays where it is."""
 
     def __init__(self, unit: str, tensor: torch.Tensor, *, is_input: bool) -> None:
@@ -226,14 +226,14 @@ class _Part:
 
     def _gather(self, own: torch.Tensor) -> torch.Tensor:
         collectives = self._keeper.tensor
-        whole = own.new_empty(collectives.group.size, self._columns)
-        whole[collectives.group.rank] = own
-        hold(whole, Role.ACTIVATIONS, self._unit)
+        gathered = own.new_empty(collectives.group.size, self._columns)
+        gathered[collectives.group.rank] = own
+        hold(gathered, Role.ACTIVATIONS, self._unit)
         with labels.scope(
             unit=self._unit, purpose=Purpose.GATHER_ACTIVATIONS, tensors=(self._unit,)
         ):
-            collectives.all_gather(whole).wait()
-        return whole.view(-1)
+            collectives.all_gather(gathered).wait()
+        return gathered.view(-1)
 
 
 def say_what_for(tensor: torch.Tensor, role: Role, unit: str) -> None:

@@ -20,7 +20,7 @@ from zerosim.memory import Role
 from zerosim.offload.copies import request_of
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 
 class UnitOptimizer:
@@ -78,7 +78,7 @@ class UnitOptimizer:
         for group, number in zip(self._adam.param_groups, self._numbers, strict=True):
             group.update(self._groups.hyperparameters(number))
 
-    def announce(self) -> None:
+    def prefetch(self) -> None:
         """The states will be fetched soon."""
 
     def fetch(self) -> None:
@@ -106,10 +106,10 @@ class UnitOptimizer:
     def release(self) -> None:
         """The engine is closed."""
         for master in self._masters:
-            let_go(master)
+            release(master)
         for state in self._adam.state.values():
-            let_go(state["exp_avg"])
-            let_go(state["exp_avg_sq"])
+            release(state["exp_avg"])
+            release(state["exp_avg_sq"])
 
     def _make_masters(
         self, rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor] | None

@@ -64,9 +64,9 @@ class OwnerStore(ParameterStore):
         """The owner copies all rows to the device."""
         return self._tier.get(flat, flat.flat) if self._is_own(flat) else Done()
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """Those that this rank owns."""
-        self._tier.announce([flat for flat in units if self._is_own(flat)])
+        self._tier.prefetch([flat for flat in units if self._is_own(flat)])
 
     def deliver(self, flat: FlatUnit) -> Handle:
         """Send the new row to the owner, who puts all of them into its tier."""
@@ -77,7 +77,7 @@ class OwnerStore(ParameterStore):
         hold(rows, Role.BUFFERS, flat.name)
         own = rows[context.rank] if self._is_own(flat) else rows[0]
         if self.updates_on_host:
-            context.first(self.bring_back(flat, own))
+            context.order_after(self.bring_back(flat, own))
         else:
             own.copy_(self.places.pop(flat.name))
         with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
@@ -111,7 +111,7 @@ class OwnerBroadcast:
         fetched = self._store.fetch(flat)
         if not context.communicates:
             return fetched
-        context.first(fetched)
+        context.order_after(fetched)
         with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
             return context.collectives.broadcast(flat.flat, self._store.owner(flat))
 

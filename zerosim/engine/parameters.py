@@ -186,7 +186,7 @@ class ShardedParameters(Parameters):
             for ahead in order[place + 1 : end]:
                 if ahead.name not in self._finished:
                     self._start_gather(ahead)
-            self.store.announce([one for one in order[end:] if one.name not in self._finished])
+            self.store.prefetch([one for one in order[end:] if one.name not in self._finished])
         self._finish_gather(flat)
 
     def _start_gather(self, flat: FlatUnit) -> None:
@@ -205,7 +205,7 @@ class ShardedParameters(Parameters):
             flat.free_parameters()
 
     def _reshard_all(self) -> None:
-        self.store.announce([])
+        self.store.prefetch([])
         for flat in self.context.units:
             self._reshard(flat)
 

@@ -23,7 +23,7 @@ from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import let_go
+from zerosim.trace.holdings import release
 
 MOST_LEAVING = 1
 """Pieces on their way to the host at once: what they are copied from cannot be freed."""
@@ -99,7 +99,7 @@ class DeviceRows:
     def release(self) -> None:
         """The engine is closed."""
         for row in self._rows.values():
-            let_go(row)
+            release(row)
 
 
 class HostRows:
@@ -156,7 +156,7 @@ class HostRows:
     def release(self) -> None:
         """The engine is closed."""
         for row in (*self._filled.values(), *self._other.values()):
-            let_go(row)
+            release(row)
 
     def _staged(self, piece: torch.Tensor) -> torch.Tensor:
         """A place on the host for what is added; one thread adds, so one place is enough."""

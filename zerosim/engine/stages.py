@@ -64,7 +64,7 @@ class Stage:
     def after_update(self, flat: FlatUnit) -> None:
         """The updated rows of the unit's parameters are written: bring them to where they stay."""
         delivery = self.parameters.store.deliver(flat)
-        self._context.first(delivery)
+        self._context.order_after(delivery)
         self._deliveries.append(delivery)
         self.parameters.after_update(flat)
 

@@ -18,12 +18,12 @@ from zerosim.collectives import Handle
 from zerosim.collectives.executor import Done
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.tier_stores import UP, DiskStore, HostStore, TierStore
+from zerosim.engine.tier_stores import TO_DEVICE, DiskStore, HostStore, TierStore
 from zerosim.events import Purpose
 from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 
 class ParameterStore:
@@ -62,7 +62,7 @@ class ParameterStore:
         """Have what this rank keeps in the unit's memory on the device."""
         return Done()
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """These will be fetched soon, in this order, and no others."""
 
     def deliver(self, flat: FlatUnit) -> Handle:
@@ -72,12 +72,12 @@ class ParameterStore:
     def release(self) -> None:
         """The engine is closed."""
         for tensor in self.places.values():
-            let_go(tensor)
+            release(tensor)
 
     def bring_back(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """Copy what was written on the host to the device."""
         with labels.scope(unit=flat.name, purpose=Purpose.RETURN_PARAMETERS, tensors=(flat.name,)):
-            return self._context.copies.copy(target, self.places[flat.name], UP)
+            return self._context.copies.copy(target, self.places[flat.name], TO_DEVICE)
 
     def host_place(self, flat: FlatUnit) -> torch.Tensor:
         """A row on the host for the optimizer to write."""
@@ -123,7 +123,7 @@ class ShardStore(ParameterStore):
         """The engine is closed."""
         super().release()
         for shard in self._shards.values():
-            let_go(shard)
+            release(shard)
 
 
 class OffloadedStore(ParameterStore):
@@ -158,9 +158,9 @@ class OffloadedStore(ParameterStore):
         """Copy the shard to the device."""
         return self._tier.get(flat, flat.rows[self._context.rank])
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """Have them on their way, as far as the tier can."""
-        self._tier.announce(units)
+        self._tier.prefetch(units)
 
     def deliver(self, flat: FlatUnit) -> Handle:
         """Put what was written into the tier."""

@@ -44,7 +44,7 @@ from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.hooks import attach_hooks
-from zerosim.engine.local import is_divided
+from zerosim.engine.local import is_dtensor
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
 from zerosim.trace import labels
@@ -56,7 +56,7 @@ def tensor_group(model: nn.Module) -> Group:
     Raises:
         ConfigError: parameters are cut among different ranks, or along several axes.
     """
-    meshes = {one.device_mesh for one in model.parameters() if is_divided(one)}
+    meshes = {one.device_mesh for one in model.parameters() if is_dtensor(one)}
     if not meshes:
         return Group()
     if len(meshes) > 1 or next(iter(meshes)).ndim != 1:

@@ -20,10 +20,10 @@ from zerosim.offload import Buffer
 from zerosim.offload.copies import host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold_file, let_go
+from zerosim.trace.holdings import hold_file, release
 
-UP = (Tier.HOST, Tier.DEVICE)
-DOWN = (Tier.DEVICE, Tier.HOST)
+TO_DEVICE = (Tier.HOST, Tier.DEVICE)
+TO_HOST = (Tier.DEVICE, Tier.HOST)
 
 
 class TierStore(Protocol):
@@ -37,7 +37,7 @@ class TierStore(Protocol):
         """Copy the vector that is kept to the device."""
         ...
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """These will be fetched soon, in this order, and no others."""
         ...
 
@@ -66,14 +66,14 @@ class HostStore:
         """Copy it to the host."""
         target = self.place(flat, source.numel())
         with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
-            return self._copies.copy(target, source, DOWN, after)
+            return self._copies.copy(target, source, TO_HOST, after)
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """Copy it from the host."""
         with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
-            return self._copies.copy(target, self.kept[flat.name], UP)
+            return self._copies.copy(target, self.kept[flat.name], TO_DEVICE)
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """It is all here."""
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
@@ -88,7 +88,7 @@ class HostStore:
     def release(self) -> None:
         """The engine is closed."""
         for tensor in self.kept.values():
-            let_go(tensor)
+            release(tensor)
 
 
 class DiskStore:
@@ -109,7 +109,7 @@ class DiskStore:
         """The copy is over when the vector has left the device."""
         target = self.place(flat, source.numel())
         with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
-            return self._copies.copy(target, source, DOWN, after, then=lambda: self.placed(flat))
+            return self._copies.copy(target, source, TO_HOST, after, then=lambda: self.placed(flat))
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """From the disk to the host, then to the device."""
@@ -119,14 +119,14 @@ class DiskStore:
                 self._coming.pop(flat.name) if coming else self._begin(flat, self._room(flat))
             )
             kept = buffer.tensor.view(target.dtype)
-            return self._copies.copy(target, kept, UP, after=[read], then=buffer.release)
+            return self._copies.copy(target, kept, TO_DEVICE, after=[read], then=buffer.release)
 
     def find(self, flat: FlatUnit, elements: int) -> None:
         """Go on with the vector that an earlier run kept."""
         self._sizes[flat.name] = elements * flat.flat.element_size()
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """Read them ahead, as far as there are buffers; forget what was announced in vain."""
         wanted = {flat.name for flat in units}
         for name in [name for name in self._coming if name not in wanted]:
@@ -160,7 +160,7 @@ class DiskStore:
 
     def release(self) -> None:
         """The engine is closed."""
-        self.announce([])
+        self.prefetch([])
         for flat_name in self._sizes:
             hold_file(f"parameters/{flat_name}", Role.PARAMETERS, flat_name, 0)
 

@@ -171,7 +171,7 @@ class Updater:
             optimizer = self._optimizers[flat.name]
             optimizer.fetch()
             for following, _ in work[index + 1 : index + 2]:
-                self._optimizers[following.name].announce()
+                self._optimizers[following.name].prefetch()
             with labels.compute(flat.name):
                 optimizer.update(gradients, factor, self._stage.parameters.store.written(flat))
             optimizer.store()

@@ -32,7 +32,7 @@ from zerosim.engine.stores import ParameterStore
 from zerosim.events import Phase, Purpose
 from zerosim.memory import Role
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 WEIGHT_ERROR = "weight quantization error"
 GRADIENT_ERROR = "gradient quantization error"
@@ -41,8 +41,8 @@ GRADIENT_ERROR = "gradient quantization error"
 class _InTurn:
     """The handle of collectives that were asked for one after another, and of what follows them.
 
-    What precedes a collective is over when that is. So it is left out here: standing still until
-    then is recorded as a wait for the collective.
+    What precedes a collective is over when that is. So it is left out here: a stall until then is
+    recorded as a wait for the collective.
     """
 
     def __init__(self, handles: Sequence[Handle]) -> None:
@@ -95,8 +95,8 @@ class QuantizedGathering(RowGathering):
 
     def release(self) -> None:
         """The engine is closed."""
-        self._quantizer.let_go()
-        let_go(self._packed)
+        self._quantizer.release()
+        release(self._packed)
 
 
 class SecondaryGathering:
@@ -148,7 +148,7 @@ class SecondaryGathering:
         """The engine is closed."""
         self._primary.release()
         for part in self._parts.values():
-            let_go(part)
+            release(part)
 
     def _rows(self, flat: FlatUnit) -> torch.Tensor:
         """The unit as S parts, shape (S, N * columns / S)."""
@@ -221,9 +221,9 @@ class QuantizedReduction:
 
     def release(self) -> None:
         """The engine is closed."""
-        self._quantizer.let_go()
+        self._quantizer.release()
         for buffer in self._buffers():
-            let_go(buffer)
+            release(buffer)
 
     def _exchange(
         self,

@@ -2,7 +2,7 @@
 
     copies      between device and host, in order, beside what is computed
     disk        what a rank keeps on a disk: `DiskFiles`
-    commits     which versions of its files make up a state that is whole
+    commits     which versions of its files make up a state that is complete
     folder      whose a folder is, and what its file system can do
     files       one file: set aside, written, read
     layout      what stands in it, and how large it is

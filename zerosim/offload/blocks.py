@@ -44,8 +44,8 @@ def checksums(source: torch.Tensor, last_page: torch.Tensor) -> torch.Tensor:
     Returns:
         int64, one for each begun block.
     """
-    whole = source[: source.numel() // PAGE_BYTES * PAGE_BYTES]
-    sums = torch.cat([_of_pages(whole), _of_pages(last_page)])
+    pages = source[: source.numel() // PAGE_BYTES * PAGE_BYTES]
+    sums = torch.cat([_of_pages(pages), _of_pages(last_page)])
     padding = -sums.numel() % _PAGES
     return torch.nn.functional.pad(sums, (0, padding)).view(-1, _PAGES).mv(_OF_PAGES)
 

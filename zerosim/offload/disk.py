@@ -85,7 +85,7 @@ class DiskFiles:
 
         Raises:
             EnvironmentFault: the folder cannot be written, or another process uses it.
-            DiskError: this rank does not have that state whole.
+            DiskError: this rank does not have all of that state.
         """
         self.folder = rank_folder(folder, rank)
         self._num_ranks = num_ranks
@@ -124,12 +124,12 @@ class DiskFiles:
 
     @classmethod
     def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
-        """The newest state that every rank has whole; None if no state was committed by all.
+        """The newest state that every rank has complete; None if no state was committed by all.
 
         Files are looked at, not read: damage inside shows when they are.
 
         Raises:
-            DiskError: states were committed, but none is whole on all ranks.
+            DiskError: states were committed, but none is complete on all ranks.
         """
         return newest_state(folder, num_ranks)
 

@@ -68,7 +68,7 @@ def encode(name: str, version: Version, checksums: Sequence[int]) -> bytes:
 
 
 def decode(name: str, version: Version, trailer: bytes) -> list[int]:
-    """The checksums of the blocks, if the trailer is whole and of this name and version.
+    """The checksums of the blocks, if the trailer is complete and of this name and version.
 
     Raises:
         ValueError: it is not; the message says what was found and what was expected.

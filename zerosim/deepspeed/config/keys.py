@@ -31,7 +31,7 @@ class Kind(StrEnum):
     """What a value must be; the words are those of a message."""
 
     FLAG = "true or false"
-    WHOLE = "a whole number"
+    INTEGER = "a whole number"
     NUMBER = "a number"
     TEXT = "a text"
     SECTION = "a section in braces"
@@ -136,7 +136,7 @@ def _of_kind(value: Any, kind: Kind) -> Any:
     match kind:
         case Kind.FLAG:
             right = value if isinstance(value, bool) else None
-        case Kind.WHOLE:
+        case Kind.INTEGER:
             whole = is_number and math.isfinite(_size(value)) and value == int(value)
             right = int(value) if whole and abs(int(value)) <= _LARGEST else None
         case Kind.NUMBER:

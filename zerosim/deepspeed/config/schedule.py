@@ -118,7 +118,7 @@ class LRRangeTest:
 SCHEDULES: dict[str, type[Schedule]] = {
     kind.__name__: kind for kind in (WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest)
 }
-_KINDS = {"int": Kind.WHOLE, "float": Kind.NUMBER, "float | None": Kind.NUMBER}
+_KINDS = {"int": Kind.INTEGER, "float": Kind.NUMBER, "float | None": Kind.NUMBER}
 _KINDS |= {"bool": Kind.FLAG, "str": Kind.TEXT}
 
 

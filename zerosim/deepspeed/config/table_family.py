@@ -17,7 +17,7 @@ CHECKPOINTS = "activation_checkpointing"
 DEVICES = ("none", "cpu", "nvme")
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _WHOLE, _NUMBER = Kind.FLAG, Kind.WHOLE, Kind.NUMBER
+_FLAG, _INTEGER, _NUMBER = Kind.FLAG, Kind.INTEGER, Kind.NUMBER
 _TEXT, _SECTION, _ANY = Kind.TEXT, Kind.SECTION, Kind.ANY
 _PINS = "zerosim pins what it copies where there is a GPU, and only there."
 _BLOCK = EngineConfig().quantization_block
@@ -38,7 +38,7 @@ OFFLOAD = (
         "takes nvme for cpu in stages 1 and 2.", default="none", choices=DEVICES),
     _of(OPTIMIZER, "nvme_path", _TEXT, _HONOURED,
         "A folder on the disk; needed for nvme, and the same for offload_param."),
-    _of(OPTIMIZER, "buffer_count", _WHOLE, _HONOURED,
+    _of(OPTIMIZER, "buffer_count", _INTEGER, _HONOURED,
         "With nvme, most units whose states are in the host's memory at once, 2 or more. "
         "DeepSpeed's buffers hold one kind of state each, so that Adam needs 4 of them.",
         default=4, least=0),
@@ -61,13 +61,13 @@ OFFLOAD = (
         choices=DEVICES),
     _of(PARAM, "nvme_path", _TEXT, _HONOURED,
         "A folder on the disk; needed for nvme, and the same for offload_optimizer."),
-    _of(PARAM, "buffer_count", _WHOLE, _HONOURED,
+    _of(PARAM, "buffer_count", _INTEGER, _HONOURED,
         "With nvme, most units in the host's memory at once, 2 or more. With both on nvme the two "
         "counts are added up: zerosim has one pool of buffers, DeepSpeed two.", default=5,
         least=0),
-    _of(PARAM, "buffer_size", _WHOLE, _IGNORED, "zerosim's buffers are as large as a unit needs.",
+    _of(PARAM, "buffer_size", _INTEGER, _IGNORED, "zerosim's buffers are as large as a unit needs.",
         default=100_000_000, least=0),
-    _of(PARAM, "max_in_cpu", _WHOLE, _IGNORED,
+    _of(PARAM, "max_in_cpu", _INTEGER, _IGNORED,
         "With nvme, zerosim keeps no parameter in the host's memory. DeepSpeed keeps so many "
         "elements there, and reads less.", default=1_000_000_000, least=0),
     _of(PARAM, "pin_memory", _FLAG, _IGNORED, _PINS, default=True),
@@ -82,7 +82,7 @@ OFFLOAD = (
 )  # fmt: skip
 
 PLUS_PLUS = (
-    Key(f"{ZERO}.zero_hpz_partition_size", _WHOLE, _HONOURED,
+    Key(f"{ZERO}.zero_hpz_partition_size", _INTEGER, _HONOURED,
         "Stage 3: so many neighbouring ranks keep all parameters among them from forward to "
         "backward; 0 and 1 for none, and never more than there are ranks, as in DeepSpeed. It "
         "must divide them.", default=1, least=0, auto=True),
@@ -114,7 +114,7 @@ ACTIVATIONS = (
         "Keep only the inputs of blocks, and these and the gradients in memory that is allocated "
         "once. DeepSpeed wants partition_activations and number_checkpoints with it.",
         default=False),
-    _of(CHECKPOINTS, "number_checkpoints", _WHOLE, _IGNORED, "zerosim counts the blocks itself.",
+    _of(CHECKPOINTS, "number_checkpoints", _INTEGER, _IGNORED, "zerosim counts the blocks itself.",
         least=1),
     _of(CHECKPOINTS, "synchronize_checkpoint_boundary", _FLAG, _IGNORED,
         "It decides when a GPU is waited for.", default=False),

@@ -8,18 +8,18 @@ from __future__ import annotations
 from zerosim.deepspeed.config.keys import Key, Kind, Treatment
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _WHOLE, _NUMBER = Kind.FLAG, Kind.WHOLE, Kind.NUMBER
+_FLAG, _INTEGER, _NUMBER = Kind.FLAG, Kind.INTEGER, Kind.NUMBER
 _TEXT, _SECTION, _ANY = Kind.TEXT, Kind.SECTION, Kind.ANY
 _DTYPES = ("fp32", "fp16", "bf16", "float32", "float16", "bfloat16", "half", "float")
 _REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
 
 BATCH = (
-    Key("train_batch_size", _WHOLE, _HONOURED,
+    Key("train_batch_size", _INTEGER, _HONOURED,
         "Samples of an optimizer step: micro-batch x accumulation x ranks. Two of the three say "
         "the third; three that disagree are refused.", least=1),
-    Key("train_micro_batch_size_per_gpu", _WHOLE, _HONOURED,
+    Key("train_micro_batch_size_per_gpu", _INTEGER, _HONOURED,
         "Samples of one forward on one rank.", least=1),
-    Key("gradient_accumulation_steps", _WHOLE, _HONOURED,
+    Key("gradient_accumulation_steps", _INTEGER, _HONOURED,
         "Micro-steps of an optimizer step. zerosim divides by it in fp32 at the update, DeepSpeed "
         "divides each loss: equal up to rounding.", least=1),
     Key("managed_gradient_accumulation", _FLAG, _REFUSED,
@@ -112,18 +112,18 @@ PRECISION = (
     Key("fp16.loss_scale", _NUMBER, _HONOURED,
         "0 for a dynamic scale; another number stays as it is, and a step that overflows is left "
         "out in either case.", default=0, least=0, auto=True),
-    Key("fp16.initial_scale_power", _WHOLE, _HONOURED,
+    Key("fp16.initial_scale_power", _INTEGER, _HONOURED,
         "The dynamic scale begins with 2 to the power of it.", default=16, least=0, most=1000,
         auto=True),
-    Key("fp16.loss_scale_window", _WHOLE, _HONOURED,
+    Key("fp16.loss_scale_window", _INTEGER, _HONOURED,
         "Steps without overflow until the scale doubles. DeepSpeed counts one more, at the start "
         "and after an overflow.", default=1000, least=1, auto=True),
-    Key("fp16.hysteresis", _WHOLE, _HONOURED,
+    Key("fp16.hysteresis", _INTEGER, _HONOURED,
         "Overflows until the scale is halved; 1 in stage 0, as in DeepSpeed.", default=2, least=1,
         auto=True),
     Key("fp16.consecutive_hysteresis", _FLAG, _HONOURED,
         "A step without overflow fills the hysteresis up.", default=False, auto=True),
-    Key("fp16.min_loss_scale", _WHOLE, _HONOURED,
+    Key("fp16.min_loss_scale", _INTEGER, _HONOURED,
         "The scale is not halved below it. An overflow there is one more step left out; DeepSpeed "
         "ends the run.", default=1, least=1, auto=True),
     Key("fp16.auto_cast", _FLAG, _IGNORED,
@@ -150,7 +150,7 @@ PRECISION = (
 )  # fmt: skip
 
 REPORTING = (
-    Key("steps_per_print", _WHOLE, _IGNORED,
+    Key("steps_per_print", _INTEGER, _IGNORED,
         "zerosim prints nothing by itself: engine.global_steps and engine.get_lr() say it."),
     Key("wall_clock_breakdown", _FLAG, _IGNORED, "A trace has the times of every phase.",
         default=False),
@@ -165,7 +165,7 @@ REPORTING = (
     Key("csv_monitor", _SECTION, _IGNORED, "zerosim writes no such log; metrics are in a trace."),
     Key("comet", _SECTION, _IGNORED, "zerosim writes no such log; metrics are in a trace."),
     Key("timers", _SECTION, _IGNORED, "A trace has the times of every phase."),
-    Key("vocabulary_size", _WHOLE, _IGNORED, "DeepSpeed uses it for a remark only."),
+    Key("vocabulary_size", _INTEGER, _IGNORED, "DeepSpeed uses it for a remark only."),
     Key("disable_python_gc", _FLAG, _IGNORED, "Python collects as the program says.",
         default=False),
 )  # fmt: skip
@@ -188,9 +188,9 @@ OTHER = (
     Key("expert_parallel", _SECTION, _REFUSED, "zerosim has no experts", switch="enabled"),
     Key("tensor_parallel", _SECTION, _REFUSED, "zerosim's engine divides states, not layers",
         switch="autotp_size", harmless=(0, 1, None)),
-    Key("sequence_parallel_size", _WHOLE, _REFUSED, "zerosim's engine divides no sequences",
+    Key("sequence_parallel_size", _INTEGER, _REFUSED, "zerosim's engine divides no sequences",
         harmless=(1, None)),
-    Key("data_parallel_size", _WHOLE, _IGNORED, "All ranks are data parallel."),
+    Key("data_parallel_size", _INTEGER, _IGNORED, "All ranks are data parallel."),
     Key("weight_quantization", _SECTION, _REFUSED, "zerosim quantizes no weights",
         harmless=({}, None)),
     *(Key(name, _ANY, _REFUSED, _REMOVED, harmless=()) for name in (

@@ -10,14 +10,14 @@ from zerosim.deepspeed.config.keys import Key, Kind, Treatment
 SECTION = "zero_optimization"
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _WHOLE, _SECTION, _ANY = Kind.FLAG, Kind.WHOLE, Kind.SECTION, Kind.ANY
+_FLAG, _INTEGER, _SECTION, _ANY = Kind.FLAG, Kind.INTEGER, Kind.SECTION, Kind.ANY
 _CHECKPOINTS = "zerosim writes no checkpoints."
 _REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
 
 
 def _whole(name: str, treatment: Treatment, sentence: str, default: int) -> Key:
     path = f"{SECTION}.{name}"
-    return Key(path, _WHOLE, treatment, sentence, default=default, least=0, auto=True)
+    return Key(path, _INTEGER, treatment, sentence, default=default, least=0, auto=True)
 
 
 def _flag(name: str, treatment: Treatment, sentence: str, *, default: bool) -> Key:
@@ -27,10 +27,10 @@ def _flag(name: str, treatment: Treatment, sentence: str, *, default: bool) -> K
 ZERO = (
     Key(SECTION, _SECTION, _HONOURED,
         "See its keys. true for the whole section is stage 1, as in DeepSpeed."),
-    Key(f"{SECTION}.stage", _WHOLE, _HONOURED,
+    Key(f"{SECTION}.stage", _INTEGER, _HONOURED,
         "0 data parallel; 1, 2, 3 divide optimizer states, gradients, parameters.",
         default=0, least=0, most=3),
-    Key(f"{SECTION}.reduce_bucket_size", _WHOLE, _HONOURED,
+    Key(f"{SECTION}.reduce_bucket_size", _INTEGER, _HONOURED,
         "Most elements reduced at once, padding included. zerosim also keeps to it in stage 0, "
         "where DeepSpeed always takes 500 million.", default=500_000_000, least=1, auto=True),
     Key(f"{SECTION}.overlap_comm", _FLAG, _HONOURED,
