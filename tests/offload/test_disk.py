@@ -21,7 +21,7 @@ from tests.offload.stores import (
 )
 from zerosim.errors import DiskError, EnvironmentFault
 from zerosim.memory import Role
-from zerosim.offload import DiskFiles
+from zerosim.offload import DiskFiles, layout
 from zerosim.offload.blocks import BLOCK_BYTES
 from zerosim.offload.pool import pool_bytes
 from zerosim.theory import disk as theory
@@ -36,7 +36,7 @@ SIZES = st.one_of(
 
 @given(num_bytes=st.integers(0, 2**40), buffers=st.integers(1, 99), threads=st.integers(1, 9))
 def test_theory_says_what_a_file_and_a_pool_take(num_bytes, buffers, threads):
-    assert DiskFiles.bytes_on_disk(num_bytes) == theory.bytes_on_disk(num_bytes)
+    assert layout.bytes_on_disk(num_bytes) == theory.bytes_on_disk(num_bytes)
     assert pool_bytes(buffers, num_bytes, threads) == theory.pool_bytes(buffers, num_bytes, threads)
 
 
@@ -132,7 +132,7 @@ def test_a_run_goes_on_from_its_last_good_state(tmp_path):
         write_all(disk, 1)
     for step in range(1, 4):
         state = DiskFiles.last_good(tmp_path, 1)
-        again = DiskFiles.resume(tmp_path, 0, 1, state, buffers=2, buffer_bytes=BUFFER_BYTES)
+        again = DiskFiles(tmp_path, 0, 1, state=state, buffers=2, buffer_bytes=BUFFER_BYTES)
         assert holds_step(again, step - 1)
         commit_step(again, step)
         write_all(again, 99)

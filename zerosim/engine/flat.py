@@ -6,6 +6,7 @@ do is here.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import StrEnum
 
 import torch
@@ -14,8 +15,10 @@ from zerosim.device import resized
 from zerosim.engine.contiguous import Arena
 from zerosim.engine.local import local_gradient, local_part, set_local_part
 from zerosim.engine.units import ParameterSlot, Unit
+from zerosim.events import Purpose
 from zerosim.manifest import Segment
 from zerosim.memory import Role
+from zerosim.trace import labels
 from zerosim.trace.holdings import hold, release
 
 
@@ -78,6 +81,10 @@ class FlatUnit:
     def all_columns(self) -> Segment:
         """All columns of the unit."""
         return Segment(unit=self.name, start=0, stop=self.unit.columns)
+
+    def labelled(self, purpose: Purpose) -> AbstractContextManager[None]:
+        """What is communicated or copied inside is this unit's, and for this purpose."""
+        return labels.scope(unit=self.name, purpose=purpose, tensors=(self.name,))
 
     # parameters
 

@@ -6,37 +6,31 @@ ranks; `owners` has what ZeRO-Infinity is held against.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from zerosim.collectives import Handle
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.stores import ParameterStore
 from zerosim.events import Purpose
-from zerosim.trace import labels
 
 
-class Gathering(Protocol):
-    """Fills a unit's flat vector, which has memory and nothing in it."""
+class Gathering:
+    """Fills a unit's flat vector, which has memory and nothing in it; keeps nothing of it."""
 
     def start(self, flat: FlatUnit) -> Handle:
         """Fill `flat.rows`; which phase it is, `labels.position()` says."""
-        ...
+        raise NotImplementedError
 
     def forward_is_over(self, flat: FlatUnit) -> None:
         """All rows are there and about to be freed: the unit's forward is over."""
-        ...
 
     def update_is_over(self) -> None:
         """What was gathered before is of no use any more."""
-        ...
 
     def release(self) -> None:
         """The engine is closed."""
-        ...
 
 
-class RowGathering:
+class RowGathering(Gathering):
     """Each rank's own row, from its store; all other rows by an all-gather."""
 
     def __init__(self, context: Context, store: ParameterStore) -> None:
@@ -50,18 +44,9 @@ class RowGathering:
         if not self.context.communicates:
             return fetched
         self.context.order_after(fetched)
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             return self.all_gather(flat)
 
     def all_gather(self, flat: FlatUnit) -> Handle:
         """Bring the rows together of which each rank has its own."""
         return self.context.collectives.all_gather(flat.rows)
-
-    def forward_is_over(self, flat: FlatUnit) -> None:
-        """Nothing is kept."""
-
-    def update_is_over(self) -> None:
-        """Nothing was kept."""
-
-    def release(self) -> None:
-        """Nothing was kept."""

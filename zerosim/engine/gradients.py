@@ -15,7 +15,8 @@ import torch
 
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.reduced_rows import DeviceRows, HostRows, InPlaceRows, ReducedRows
+from zerosim.engine.host_rows import HostRows
+from zerosim.engine.reduced_rows import DeviceRows, InPlaceRows, ReducedRows
 from zerosim.engine.reducer import GradientReducer, Reduce
 from zerosim.engine.zeropp import QuantizedReduction
 from zerosim.manifest import Segment

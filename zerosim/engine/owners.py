@@ -17,11 +17,11 @@ from zerosim.collectives import Handle
 from zerosim.collectives.executor import Done, Keeping
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.gathering import Gathering
 from zerosim.engine.stores import ParameterStore
 from zerosim.engine.tier_stores import DiskStore, TierStore
 from zerosim.events import Purpose
 from zerosim.memory import Role
-from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 
 
@@ -80,7 +80,7 @@ class OwnerStore(ParameterStore):
             context.order_after(self.bring_back(flat, own))
         else:
             own.copy_(self.places.pop(flat.name))
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             if not self._is_own(flat):
                 return Keeping(context.collectives.send(own, owner), rows)
             others = [rank for rank in range(context.num_ranks) if rank != owner]
@@ -97,8 +97,8 @@ class OwnerStore(ParameterStore):
         return self.owner(flat) == self._context.rank
 
 
-class OwnerBroadcast:
-    """All rows from their owner, by a broadcast. Implements `gathering.Gathering`."""
+class OwnerBroadcast(Gathering):
+    """All rows from their owner, by a broadcast."""
 
     def __init__(self, context: Context, store: OwnerStore) -> None:
         """Broadcast what this store keeps."""
@@ -112,14 +112,5 @@ class OwnerBroadcast:
         if not context.communicates:
             return fetched
         context.order_after(fetched)
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             return context.collectives.broadcast(flat.flat, self._store.owner(flat))
-
-    def forward_is_over(self, flat: FlatUnit) -> None:
-        """Nothing is kept."""
-
-    def update_is_over(self) -> None:
-        """Nothing was kept."""
-
-    def release(self) -> None:
-        """Nothing was kept."""

@@ -94,9 +94,7 @@ class CompleteParameters(Parameters):
     def after_update(self, flat: FlatUnit) -> None:
         """Each rank has updated its own row, unless it updated all: all need all of them."""
         if len(self.context.updated_rows) < self.context.num_ranks:
-            with labels.scope(
-                unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)
-            ):
+            with flat.labelled(Purpose.GATHER_PARAMETERS):
                 self._gathers.append(self.context.collectives.all_gather(flat.rows))
 
     def gathered(self) -> None:

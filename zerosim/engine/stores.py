@@ -22,7 +22,6 @@ from zerosim.engine.tier_stores import TO_DEVICE, DiskStore, HostStore, TierStor
 from zerosim.events import Purpose
 from zerosim.memory import Role
 from zerosim.offload.copies import host_tensor
-from zerosim.trace import labels
 from zerosim.trace.holdings import hold, release
 
 
@@ -76,7 +75,7 @@ class ParameterStore:
 
     def bring_back(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """Copy what was written on the host to the device."""
-        with labels.scope(unit=flat.name, purpose=Purpose.RETURN_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.RETURN_PARAMETERS):
             return self._context.copies.copy(target, self.places[flat.name], TO_DEVICE)
 
     def host_place(self, flat: FlatUnit) -> torch.Tensor:

@@ -7,7 +7,6 @@ Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.1 a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 
@@ -19,42 +18,38 @@ from zerosim.memory import Role
 from zerosim.offload import Buffer
 from zerosim.offload.copies import host_tensor
 from zerosim.tiers import Tier
-from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file, release
 
 TO_DEVICE = (Tier.HOST, Tier.DEVICE)
 TO_HOST = (Tier.DEVICE, Tier.HOST)
 
 
-class TierStore(Protocol):
+class TierStore:
     """Keeps one vector of parameters for each unit."""
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
         """Keep a copy of a vector that is on the device, once what comes before is over."""
-        ...
+        raise NotImplementedError
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """Copy the vector that is kept to the device."""
-        ...
-
-    def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """These will be fetched soon, in this order, and no others."""
-        ...
+        raise NotImplementedError
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
         """Where the optimizer may write the vector on the host, until `placed`."""
-        ...
+        raise NotImplementedError
 
     def placed(self, flat: FlatUnit) -> None:
         """The vector was written at its place."""
-        ...
+
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
+        """These will be fetched soon, in this order, and no others."""
 
     def release(self) -> None:
         """The engine is closed."""
-        ...
 
 
-class HostStore:
+class HostStore(TierStore):
     """Vectors in the host's memory."""
 
     def __init__(self, context: Context) -> None:
@@ -65,16 +60,13 @@ class HostStore:
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
         """Copy it to the host."""
         target = self.place(flat, source.numel())
-        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.STORE_PARAMETERS):
             return self._copies.copy(target, source, TO_HOST, after)
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """Copy it from the host."""
-        with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.FETCH_PARAMETERS):
             return self._copies.copy(target, self.kept[flat.name], TO_DEVICE)
-
-    def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """It is all here."""
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
         """The vector itself."""
@@ -82,16 +74,13 @@ class HostStore:
             self.kept[flat.name] = host_tensor(flat.flat, elements, Role.PARAMETERS, flat.name)
         return self.kept[flat.name]
 
-    def placed(self, flat: FlatUnit) -> None:
-        """It is where it belongs."""
-
     def release(self) -> None:
         """The engine is closed."""
         for tensor in self.kept.values():
             release(tensor)
 
 
-class DiskStore:
+class DiskStore(TierStore):
     """Vectors on a disk, which pass through a few buffers on the host."""
 
     def __init__(self, context: Context) -> None:
@@ -108,12 +97,12 @@ class DiskStore:
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
         """The copy is over when the vector has left the device."""
         target = self.place(flat, source.numel())
-        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.STORE_PARAMETERS):
             return self._copies.copy(target, source, TO_HOST, after, then=lambda: self.placed(flat))
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
         """From the disk to the host, then to the device."""
-        with labels.scope(unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.FETCH_PARAMETERS):
             coming = flat.name in self._coming
             buffer, read = (
                 self._coming.pop(flat.name) if coming else self._begin(flat, self._room(flat))
@@ -139,9 +128,7 @@ class DiskStore:
             buffer = self._disk.try_buffer(self._sizes[flat.name])
             if buffer is None:
                 return
-            with labels.scope(
-                unit=flat.name, purpose=Purpose.FETCH_PARAMETERS, tensors=(flat.name,)
-            ):
+            with flat.labelled(Purpose.FETCH_PARAMETERS):
                 self._coming[flat.name] = self._begin(flat, buffer)
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
@@ -154,7 +141,7 @@ class DiskStore:
     def placed(self, flat: FlatUnit) -> None:
         """Write the buffer to the disk, and give it back."""
         buffer = self._places.pop(flat.name)
-        with labels.scope(unit=flat.name, purpose=Purpose.STORE_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.STORE_PARAMETERS):
             self._disk.write(_name(flat), buffer.tensor, on_done=buffer.release)
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 

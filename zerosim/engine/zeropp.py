@@ -99,7 +99,7 @@ class QuantizedGathering(RowGathering):
         release(self._packed)
 
 
-class SecondaryGathering:
+class SecondaryGathering(Gathering):
     """hpZ: S neighbours keep what forward gathered, and gather it again in backward (3.2)."""
 
     def __init__(self, context: Context, primary: Gathering) -> None:
@@ -127,7 +127,7 @@ class SecondaryGathering:
             return self._primary.start(flat)
         rows = self._rows(flat)
         rows[self._collectives.group.rank].copy_(part)
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             return self._collectives.all_gather(rows)
 
     def forward_is_over(self, flat: FlatUnit) -> None:

@@ -20,13 +20,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
 
 import torch
 
 from zerosim.collectives import Handle
 from zerosim.errors import DiskError
-from zerosim.offload import layout
 from zerosim.offload.commits import (
     SLOTS,
     Commit,
@@ -109,20 +107,6 @@ class DiskFiles:
         self._workers = Workers(self._pool.staging)
 
     @classmethod
-    def resume(
-        cls,
-        folder: Path,
-        rank: int,
-        num_ranks: int,
-        state: SavedState,
-        *,
-        buffers: int,
-        buffer_bytes: int,
-    ) -> Self:
-        """Begin with a state that `last_good` found: as the constructor does with `state`."""
-        return cls(folder, rank, num_ranks, buffers=buffers, buffer_bytes=buffer_bytes, state=state)
-
-    @classmethod
     def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
         """The newest state that every rank has complete; None if no state was committed by all.
 
@@ -132,14 +116,6 @@ class DiskFiles:
             DiskError: states were committed, but none is complete on all ranks.
         """
         return newest_state(folder, num_ranks)
-
-    @staticmethod
-    def bytes_on_disk(num_bytes: int) -> int:
-        """What one file of so many bytes occupies, and what one copy of it moves.
-
-        4096 x ceil((n + 32 + 8 x ceil(n / 2**20)) / 4096). A name has two such files.
-        """
-        return layout.bytes_on_disk(num_bytes)
 
     def buffer(self, num_bytes: int) -> Buffer:
         """A buffer of the pool, when one is free.
