@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from zerosim.config import DType, EngineConfig, Offload, RunConfig
 from zerosim.deepspeed.config import KEYS, Settings, Treatment, read_document, read_settings
-from zerosim.deepspeed.config.keys import AUTO, Kind
+from zerosim.deepspeed.config.keys import AUTO, KeyKind
 from zerosim.deepspeed.config.pages import markdown
 from zerosim.deepspeed.config.schedule import SCHEDULES, make_schedule
 from zerosim.errors import ConfigError
@@ -130,7 +130,9 @@ def _without_lines(found: Settings) -> tuple:
     )
 
 
-@pytest.mark.parametrize("path", [path for path, key in KEYS.items() if key.kind != Kind.SECTION])
+@pytest.mark.parametrize(
+    "path", [path for path, key in KEYS.items() if key.kind != KeyKind.SECTION]
+)
 def test_a_default_given_is_a_default_left_out(path):
     key = KEYS[path]
     if key.default is None:
@@ -171,9 +173,15 @@ def test_what_is_refused_is_refused_unless_it_asks_for_nothing(path):
     "path", [path for path, key in KEYS.items() if key.treatment is not Treatment.REFUSED]
 )
 def test_a_value_of_another_kind_is_refused(path):
-    wrong = {Kind.FLAG: 1, Kind.INTEGER: 1.5, Kind.NUMBER: True, Kind.TEXT: 3, Kind.SECTION: [1]}
+    wrong = {
+        KeyKind.FLAG: 1,
+        KeyKind.INTEGER: 1.5,
+        KeyKind.NUMBER: True,
+        KeyKind.TEXT: 3,
+        KeyKind.SECTION: [1],
+    }
     kind = KEYS[path].kind
-    if kind is not Kind.ANY:
+    if kind is not KeyKind.ANY:
         message = refusal(nested(path, wrong[kind]))
         assert f"{path} is " in message
         assert str(kind) in message

@@ -18,7 +18,7 @@ from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import decimal, integer, some_of
-from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
+from zerosim.config import SYSTEMS, EngineConfig, ModelName, Preset, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
 from zerosim.quantities import format_decimal
@@ -101,7 +101,7 @@ def _disk_of(folder: Path) -> Path:
     return folder
 
 
-def _jobs(run: RunConfig, chosen: Sequence[System], folder: Path, disk: str) -> Iterator[Job]:
+def _jobs(run: RunConfig, chosen: Sequence[Preset], folder: Path, disk: str) -> Iterator[Job]:
     """What the same ranks can do one after another."""
     base = EngineConfig(ranks_per_node=RANKS_PER_NODE)
     for wanted, those in groupby(chosen, key=lambda system: system.run_of(run)):

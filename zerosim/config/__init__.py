@@ -23,7 +23,7 @@ from zerosim.config.choices import (
 )
 from zerosim.config.engine import EngineConfig
 from zerosim.config.run import RunConfig
-from zerosim.config.systems import SYSTEMS, System
+from zerosim.config.systems import SYSTEMS, Preset
 
 __all__ = [
     "STAGES",
@@ -36,7 +36,7 @@ __all__ = [
     "Implementation",
     "ModelName",
     "Offload",
+    "Preset",
     "RunConfig",
-    "System",
     "choice",
 ]

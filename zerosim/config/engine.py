@@ -7,7 +7,7 @@ from typing import Annotated
 
 from zerosim.config.checks import require, require_divisor
 from zerosim.config.choices import STAGES, CollectivesKind, DType, Offload
-from zerosim.config.option import AT_LEAST_ONE, Configuration, Option, Range, at_least, positive
+from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec, at_least, positive
 
 TIERS = "ZeRO-Offload and ZeRO-Infinity"
 NODES = "Nodes and ZeRO++"
@@ -27,15 +27,15 @@ _EVEN = Range(lambda value: value >= 2 and value % 2 == 0, "an even number of 2 
 class EngineConfig(Configuration):
     """What `zerosim.initialize` takes; each option says what it is."""
 
-    stage: Annotated[int, Option(range=_STAGE, deepspeed=f"{_ZERO}.stage")] = 0
+    stage: Annotated[int, Spec(range=_STAGE, deepspeed=f"{_ZERO}.stage")] = 0
     """0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters."""
     dtype: Annotated[
-        DType, Option("fp32, bf16 or fp16.", deepspeed="fp16.enabled and bf16.enabled")
+        DType, Spec("fp32, bf16 or fp16.", deepspeed="fp16.enabled and bf16.enabled")
     ] = DType.BF16
     """Of parameters, gradients, activations; below fp32 an fp32 master copy is kept."""
     accumulate: Annotated[
         int,
-        Option(
+        Spec(
             "Micro-steps of an optimizer step.",
             AT_LEAST_ONE,
             deepspeed="gradient_accumulation_steps",
@@ -43,18 +43,18 @@ class EngineConfig(Configuration):
     ] = 1
     bucket_elements: Annotated[
         int | None,
-        Option(
+        Spec(
             "Most elements reduced at once; a unit by default.",
             AT_LEAST_ONE,
             deepspeed=f"{_ZERO}.reduce_bucket_size",
         ),
     ] = None
     overlap: Annotated[
-        bool, Option("Communicate while computing.", deepspeed=f"{_ZERO}.overlap_comm")
+        bool, Spec("Communicate while computing.", deepspeed=f"{_ZERO}.overlap_comm")
     ] = True
     prefetch: Annotated[
         int,
-        Option(
+        Spec(
             "Stage 3: units to gather ahead.",
             at_least(0, "0 or more units"),
             deepspeed=f"{_ZERO}.stage3_prefetch_bucket_size",
@@ -62,41 +62,37 @@ class EngineConfig(Configuration):
     ] = 1
     clip: Annotated[
         float | None,
-        Option("Largest global gradient norm.", positive("norm"), deepspeed="gradient_clipping"),
+        Spec("Largest global gradient norm.", positive("norm"), deepspeed="gradient_clipping"),
     ] = None
-    collectives: Annotated[CollectivesKind, Option("ring or native.")] = CollectivesKind.RING
+    collectives: Annotated[CollectivesKind, Spec("ring or native.")] = CollectivesKind.RING
     """zerosim's rings or the backend's own calls."""
-    chunk_bytes: Annotated[int, Option(range=at_least(16))] = 4 << 20
+    chunk_bytes: Annotated[int, Spec(range=at_least(16))] = 4 << 20
     """A ring cuts longer messages into chunks of this size."""
     learning_rate: Annotated[
-        float, Option("Of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr")
+        float, Spec("Of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr")
     ] = 1e-3
-    beta1: Annotated[float, Option(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.9
-    beta2: Annotated[float, Option(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.999
-    epsilon: Annotated[float, Option(range=at_least(0), deepspeed=f"{_ADAM}.eps")] = 1e-8
-    weight_decay: Annotated[float, Option(range=at_least(0), deepspeed=f"{_ADAM}.weight_decay")] = (
-        0.0
-    )
-    decoupled_weight_decay: Annotated[bool, Option(deepspeed=f"{_ADAM}.adam_w_mode")] = True
+    beta1: Annotated[float, Spec(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.9
+    beta2: Annotated[float, Spec(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.999
+    epsilon: Annotated[float, Spec(range=at_least(0), deepspeed=f"{_ADAM}.eps")] = 1e-8
+    weight_decay: Annotated[float, Spec(range=at_least(0), deepspeed=f"{_ADAM}.weight_decay")] = 0.0
+    decoupled_weight_decay: Annotated[bool, Spec(deepspeed=f"{_ADAM}.adam_w_mode")] = True
     """False for Adam, which adds the decay to the gradient."""
     initial_loss_scale: Annotated[
-        float, Option(range=positive("number"), deepspeed="fp16.initial_scale_power")
+        float, Spec(range=positive("number"), deepspeed="fp16.initial_scale_power")
     ] = 65536.0
     """In fp16; halved at an overflow."""
-    dynamic_loss_scale: Annotated[bool, Option(deepspeed="fp16.loss_scale")] = True
+    dynamic_loss_scale: Annotated[bool, Spec(deepspeed="fp16.loss_scale")] = True
     """False to keep the initial scale."""
     loss_scale_interval: Annotated[
-        int, Option(range=AT_LEAST_ONE, deepspeed="fp16.loss_scale_window")
+        int, Spec(range=AT_LEAST_ONE, deepspeed="fp16.loss_scale_window")
     ] = 2000
     """The scale is doubled after so many steps without overflow."""
-    loss_scale_hysteresis: Annotated[
-        int, Option(range=AT_LEAST_ONE, deepspeed="fp16.hysteresis")
-    ] = 1
+    loss_scale_hysteresis: Annotated[int, Spec(range=AT_LEAST_ONE, deepspeed="fp16.hysteresis")] = 1
     """Overflows until the scale is halved."""
-    refill_hysteresis: Annotated[bool, Option(deepspeed="fp16.consecutive_hysteresis")] = False
+    refill_hysteresis: Annotated[bool, Spec(deepspeed="fp16.consecutive_hysteresis")] = False
     """A step without overflow makes it count anew, not only a doubling."""
     least_loss_scale: Annotated[
-        float, Option(range=positive("number"), deepspeed="fp16.min_loss_scale")
+        float, Spec(range=positive("number"), deepspeed="fp16.min_loss_scale")
     ] = 1.0
     """It is not halved below this."""
     units: tuple[str, ...] = ()
@@ -104,7 +100,7 @@ class EngineConfig(Configuration):
     blocks of containers, direct children, and the rest as "root"."""
     offload_optimizer: Annotated[
         Offload,
-        Option(
+        Spec(
             f"Stages 1 to 3: where optimizer states are kept: {_PLACES}.",
             panel=TIERS,
             least_stage=1,
@@ -114,7 +110,7 @@ class EngineConfig(Configuration):
     """And the optimizer's steps done (ZeRO-Offload; on a disk ZeRO-Infinity)."""
     offload_param: Annotated[
         Offload,
-        Option(
+        Spec(
             f"Stage 3: where parameters are kept: {_PLACES}.",
             panel=TIERS,
             least_stage=3,
@@ -124,7 +120,7 @@ class EngineConfig(Configuration):
     """A rank's own part of them (ZeRO-Infinity)."""
     nvme_path: Annotated[
         str,
-        Option(
+        Spec(
             "Folder for what nvme keeps.",
             panel=TIERS,
             metavar="FOLDER",
@@ -133,7 +129,7 @@ class EngineConfig(Configuration):
     ] = ""
     disk_buffers: Annotated[
         int,
-        Option(
+        Spec(
             "Most buffers that wait for the disk.",
             at_least(2),
             panel=TIERS,
@@ -141,12 +137,12 @@ class EngineConfig(Configuration):
         ),
     ] = 4
     delayed_update: Annotated[
-        bool, Option("Update while the next iteration computes, one step late.", panel=TIERS)
+        bool, Spec("Update while the next iteration computes, one step late.", panel=TIERS)
     ] = False
     """ZeRO-Offload's delayed parameter update; with `offload_optimizer`."""
     owner_broadcast: Annotated[
         bool,
-        Option(
+        Spec(
             "Keep each unit at one rank that broadcasts it, not a part at each.",
             panel=TIERS,
             needs=("offload_param", "offload-param cpu or nvme"),
@@ -155,7 +151,7 @@ class EngineConfig(Configuration):
     """What ZeRO-Infinity's bandwidth-centric partitioning is held against."""
     quantize_weights: Annotated[
         bool,
-        Option(
+        Spec(
             "Stage 3: gather int8 parameters (qwZ).",
             panel=NODES,
             least_stage=3,
@@ -165,7 +161,7 @@ class EngineConfig(Configuration):
     """In forward (ZeRO++)."""
     secondary_partition: Annotated[
         int,
-        Option(
+        Spec(
             "Stage 3: ranks that keep all parameters among them (hpZ).",
             AT_LEAST_ONE,
             panel=NODES,
@@ -176,7 +172,7 @@ class EngineConfig(Configuration):
     """For backward; 1 for no such copy (ZeRO++)."""
     quantize_gradients: Annotated[
         bool,
-        Option(
+        Spec(
             "Stage 3: reduce int4 gradients (qgZ).",
             panel=NODES,
             least_stage=3,
@@ -184,19 +180,19 @@ class EngineConfig(Configuration):
         ),
     ] = False
     """By an all-to-all within and one between nodes (ZeRO++)."""
-    quantization_block: Annotated[
-        int, Option("Elements that share a scale.", _EVEN, panel=NODES)
-    ] = 256
+    quantization_block: Annotated[int, Spec("Elements that share a scale.", _EVEN, panel=NODES)] = (
+        256
+    )
     """Even, as two int4 elements are one byte."""
     ranks_per_node: Annotated[
-        int, Option("Ranks of a node; by default as launched.", at_least(0), panel=NODES)
+        int, Spec("Ranks of a node; by default as launched.", at_least(0), panel=NODES)
     ] = 0
     checkpoint_activations: Annotated[
-        bool, Option("Keep inputs of blocks only; compute the rest again.", panel=ACTIVATIONS)
+        bool, Spec("Keep inputs of blocks only; compute the rest again.", panel=ACTIVATIONS)
     ] = False
     partition_activations: Annotated[
         bool,
-        Option(
+        Spec(
             "Divide them among the tensor parallel ranks (P_a).",
             panel=ACTIVATIONS,
             needs=("checkpoint_activations", ""),
@@ -205,7 +201,7 @@ class EngineConfig(Configuration):
     ] = False
     cpu_checkpointing: Annotated[
         bool,
-        Option(
+        Spec(
             "And keep them on the host (P_a+cpu).",
             panel=ACTIVATIONS,
             needs=("checkpoint_activations", ""),
@@ -214,7 +210,7 @@ class EngineConfig(Configuration):
     ] = False
     constant_buffers: Annotated[
         bool,
-        Option(
+        Spec(
             "Reduce through two buffers of --bucket-elements (C_B).",
             panel=ACTIVATIONS,
             needs=("bucket_elements", "bucket-elements, the size of the buffers,"),
@@ -222,7 +218,7 @@ class EngineConfig(Configuration):
     ] = False
     contiguous_memory: Annotated[
         bool,
-        Option(
+        Spec(
             "Keep checkpoints and gradients in memory of their own (M_D).",
             panel=ACTIVATIONS,
             deepspeed=f"{_CHECKPOINTS}.contiguous_memory_optimization",

@@ -45,7 +45,7 @@ AT_LEAST_ONE = at_least(1, "a whole number of 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Spec:
     """What is said of a field beside its type and default.
 
     Attributes:
@@ -72,7 +72,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class ConfigOption:
     """A field of a configuration with what is said of it.
 
     Attributes:
@@ -84,7 +84,7 @@ class Declared:
     kind: type
     is_optional: bool
     default: Any
-    option: Option
+    option: Spec
 
     @property
     def label(self) -> str:
@@ -116,17 +116,17 @@ class Configuration:
 
     @classmethod
     @cache
-    def options(cls) -> tuple[Declared, ...]:
+    def options(cls) -> tuple[ConfigOption, ...]:
         """All options, in the order in which they are declared."""
         hints = get_type_hints(cls, include_extras=True)
         found = []
         for field in fields(cast("Any", cls)):
-            hint, option = hints[field.name], Option()
+            hint, option = hints[field.name], Spec()
             if get_origin(hint) is Annotated:
                 hint, option = get_args(hint)
             types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
             kind = get_origin(types[0]) or types[0]
-            found.append(Declared(field.name, kind, NoneType in types, field.default, option))
+            found.append(ConfigOption(field.name, kind, NoneType in types, field.default, option))
         return tuple(found)
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class Configuration:
         except TypeError as error:
             raise ConfigError(f"a value of the wrong type: {error}") from None
 
-    def _require_possible(self, one: Declared) -> None:
+    def _require_possible(self, one: ConfigOption) -> None:
         """Refuse an option that was asked for in an earlier stage, or without what it needs."""
         stage = getattr(self, "stage", 0)
         expected = stage_words(one.option.least_stage)

@@ -8,7 +8,7 @@ from typing import Annotated
 from zerosim.config.checks import require
 from zerosim.config.choices import DeviceKind, ModelName
 from zerosim.config.engine import ACTIVATIONS, TIERS
-from zerosim.config.option import AT_LEAST_ONE, Configuration, Option, Range
+from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec
 
 _SEEDS = 2**32
 _LONGEST_TIMEOUT_S = 86_400
@@ -21,40 +21,40 @@ _IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 class RunConfig(Configuration):
     """What `zerosim run` adds to the engine's configuration; each option says what it is."""
 
-    model: Annotated[ModelName, Option(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
-    ranks: Annotated[int, Option(range=AT_LEAST_ONE)] = 4
+    model: Annotated[ModelName, Spec(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
+    ranks: Annotated[int, Spec(range=AT_LEAST_ONE)] = 4
     """Processes."""
-    steps: Annotated[int, Option("Optimizer steps.", AT_LEAST_ONE)] = 10
+    steps: Annotated[int, Spec("Optimizer steps.", AT_LEAST_ONE)] = 10
     batch: Annotated[
         int,
-        Option(
+        Spec(
             "Sequences in a micro-batch of one rank.",
             AT_LEAST_ONE,
             deepspeed="train_micro_batch_size_per_gpu",
         ),
     ] = 4
-    seed: Annotated[int, Option("Of weights and data.", _IN_SEEDS)] = 0
-    device: Annotated[DeviceKind, Option("cpu or cuda.")] = DeviceKind.CPU
-    timeout_s: Annotated[float, Option(range=_SECONDS, called="timeout")] = 60.0
+    seed: Annotated[int, Spec("Of weights and data.", _IN_SEEDS)] = 0
+    device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
+    timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
     """A rank that is silent for so long is given up."""
-    memory: Annotated[bool, Option("Record what is alive in memory, by role.")] = True
-    layers: Annotated[int | None, Option("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
-    width: Annotated[int | None, Option("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    memory: Annotated[bool, Spec("Record what is alive in memory, by role.")] = True
+    layers: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    width: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
     tensor_parallel: Annotated[
         int,
-        Option(
+        Spec(
             "Ranks that compute each layer together.", panel=ACTIVATIONS, after="cpu_checkpointing"
         ),
     ] = 1
     """The others are data parallel."""
     tiles: Annotated[
         int,
-        Option("Cut large linear layers into so many.", AT_LEAST_ONE, panel=TIERS, after="resume"),
+        Spec("Cut large linear layers into so many.", AT_LEAST_ONE, panel=TIERS, after="resume"),
     ] = 1
     """Computed one after another (ZeRO-Infinity, memory-centric tiling)."""
     device_bytes: Annotated[
         int | None,
-        Option(
+        Spec(
             "Limit of the device's memory: 48MB, 1GiB, 50000000.",
             AT_LEAST_ONE,
             panel=TIERS,
@@ -64,7 +64,7 @@ class RunConfig(Configuration):
     ] = None
     resume: Annotated[
         bool,
-        Option(
+        Spec(
             "Go on from the last good state in --nvme-path.", panel=TIERS, after="owner_broadcast"
         ),
     ] = False

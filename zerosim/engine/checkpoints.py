@@ -100,7 +100,7 @@ class Checkpoints:
         return checkpointed
 
 
-class _Place:
+class _Saved:
     """What autograd keeps for a tensor."""
 
     __slots__ = ("__weakref__",)
@@ -115,8 +115,8 @@ class _Use:
         self._unit = unit
         leaves, self._form = tree_flatten((args, kwargs))
         self._inputs = [keeper.keep(unit, leaf) for leaf in leaves]
-        self._places: list[weakref.ref[_Place]] = []
-        self._found: weakref.WeakKeyDictionary[_Place, torch.Tensor] = weakref.WeakKeyDictionary()
+        self._places: list[weakref.ref[_Saved]] = []
+        self._found: weakref.WeakKeyDictionary[_Saved, torch.Tensor] = weakref.WeakKeyDictionary()
         self._device = keeper.device
         self._casts = torch.is_autocast_enabled(self._device.type)
         self._cast_dtype = torch.get_autocast_dtype(self._device.type)
@@ -131,12 +131,12 @@ class _Use:
             self._random = before  # it drew random numbers: let it draw the same again
         return output
 
-    def _note(self, _: torch.Tensor) -> _Place:
-        place = _Place()
+    def _note(self, _: torch.Tensor) -> _Saved:
+        place = _Saved()
         self._places.append(weakref.ref(place))
         return place
 
-    def _give(self, place: _Place) -> torch.Tensor:
+    def _give(self, place: _Saved) -> torch.Tensor:
         if place not in self._found:
             self._compute_again()
         return self._found[place]

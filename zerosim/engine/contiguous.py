@@ -18,7 +18,7 @@ from zerosim.device import AddressSpace, reserved, rounded
 from zerosim.memory import Role
 
 
-class _Piece(weakref.ref[torch.UntypedStorage]):
+class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
     """A storage that lies in a slab."""
 
     __slots__ = ("offset", "slab")
@@ -49,8 +49,8 @@ class Arena:
         self._device = device
         self._role = role
         self._slabs: list[_Slab] = []
-        self._gone: deque[_Piece] = deque()
-        self._pieces: dict[int, _Piece] = {}
+        self._gone: deque[_ArenaPiece] = deque()
+        self._pieces: dict[int, _ArenaPiece] = {}
 
     @property
     def reserved_bytes(self) -> int:
@@ -89,7 +89,7 @@ class Arena:
             assert offset is not None
         storage = slab.storage[offset : offset + num_bytes]
         assert isinstance(storage, torch.UntypedStorage)
-        piece = _Piece(storage, self._gone.append)
+        piece = _ArenaPiece(storage, self._gone.append)
         piece.slab, piece.offset = slab, offset
         self._pieces[id(piece)] = piece
         tensor.set_(storage)

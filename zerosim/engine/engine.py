@@ -30,7 +30,7 @@ from zerosim.device import on_device
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.local import full_tensor
-from zerosim.engine.moments import Moments
+from zerosim.engine.moments import StageHooks
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.saving import Saver, describe
 from zerosim.engine.scaling import gather_scalars
@@ -112,7 +112,7 @@ class Engine:
         if context.disk is not None and config.offload_optimizer is Offload.NVME:
             self._saver = Saver(context.disk, self._device)
         self._save()
-        self._moments = Moments(self._stage, self._units)
+        self._hooks = StageHooks(self._stage, self._units)
         self._tensor_labels = TensorLabels(self._units if tensor.size > 1 else ())
         self._checkpoints = make_checkpoints(context, tensor)
 
@@ -151,11 +151,11 @@ class Engine:
         if self._saver is not None:
             self._saver.settle()
         labels.enter(self.iteration, Phase.BACKWARD, self.micro_step)
-        self._moments.begin_backward(last_micro_step=self.is_boundary)
+        self._hooks.begin_backward(last_micro_step=self.is_boundary)
         scale = self.loss_scale
         with self._explained(), self._tensor_labels.labelled():
             (loss if scale == 1.0 else loss * scale).backward()
-        self._moments.end_backward()
+        self._hooks.end_backward()
         self._state = EngineState.BACKWARDED
 
     def step(self) -> None:
@@ -229,7 +229,7 @@ class Engine:
     def close(self) -> None:
         """Remove the hooks from the model and end the threads."""
         self._updater.finish()
-        self._moments.close()
+        self._hooks.close()
         self._tensor_labels.close()
         self._checkpoints.close()
         self._executor.close()

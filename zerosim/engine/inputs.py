@@ -41,7 +41,7 @@ from zerosim.trace import labels
 from zerosim.trace.holdings import hold, holdings, storage_of
 
 
-class Kept(Protocol):
+class KeptInput(Protocol):
     """What is left of something that a block was given."""
 
     def restore(self) -> Any:
@@ -81,7 +81,7 @@ class Keeper:
         self._leaving: list[_Part] = []
         self._last: weakref.ref[_Part] | None = None
 
-    def keep(self, unit: str, value: Any) -> Kept:
+    def keep(self, unit: str, value: Any) -> KeptInput:
         """Take one of the values that a block is given, before it computes."""
         if not isinstance(value, torch.Tensor):
             return _AsItIs(value)

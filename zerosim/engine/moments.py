@@ -15,8 +15,8 @@ from zerosim.errors import ConfigError
 from zerosim.trace import labels
 
 
-class Moments:
-    """Tells a stage what the units' modules do. Implements `hooks.Listener`."""
+class StageHooks:
+    """Tells a stage what the units' modules do. Implements `hooks.ModuleListener`."""
 
     def __init__(self, stage: Stage, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules and parameters."""

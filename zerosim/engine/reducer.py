@@ -21,7 +21,7 @@ Reduce = Callable[[torch.Tensor], Handle]
 
 
 @dataclass(slots=True)
-class _Flight:
+class _InFlight:
     """A bucket on its way: its matrix, and the units whose columns it holds."""
 
     bucket: BucketLayout
@@ -62,7 +62,7 @@ class GradientReducer:
         self._before_reuse = before_reuse
         self._ready: set[str] = set()
         self._next = 0
-        self._flights: list[_Flight] = []
+        self._flights: list[_InFlight] = []
 
     def ready(self, flat: FlatUnit) -> None:
         """A unit's gradient is complete: start each bucket whose turn has come."""
@@ -92,7 +92,7 @@ class GradientReducer:
         )
         with labels.scope(unit=bucket.name, purpose=Purpose.REDUCE_GRADIENTS, tensors=names):
             handle = self._reduce(matrix)
-        self._flights.append(_Flight(bucket, matrix, handle, is_buffered=len(pieces) > 1))
+        self._flights.append(_InFlight(bucket, matrix, handle, is_buffered=len(pieces) > 1))
 
     def _fuse(self, bucket: BucketLayout, pieces: Sequence[torch.Tensor]) -> torch.Tensor:
         if self._buffers is None:
@@ -104,7 +104,7 @@ class GradientReducer:
         self._before_reuse()
         return self._buffers.fill(pieces)
 
-    def _land(self, flight: _Flight) -> None:
+    def _land(self, flight: _InFlight) -> None:
         flight.handle.wait()
         column = 0
         for segment in flight.bucket.segments:

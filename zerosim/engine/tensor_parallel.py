@@ -99,7 +99,7 @@ def require_sound(config: EngineConfig, tensor: Group, data: Group) -> None:
 
 
 class TensorLabels:
-    """Says for which unit tensor parallelism calls its collectives. Implements `hooks.Listener`."""
+    """Says for which unit tensor parallelism calls its collectives, as a `ModuleListener`."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules; no units, no labels."""

@@ -40,7 +40,7 @@ from zerosim.offload.commits import (
 from zerosim.offload.folder import supports_direct, take
 from zerosim.offload.layout import Version
 from zerosim.offload.pool import Buffer, Pool
-from zerosim.offload.workers import Job, Station, Work, Workers
+from zerosim.offload.workers import FileJob, Station, Work, Workers
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.sink import CopyRequest
@@ -100,8 +100,8 @@ class DiskFiles:
         self._latest = dict(begin.versions)
         self._buffer_bytes = buffer_bytes
         self._allocated: dict[tuple[str, int], int] = {}
-        self._last: dict[str, Job] = {}
-        self._written: dict[str, Job] = {}
+        self._last: dict[str, FileJob] = {}
+        self._written: dict[str, FileJob] = {}
         self._order = threading.Lock()
         self._changing = threading.Lock()
         self._workers = Workers(self._pool.staging)
@@ -245,7 +245,7 @@ class DiskFiles:
         self._pool.close()
         os.close(self._lock)
 
-    def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> Job:
+    def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> FileJob:
         """Queue a job behind the last one of its name."""
         with self._order:
             job = self._workers.submit(work, after=self._last.get(name), on_done=on_done)

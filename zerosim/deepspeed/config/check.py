@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from zerosim.deepspeed.config.keys import AUTO, Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.keys import AUTO, Key, KeyKind, Treatment, shown
 from zerosim.deepspeed.config.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
 from zerosim.deepspeed.config.table_top import TOP
 from zerosim.deepspeed.config.table_zero import ALIASES, SECTION, ZERO
@@ -70,7 +70,7 @@ def check(document: dict[str, Any]) -> Given:
         checked = key.checked(value)
         if checked is not None:
             values[path] = checked
-        if not (key.kind is Kind.SECTION and path in _WALKED):
+        if not (key.kind is KeyKind.SECTION and path in _WALKED):
             lines[path] = _line(key, value)
     return Given(values, tuple(lines[path] for path in KEYS if path in lines))
 

@@ -27,7 +27,7 @@ class Treatment(StrEnum):
     """It would change what is trained, or ends a run that asks for it, and zerosim cannot."""
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     """What a value must be; the words are those of a message."""
 
     FLAG = "true or false"
@@ -54,7 +54,7 @@ class Key:
     """
 
     path: str
-    kind: Kind
+    kind: KeyKind
     treatment: Treatment
     sentence: str
     default: Any = None
@@ -129,23 +129,23 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _of_kind(value: Any, kind: Kind) -> Any:
+def _of_kind(value: Any, kind: KeyKind) -> Any:
     """The value if it is of that kind, a whole number as an int; else None."""
     right: Any = None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
-        case Kind.FLAG:
+        case KeyKind.FLAG:
             right = value if isinstance(value, bool) else None
-        case Kind.INTEGER:
+        case KeyKind.INTEGER:
             whole = is_number and math.isfinite(_size(value)) and value == int(value)
             right = int(value) if whole and abs(int(value)) <= _LARGEST else None
-        case Kind.NUMBER:
+        case KeyKind.NUMBER:
             right = value if is_number and math.isfinite(_size(value)) else None
-        case Kind.TEXT:
+        case KeyKind.TEXT:
             right = value if isinstance(value, str) else None
-        case Kind.SECTION:
+        case KeyKind.SECTION:
             right = value if isinstance(value, dict) else None
-        case Kind.ANY:
+        case KeyKind.ANY:
             right = value
     return right
 

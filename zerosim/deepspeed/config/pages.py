@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from zerosim.deepspeed.config.keys import Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.keys import Key, KeyKind, Treatment, shown
 from zerosim.deepspeed.config.schedule import SCHEDULES
 from zerosim.deepspeed.config.table_family import ACTIVATIONS, OFFLOAD, PLUS_PLUS
 from zerosim.deepspeed.config.table_top import BATCH, OTHER, PRECISION, REPORTING, TRAINING
@@ -50,7 +50,7 @@ def _lines() -> Iterator[str]:
 
 
 def _row(key: Key) -> str:
-    default = "" if key.kind is Kind.SECTION or key.default is None else shown(key.default)
+    default = "" if key.kind is KeyKind.SECTION or key.default is None else shown(key.default)
     return f"| {key.path} | {default} | {key.treatment} | {_sentence(key)} |"
 
 

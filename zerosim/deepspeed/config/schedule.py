@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from zerosim.deepspeed.config.keys import Key, Kind, Treatment, shown
+from zerosim.deepspeed.config.keys import Key, KeyKind, Treatment, shown
 from zerosim.errors import ConfigError
 
 _LOG, _LINEAR = "log", "linear"
@@ -118,8 +118,8 @@ class LRRangeTest:
 SCHEDULES: dict[str, type[Schedule]] = {
     kind.__name__: kind for kind in (WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest)
 }
-_KINDS = {"int": Kind.INTEGER, "float": Kind.NUMBER, "float | None": Kind.NUMBER}
-_KINDS |= {"bool": Kind.FLAG, "str": Kind.TEXT}
+_KINDS = {"int": KeyKind.INTEGER, "float": KeyKind.NUMBER, "float | None": KeyKind.NUMBER}
+_KINDS |= {"bool": KeyKind.FLAG, "str": KeyKind.TEXT}
 
 
 def make_schedule(name: str, given: dict[str, Any]) -> Schedule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from zerosim.config import EngineConfig
-from zerosim.deepspeed.config.keys import Key, Kind, Treatment
+from zerosim.deepspeed.config.keys import Key, KeyKind, Treatment
 
 ZERO = "zero_optimization"
 OPTIMIZER = f"{ZERO}.offload_optimizer"
@@ -17,15 +17,15 @@ CHECKPOINTS = "activation_checkpointing"
 DEVICES = ("none", "cpu", "nvme")
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _INTEGER, _NUMBER = Kind.FLAG, Kind.INTEGER, Kind.NUMBER
-_TEXT, _SECTION, _ANY = Kind.TEXT, Kind.SECTION, Kind.ANY
+_FLAG, _INTEGER, _NUMBER = KeyKind.FLAG, KeyKind.INTEGER, KeyKind.NUMBER
+_TEXT, _SECTION, _ANY = KeyKind.TEXT, KeyKind.SECTION, KeyKind.ANY
 _PINS = "zerosim pins what it copies where there is a GPU, and only there."
 _BLOCK = EngineConfig().quantization_block
 _DISK = "zerosim always reads ahead and writes behind."
 
 
 def _of(
-    section: str, name: str, kind: Kind, treatment: Treatment, sentence: str, **more: Any
+    section: str, name: str, kind: KeyKind, treatment: Treatment, sentence: str, **more: Any
 ) -> Key:
     return Key(f"{section}.{name}", kind, treatment, sentence, auto=section != CHECKPOINTS, **more)
 

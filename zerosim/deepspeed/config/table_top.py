@@ -5,11 +5,11 @@ The names are those that DeepSpeed 0.19.8 reads.
 
 from __future__ import annotations
 
-from zerosim.deepspeed.config.keys import Key, Kind, Treatment
+from zerosim.deepspeed.config.keys import Key, KeyKind, Treatment
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _INTEGER, _NUMBER = Kind.FLAG, Kind.INTEGER, Kind.NUMBER
-_TEXT, _SECTION, _ANY = Kind.TEXT, Kind.SECTION, Kind.ANY
+_FLAG, _INTEGER, _NUMBER = KeyKind.FLAG, KeyKind.INTEGER, KeyKind.NUMBER
+_TEXT, _SECTION, _ANY = KeyKind.TEXT, KeyKind.SECTION, KeyKind.ANY
 _DTYPES = ("fp32", "fp16", "bf16", "float32", "float16", "bfloat16", "half", "float")
 _REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
 

@@ -5,12 +5,17 @@ The names are those that DeepSpeed 0.19.8 reads.
 
 from __future__ import annotations
 
-from zerosim.deepspeed.config.keys import Key, Kind, Treatment
+from zerosim.deepspeed.config.keys import Key, KeyKind, Treatment
 
 SECTION = "zero_optimization"
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_FLAG, _INTEGER, _SECTION, _ANY = Kind.FLAG, Kind.INTEGER, Kind.SECTION, Kind.ANY
+_FLAG, _INTEGER, _SECTION, _ANY = (
+    KeyKind.FLAG,
+    KeyKind.INTEGER,
+    KeyKind.SECTION,
+    KeyKind.ANY,
+)
 _CHECKPOINTS = "zerosim writes no checkpoints."
 _REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
 
