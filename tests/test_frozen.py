@@ -11,18 +11,14 @@ import typer
 import zerosim
 from zerosim import events, manifest, memory, strategies
 from zerosim.cli.app import app
+from zerosim.config import EngineConfig, RunConfig
 from zerosim.rows import ROW_TYPES
 
 COMMANDS = {
+    # and every option of EngineConfig and RunConfig that has a help
     "run": """
-        --stage --ranks --model --dtype --steps --batch --accumulate --bucket-elements
-        --overlap/--no-overlap --prefetch --clip --collectives --learning-rate --seed --device
-        --timeout --port --memory/--no-memory --deepspeed-config --explain --offload-optimizer
-        --offload-param --nvme-path --disk-buffers --delayed-update --owner-broadcast --resume
-        --tiles --device-bytes --quantize-weights --secondary-partition --quantize-gradients
-        --quantization-block --ranks-per-node --checkpoint-activations --partition-activations
-        --cpu-checkpointing --tensor-parallel --constant-buffers --contiguous-memory --layers
-        --width --out --overwrite --json --help
+        --stage --ranks --timeout --port --deepspeed-config --explain --out --overwrite --json
+        --help
     """,
     "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
     "serve": "FOLDERS --host --port --open --help",
@@ -217,7 +213,13 @@ def test_commands_and_options():
             else param.name.upper()
             for param in params
         }
-    assert found == {name: set(words.split()) for name, words in COMMANDS.items()}
+    expected = {name: set(words.split()) for name, words in COMMANDS.items()}
+    expected["run"] |= {
+        f"--{name}/--no-{name}" if one.default is True else f"--{name}"
+        for one in (*EngineConfig.options(), *RunConfig.options())
+        if one.option.help and (name := one.name.replace("_", "-"))
+    }
+    assert found == expected
     options = {word for param in group.get_params(context) for word in param.opts}
     assert options == {"--version", "--help"}
 

@@ -15,13 +15,10 @@ from zerosim.config import EngineConfig, RunConfig
 from zerosim.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from zerosim.engine import (
-        DeepSpeedEngine,
-        Engine,
-        add_config_arguments,
-        init_distributed,
-        initialize,
-    )
+    from zerosim.deepspeed.distributed import init_distributed
+    from zerosim.deepspeed.engine import DeepSpeedEngine
+    from zerosim.deepspeed.initialize import add_config_arguments, initialize
+    from zerosim.engine import Engine
     from zerosim.record import Trace, load
     from zerosim.trace.session import trace
 
@@ -39,12 +36,12 @@ __all__ = [
     "trace",
 ]
 
-_HOMES = {
-    "DeepSpeedEngine": "zerosim.engine",
+_MODULES = {
+    "DeepSpeedEngine": "zerosim.deepspeed.engine",
     "Engine": "zerosim.engine",
-    "add_config_arguments": "zerosim.engine",
-    "init_distributed": "zerosim.engine",
-    "initialize": "zerosim.engine",
+    "add_config_arguments": "zerosim.deepspeed.initialize",
+    "init_distributed": "zerosim.deepspeed.distributed",
+    "initialize": "zerosim.deepspeed.initialize",
     "Trace": "zerosim.record",
     "load": "zerosim.record",
 }
@@ -64,7 +61,7 @@ def __getattr__(name: str) -> Any:
 
     if name == "trace":
         return import_module("zerosim.trace")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     instead = f": {_DEEPSPEEDS[name]}" if name in _DEEPSPEEDS else ""
     raise AttributeError(f"module 'zerosim' has no attribute {name!r}{instead}")

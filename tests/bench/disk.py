@@ -24,7 +24,7 @@ import torch
 
 from tests.bench.pages import _busy_cores
 from tests.bench.pairs import Pairs
-from zerosim.offload import DiskStore, files
+from zerosim.offload import DiskFiles, files
 from zerosim.offload.disk import THREADS
 
 GOAL = 0.9
@@ -70,7 +70,7 @@ class Plain:
 class Store:
     """Files through the pool: a buffer is asked for, used, and given back."""
 
-    disk: DiskStore
+    disk: DiskFiles
     num_bytes: int
     num: int
 
@@ -105,7 +105,7 @@ def _finish(buffer, handle) -> None:
 @contextmanager
 def _both(folder: Path, num_bytes: int, num: int, threads: int) -> Iterator[tuple[Plain, Store]]:
     folder.mkdir()
-    disk = DiskStore(folder, 0, 1, buffers=BUFFERS, buffer_bytes=num_bytes, threads=threads)
+    disk = DiskFiles(folder, 0, 1, buffers=BUFFERS, buffer_bytes=num_bytes, threads=threads)
     buffers = [disk.buffer(num_bytes) for _ in range(BUFFERS)]
     for buffer in buffers:
         buffer.tensor.random_()

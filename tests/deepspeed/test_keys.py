@@ -6,9 +6,9 @@ import importlib.util
 
 import pytest
 
-from zerosim.dsconfig import KEYS
-from zerosim.dsconfig.keys import Kind
-from zerosim.dsconfig.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
+from zerosim.deepspeed.config import KEYS
+from zerosim.deepspeed.config.keys import KeyKind
+from zerosim.deepspeed.config.table_family import CHECKPOINTS, OPTIMIZER, PARAM, ZERO
 
 pytestmark = [
     pytest.mark.deepspeed,
@@ -37,7 +37,7 @@ def test_sections_are_deepspeeds_models():
         theirs = {field.alias or name: field for name, field in model.model_fields.items()}
         assert ours.keys() == theirs.keys()
         for name, field in theirs.items():
-            if ours[name].kind is not Kind.SECTION and field.default_factory is None:
+            if ours[name].kind is not KeyKind.SECTION and field.default_factory is None:
                 assert ours[name].default == field.default, name
 
 

@@ -64,7 +64,7 @@ def test_a_model_with_nothing_to_train():
         ({"stage": "2"}, "stage is '2': expected a whole number"),
         ({"units": "blocks.*"}, "units is 'blocks.*': expected a tuple of patterns"),
         ({"beta2": 1.0}, "beta2 is 1.0"),
-        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
+        ({"weight_decay": -0.1}, "weight decay is -0.1"),
     ],
 )
 def test_configurations_that_do_not_exist(values, words):

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import torch
 
-from zerosim.offload import DiskStore
+from zerosim.offload import DiskFiles
 
 BUFFER_BYTES = 9_000
 NAMES = ("embedding", "blocks.0", "head")
@@ -17,7 +17,7 @@ def some_bytes(num_bytes, seed):
 
 @contextmanager
 def store(folder, rank=0, num_ranks=1, *, buffers=2, buffer_bytes=BUFFER_BYTES, **more):
-    made = DiskStore(folder, rank, num_ranks, buffers=buffers, buffer_bytes=buffer_bytes, **more)
+    made = DiskFiles(folder, rank, num_ranks, buffers=buffers, buffer_bytes=buffer_bytes, **more)
     try:
         yield made
     finally:
@@ -49,13 +49,13 @@ def holds_step(disk, step, num_bytes=5_000, names=NAMES):
 
 
 def last_step(folder, num_ranks=1):
-    state = DiskStore.last_good(folder, num_ranks)
+    state = DiskFiles.last_good(folder, num_ranks)
     return None if state is None else state.values["iteration"]
 
 
 def resumed_holds(folder, step, rank=0, num_ranks=1):
     """Whether the last good state is that of this step, on this rank, byte for byte."""
-    state = DiskStore.last_good(folder, num_ranks)
+    state = DiskFiles.last_good(folder, num_ranks)
     assert state is not None
     assert state.values == {"iteration": step}
     with store(folder, rank, num_ranks, state=state) as disk:

@@ -22,7 +22,7 @@ from tests.offload.stores import (
     write_all,
 )
 from zerosim.errors import DiskError
-from zerosim.offload import DiskStore
+from zerosim.offload import DiskFiles
 from zerosim.offload.blocks import BLOCK_BYTES, PAGE_BYTES, checksums
 
 TWO_BLOCKS = BLOCK_BYTES + 6_000
@@ -75,7 +75,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(tmp_path):
     with store(tmp_path) as made:
         made.write("x", some_bytes(num_bytes, 1)).wait()
         made.commit({})
-    path, state = tmp_path / "rank-0" / "x.slot-0", DiskStore.last_good(tmp_path, 1)
+    path, state = tmp_path / "rank-0" / "x.slot-0", DiskFiles.last_good(tmp_path, 1)
     for bit in range(0, 8 * (num_bytes + 40), 137):
         flip(path, bit)
         with (
@@ -169,7 +169,7 @@ def test_another_name_s_file(tmp_path):
 def test_another_model(tmp_path):
     with store(tmp_path) as made:
         commit_step(made, 0)
-    state = DiskStore.last_good(tmp_path, 1)
+    state = DiskFiles.last_good(tmp_path, 1)
     with store(tmp_path, state=state) as made, pytest.raises(DiskError) as problem:
         read(made, "head", 6_000)
     assert one_line(problem).endswith(
@@ -216,7 +216,7 @@ def test_no_state_is_whole(tmp_path):
         write_all(made, 2)
     (tmp_path / "rank-0" / "head.slot-1").unlink()
     with pytest.raises(DiskError) as problem:
-        DiskStore.last_good(tmp_path, 1)
+        DiskFiles.last_good(tmp_path, 1)
     assert re.search(
         r"^no state in .* is whole on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 is "
         r"gone.*\(and 1 more\); begin anew$",
@@ -232,7 +232,7 @@ def test_ranks_with_no_commit_in_common(tmp_path):
         for step in range(3):
             commit_step(first, step)
     with pytest.raises(DiskError, match=r"by rank: 0: \[2, 3\], 1: \[1\]\): expected one in"):
-        DiskStore.last_good(tmp_path, 2)
+        DiskFiles.last_good(tmp_path, 2)
 
 
 # a full disk
@@ -261,7 +261,7 @@ def test_a_full_disk(tmp_path):
                 made.commit({"iteration": 2})
         assert resumed_holds(place, 1)
         # a commit needs room as well
-        with store(place, state=DiskStore.last_good(place, 1)) as made:
+        with store(place, state=DiskFiles.last_good(place, 1)) as made:
             write_all(made, 2)
             fill(place)
             with pytest.raises(DiskError, match=r"cannot write .*commit-1\.json: No space left"):

@@ -21,7 +21,7 @@ from tests.offload.stores import (
 )
 from zerosim.errors import DiskError, EnvironmentFault
 from zerosim.memory import Role
-from zerosim.offload import DiskStore
+from zerosim.offload import DiskFiles, layout
 from zerosim.offload.blocks import BLOCK_BYTES
 from zerosim.offload.pool import pool_bytes
 from zerosim.theory import disk as theory
@@ -36,7 +36,7 @@ SIZES = st.one_of(
 
 @given(num_bytes=st.integers(0, 2**40), buffers=st.integers(1, 99), threads=st.integers(1, 9))
 def test_theory_says_what_a_file_and_a_pool_take(num_bytes, buffers, threads):
-    assert DiskStore.bytes_on_disk(num_bytes) == theory.bytes_on_disk(num_bytes)
+    assert layout.bytes_on_disk(num_bytes) == theory.bytes_on_disk(num_bytes)
     assert pool_bytes(buffers, num_bytes, threads) == theory.pool_bytes(buffers, num_bytes, threads)
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_written_again_stays_part_of_the_state(tmp_path):
         for step in range(1, 5):
             disk.write("head", some_bytes(5_000, step)).wait()
             disk.commit({"iteration": step})
-    with store(tmp_path, state=DiskStore.last_good(tmp_path, 1)) as disk:
+    with store(tmp_path, state=DiskFiles.last_good(tmp_path, 1)) as disk:
         assert holds_step(disk, 0, names=NAMES[:2])
         assert torch.equal(read(disk, "head"), some_bytes(5_000, 4))
 
@@ -131,8 +131,8 @@ def test_a_run_goes_on_from_its_last_good_state(tmp_path):
         commit_step(disk, 0)
         write_all(disk, 1)
     for step in range(1, 4):
-        state = DiskStore.last_good(tmp_path, 1)
-        again = DiskStore.resume(tmp_path, 0, 1, state, buffers=2, buffer_bytes=BUFFER_BYTES)
+        state = DiskFiles.last_good(tmp_path, 1)
+        again = DiskFiles(tmp_path, 0, 1, state=state, buffers=2, buffer_bytes=BUFFER_BYTES)
         assert holds_step(again, step - 1)
         commit_step(again, step)
         write_all(again, 99)
@@ -144,23 +144,23 @@ def test_names_of_every_kind(tmp_path):
     names = ["a/b", "..", "", "ä ö", "x" * 400, "x" * 399 + "y", "commit-0.json", "a.slot-0"]
     with store(tmp_path) as disk:
         commit_step(disk, 3, names=names)
-    with store(tmp_path, state=DiskStore.last_good(tmp_path, 1)) as disk:
+    with store(tmp_path, state=DiskFiles.last_good(tmp_path, 1)) as disk:
         assert holds_step(disk, 3, names=names)
     assert {path.parent for path in tmp_path.rglob("*")} == {tmp_path, tmp_path / "rank-0"}
 
 
 def test_the_older_state_where_a_rank_has_not_committed(tmp_path):
-    assert DiskStore.last_good(tmp_path, 2) is None
+    assert DiskFiles.last_good(tmp_path, 2) is None
     with store(tmp_path, 0, 2) as first, store(tmp_path, 1, 2) as second:
         commit_step(first, 0)
-        assert DiskStore.last_good(tmp_path, 2) is None
+        assert DiskFiles.last_good(tmp_path, 2) is None
         commit_step(second, 0)
         commit_step(first, 1)
         commit_step(second, 1)
         commit_step(first, 2)  # and then the second was killed
         write_all(second, 2)
     assert last_step(tmp_path, 2) == 1
-    state = DiskStore.last_good(tmp_path, 2)
+    state = DiskFiles.last_good(tmp_path, 2)
     with (
         store(tmp_path, 0, 2, state=state) as first,
         store(tmp_path, 1, 2, state=state) as second,
@@ -179,7 +179,7 @@ def test_another_number_of_ranks(tmp_path):
         commit_step(first, 0)
         commit_step(second, 0)
     with pytest.raises(DiskError, match=r"one of 2 ranks, given 1: resume with 2"):
-        DiskStore.last_good(tmp_path, 1)
+        DiskFiles.last_good(tmp_path, 1)
 
 
 def test_a_new_run_begins_with_nothing_and_leaves_others_files(tmp_path):
@@ -189,13 +189,13 @@ def test_a_new_run_begins_with_nothing_and_leaves_others_files(tmp_path):
         commit_step(disk, 0)
     with store(tmp_path) as disk, pytest.raises(DiskError, match=r"has nothing of head"):
         read(disk, "head")
-    assert DiskStore.last_good(tmp_path, 1) is None
+    assert DiskFiles.last_good(tmp_path, 1) is None
     assert (tmp_path / "rank-0" / "mine.txt").read_text() == "mine"
 
 
 def test_a_folder_is_one_process_s(tmp_path):
     with store(tmp_path), pytest.raises(EnvironmentFault, match="used by another process"):
-        DiskStore(tmp_path, 0, 1, buffers=1, buffer_bytes=1)
+        DiskFiles(tmp_path, 0, 1, buffers=1, buffer_bytes=1)
     with store(tmp_path):
         pass
 
@@ -203,7 +203,7 @@ def test_a_folder_is_one_process_s(tmp_path):
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFault, match=r"cannot keep files in .*rank-0: Not a directory"):
-        DiskStore(tmp_path / "file", 0, 1, buffers=1, buffer_bytes=1)
+        DiskFiles(tmp_path / "file", 0, 1, buffers=1, buffer_bytes=1)
 
 
 # buffers

@@ -13,7 +13,7 @@ import pytest
 
 from tests.offload.stores import commit_step, holds_step, last_step, resumed_holds, store
 from tests.ranks import _IMPORTED_ONCE
-from zerosim.offload import DiskStore
+from zerosim.offload import DiskFiles
 
 
 def _dies():
@@ -81,7 +81,7 @@ MOMENTS = {
 
 
 def _trains(folder, moment):
-    with store(folder, state=DiskStore.last_good(folder, 1)) as disk:
+    with store(folder, state=DiskFiles.last_good(folder, 1)) as disk:
         assert holds_step(disk, 1, 9_000)
         moment()
         commit_step(disk, 2, num_bytes=9_000)
@@ -100,7 +100,7 @@ def test_killed(tmp_path, moment):
     rank.join(60)
     assert rank.exitcode == -signal.SIGKILL
     assert last_step(tmp_path) == step
-    with store(tmp_path, state=DiskStore.last_good(tmp_path, 1)) as disk:
+    with store(tmp_path, state=DiskFiles.last_good(tmp_path, 1)) as disk:
         assert holds_step(disk, step, 9_000)
         commit_step(disk, 3)
     assert resumed_holds(tmp_path, 3)

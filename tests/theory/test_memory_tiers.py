@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerosim.config import DType
-from zerosim.engine.gradients import MOST_LEAVING
+from zerosim.engine.host_rows import MOST_LEAVING
 from zerosim.errors import ConfigError
 from zerosim.manifest import BucketLayout, Segment
 from zerosim.memory import Role

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import typer
 
+from zerosim.cli.configured import DECLARED, engine_values
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.family import engine_values
 from zerosim.cli.options import option_of
 from zerosim.config import CollectivesKind, EngineConfig, choice
-from zerosim.dsconfig import KEYS, Settings, read_document, read_settings
+from zerosim.deepspeed.config import KEYS, Settings, read_document, read_settings
 from zerosim.errors import ConfigError
-
-_ZERO = "zero_optimization"
-
-
-def _prefetches(settings: Settings) -> str:
-    return f"as many units as fit into {settings.prefetch_elements} elements"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +29,25 @@ class DeepSpeedFile:
     settings: Settings
 
 
-_DECIDES: dict[str, tuple[str, Callable[[Settings], object]]] = {
-    "stage": (f"{_ZERO}.stage", lambda found: str(found.engine.stage)),
-    "dtype": ("fp16.enabled and bf16.enabled", lambda found: found.engine.dtype.value),
-    "batch": ("train_micro_batch_size_per_gpu", lambda found: found.sizes.micro),
-    "accumulate": ("gradient_accumulation_steps", lambda found: found.engine.accumulate),
-    "bucket_elements": (
-        f"{_ZERO}.reduce_bucket_size",
-        lambda found: found.engine.bucket_elements,
-    ),
-    "overlap": (f"{_ZERO}.overlap_comm", lambda found: found.engine.overlap),
-    "prefetch": (f"{_ZERO}.stage3_prefetch_bucket_size", _prefetches),
-    "clip": ("gradient_clipping", lambda found: found.engine.clip),
-    "learning_rate": ("optimizer.params.lr", lambda found: found.engine.learning_rate),
+_DECIDES = {
+    one.name: one.option.deepspeed
+    for one in DECLARED.values()
+    if one.option.deepspeed and not one.option.panel
 }
-"""Options that the file decides: its key, and what it decides."""
+"""Options that the file decides, and the key that it does so by."""
 
 _NOT_ITS_OWN = {"collectives", "learning_rate", "stage"}
 """Options that are held against the file in a way of their own."""
+
+
+def _decided(settings: Settings, name: str) -> object:
+    """What the file decides for an option, as a command line says it."""
+    if name == "batch":
+        return settings.sizes.micro
+    if name == "prefetch":
+        return f"as many units as fit into {settings.prefetch_elements} elements"
+    value = getattr(settings.engine, name)
+    return str(value) if name == "stage" else value
 
 
 def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFile:
@@ -84,11 +78,11 @@ def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFi
             raise ConfigError(f"{option} is {wanted} and {path} says {said}: leave {option} out")
         config = replace(config, **{name: wanted})
     settings = replace(settings, engine=config)
-    for name, (key, decided) in _DECIDES.items():
-        if name in given and given[name] != decided(settings):
-            option = f"--{name.replace('_', '-')}"
+    for name, key in _DECIDES.items():
+        if name in given and given[name] != (decided := _decided(settings, name)):
+            option = f"--{option_of(name)}"
             raise ConfigError(
-                f"{option} is {given[name]} and {path} says {decided(settings)} ({key}): leave "
+                f"{option} is {given[name]} and {path} says {decided} ({key}): leave "
                 f"{option} out, or change the file"
             )
     return DeepSpeedFile(path, json.dumps(document), settings)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.cli.options import open_trace, whole
+from zerosim.cli.options import integer, open_trace
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.export.files import write
 from zerosim.quantities import format_bytes
@@ -23,7 +23,7 @@ def export(
         Path | None, typer.Option(help="Write a replay to this file, which needs no server.")
     ] = None,
     iteration: Annotated[
-        int | None, whole("Which iteration to replay; the last complete one by default.")
+        int | None, integer("Which iteration to replay; the last complete one by default.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is there.")

@@ -17,12 +17,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from zerosim.cli import family
+from zerosim.cli.configured import engine_values, run_values, with_options
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.family import engine_values, run_values
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, whole
+from zerosim.cli.options import decimal, integer
 from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
@@ -43,52 +42,44 @@ COMPARED = {
 """What `--all` compares: what of the options each one sets."""
 
 
+@with_options(
+    """
+    device_bytes every stage ranks model width dtype steps batch accumulate bucket_elements prefetch
+    most_layers offload_optimizer offload_param nvme_path checkpoint_activations cpu_checkpointing
+    constant_buffers contiguous_memory tiles timeout markdown as_json
+    """
+)
 def fit(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
-    device_bytes: family.DeviceBytes = None,
     every: Annotated[
         bool, typer.Option("--all", help=f"One after another: {'; '.join(COMPARED)}.")
     ] = False,
-    stage: Annotated[int, whole("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
-    ranks: Annotated[int, whole("Processes.")] = 4,
+    stage: Annotated[int, integer("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
+    ranks: Annotated[int, integer("Processes.")] = 4,
     model: Annotated[str, typer.Option(help="gpt-tiny or gpt-small.")] = "gpt-tiny",
-    width: family.Width = None,
-    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "bf16",
     steps: Annotated[
-        int, whole("Optimizer steps of a try; the second holds more than the first.")
+        int, integer("Optimizer steps of a try; the second holds more than the first.")
     ] = 2,
-    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
-    accumulate: Annotated[int, whole("Micro-steps of an optimizer step.")] = 1,
-    bucket_elements: Annotated[
-        int | None, whole("Most elements reduced at once; a unit by default.")
-    ] = None,
-    prefetch: Annotated[int, whole("Stage 3: units to gather ahead.")] = 1,
-    most_layers: Annotated[int, whole("Try no model of more layers.")] = 128,
-    offload_optimizer: family.OffloadOptimizer = "none",
-    offload_param: family.OffloadParam = "none",
-    nvme_path: family.NvmePath = None,
-    checkpoint_activations: family.CheckpointActivations = False,
-    cpu_checkpointing: family.CpuCheckpointing = False,
-    constant_buffers: family.ConstantBuffers = False,
-    contiguous_memory: family.ContiguousMemory = False,
-    tiles: family.Tiles = 1,
+    most_layers: Annotated[int, integer("Try no model of more layers.")] = 128,
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a page for docs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    **options: Any,
 ) -> int:
     """Find the largest GPT, by its layers, that trains within --device-bytes on each rank."""
-    if device_bytes is None:
+    if options["device_bytes"] is None:
         raise ConfigError("device-bytes is not given: expected the device's size, such as 16MB")
     if most_layers < 1:
         raise ConfigError(f"most-layers is {most_layers}: expected a whole number of 1 or more")
-    run = RunConfig(**run_values(context.params) | {"timeout_s": timeout})
+    of_run = {"model": model, "ranks": ranks, "steps": steps, "timeout_s": timeout}
+    run = RunConfig(**run_values(options) | of_run)
     _require_gpt(run)
-    of_engine = engine_values(context.params)
+    of_engine = engine_values(options) | {"stage": stage}
     keep()  # else each try would import PyTorch again
     chosen = COMPARED if every else {_name(of_engine): {}}
     found = {}
-    with tempfile.TemporaryDirectory(dir=nvme_path, prefix="zerosim-fit-") as folder:
+    with tempfile.TemporaryDirectory(dir=options["nvme_path"], prefix="zerosim-fit-") as folder:
         configs = {
             name: EngineConfig(**of_engine | values | {"nvme_path": folder})
             for name, values in chosen.items()

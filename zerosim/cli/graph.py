@@ -9,7 +9,7 @@ import typer
 
 from zerosim.analysis import annotated, report
 from zerosim.cli.console import make_console, print_json
-from zerosim.cli.options import open_trace, whole
+from zerosim.cli.options import integer, open_trace
 from zerosim.cli.timings import print_timings
 from zerosim.errors import ConfigError
 from zerosim.export import write_graphml, write_nodelink
@@ -20,12 +20,12 @@ def graph(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     iteration: Annotated[
-        int | None, whole("Which iteration to analyse; the last complete one by default.")
+        int | None, integer("Which iteration to analyse; the last complete one by default.")
     ] = None,
     rank: Annotated[
-        int | None, whole("List this rank's events as well, each with its slack.")
+        int | None, integer("List this rank's events as well, each with its slack.")
     ] = None,
-    top: Annotated[int, whole("How many steps of the critical path to name.")] = 10,
+    top: Annotated[int, integer("How many steps of the critical path to name.")] = 10,
     graphml: Annotated[
         Path | None, typer.Option(help="Write the iteration's graph to this GraphML file.")
     ] = None,

@@ -64,10 +64,10 @@ def _resumable(config: EngineConfig, num_ranks: int) -> str:
     """From where a run can go on, in a line of its own; "" if there is no such state."""
     if config.offload_optimizer is not Offload.NVME:
         return ""
-    from zerosim.offload import DiskStore
+    from zerosim.offload import DiskFiles
 
     try:
-        state = DiskStore.last_good(Path(config.nvme_path), num_ranks)
+        state = DiskFiles.last_good(Path(config.nvme_path), num_ranks)
     except DiskError:
         return ""
     if state is None:

@@ -15,7 +15,7 @@ from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
 from zerosim.cli.ledgers import print_answer, print_verdict, word_of
 from zerosim.cli.memory_tables import peak_table, states_tables
-from zerosim.cli.options import open_trace, whole
+from zerosim.cli.options import integer, open_trace
 from zerosim.cli.plot import print_plot
 from zerosim.errors import ConfigError
 from zerosim.quantities import PSI, format_exact
@@ -37,11 +37,11 @@ def memory(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     rank: Annotated[
-        int | None, whole("Whose peak to tell and to draw; all, and the highest, by default.")
+        int | None, integer("Whose peak to tell and to draw; all, and the highest, by default.")
     ] = None,
     iteration: Annotated[
         int | None,
-        whole("Which one to show; by default the last complete one, and the peaks of all."),
+        integer("Which one to show; by default the last complete one, and the peaks of all."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:

@@ -13,7 +13,7 @@ from zerosim.record import Trace, load
 from zerosim.rows import MANIFEST_NAME
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -27,9 +27,9 @@ def _decimal(text: str) -> float:
         raise typer.BadParameter(f"{text!r}: expected a number") from None
 
 
-def whole(words: str, panel: str | None = None) -> Any:
+def integer(words: str, panel: str | None = None) -> Any:
     """An option that takes a whole number."""
-    return typer.Option(help=words, parser=_whole, metavar="INTEGER", rich_help_panel=panel)
+    return typer.Option(help=words, parser=_integer, metavar="INTEGER", rich_help_panel=panel)
 
 
 def some_of(only: str | None, known: Sequence[str]) -> list[str]:

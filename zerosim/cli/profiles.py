@@ -18,7 +18,7 @@ from zerosim.cli.console import make_console, make_table, print_json, print_tabl
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, some_of, whole
+from zerosim.cli.options import decimal, integer, some_of
 from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
@@ -49,11 +49,11 @@ _NAMES = (*(OURS.format(stage=stage) for stage in STAGES), *Implementation)
 
 def profiles(  # noqa: PLR0913 - an option is an argument
     *,
-    ranks: Annotated[int, whole("Processes.")] = 4,
+    ranks: Annotated[int, integer("Processes.")] = 4,
     model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
-    steps: Annotated[int, whole("Optimizer steps.")] = 5,
-    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
-    seed: Annotated[int, whole("Of weights and data.")] = 0,
+    steps: Annotated[int, integer("Optimizer steps.")] = 5,
+    batch: Annotated[int, integer("Sequences in a micro-batch of one rank.")] = 4,
+    seed: Annotated[int, integer("Of weights and data.")] = 0,
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,

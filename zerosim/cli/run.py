@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from zerosim.cli import family
+from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
-from zerosim.cli.family import engine_values, run_values
 from zerosim.cli.folders import make_free, moment, require_free, reserve
 from zerosim.cli.jobs import launch_job, require_state_free
 from zerosim.cli.ledgers import print_report, print_summary
-from zerosim.cli.options import decimal, whole
-from zerosim.config import STAGES, EngineConfig, ModelName, RunConfig
+from zerosim.cli.options import decimal, integer
+from zerosim.config import STAGES, EngineConfig, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job, joined_ranks
 from zerosim.record import Trace, load
@@ -28,6 +27,13 @@ _NO_RUN_ID = ("", "none")
 """What torchrun calls a run that nobody named."""
 
 
+@with_options(
+    f"""
+    stage ranks model dtype steps batch accumulate bucket_elements overlap prefetch clip collectives
+    learning_rate seed device timeout port memory deepspeed_config explain {PANELS} layers width out
+    overwrite as_json
+    """
+)
 def run(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
@@ -35,80 +41,43 @@ def run(  # noqa: PLR0913 - an option is an argument
         str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
-        int | None, whole("Processes; 4 by default, under torchrun as many as it has.")
+        int | None, integer("Processes; 4 by default, under torchrun as many as it has.")
     ] = None,
-    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
-    dtype: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "bf16",
-    steps: Annotated[int, whole("Optimizer steps.")] = 10,
-    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
-    accumulate: Annotated[int, whole("Micro-steps of an optimizer step.")] = 1,
-    bucket_elements: Annotated[
-        int | None, whole("Most elements reduced at once; a unit by default.")
-    ] = None,
-    overlap: Annotated[bool, typer.Option(help="Communicate while computing.")] = True,
-    prefetch: Annotated[int, whole("Stage 3: units to gather ahead.")] = 1,
-    clip: Annotated[float | None, decimal("Largest global gradient norm.")] = None,
-    collectives: Annotated[str, typer.Option(help="ring or native.")] = "ring",
-    learning_rate: Annotated[float, decimal("Of AdamW.")] = 1e-3,
-    seed: Annotated[int, whole("Of weights and data.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
-    port: Annotated[int, whole("Where the ranks meet; a free port by default.")] = 0,
-    memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
+    port: Annotated[int, integer("Where the ranks meet; a free port by default.")] = 0,
     deepspeed_config: Annotated[
         Path | None, typer.Option(help="A DeepSpeed configuration in JSON.", metavar="FILE")
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what becomes of each key of it; train nothing.")
     ] = False,
-    offload_optimizer: family.OffloadOptimizer = "none",
-    offload_param: family.OffloadParam = "none",
-    nvme_path: family.NvmePath = None,
-    disk_buffers: family.DiskBuffers = 4,
-    delayed_update: family.DelayedUpdate = False,
-    owner_broadcast: family.OwnerBroadcast = False,
-    resume: family.Resume = False,
-    tiles: family.Tiles = 1,
-    device_bytes: family.DeviceBytes = None,
-    quantize_weights: family.QuantizeWeights = False,
-    secondary_partition: family.SecondaryPartition = 1,
-    quantize_gradients: family.QuantizeGradients = False,
-    quantization_block: family.QuantizationBlock = 256,
-    ranks_per_node: family.RanksPerNode = 0,
-    checkpoint_activations: family.CheckpointActivations = False,
-    partition_activations: family.PartitionActivations = False,
-    cpu_checkpointing: family.CpuCheckpointing = False,
-    tensor_parallel: family.TensorParallel = 1,
-    constant_buffers: family.ConstantBuffers = False,
-    contiguous_memory: family.ContiguousMemory = False,
-    layers: family.Layers = None,
-    width: family.Width = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    **options: Any,
 ) -> int:
     """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
     num_ranks = joined or (4 if ranks is None else ranks)
-    num_data_parallel = max(1, num_ranks // max(1, tensor_parallel))
+    num_data_parallel = max(1, num_ranks // max(1, options["tensor_parallel"]))
     file = read_file(deepspeed_config, num_data_parallel, context) if deepspeed_config else None
     if explain:
         return explain_file(file, as_json=as_json)
-    of_run = run_values(context.params) | {"ranks": num_ranks, "timeout_s": timeout}
+    of_run = run_values(options) | {"ranks": num_ranks, "timeout_s": timeout}
     if file:
         of_run |= {"batch": file.settings.sizes.micro}
     job_run = RunConfig(**of_run)
     stages = (file.settings.engine.stage,) if file else parse_stages(stage)
-    of_engine = engine_values(context.params)
+    of_engine = engine_values(options)
     configs = [
         file.settings.engine if file else EngineConfig(**of_engine | {"stage": number})
         for number in stages
     ]
-    require_state_free(configs[-1], resumes=resume, overwrite=overwrite)
+    require_state_free(configs[-1], resumes=job_run.resume, overwrite=overwrite)
     folder = out or _default_folder(job_run, str(stages[0]) if file else stage)
     folders = [folder / f"stage-{number}" for number in stages] if len(stages) > 1 else [folder]
     job = Job(job_run, tuple(zip(configs, folders, strict=True)), file.text if file else "")

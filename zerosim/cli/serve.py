@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.cli.options import whole
+from zerosim.cli.options import integer
 from zerosim.cli.pages import require_pages
 from zerosim.errors import ConfigError
 
@@ -27,7 +27,7 @@ def serve(
     ] = None,
     *,
     host: Annotated[str, typer.Option(help="Where to serve; this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, whole("Where to serve; 0 for any free port.")] = 8050,
+    port: Annotated[int, integer("Where to serve; 0 for any free port.")] = 8050,
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open a browser, if there is one.")
     ] = False,

@@ -17,8 +17,8 @@ from zerosim.cli.console import make_console, make_table, print_json, print_tabl
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, some_of, whole
-from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig, System
+from zerosim.cli.options import decimal, integer, some_of
+from zerosim.config import SYSTEMS, EngineConfig, ModelName, Preset, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
 from zerosim.quantities import format_decimal
@@ -46,11 +46,11 @@ HEADINGS = (
 
 def systems(  # noqa: PLR0913 - an option is an argument
     *,
-    ranks: Annotated[int, whole("Processes, in nodes of 2.")] = 4,
+    ranks: Annotated[int, integer("Processes, in nodes of 2.")] = 4,
     model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
-    steps: Annotated[int, whole("Optimizer steps.")] = 5,
-    batch: Annotated[int, whole("Sequences in a micro-batch of one rank.")] = 4,
-    seed: Annotated[int, whole("Of weights and data.")] = 0,
+    steps: Annotated[int, integer("Optimizer steps.")] = 5,
+    batch: Annotated[int, integer("Sequences in a micro-batch of one rank.")] = 4,
+    seed: Annotated[int, integer("Of weights and data.")] = 0,
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,
@@ -101,7 +101,7 @@ def _disk_of(folder: Path) -> Path:
     return folder
 
 
-def _jobs(run: RunConfig, chosen: Sequence[System], folder: Path, disk: str) -> Iterator[Job]:
+def _jobs(run: RunConfig, chosen: Sequence[Preset], folder: Path, disk: str) -> Iterator[Job]:
     """What the same ranks can do one after another."""
     base = EngineConfig(ranks_per_node=RANKS_PER_NODE)
     for wanted, those in groupby(chosen, key=lambda system: system.run_of(run)):

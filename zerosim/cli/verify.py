@@ -9,7 +9,7 @@ import typer
 
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.ledgers import print_report
-from zerosim.cli.options import open_trace, whole
+from zerosim.cli.options import integer, open_trace
 from zerosim.verify import verify as verify_trace
 from zerosim.verify.outcome import exit_code
 
@@ -18,7 +18,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     iteration: Annotated[
-        int | None, whole("Whose ledgers to show; the last complete one by default.")
+        int | None, integer("Whose ledgers to show; the last complete one by default.")
     ] = None,
     received: Annotated[
         bool, typer.Option("--received", help="Show bytes received instead of sent.")

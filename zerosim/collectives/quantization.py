@@ -29,7 +29,7 @@ from enum import IntEnum
 import torch
 
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 _SCALE_BYTES = 4
 _PIECE_ELEMENTS = 1 << 18
@@ -165,10 +165,10 @@ class Quantizer:
         for tensor in (self._scratch, self._nibbles):
             hold(tensor, Role.BUFFERS, "")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Whom the scratch memory served is gone."""
-        let_go(self._scratch)
-        let_go(self._nibbles)
+        release(self._scratch)
+        release(self._nibbles)
 
     def packing(self, columns: int) -> Packing:
         """How rows of this length are packed."""

@@ -1,12 +1,13 @@
 """What can be asked of the engine and of a run, checked in one place.
 
     choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
-    checks      how a value is refused, and how a configuration goes through JSON
+    checks      how a value is refused
+    option      what is said of an option, and what follows from it
     engine      what `zerosim.initialize` takes
     run         what `zerosim run` adds
     systems     the ZeRO family by name
 
-Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
+An option is declared once, in `engine` or `run`.
 """
 
 from zerosim.config.choices import (
@@ -22,7 +23,7 @@ from zerosim.config.choices import (
 )
 from zerosim.config.engine import EngineConfig
 from zerosim.config.run import RunConfig
-from zerosim.config.systems import SYSTEMS, System
+from zerosim.config.systems import SYSTEMS, Preset
 
 __all__ = [
     "STAGES",
@@ -35,7 +36,7 @@ __all__ = [
     "Implementation",
     "ModelName",
     "Offload",
+    "Preset",
     "RunConfig",
-    "System",
     "choice",
 ]

@@ -1,7 +1,4 @@
-"""What can be chosen by name.
-
-Imports the standard library, `zerosim.errors` and `zerosim.tiers`.
-"""
+"""What can be chosen by name."""
 
 from __future__ import annotations
 

@@ -1,72 +1,78 @@
-"""What `zerosim run` adds to the engine's configuration.
-
-Imports the standard library and the modules beside it.
-"""
+"""What `zerosim run` adds to the engine's configuration."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from zerosim.config.checks import AT_LEAST_ONE, Plain, require, require_whole
-from zerosim.config.choices import DeviceKind, ModelName, choice
+from zerosim.config.checks import require
+from zerosim.config.choices import DeviceKind, ModelName
+from zerosim.config.engine import ACTIVATIONS, TIERS
+from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec
 
 _SEEDS = 2**32
 _LONGEST_TIMEOUT_S = 86_400
 """A day: clocks that wait longer do not exist everywhere."""
+_SECONDS = Range(lambda value: value > 0, "a positive number of seconds")
+_IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig(Plain):
-    """What `zerosim run` adds to the engine's configuration.
+class RunConfig(Configuration):
+    """What `zerosim run` adds to the engine's configuration; each option says what it is."""
 
-    Attributes:
-        ranks: number of processes.
-        steps: optimizer steps.
-        batch: sequences in a micro-batch of one rank.
-        seed: of the initial weights and of the order of the data.
-        timeout_s: a rank that is silent for so long is given up.
-        memory: whether traces say what is alive in memory, by role.
-        layers, width: of a GPT, in place of what its name stands for; None to leave it.
-        tensor_parallel: so many ranks compute each layer together; the others are data parallel.
-        tiles: cut each large linear layer into so many, computed one after another
-            (ZeRO-Infinity, memory-centric tiling).
-        device_bytes: limit of the device's memory; None for no limit.
-        resume: continue from the last good state in the engine's `nvme_path`.
-    """
-
-    model: ModelName = ModelName.GPT_TINY
-    ranks: int = 4
-    steps: int = 10
-    batch: int = 4
-    seed: int = 0
-    device: DeviceKind = DeviceKind.CPU
-    timeout_s: float = 60.0
-    memory: bool = True
-    layers: int | None = None
-    width: int | None = None
-    tensor_parallel: int = 1
-    tiles: int = 1
-    device_bytes: int | None = None
-    resume: bool = False
+    model: Annotated[ModelName, Spec(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
+    ranks: Annotated[int, Spec(range=AT_LEAST_ONE)] = 4
+    """Processes."""
+    steps: Annotated[int, Spec("Optimizer steps.", AT_LEAST_ONE)] = 10
+    batch: Annotated[
+        int,
+        Spec(
+            "Sequences in a micro-batch of one rank.",
+            AT_LEAST_ONE,
+            deepspeed="train_micro_batch_size_per_gpu",
+        ),
+    ] = 4
+    seed: Annotated[int, Spec("Of weights and data.", _IN_SEEDS)] = 0
+    device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
+    timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
+    """A rank that is silent for so long is given up."""
+    memory: Annotated[bool, Spec("Record what is alive in memory, by role.")] = True
+    layers: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    width: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    tensor_parallel: Annotated[
+        int,
+        Spec(
+            "Ranks that compute each layer together.", panel=ACTIVATIONS, after="cpu_checkpointing"
+        ),
+    ] = 1
+    """The others are data parallel."""
+    tiles: Annotated[
+        int,
+        Spec("Cut large linear layers into so many.", AT_LEAST_ONE, panel=TIERS, after="resume"),
+    ] = 1
+    """Computed one after another (ZeRO-Infinity, memory-centric tiling)."""
+    device_bytes: Annotated[
+        int | None,
+        Spec(
+            "Limit of the device's memory: 48MB, 1GiB, 50000000.",
+            AT_LEAST_ONE,
+            panel=TIERS,
+            after="tiles",
+            metavar="BYTES",
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        Spec(
+            "Go on from the last good state in --nvme-path.", panel=TIERS, after="owner_broadcast"
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", choice(ModelName, self.model, "model"))
-        object.__setattr__(self, "device", choice(DeviceKind, self.device, "device"))
-        require_whole(self, "ranks", "steps", "batch", "seed")
-        require(self.ranks >= 1, "ranks", self.ranks, AT_LEAST_ONE)
-        require(self.steps >= 1, "steps", self.steps, AT_LEAST_ONE)
-        require(self.batch >= 1, "batch", self.batch, AT_LEAST_ONE)
-        require_whole(self, "tensor_parallel", "tiles")
+        Configuration.__post_init__(self)
         divides = self.tensor_parallel >= 1 and self.ranks % self.tensor_parallel == 0
         of_ranks = f"a divisor of the {self.ranks} ranks"
         require(divides, "tensor-parallel", self.tensor_parallel, of_ranks)
-        require(self.tiles >= 1, "tiles", self.tiles, AT_LEAST_ONE)
-        for name in ("layers", "width", "device_bytes"):
-            value = getattr(self, name)
-            if value is not None:
-                require_whole(self, name)
-                require(value >= 1, name.replace("_", "-"), value, AT_LEAST_ONE)
-        require(0 <= self.seed < _SEEDS, "seed", self.seed, f"0 to {_SEEDS - 1}")
-        require(self.timeout_s > 0, "timeout", self.timeout_s, "a positive number of seconds")
         in_time = self.timeout_s <= _LONGEST_TIMEOUT_S
         require(in_time, "timeout", self.timeout_s, f"at most {_LONGEST_TIMEOUT_S} seconds")

@@ -2,7 +2,6 @@
 
 Sources: ZeRO and ZeRO-R (arXiv 1910.02054), ZeRO-Offload (arXiv 2101.06840), ZeRO-Infinity
 (arXiv 2104.07857), ZeRO++ (arXiv 2306.10209).
-Imports the standard library and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _PLUS = {"quantize_weights": True, "secondary_partition": 2, "quantize_gradients
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class Preset:
     """One system of the family.
 
     Attributes:
@@ -63,42 +62,42 @@ class System:
 
 
 SYSTEMS = (
-    System("data-parallel", "data parallel", {"stage": 0}),
-    System("zero-1", "ZeRO-1", {"stage": 1}),
-    System("zero-2", "ZeRO-2", {"stage": 2}),
-    System("zero-3", "ZeRO-3", {"stage": 3}),
-    System("checkpoints", "ZeRO-3, activations computed again", {"stage": 3, **_CHECKPOINTS}),
-    System(
+    Preset("data-parallel", "data parallel", {"stage": 0}),
+    Preset("zero-1", "ZeRO-1", {"stage": 1}),
+    Preset("zero-2", "ZeRO-2", {"stage": 2}),
+    Preset("zero-3", "ZeRO-3", {"stage": 3}),
+    Preset("checkpoints", "ZeRO-3, activations computed again", {"stage": 3, **_CHECKPOINTS}),
+    Preset(
         "zero-r",
         "ZeRO-1 + ZeRO-R: P_a, C_B, M_D, tensor parallel 2",
         {"stage": 1, **_PARTITIONED, **_MEMORY},
         {"tensor_parallel": 2},
     ),
-    System(
+    Preset(
         "zero-r-cpu",
         "ZeRO-1 + ZeRO-R: P_a+cpu, C_B, M_D, tensor parallel 2",
         {"stage": 1, **_PARTITIONED, "cpu_checkpointing": True, **_MEMORY},
         {"tensor_parallel": 2},
     ),
-    System("offload-1", "ZeRO-Offload, ZeRO-1", {"stage": 1, **_HOST}),
-    System("offload-2", "ZeRO-Offload, ZeRO-2", {"stage": 2, **_HOST}),
-    System(
+    Preset("offload-1", "ZeRO-Offload, ZeRO-1", {"stage": 1, **_HOST}),
+    Preset("offload-2", "ZeRO-Offload, ZeRO-2", {"stage": 2, **_HOST}),
+    Preset(
         "offload-2-delayed",
         "ZeRO-Offload, ZeRO-2, update delayed",
         {"stage": 2, **_HOST, "delayed_update": True},
     ),
-    System("offload-3", "ZeRO-Offload, ZeRO-3", {"stage": 3, **_HOST}),
-    System("infinity-cpu", "ZeRO-Infinity, all on the host", {"stage": 3, **_ALL_HOST}),
-    System("infinity-nvme", "ZeRO-Infinity, all on a disk", {"stage": 3, **_DISK}),
-    System(
+    Preset("offload-3", "ZeRO-Offload, ZeRO-3", {"stage": 3, **_HOST}),
+    Preset("infinity-cpu", "ZeRO-Infinity, all on the host", {"stage": 3, **_ALL_HOST}),
+    Preset("infinity-nvme", "ZeRO-Infinity, all on a disk", {"stage": 3, **_DISK}),
+    Preset(
         "infinity-owner",
         "ZeRO-Infinity, on a disk at owners",
         {"stage": 3, **_DISK, "owner_broadcast": True},
     ),
-    System("infinity-tiles", "ZeRO-Infinity, 4 tiles", {"stage": 3, **_ALL_HOST}, {"tiles": 4}),
-    System("qwz", "ZeRO++, qwZ", {"stage": 3, "quantize_weights": True}),
-    System("hpz", "ZeRO++, hpZ", {"stage": 3, "secondary_partition": 2}),
-    System("qgz", "ZeRO++, qgZ", {"stage": 3, "quantize_gradients": True}),
-    System("zero++", "ZeRO++, all three", {"stage": 3, **_PLUS}),
+    Preset("infinity-tiles", "ZeRO-Infinity, 4 tiles", {"stage": 3, **_ALL_HOST}, {"tiles": 4}),
+    Preset("qwz", "ZeRO++, qwZ", {"stage": 3, "quantize_weights": True}),
+    Preset("hpz", "ZeRO++, hpZ", {"stage": 3, "secondary_partition": 2}),
+    Preset("qgz", "ZeRO++, qgZ", {"stage": 3, "quantize_gradients": True}),
+    Preset("zero++", "ZeRO++, all three", {"stage": 3, **_PLUS}),
 )
 """In the order of a table: each on its own, in bf16, with nodes of 2 ranks."""

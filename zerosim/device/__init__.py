@@ -1,8 +1,7 @@
 """The device's memory where there is no device: host memory kept apart, with a limit.
 
 What the engine and autograd allocate is on the device unless it says otherwise. Without a limit the
-functions here do nothing. Imports torch, zerosim's L0, trace.labels, trace.places and
-trace.holdings.
+functions here do nothing.
 """
 
 from zerosim.device.cuda import device_memory

@@ -1,7 +1,4 @@
-"""A limit for the memory of whatever the ranks compute on: a card, or the host as its stand-in.
-
-Imports torch and zerosim's L0.
-"""
+"""A limit for the memory of whatever the ranks compute on: a card, or the host as its stand-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when a device has no room, in one line. Imports zerosim's L0 and trace.labels."""
+"""What is said when a device has no room, in one line."""
 
 from __future__ import annotations
 

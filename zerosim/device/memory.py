@@ -4,7 +4,6 @@ A dispatch mode sees the operators of each thread that entered it, in forward, i
 the optimizer. A storage that an operator returns and that is new gets a place in an address space
 of limited size, until it is gone. What operators allocate inside and free again is not seen; a
 caching allocator on a card would round and split, which this one does not either.
-Imports torch, zerosim's L0, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001 - it has no public n
 _kinds: dict[Any, _Returns] = {}
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     on_host = False
 
 
-class _State:
+class _Current:
     memory: DeviceMemory | None = None
 
 
-_thread = _Thread()
+_thread = _ThreadLocal()
 
 
 class DeviceMemory:
@@ -68,8 +67,8 @@ class DeviceMemory:
 
     def __enter__(self) -> Self:
         """All that is allocated from now on lies in it."""
-        assert _State.memory is None, "one device memory at a time"
-        _State.memory = self
+        assert _Current.memory is None, "one device memory at a time"
+        _Current.memory = self
         trace_places.install(self.places)
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -78,7 +77,7 @@ class DeviceMemory:
         """Count no more."""
         self._mode.__exit__(*raised)  # type: ignore[no-untyped-call]
         trace_places.install(None)
-        _State.memory = None
+        _Current.memory = None
 
     @property
     def used_bytes(self) -> int:
@@ -166,10 +165,10 @@ class _Mode(TorchDispatchMode):
 @contextmanager
 def on_device() -> Iterator[None]:
     """What another thread than the one that began the device's memory allocates counts inside."""
-    if _State.memory is None:
+    if _Current.memory is None:
         yield
         return
-    with _Mode(_State.memory):
+    with _Mode(_Current.memory):
         yield
 
 
@@ -191,7 +190,7 @@ def resized(tensor: torch.Tensor) -> None:
         OutOfMemory: there is no room for what it has grown to.
     """
     storage = storage_of(tensor)
-    memory = _State.memory
+    memory = _Current.memory
     if memory is not None and storage is not None and memory.places.has(storage):
         memory.take(storage, "resize_")
 
@@ -199,8 +198,8 @@ def resized(tensor: torch.Tensor) -> None:
 def reserved(tensor: torch.Tensor, role: Role) -> None:
     """Say what memory is kept for that was allocated once and will be divided: for maps only."""
     storage = storage_of(tensor)
-    if _State.memory is not None and storage is not None:
-        _State.memory.places.reserve(storage, role, "")
+    if _Current.memory is not None and storage is not None:
+        _Current.memory.places.reserve(storage, role, "")
 
 
 def _kind_of(operator: Any) -> _Returns:

@@ -2,7 +2,6 @@
 
 A storage's place is given back when the storage is gone, whoever held it last: autograd, a thread,
 a list. What a place is for is looked up when a map is drawn.
-Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Drawn = list[tuple[int, int, Role, str]]
 """Offset, bytes, role and unit of every place at one moment."""
 
 
-class _Place(weakref.ref[torch.UntypedStorage]):
+class _StoragePlace(weakref.ref[torch.UntypedStorage]):
     """Where a storage lies, and what it was for when somebody last asked."""
 
     __slots__ = ("key", "num_bytes", "offset", "purpose")
@@ -52,9 +51,9 @@ class StoragePlaces:
         """Nothing is there yet."""
         self.space = AddressSpace(limit_bytes)
         self.peak_bytes = 0
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _StoragePlace] = {}
         self._reserved: dict[int, tuple[Role, str]] = {}
-        self._gone: deque[_Place] = deque()
+        self._gone: deque[_StoragePlace] = deque()
         self._lock = threading.RLock()
         self._top_bytes = 0
         self._peak: tuple[Position, int, Drawn] | None = None
@@ -77,7 +76,7 @@ class StoragePlaces:
             key = key_of(storage)
             place = self._places.get(key)
             if place is None:
-                place = self._places[key] = _Place(storage, self._gone.append)
+                place = self._places[key] = _StoragePlace(storage, self._gone.append)
                 place.key, place.num_bytes, place.purpose = key, 0, _UNKNOWN
             needed = storage.nbytes()
             if rounded(needed) == place.num_bytes:
@@ -130,7 +129,7 @@ class StoragePlaces:
             found.append(self._map(MapMoment.PHASE, position, time_ns, drawn))
             return found
 
-    def _vacate(self, place: _Place) -> None:
+    def _vacate(self, place: _StoragePlace) -> None:
         if place.num_bytes:
             self._notice_peak()
             self.space.give(place.offset)

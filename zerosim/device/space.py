@@ -1,7 +1,4 @@
-"""An address space of limited size, and who has which part of it: best fit, neighbours merged.
-
-Imports the standard library.
-"""
+"""An address space of limited size, and who has which part of it: best fit, neighbours merged."""
 
 from __future__ import annotations
 

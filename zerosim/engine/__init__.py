@@ -1,18 +1,14 @@
-"""The engine: ZeRO stages 0 to 3, each readable in one sitting.
+"""The engine: ZeRO stages 0 to 3 and what was built on them, each readable in one sitting.
 
-Owns units and their flat memory, buckets, the four stages, the optimizer on shards, loss scaling,
-and the step. Imports torch, zerosim's L0, collectives and trace.labels. Never theory, record or
-verify: what it does is proved by others.
+    units, flat           what communicates together, and the memory behind it
+    stages                the four stages: `gradients` and `parameters`, and when
+    hooks, moments        how the moments of an iteration are found in any model
+    update, optimizer     the optimizer step
+    engine                what a training loop calls
+
+What it does is proved by others.
 """
 
-from zerosim.engine.door import add_config_arguments, init_distributed, initialize
-from zerosim.engine.engine import Engine
-from zerosim.engine.familiar import DeepSpeedEngine
+from zerosim.engine.engine import Engine, initialize
 
-__all__ = [
-    "DeepSpeedEngine",
-    "Engine",
-    "add_config_arguments",
-    "init_distributed",
-    "initialize",
-]
+__all__ = ["Engine", "initialize"]

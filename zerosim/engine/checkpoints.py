@@ -10,7 +10,6 @@ What is kept of an input, and where, `inputs` says. A block is what a container 
 (`is_block`); embedding and head keep what autograd saves of them.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
-Imports torch, zerosim's L0, collectives and offload.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from zerosim.collectives import BackgroundExecutor, Group, InlineExecutor, make_collectives
+from zerosim.engine.context import Context
 from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.inputs import Keeper, say_what_for
-from zerosim.engine.stage import Context
 from zerosim.errors import ConfigError
 from zerosim.memory import Role
 from zerosim.offload.copies import Copies
@@ -101,7 +100,7 @@ class Checkpoints:
         return checkpointed
 
 
-class _Place:
+class _Saved:
     """What autograd keeps for a tensor."""
 
     __slots__ = ("__weakref__",)
@@ -116,8 +115,8 @@ class _Use:
         self._unit = unit
         leaves, self._form = tree_flatten((args, kwargs))
         self._inputs = [keeper.keep(unit, leaf) for leaf in leaves]
-        self._places: list[weakref.ref[_Place]] = []
-        self._found: weakref.WeakKeyDictionary[_Place, torch.Tensor] = weakref.WeakKeyDictionary()
+        self._places: list[weakref.ref[_Saved]] = []
+        self._found: weakref.WeakKeyDictionary[_Saved, torch.Tensor] = weakref.WeakKeyDictionary()
         self._device = keeper.device
         self._casts = torch.is_autocast_enabled(self._device.type)
         self._cast_dtype = torch.get_autocast_dtype(self._device.type)
@@ -132,12 +131,12 @@ class _Use:
             self._random = before  # it drew random numbers: let it draw the same again
         return output
 
-    def _note(self, _: torch.Tensor) -> _Place:
-        place = _Place()
+    def _note(self, _: torch.Tensor) -> _Saved:
+        place = _Saved()
         self._places.append(weakref.ref(place))
         return place
 
-    def _give(self, place: _Place) -> torch.Tensor:
+    def _give(self, place: _Saved) -> torch.Tensor:
         if place not in self._found:
             self._compute_again()
         return self._found[place]

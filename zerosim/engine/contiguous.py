@@ -3,7 +3,6 @@ shortly (ZeRO-R's M_D: Rajbhandari et al. 2020, arXiv 1910.02054, section 6.3).
 
 A piece of an arena is a storage of its own, made of the arena's bytes: the memory ledger sees its
 role and size like any other's, and its place is free again when nobody holds it any more.
-Imports torch, zerosim's L0, device and trace.holdings.
 """
 
 from __future__ import annotations
@@ -12,21 +11,14 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 
-from zerosim.config import EngineConfig, Offload
 from zerosim.device import AddressSpace, reserved, rounded
-from zerosim.engine.gradients import MOST_LEAVING
 from zerosim.memory import Role
 
-if TYPE_CHECKING:
-    from zerosim.engine.flat import FlatUnit
-    from zerosim.manifest import BucketLayout
 
-
-class _Piece(weakref.ref[torch.UntypedStorage]):
+class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
     """A storage that lies in a slab."""
 
     __slots__ = ("offset", "slab")
@@ -57,8 +49,8 @@ class Arena:
         self._device = device
         self._role = role
         self._slabs: list[_Slab] = []
-        self._gone: deque[_Piece] = deque()
-        self._pieces: dict[int, _Piece] = {}
+        self._gone: deque[_ArenaPiece] = deque()
+        self._pieces: dict[int, _ArenaPiece] = {}
 
     @property
     def reserved_bytes(self) -> int:
@@ -97,7 +89,7 @@ class Arena:
             assert offset is not None
         storage = slab.storage[offset : offset + num_bytes]
         assert isinstance(storage, torch.UntypedStorage)
-        piece = _Piece(storage, self._gone.append)
+        piece = _ArenaPiece(storage, self._gone.append)
         piece.slab, piece.offset = slab, offset
         self._pieces[id(piece)] = piece
         tensor.set_(storage)
@@ -109,39 +101,3 @@ class Arena:
             piece = self._gone.popleft()
             piece.slab.space.give(piece.offset)
             del self._pieces[id(piece)]
-
-
-def make_gradient_arena(
-    config: EngineConfig, units: Sequence[FlatUnit], buckets: Sequence[BucketLayout]
-) -> Arena | None:
-    """Memory for all gradients that a stage keeps on the device at once; None if not asked for.
-
-    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows and the whole
-    gradients of two buckets in a row: one is on its way while the next is computed. If the
-    optimizer is offloaded the rows are on the host, and pieces of earlier buckets are leaving.
-    """
-    if not config.contiguous_memory:
-        return None
-    trained = {flat.name: flat for flat in units if flat.unit.trainable}
-    whole = {name: rounded(flat.num_ranks * flat.row_bytes) for name, flat in trained.items()}
-    if config.stage < 2:
-        num_bytes = sum(whole.values())
-    else:
-        stays = config.offload_optimizer is Offload.NONE
-        at_once = 2 if stays else 2 + MOST_LEAVING
-        # what leaves may still be on its way when the next backward begins
-        parts = [
-            {(lap, segment.unit) for segment in bucket.segments}
-            for lap in range(1 if stays else at_once)
-            for bucket in buckets
-        ]
-        num_bytes = max(
-            sum(whole[name] for _, name in set().union(*parts[first : first + at_once]))
-            for first in range(len(parts))
-        )
-        if stays:
-            num_bytes += sum(rounded(flat.row_bytes) for flat in trained.values())
-    some = next(iter(trained.values()))
-    arena = Arena(some.flat.device, Role.GRADIENTS)
-    arena.reserve(num_bytes)
-    return arena

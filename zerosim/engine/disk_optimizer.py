@@ -3,28 +3,23 @@
 A unit's master, momentum and variance are one file, 12 bytes for each parameter of a rank's row; of
 the next unit it is read while this one is updated, and of the one before it is written.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.2 and 6.3.
-Imports torch, zerosim's L0, offload and trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
+from zerosim.collectives import Handle
+from zerosim.config import EngineConfig
 from zerosim.engine.groups import Cut, ParameterGroups
 from zerosim.engine.optimizer import UnitOptimizer
 from zerosim.events import Purpose
 from zerosim.memory import Role
+from zerosim.offload import Buffer, DiskFiles
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file
-
-if TYPE_CHECKING:
-    from zerosim.collectives import Handle
-    from zerosim.config import EngineConfig
-    from zerosim.offload.disk import DiskStore
-    from zerosim.offload.pool import Buffer
 
 STATES = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 """What the file of a unit holds, one after another, in fp32."""
@@ -46,7 +41,7 @@ class DiskOptimizer(UnitOptimizer):
         config: EngineConfig,
         groups: ParameterGroups,
         cuts: Sequence[Cut],
-        disk: DiskStore,
+        disk: DiskFiles,
         *,
         resumes: bool,
     ) -> None:
@@ -62,7 +57,7 @@ class DiskOptimizer(UnitOptimizer):
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
         # with fewer, one that comes early would be missing where parameters are written
-        self._announces = config.disk_buffers > len(STATES)
+        self._prefetches = config.disk_buffers > len(STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
         for role in STATES:
             hold_file(f"{self._name}/{role}", role, unit, FP32_BYTES * self._columns)
@@ -73,9 +68,9 @@ class DiskOptimizer(UnitOptimizer):
         else:
             self.store()
 
-    def announce(self) -> None:
+    def prefetch(self) -> None:
         """Begin to read, if there is a buffer."""
-        if self._announces and self._coming is None:
+        if self._prefetches and self._coming is None:
             buffer = self._disk.try_buffer(states_bytes(self._columns))
             if buffer is not None:
                 self._coming = buffer, self._read(buffer)
@@ -118,7 +113,7 @@ class DiskOptimizer(UnitOptimizer):
         written.copy_(self._masters[0])
         self._forget().release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         for role in STATES:
             hold_file(f"{self._name}/{role}", role, self._unit, 0)

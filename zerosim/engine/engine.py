@@ -1,12 +1,10 @@
 """The engine: one optimizer step of a stage, as DeepSpeed users know it.
 
-    engine = zerosim.initialize(model, EngineConfig(stage=3))
-    for batch in batches:
-        loss = engine(batch)
-        engine.backward(loss)
-        engine.step()
-
-Imports torch, zerosim's L0, collectives and trace.labels. Never theory.
+engine = zerosim.initialize(model, EngineConfig(stage=3))
+for batch in batches:
+loss = engine(batch)
+engine.backward(loss)
+engine.step()
 """
 
 from __future__ import annotations
@@ -31,28 +29,17 @@ from zerosim.config import EngineConfig, Offload
 from zerosim.device import on_device
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
-from zerosim.engine.local import whole
-from zerosim.engine.moments import Moments
+from zerosim.engine.local import full_tensor
+from zerosim.engine.moments import StageHooks
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.saving import Saver, describe
 from zerosim.engine.scaling import gather_scalars
-from zerosim.engine.stage import Stage
-from zerosim.engine.stage0 import DataParallel
-from zerosim.engine.stage1 import OptimizerPartition
-from zerosim.engine.stage2 import GradientPartition
-from zerosim.engine.stage3 import ParameterPartition
+from zerosim.engine.stages import Stage
 from zerosim.engine.tensor_parallel import TensorLabels, require_sound, tensor_group
 from zerosim.engine.update import Updater
 from zerosim.errors import ConfigError, ZerosimError
 from zerosim.events import Phase, Purpose
 from zerosim.trace import labels
-
-STAGES: dict[int, type[Stage]] = {
-    0: DataParallel,
-    1: OptimizerPartition,
-    2: GradientPartition,
-    3: ParameterPartition,
-}
 
 
 class EngineState(StrEnum):
@@ -113,7 +100,7 @@ class Engine:
         )
         context = self._context
         self._units = context.units
-        self._stage = STAGES[config.stage](context)
+        self._stage = Stage(context)
         groups = groups or ParameterGroups.single(config)
         self._updater = Updater(context, self._stage, groups, resumes=resumes)
         take_over(model, context, self._stage, self._updater, resumes=resumes)
@@ -125,7 +112,7 @@ class Engine:
         if context.disk is not None and config.offload_optimizer is Offload.NVME:
             self._saver = Saver(context.disk, self._device)
         self._save()
-        self._moments = Moments(self._stage, self._units)
+        self._hooks = StageHooks(self._stage, self._units)
         self._tensor_labels = TensorLabels(self._units if tensor.size > 1 else ())
         self._checkpoints = make_checkpoints(context, tensor)
 
@@ -145,7 +132,7 @@ class Engine:
             labels.enter(before.iteration, Phase.OUTSIDE)
         with self._explained(), self._tensor_labels.labelled():
             output = self.model(*args, **kwargs)
-        self._stage.finish_forward()
+        self._stage.parameters.finish_forward()
         self._checkpoints.finish_forward()
         if training:
             self._state = EngineState.FORWARDED
@@ -164,11 +151,11 @@ class Engine:
         if self._saver is not None:
             self._saver.settle()
         labels.enter(self.iteration, Phase.BACKWARD, self.micro_step)
-        self._moments.begin_backward(last_micro_step=self.is_boundary)
+        self._hooks.begin_backward(last_micro_step=self.is_boundary)
         scale = self.loss_scale
         with self._explained(), self._tensor_labels.labelled():
             (loss if scale == 1.0 else loss * scale).backward()
-        self._moments.end_backward()
+        self._hooks.end_backward()
         self._state = EngineState.BACKWARDED
 
     def step(self) -> None:
@@ -226,29 +213,31 @@ class Engine:
         return mean
 
     def full_parameters(self) -> dict[str, torch.Tensor]:
-        """A copy of all parameters by name, whole on every rank, in the compute dtype."""
+        """A copy of all parameters by name, the same on every rank, in the compute dtype."""
         self._updater.finish()
         found: dict[str, torch.Tensor] = {}
         for flat in self._units:
-            with self._stage.whole(flat):
+            with self._stage.parameters.unsharded(flat):
                 for slot in flat.unit.slots:
                     piece = flat.flat[slot.offset : slot.offset + slot.elements]
                     with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS):
-                        found[slot.name] = whole(slot.parameter, piece.view(slot.shape).clone())
+                        found[slot.name] = full_tensor(
+                            slot.parameter, piece.view(slot.shape).clone()
+                        )
         return found
 
     def close(self) -> None:
         """Remove the hooks from the model and end the threads."""
         self._updater.finish()
-        self._moments.close()
+        self._hooks.close()
         self._tensor_labels.close()
         self._checkpoints.close()
         self._executor.close()
         self._context.copies.close()
         for flat in self._units:
-            flat.let_go()
-        self._stage.let_go()
-        self._updater.let_go()
+            flat.release()
+        self._stage.release()
+        self._updater.release()
         if self._saver is not None:
             self._saver.close()
         elif self._context.disk is not None:
@@ -267,7 +256,7 @@ class Engine:
         try:
             yield
         except Exception as error:
-            if self._stage.frees_parameters and not isinstance(error, ZerosimError):
+            if self._stage.parameters.sharded and not isinstance(error, ZerosimError):
                 error.add_note(
                     "in stage 3 a module's weights exist only while it computes itself: if "
                     "another module uses them, give units=(...) that leave them to the root"

@@ -1,25 +1,25 @@
 """The memory behind a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
-do is here. Imports torch, zerosim's L0, device and trace.holdings.
+do is here.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import torch
 
 from zerosim.device import resized
-from zerosim.engine.local import local_gradient, local_part, show
+from zerosim.engine.contiguous import Arena
+from zerosim.engine.local import local_gradient, local_part, set_local_part
 from zerosim.engine.units import ParameterSlot, Unit
+from zerosim.events import Purpose
 from zerosim.manifest import Segment
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold, let_go
-
-if TYPE_CHECKING:
-    from zerosim.engine.contiguous import Arena
+from zerosim.trace import labels
+from zerosim.trace.holdings import hold, release
 
 
 class UnitState(StrEnum):
@@ -68,7 +68,7 @@ class FlatUnit:
         with torch.no_grad():
             for slot in self.unit.slots:
                 slot.parameter.grad = None
-                self._view(slot).copy_(local_part(slot.parameter))
+                self.view(slot).copy_(local_part(slot.parameter))
         self._show_parameters()
         hold(self.flat, Role.PARAMETERS, self.name)
 
@@ -78,9 +78,13 @@ class FlatUnit:
         return self.unit.name
 
     @property
-    def whole_segment(self) -> Segment:
+    def all_columns(self) -> Segment:
         """All columns of the unit."""
         return Segment(unit=self.name, start=0, stop=self.unit.columns)
+
+    def labelled(self, purpose: Purpose) -> AbstractContextManager[None]:
+        """What is communicated or copied inside is this unit's, and for this purpose."""
+        return labels.scope(unit=self.name, purpose=purpose, tensors=(self.name,))
 
     # parameters
 
@@ -104,7 +108,7 @@ class FlatUnit:
         """
         assert self.state is UnitState.UNSHARDED, f"{self.name} is {self.state}"
         for slot in self.unit.slots:
-            show(slot.parameter, self._nothing)
+            set_local_part(slot.parameter, self._nothing)
         self.flat.untyped_storage().resize_(0)
         resized(self.flat)
         self.state = UnitState.SHARDED
@@ -118,9 +122,10 @@ class FlatUnit:
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:
-            show(slot.parameter, self._view(slot))
+            set_local_part(slot.parameter, self.view(slot))
 
-    def _view(self, slot: ParameterSlot) -> torch.Tensor:
+    def view(self, slot: ParameterSlot) -> torch.Tensor:
+        """One parameter, where it lies in the flat vector."""
         return self.flat[slot.offset : slot.offset + slot.elements].view(slot.shape)
 
     # gradients
@@ -178,15 +183,15 @@ class FlatUnit:
         self._accumulated.clear()
 
     def free_gradient(self) -> None:
-        """Free the whole gradient."""
+        """Free the complete gradient."""
         self.gradient = None
         self.start_over()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed: to the next trace, what is still alive is no state of a unit."""
         for tensor in (self.flat, self.gradient):
             if tensor is not None:
-                let_go(tensor)
+                release(tensor)
 
     def _gradient_matrix(self) -> torch.Tensor:
         if self.gradient is None:

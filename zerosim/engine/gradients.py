@@ -1,144 +1,150 @@
-"""Where a rank keeps its own rows of the reduced gradients: on the device, or on the host.
+"""What becomes of gradients: the first of a stage's two policies.
 
-With ZeRO-Offload they leave the device as backward produces them (Ren et al., "ZeRO-Offload",
-arXiv 2101.06840, section 4.1); micro-steps are added up where the rows are kept.
-Imports torch, zerosim's L0, collectives, offload and trace.
+    AllReduce                  in the last micro-step of an accumulation (at the boundary) every
+                               rank gets the sum of all rows
+    ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
+    ReduceScatterAtOnce        in every micro-step a rank gets the sum of its own row, and frees the
+                               complete gradient: no rank could add up what none keeps
+
+Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 import torch
 
-from zerosim.collectives import Handle
-from zerosim.config import Offload
+from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
-from zerosim.events import Purpose
+from zerosim.engine.host_rows import HostRows
+from zerosim.engine.reduced_rows import DeviceRows, InPlaceRows, ReducedRows
+from zerosim.engine.reducer import GradientReducer, Reduce
+from zerosim.engine.zeropp import QuantizedReduction
 from zerosim.manifest import Segment
-from zerosim.memory import Role
-from zerosim.offload.copies import host_tensor
-from zerosim.tiers import Tier
-from zerosim.trace import labels
-from zerosim.trace.holdings import let_go
-
-if TYPE_CHECKING:
-    from zerosim.engine.stage import Context
-
-MOST_LEAVING = 1
-"""Pieces on their way to the host at once: what they are copied from cannot be freed."""
 
 
-class DeviceRows:
-    """Reduced rows on the device, from backward until the update is over."""
+class Gradients:
+    """Reduces the buckets of the backward pass at the boundary.
 
-    def __init__(self) -> None:
-        """No row has begun."""
-        self._rows: dict[str, torch.Tensor] = {}
+    Until then each rank adds up its local gradients.
+    """
 
-    def begin(self, flat: FlatUnit) -> None:
-        """Pieces of this unit's row are about to come."""
-        if flat.name not in self._rows:
-            self._rows[flat.name] = flat.new_gradient(flat.unit.columns)
+    def __init__(
+        self, context: Context, reduce: Reduce, kept: ReducedRows, in_flight: int | None = None
+    ) -> None:
+        """Take over the gradients of all units.
 
-    def take(self, flat: FlatUnit, segment: Segment, piece: torch.Tensor, *, adds: bool) -> None:
-        """A piece of the own row is reduced: keep it, or add it to what is there."""
-        place = self._rows[flat.name][segment.start : segment.stop]
-        if adds:
-            place.add_(piece)
-        else:
-            place.copy_(piece)
+        Args:
+            reduce: a collective.
+            kept: where the reduced rows stay until the update.
+            in_flight: buckets that may be on their way at once; by default all.
+        """
+        self._communicates = context.communicates
+        self._kept = kept
+        self._reducer = GradientReducer(
+            context,
+            reduce,
+            self._reduced,
+            in_flight=in_flight or len(context.buckets),
+            before_reuse=kept.settle,
+        )
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The own row of a unit, complete."""
-        assert flat.name in self._rows, f"{flat.name} has no reduced gradient"
-        return [self._rows[flat.name]]
+        """The updated rows of a unit's gradient, reduced over all ranks."""
+        return self._kept.rows(flat)
 
-    def settle(self) -> None:
-        """Nothing is on its way."""
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """A trainable unit's gradient is complete on this rank."""
+        if last_micro_step:
+            self._reduce(flat)
 
-    def free(self) -> None:
-        """The update is over."""
-        self._rows.clear()
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """Wait for the buckets on their way."""
+        if last_micro_step and self._communicates:
+            self._reducer.finish()
 
-    def let_go(self) -> None:
+    def finish_update(self) -> None:
+        """The reduced rows have been used."""
+        self._kept.free()
+
+    def release(self) -> None:
         """The engine is closed."""
-        _let_go(self._rows.values())
+        self._kept.release()
+
+    def _reduce(self, flat: FlatUnit) -> None:
+        if self._communicates:
+            self._reducer.ready(flat)
+        else:  # alone there is nothing to send, and the sum is what is here
+            assert flat.gradient is not None
+            self._reduced(flat, flat.all_columns, flat.gradient)
+
+    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        self._kept.begin(flat)
+        self._kept.take(flat, segment, matrix, adds=False)
 
 
-class HostRows:
-    """Reduced rows on the host, in memory that is kept.
+class AllReduce(Gradients):
+    """Every rank gets the sum of all rows."""
 
-    With the delayed update there are two of each: one that backward fills, one that the update of
-    the step before reads.
+    def __init__(self, context: Context) -> None:
+        """Take over the gradients of all units."""
+        super().__init__(context, context.collectives.all_reduce, InPlaceRows(context))
+
+
+class ReduceScatterAtBoundary(Gradients):
+    """A rank gets the sum of its own row; what it has of the others is its local gradient."""
+
+    def __init__(self, context: Context) -> None:
+        """Take over the gradients of all units."""
+        kept = HostRows if context.config.offloads_optimizer else InPlaceRows
+        super().__init__(context, context.collectives.reduce_scatter, kept(context))
+
+
+class ReduceScatterAtOnce(Gradients):
+    """Reduce-scatters a bucket as soon as backward has it, and frees what it was made of.
+
+    The complete gradient of a unit is freed when its last piece is reduced; one bucket is on its
+    way while the next is computed. Micro-steps are added up in this rank's row.
     """
 
     def __init__(self, context: Context) -> None:
-        """No row has begun."""
-        self._context = context
-        self._filled: dict[str, torch.Tensor] = {}
-        self._other: dict[str, torch.Tensor] = {}
-        self._staging: torch.Tensor | None = None
-        self._leaving: deque[Handle] = deque()
+        """Take over the gradients of all units."""
+        kept = HostRows(context) if context.config.offloads_optimizer else DeviceRows()
+        self._quantized: QuantizedReduction | None = None
+        reduce: Reduce = context.collectives.reduce_scatter
+        if context.config.quantize_gradients:
+            self._quantized = QuantizedReduction(context)
+            reduce = self._quantized.reduce
+        super().__init__(context, reduce, kept, in_flight=1)
+        self._missing: dict[str, int] = {}
+        self._accumulates: set[str] = set()
 
-    def begin(self, flat: FlatUnit) -> None:
-        """Pieces of this unit's row are about to come."""
-        if flat.name not in self._filled:
-            self._filled[flat.name] = host_tensor(
-                flat.flat, flat.unit.columns, Role.GRADIENTS, flat.name
-            )
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """In every micro-step."""
+        self._missing[flat.name] = flat.unit.columns
+        self._kept.begin(flat)
+        self._reduce(flat)
 
-    def take(self, flat: FlatUnit, segment: Segment, piece: torch.Tensor, *, adds: bool) -> None:
-        """A piece of the own row is reduced: it leaves the device."""
-        while len(self._leaving) >= MOST_LEAVING:
-            self._leaving.popleft().wait()
-        place = self._filled[flat.name][segment.start : segment.stop]
-        copies = self._context.copies
-        with labels.scope(unit=flat.name, purpose=Purpose.OFFLOAD_GRADIENTS, tensors=(flat.name,)):
-            if adds:
-                handle = copies.add(place, piece, self._staged(piece))
-            else:
-                handle = copies.copy(place, piece, (Tier.DEVICE, Tier.HOST))
-        self._leaving.append(handle)
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """Wait for the buckets on their way; the next micro-step adds to what is there."""
+        if self._communicates:
+            self._reducer.finish()
+        self._kept.settle()
+        self._accumulates = set() if last_micro_step else set(self._missing)
 
-    def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The own row of a unit, once it is here."""
-        self.settle()
-        return [self._filled[flat.name]]
+    def finish_update(self) -> None:
+        """The reduced rows have been used."""
+        super().finish_update()
+        if self._quantized is not None:
+            self._quantized.update_is_over()
 
-    def settle(self) -> None:
-        """Wait until all that leaves the device has left it."""
-        while self._leaving:
-            self._leaving.popleft().wait()
-
-    def free(self) -> None:
-        """The update is over, or has taken the rows to itself: the next gradients come."""
-        if self._context.config.delayed_update:
-            self._filled, self._other = self._other, self._filled
-
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
-        _let_go([*self._filled.values(), *self._other.values()])
+        super().release()
+        if self._quantized is not None:
+            self._quantized.release()
 
-    def _staged(self, piece: torch.Tensor) -> torch.Tensor:
-        """A place on the host for what is added; one thread adds, so one place is enough."""
-        if self._staging is None or self._staging.numel() < piece.numel():
-            self._staging = host_tensor(piece, piece.numel(), Role.BUFFERS, "")
-        return self._staging[: piece.numel()]
-
-
-ReducedRows = DeviceRows | HostRows
-
-
-def make_rows(context: Context) -> ReducedRows:
-    """Where the configuration keeps them."""
-    if context.config.offload_optimizer is Offload.NONE:
-        return DeviceRows()
-    return HostRows(context)
-
-
-def _let_go(tensors: Iterable[torch.Tensor]) -> None:
-    for tensor in tensors:
-        let_go(tensor)
+    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        self._kept.take(flat, segment, matrix, adds=flat.name in self._accumulates)
+        self._missing[flat.name] -= segment.stop - segment.start
+        if self._missing[flat.name] == 0:
+            flat.free_gradient()

@@ -2,7 +2,6 @@
 
 A group is a dictionary, as in `torch.optim`, read before each update: who changes it, a schedule
 for example, changes the training. A row of a unit is cut where its parameters change groups.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations

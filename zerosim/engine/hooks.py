@@ -6,7 +6,7 @@
     gradient of a parameter       post-accumulate hook
     gradients of its inputs       tensor hooks, for modules with frozen parameters
 
-Imports torch and zerosim's L0.
+Nothing of the model is replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.engine.flat import FlatUnit
 
 
-class Listener(Protocol):
+class ModuleListener(Protocol):
     """Who is told."""
 
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
@@ -47,7 +47,7 @@ class Listener(Protocol):
         ...
 
 
-def attach_hooks(units: Sequence[FlatUnit], listener: Listener) -> list[RemovableHandle]:
+def attach_hooks(units: Sequence[FlatUnit], listener: ModuleListener) -> list[RemovableHandle]:
     """Tell `listener` what the units' modules do.
 
     Returns:
@@ -68,7 +68,7 @@ def attach_hooks(units: Sequence[FlatUnit], listener: Listener) -> list[Removabl
 
 
 def _attach_to_module(
-    module: nn.Module, members: Sequence[FlatUnit], listener: Listener
+    module: nn.Module, members: Sequence[FlatUnit], listener: ModuleListener
 ) -> list[RemovableHandle]:
     has_frozen = any(not flat.unit.trainable for flat in members)
 
@@ -94,7 +94,7 @@ def _attach_to_module(
 
 
 def _parameter_hook(
-    listener: Listener, flat: FlatUnit, index: int
+    listener: ModuleListener, flat: FlatUnit, index: int
 ) -> Callable[[torch.Tensor], None]:
     return lambda _: listener.parameter_gradient(flat, index)
 

@@ -19,7 +19,6 @@ An input is a tensor that asks for a gradient. What else a block is given (masks
 as it is, since blocks share it.
 
 Source: Rajbhandari et al. 2020, section 6.1.
-Imports torch, zerosim's L0, collectives, offload, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from zerosim.trace import labels
 from zerosim.trace.holdings import hold, holdings, storage_of
 
 
-class Kept(Protocol):
+class KeptInput(Protocol):
     """What is left of something that a block was given."""
 
     def restore(self) -> Any:
@@ -82,13 +81,13 @@ class Keeper:
         self._leaving: list[_Part] = []
         self._last: weakref.ref[_Part] | None = None
 
-    def keep(self, unit: str, value: Any) -> Kept:
+    def keep(self, unit: str, value: Any) -> KeptInput:
         """Take one of the values that a block is given, before it computes."""
         if not isinstance(value, torch.Tensor):
             return _AsItIs(value)
         is_input = value.requires_grad and value.is_floating_point()
         if not is_input or type(value) is not torch.Tensor or not self._changes_place:
-            return _Whole(unit, value, is_input=is_input)
+            return _InPlace(unit, value, is_input=is_input)
         self.settle()
         part = _Part(unit, value, self, self._last)
         self._last = weakref.ref(part)
@@ -132,7 +131,7 @@ class _AsItIs:
         return self._value
 
 
-class _Whole:
+class _InPlace:
     """A tensor that stays where it is."""
 
     def __init__(self, unit: str, tensor: torch.Tensor, *, is_input: bool) -> None:
@@ -227,14 +226,14 @@ class _Part:
 
     def _gather(self, own: torch.Tensor) -> torch.Tensor:
         collectives = self._keeper.tensor
-        whole = own.new_empty(collectives.group.size, self._columns)
-        whole[collectives.group.rank] = own
-        hold(whole, Role.ACTIVATIONS, self._unit)
+        gathered = own.new_empty(collectives.group.size, self._columns)
+        gathered[collectives.group.rank] = own
+        hold(gathered, Role.ACTIVATIONS, self._unit)
         with labels.scope(
             unit=self._unit, purpose=Purpose.GATHER_ACTIVATIONS, tensors=(self._unit,)
         ):
-            collectives.all_gather(whole).wait()
-        return whole.view(-1)
+            collectives.all_gather(gathered).wait()
+        return gathered.view(-1)
 
 
 def say_what_for(tensor: torch.Tensor, role: Role, unit: str) -> None:

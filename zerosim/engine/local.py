@@ -1,7 +1,6 @@
 """A rank's own part of a parameter that tensor parallelism has cut, a DTensor; else all of it.
 
-What the engine flattens, frees and updates are these parts. Imports torch, and DTensor only where
-a program has imported it: it takes a while.
+What the engine flattens, frees and updates are these parts.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 
 
-def is_divided(tensor: torch.Tensor) -> TypeGuard[Any]:
+def is_dtensor(tensor: torch.Tensor) -> TypeGuard[Any]:
     """Whether it is a DTensor, of which this rank holds a part."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
@@ -21,13 +20,13 @@ def is_divided(tensor: torch.Tensor) -> TypeGuard[Any]:
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """The part that this rank holds, without a copy."""
-    part: torch.Tensor = tensor._local_tensor if is_divided(tensor) else tensor  # noqa: SLF001
+    part: torch.Tensor = tensor._local_tensor if is_dtensor(tensor) else tensor  # noqa: SLF001
     return part
 
 
-def show(parameter: nn.Parameter, values: torch.Tensor) -> None:
+def set_local_part(parameter: nn.Parameter, values: torch.Tensor) -> None:
     """Have a parameter's part be these values, of any dtype; it stays the same object."""
-    if not is_divided(parameter):
+    if not is_dtensor(parameter):
         parameter.data = values
         return
     # a DTensor is a shell around its part: assigning `data` would change the shell alone
@@ -41,7 +40,7 @@ def show(parameter: nn.Parameter, values: torch.Tensor) -> None:
 def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
     """The part of the gradient that belongs to this rank's part of the parameter."""
     gradient = parameter.grad
-    if gradient is None or not is_divided(gradient):
+    if gradient is None or not is_dtensor(gradient):
         return gradient
     shell: Any = parameter
     # nothing is sent if it is divided as the parameter is, as after parallelize_module
@@ -49,9 +48,9 @@ def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
     return local_part(alike)
 
 
-def whole(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
+def full_tensor(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
     """All of a parameter, put together of the parts that the ranks hold: a collective."""
-    if not is_divided(parameter):
+    if not is_dtensor(parameter):
         return part
     shell: Any = parameter
     kind = type(shell)

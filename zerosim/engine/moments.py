@@ -1,7 +1,4 @@
-"""The moments of an iteration, found by hooks and passed on to the stage.
-
-Imports torch, zerosim's L0 and trace.labels.
-"""
+"""The moments of an iteration, found by hooks and passed on to the stage."""
 
 from __future__ import annotations
 
@@ -12,18 +9,19 @@ import torch
 
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.hooks import attach_hooks
-from zerosim.engine.stage import Stage
+from zerosim.engine.stages import Stage
 from zerosim.engine.units import ROOT
 from zerosim.errors import ConfigError
 from zerosim.trace import labels
 
 
-class Moments:
-    """Tells a stage what the units' modules do. Implements `hooks.Listener`."""
+class StageHooks:
+    """Tells a stage what the units' modules do. Implements `hooks.ModuleListener`."""
 
     def __init__(self, stage: Stage, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules and parameters."""
         self._stage = stage
+        self._parameters = stage.parameters
         self._units = units
         self._last_micro_step = True
         self._unfinished: dict[str, FlatUnit] = {}
@@ -53,7 +51,7 @@ class Moments:
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
         """Parameters must be there before the module computes."""
         for flat in units:
-            self._stage.before_forward(flat)
+            self._parameters.before_forward(flat)
             self._uses[flat.name] += torch.is_grad_enabled()
         if self._spans.get(units[0].name) is None:
             self._begin_compute(units[0])
@@ -65,18 +63,18 @@ class Moments:
         if units[0].name not in self._recomputed:
             self._end_compute(units[0])
         for flat in units:
-            if self._stage.frees_parameters and any(flat.holds(output) for output in outputs):
+            if self._parameters.sharded and any(flat.holds(output) for output in outputs):
                 raise ConfigError(
                     f"unit {flat.name} returned weights of its own, which stage 3 frees: return "
                     "a clone, or give units=(...) that leave them to the root"
                 )
-            self._stage.after_forward(flat)
+            self._parameters.after_forward(flat)
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
         """Parameters must be there before the module's backward computes."""
         for flat in units:
             if flat.name in self._unfinished:
-                self._stage.before_backward(flat)
+                self._parameters.before_backward(flat)
         if units[0].name in self._unfinished and self._spans.get(units[0].name) is None:
             self._begin_compute(units[0])
 

@@ -3,7 +3,6 @@
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
 where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With
 ZeRO-Offload it works on the host (Ren et al., arXiv 2101.06840, section 5.1).
-Imports torch, zerosim's L0, device, offload and trace.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-from zerosim.config import EngineConfig, Offload
+from zerosim.config import EngineConfig
 from zerosim.device import on_host
 from zerosim.engine.groups import Cut, ParameterGroups
 from zerosim.events import Purpose
@@ -21,7 +20,7 @@ from zerosim.memory import Role
 from zerosim.offload.copies import request_of
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 
 class UnitOptimizer:
@@ -53,8 +52,7 @@ class UnitOptimizer:
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
         self._cuts = cuts or [[Cut(0, 0, row.numel())] for row in rows]
-        offloads = config.offload_optimizer is not Offload.NONE
-        self._tier = Tier.HOST if offloads else Tier.DEVICE
+        self._tier = Tier.HOST if config.offloads_optimizer else Tier.DEVICE
         with self._in_tier():
             self._masters = self._make_masters(rows, shared)
             self._pieces = [
@@ -80,7 +78,7 @@ class UnitOptimizer:
         for group, number in zip(self._adam.param_groups, self._numbers, strict=True):
             group.update(self._groups.hyperparameters(number))
 
-    def announce(self) -> None:
+    def prefetch(self) -> None:
         """The states will be fetched soon."""
 
     def fetch(self) -> None:
@@ -105,13 +103,13 @@ class UnitOptimizer:
                 if row.data_ptr() != master.data_ptr():
                     row.copy_(master)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
         for master in self._masters:
-            let_go(master)
+            release(master)
         for state in self._adam.state.values():
-            let_go(state["exp_avg"])
-            let_go(state["exp_avg_sq"])
+            release(state["exp_avg"])
+            release(state["exp_avg_sq"])
 
     def _make_masters(
         self, rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor] | None
@@ -140,9 +138,9 @@ class UnitOptimizer:
 
     def _step(self, gradients: Sequence[torch.Tensor], factor: float) -> None:
         for own, pieces, gradient in zip(self._cuts, self._pieces, gradients, strict=True):
-            whole = gradient.float().mul_(factor)
+            row = gradient.float().mul_(factor)
             for cut, piece in zip(own, pieces, strict=True):
-                piece.grad = whole[cut.start : cut.stop]
+                piece.grad = row[cut.start : cut.stop]
         is_first = not self._adam.state
         self._adam.step()
         if is_first:

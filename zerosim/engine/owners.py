@@ -5,41 +5,36 @@ only the owner's bus and disk carry a unit, while those of the other ranks stand
 Source of the broadcasts: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.2.2.
 Gradients are reduce-scattered as in the other stages, not reduced to the owner, so the ranks send
 their updated rows to the owners: 1/N of Psi that the paper's own way does not send.
-Imports torch, zerosim's L0, collectives and trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import torch
 
 from zerosim.collectives import Handle
 from zerosim.collectives.executor import Done, Keeping
-from zerosim.config import Offload
+from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.homes import DeviceHome, Home, ShelfHome
-from zerosim.engine.shelves import DiskShelf, HostShelf, Shelf
+from zerosim.engine.gathering import Gathering
+from zerosim.engine.stores import ParameterStore
+from zerosim.engine.tier_stores import DiskStore, TierStore
 from zerosim.events import Purpose
 from zerosim.memory import Role
-from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 
-if TYPE_CHECKING:
-    import torch
 
-    from zerosim.engine.stage import Context
-
-
-class OwnerHome(Home):
+class OwnerStore(ParameterStore):
     """All rows of a unit at its owner, on the host or on a disk.
 
     Units have their owners in turn. After an update the others send their rows to the owner.
     """
 
-    def __init__(self, context: Context, shelf: Shelf) -> None:
-        """Keep whole units on this shelf."""
+    def __init__(self, context: Context, tier: TierStore) -> None:
+        """Keep all rows of units in this tier."""
         super().__init__(context)
-        self._shelf = shelf
+        self._tier = tier
         self._owners = {
             flat.name: index % context.num_ranks for index, flat in enumerate(context.units)
         }
@@ -49,13 +44,13 @@ class OwnerHome(Home):
         return self._owners[flat.name]
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """The owner puts the unit on its shelf, unless it is there."""
-        if resumes and isinstance(self._shelf, DiskShelf):
+        """The owner puts the unit into its tier, unless it is there."""
+        if resumes and isinstance(self._tier, DiskStore):
             if self._is_own(flat):
-                self._shelf.find(flat, flat.flat.numel())
+                self._tier.find(flat, flat.flat.numel())
             return True
         if self._is_own(flat):
-            self._shelf.put(flat, flat.flat).wait()
+            self._tier.put(flat, flat.flat).wait()
         return False
 
     def shared(self, flat: FlatUnit) -> None:
@@ -67,14 +62,14 @@ class OwnerHome(Home):
 
     def fetch(self, flat: FlatUnit) -> Handle:
         """The owner copies all rows to the device."""
-        return self._shelf.get(flat, flat.flat) if self._is_own(flat) else Done()
+        return self._tier.get(flat, flat.flat) if self._is_own(flat) else Done()
 
-    def announce(self, units: Sequence[FlatUnit]) -> None:
+    def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """Those that this rank owns."""
-        self._shelf.announce([flat for flat in units if self._is_own(flat)])
+        self._tier.prefetch([flat for flat in units if self._is_own(flat)])
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """Send the new row to the owner, who puts all of them on its shelf."""
+        """Send the new row to the owner, who puts all of them into its tier."""
         context, owner = self._context, self.owner(flat)
         rows = flat.flat.new_empty(
             context.num_ranks if self._is_own(flat) else 1, flat.unit.columns
@@ -82,58 +77,40 @@ class OwnerHome(Home):
         hold(rows, Role.BUFFERS, flat.name)
         own = rows[context.rank] if self._is_own(flat) else rows[0]
         if self.updates_on_host:
-            context.first(self.bring_back(flat, own))
+            context.order_after(self.bring_back(flat, own))
         else:
             own.copy_(self.places.pop(flat.name))
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             if not self._is_own(flat):
                 return Keeping(context.collectives.send(own, owner), rows)
             others = [rank for rank in range(context.num_ranks) if rank != owner]
             messages = [context.collectives.receive(rows[rank], rank) for rank in others]
         # they are received in the order of asking: the last one's end is everyone's
-        return self._shelf.put(flat, rows.view(-1), after=messages[-1:])
+        return self._tier.put(flat, rows.view(-1), after=messages[-1:])
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
-        super().let_go()
-        self._shelf.let_go()
+        super().release()
+        self._tier.release()
 
     def _is_own(self, flat: FlatUnit) -> bool:
         return self.owner(flat) == self._context.rank
 
 
-class OwnerBroadcast:
-    """All rows from their owner, by a broadcast. Implements `gathering.Gathering`."""
+class OwnerBroadcast(Gathering):
+    """All rows from their owner, by a broadcast."""
 
-    def __init__(self, context: Context, home: OwnerHome) -> None:
-        """Broadcast what this home keeps."""
+    def __init__(self, context: Context, store: OwnerStore) -> None:
+        """Broadcast what this store keeps."""
         self._context = context
-        self._home = home
+        self._store = store
 
     def start(self, flat: FlatUnit) -> Handle:
         """The owner fetches the unit, and broadcasts it once it is there."""
         context = self._context
-        fetched = self._home.fetch(flat)
+        fetched = self._store.fetch(flat)
         if not context.communicates:
             return fetched
-        context.first(fetched)
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
-            return context.collectives.broadcast(flat.flat, self._home.owner(flat))
-
-    def forward_is_over(self, flat: FlatUnit) -> None:
-        """Nothing is kept."""
-
-    def update_is_over(self) -> None:
-        """Nothing was kept."""
-
-    def let_go(self) -> None:
-        """Nothing was kept."""
-
-
-def make_home(context: Context) -> Home:
-    """Where stage 3 is configured to keep a rank's own part of the parameters."""
-    kind = context.config.offload_param
-    if kind is Offload.NONE:
-        return DeviceHome(context)
-    shelf = HostShelf(context) if kind is Offload.CPU else DiskShelf(context)
-    return (OwnerHome if context.config.owner_broadcast else ShelfHome)(context, shelf)
+        context.order_after(fetched)
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
+            return context.collectives.broadcast(flat.flat, self._store.owner(flat))

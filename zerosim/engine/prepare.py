@@ -1,24 +1,27 @@
-"""A model made ready to train: flat units, equal on all ranks.
-
-Imports torch, zerosim's L0, collectives, offload and trace.
-"""
+"""A model made ready to train: flat units, equal on all ranks."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from zerosim.collectives import BackgroundExecutor, Collectives, Executor, Group, InlineExecutor
 from zerosim.config import DType, EngineConfig
+from zerosim.device import rounded
 from zerosim.engine.buckets import make_buffers, plan_buckets
-from zerosim.engine.contiguous import make_gradient_arena
+from zerosim.engine.context import Context
+from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.host_rows import MOST_LEAVING
 from zerosim.engine.local import local_part
 from zerosim.engine.saving import Saved, open_disk
-from zerosim.engine.stage import Context, Stage
+from zerosim.engine.stages import Stage
 from zerosim.engine.units import partition
 from zerosim.engine.update import Updater
 from zerosim.events import Phase, Purpose
+from zerosim.manifest import BucketLayout
 from zerosim.memory import Role
 from zerosim.offload.copies import Copies
 from zerosim.trace import labels
@@ -66,7 +69,7 @@ def prepare(
         if buffer.is_floating_point():
             buffer.data = buffer.data.to(dtype)
     buckets = plan_buckets(units, group.size, config.bucket_elements)
-    arena = make_gradient_arena(config, units, buckets)
+    arena = _gradient_arena(config, units, buckets)
     for flat in units:
         flat.arena = arena
     labels.describe(
@@ -91,7 +94,7 @@ def take_over(
 ) -> None:
     """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
 
-    One unit after another, so that no more than one is whole where parameters are partitioned.
+    One unit after another, so that no more than one is complete where parameters are partitioned.
 
     Args:
         resumes: go on with what an earlier run kept, where that is possible.
@@ -106,13 +109,49 @@ def take_over(
         if context.communicates:
             with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
                 collectives.broadcast(flat.flat, 0).wait()
-        found = stage.home.keep(flat, resumes=resumes)
+        found = stage.parameters.store.keep(flat, resumes=resumes)
         updater.adopt(flat, found=found)
-        stage.release(flat)
+        stage.parameters.shard(flat)
     for name, buffer in model.named_buffers():
         if context.communicates:
             with labels.scope(unit=name, purpose=Purpose.BROADCAST_STATE):
-                whole = buffer.data.contiguous()
-                collectives.broadcast(whole, 0).wait()
-                buffer.data.copy_(whole)
+                values = buffer.data.contiguous()
+                collectives.broadcast(values, 0).wait()
+                buffer.data.copy_(values)
     labels.enter(-1, Phase.OUTSIDE)
+
+
+def _gradient_arena(
+    config: EngineConfig, units: Sequence[FlatUnit], buckets: Sequence[BucketLayout]
+) -> Arena | None:
+    """Memory for all gradients that a stage keeps on the device at once; None if not asked for.
+
+    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows and the complete
+    gradients of two buckets in a row: one is on its way while the next is computed. If the
+    optimizer is offloaded the rows are on the host, and pieces of earlier buckets are leaving.
+    """
+    if not config.contiguous_memory:
+        return None
+    trained = {flat.name: flat for flat in units if flat.unit.trainable}
+    complete = {name: rounded(flat.num_ranks * flat.row_bytes) for name, flat in trained.items()}
+    if config.stage < 2:
+        num_bytes = sum(complete.values())
+    else:
+        stays = not config.offloads_optimizer
+        at_once = 2 if stays else 2 + MOST_LEAVING
+        # what leaves may still be on its way when the next backward begins
+        parts = [
+            {(lap, segment.unit) for segment in bucket.segments}
+            for lap in range(1 if stays else at_once)
+            for bucket in buckets
+        ]
+        num_bytes = max(
+            sum(complete[name] for _, name in set().union(*parts[first : first + at_once]))
+            for first in range(len(parts))
+        )
+        if stays:
+            num_bytes += sum(rounded(flat.row_bytes) for flat in trained.values())
+    some = next(iter(trained.values()))
+    arena = Arena(some.flat.device, Role.GRADIENTS)
+    arena.reserve(num_bytes)
+    return arena

@@ -3,7 +3,6 @@
 A commit waits for the disk beside the next iteration's forward. It is over before that iteration's
 gradients are reduced: a rank that writes over a state has had gradients of ranks whose commits are
 over, so a state that all ranks have is never written over.
-Imports torch, zerosim's L0, collectives, offload and trace.labels.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from zerosim.engine.disk_optimizer import states_bytes
 from zerosim.engine.flat import FlatUnit
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
-from zerosim.offload import DiskStore, SavedState
+from zerosim.offload import DiskFiles, SavedState
 from zerosim.trace import labels
 
 Saved = Mapping[str, Any]
@@ -29,12 +28,12 @@ Saved = Mapping[str, Any]
 
 def open_disk(
     config: EngineConfig, units: Sequence[FlatUnit], group: Group, tensor: Group, *, resumes: bool
-) -> tuple[DiskStore | None, Saved]:
+) -> tuple[DiskFiles | None, Saved]:
     """The disk that a configuration asks for, and what was committed to it.
 
     Args:
         group, tensor: the ranks that are data parallel with this one, and those that compute each
-            layer with it: a state is whole if all ranks of both kinds have it.
+            layer with it: a state is complete if all ranks of both kinds have it.
         resumes: go on from the last state that all ranks have.
 
     Raises:
@@ -53,7 +52,7 @@ def open_disk(
     folder = Path(config.nvme_path)
     num_ranks = group.size * tensor.size
     state = _state_to_resume(folder, units, num_ranks) if resumes else None
-    disk = DiskStore(
+    disk = DiskFiles(
         folder,
         group.rank * tensor.size + tensor.rank,
         num_ranks,
@@ -69,7 +68,7 @@ def open_disk(
 
 
 def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) -> SavedState:
-    state = DiskStore.last_good(folder, num_ranks)
+    state = DiskFiles.last_good(folder, num_ranks)
     if state is None:
         raise ConfigError(
             f"nothing to resume in {folder}: expected the state of a run with {num_ranks} ranks; "
@@ -103,7 +102,7 @@ def _largest(config: EngineConfig, units: Sequence[FlatUnit], num_ranks: int) ->
 class Saver:
     """Commits a disk's state beside what is computed."""
 
-    def __init__(self, disk: DiskStore, device: torch.device) -> None:
+    def __init__(self, disk: DiskFiles, device: torch.device) -> None:
         """Nothing is being committed."""
         self._disk = disk
         self._executor = BackgroundExecutor(device, "zerosim-commit")

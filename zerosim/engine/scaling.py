@@ -2,7 +2,6 @@
 
 fp16 gradients below 6e-8 vanish, so the loss is multiplied by a scale first, which is halved when
 something overflowed and doubled after a while without (Micikevicius et al. 2018, section 3.2).
-Imports torch, zerosim's L0, collectives and trace.labels.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ class LossScaler:
         self.scale = config.initial_loss_scale if self.scales else 1.0
         self._config = config
         self._good_steps = 0
-        self._bears = config.loss_scale_hysteresis
+        self._tolerated = config.loss_scale_hysteresis
 
     def saved(self) -> list[float]:
         """What `restore` needs."""
-        return [self.scale, self._good_steps, self._bears]
+        return [self.scale, self._good_steps, self._tolerated]
 
     def restore(self, saved: Sequence[float]) -> None:
         """Be what another scaler was."""
-        self.scale, self._good_steps, self._bears = saved[0], int(saved[1]), int(saved[2])
+        self.scale, self._good_steps, self._tolerated = saved[0], int(saved[1]), int(saved[2])
 
     def update(self, *, overflowed: bool) -> None:
         """Adapt the scale after a step."""
@@ -47,19 +46,19 @@ class LossScaler:
             return
         if overflowed:
             self._good_steps = 0
-            if self._bears > 1:
-                self._bears -= 1
+            if self._tolerated > 1:
+                self._tolerated -= 1
             else:
                 halved = max(self._config.least_loss_scale, self.scale / 2)
                 self.scale = min(self.scale, halved)
             return
         if self._config.refill_hysteresis:
-            self._bears = self._config.loss_scale_hysteresis
+            self._tolerated = self._config.loss_scale_hysteresis
         self._good_steps += 1
         if self._good_steps == self._config.loss_scale_interval:
             self.scale *= 2
             self._good_steps = 0
-            self._bears = self._config.loss_scale_hysteresis
+            self._tolerated = self._config.loss_scale_hysteresis
 
 
 def gather_scalars(

@@ -28,7 +28,6 @@ without tensor parallelism, over the data parallel group, whose units are smalle
 12 h^2 + 13 h parameters has 12 h^2 / T + (7 / T + 6) h on a rank, embedding and head are whole.
 All collectives of such a run are called one after another in the thread that computes, so that each
 has the sockets for itself.
-Imports torch, zerosim's L0, collectives and trace.labels.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.hooks import attach_hooks
-from zerosim.engine.local import is_divided
+from zerosim.engine.local import is_dtensor
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
 from zerosim.trace import labels
@@ -57,7 +56,7 @@ def tensor_group(model: nn.Module) -> Group:
     Raises:
         ConfigError: parameters are cut among different ranks, or along several axes.
     """
-    meshes = {one.device_mesh for one in model.parameters() if is_divided(one)}
+    meshes = {one.device_mesh for one in model.parameters() if is_dtensor(one)}
     if not meshes:
         return Group()
     if len(meshes) > 1 or next(iter(meshes)).ndim != 1:
@@ -100,7 +99,7 @@ def require_sound(config: EngineConfig, tensor: Group, data: Group) -> None:
 
 
 class TensorLabels:
-    """Says for which unit tensor parallelism calls its collectives. Implements `hooks.Listener`."""
+    """Says for which unit tensor parallelism calls its collectives, as a `ModuleListener`."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules; no units, no labels."""

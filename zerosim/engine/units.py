@@ -3,7 +3,6 @@
 A unit is a block of the model, flattened into one vector, padded so that N divides it, and seen as
 a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a unit
 of their own beside their block's, because they are never reduced.
-Imports torch, zerosim's L0 and trace.blocks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The update: what ranks agree on, then AdamW on the rows that each one holds.
-
-Imports torch, zerosim's L0, collectives and trace.labels.
-"""
+"""The update: what ranks agree on, then AdamW on the rows that each one holds."""
 
 from __future__ import annotations
 
@@ -14,12 +11,13 @@ import torch
 from zerosim.collectives import BackgroundExecutor, Handle
 from zerosim.collectives.executor import Done
 from zerosim.config import Offload
+from zerosim.engine.context import Context
 from zerosim.engine.disk_optimizer import DiskOptimizer
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.optimizer import UnitOptimizer
 from zerosim.engine.scaling import LossScaler, clip_factor, gather_scalars, squared_norm
-from zerosim.engine.stage import Context, Stage
+from zerosim.engine.stages import Stage
 from zerosim.events import Purpose
 from zerosim.trace import labels
 
@@ -65,7 +63,7 @@ class Updater:
         if found:
             self._found.add(flat.name)
         config, disk = self._context.config, self._context.disk
-        rows = self._stage.updated_rows()
+        rows = self._context.updated_rows
         cuts = [self._groups.cuts(flat.unit, row) for row in rows]
         values = [flat.rows[row] for row in rows]
         if config.offload_optimizer is Offload.NVME:
@@ -74,7 +72,7 @@ class Updater:
                 flat.name, values[0], config, self._groups, cuts[0], disk, resumes=self._resumes
             )
         else:
-            shared = self._stage.home.shared(flat)
+            shared = self._stage.parameters.store.shared(flat)
             self._optimizers[flat.name] = UnitOptimizer(
                 flat.name, values, config, self._groups, cuts, shared
             )
@@ -86,7 +84,7 @@ class Updater:
             assert isinstance(optimizer, DiskOptimizer), f"{flat.name} is not on a disk"
             optimizer.resume(saved["updates"])
             if flat.name not in self._found:
-                (written,) = self._stage.home.written(flat)
+                (written,) = self._stage.parameters.store.written(flat)
                 optimizer.write_parameters(written)
                 self._stage.after_update(flat)
         self._stage.finish_update()
@@ -107,7 +105,7 @@ class Updater:
         if overflowed:
             labels.metric("overflow", 1.0)
         if self._delayed is not None:
-            self._bring_home(self._delayed.collect())
+            self._deliver(self._delayed.collect())
         if not overflowed:
             self._begin_update()
         self._stage.finish_update()
@@ -121,22 +119,22 @@ class Updater:
         self._groups.set_learning_rate(learning_rate)
 
     def finish(self) -> None:
-        """Bring a delayed update home: what it wrote becomes the parameters."""
+        """Have what a delayed update wrote be the parameters."""
         if self._delayed is not None:
-            self._bring_home(self._delayed.collect())
-            self._stage.gathered()
+            self._deliver(self._delayed.collect())
+            self._stage.parameters.gathered()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed: the optimizer's states serve no purpose any more."""
         if self._delayed is not None:
             self._delayed.close()
         for optimizer in self._optimizers.values():
-            optimizer.let_go()
+            optimizer.release()
 
     def _overflowed(self) -> bool:
         if not self.scaler.scales:
             return False
-        own = squared_norm([r for flat in self._trained for r in self._stage.gradient_rows(flat)])
+        own = squared_norm([r for flat in self._trained for r in self._stage.gradients.rows(flat)])
         flag = 0.0 if math.isfinite(own) else 1.0
         if self._context.config.stage == 0:
             return flag > 0
@@ -155,7 +153,7 @@ class Updater:
     def _begin_update(self) -> None:
         factor = self._factor()
         self.updates += 1
-        work = [(flat, self._stage.gradient_rows(flat)) for flat in self._trained]
+        work = [(flat, self._stage.gradients.rows(flat)) for flat in self._trained]
         for optimizer in self._optimizers.values():
             optimizer.read_groups()
         if self._delayed is None:
@@ -173,20 +171,20 @@ class Updater:
             optimizer = self._optimizers[flat.name]
             optimizer.fetch()
             for following, _ in work[index + 1 : index + 2]:
-                self._optimizers[following.name].announce()
+                self._optimizers[following.name].prefetch()
             with labels.compute(flat.name):
-                optimizer.update(gradients, factor, self._stage.home.written(flat))
+                optimizer.update(gradients, factor, self._stage.parameters.store.written(flat))
             optimizer.store()
             after(flat)
 
-    def _bring_home(self, updated: Sequence[FlatUnit]) -> None:
+    def _deliver(self, updated: Sequence[FlatUnit]) -> None:
         for flat in updated:
             self._stage.after_update(flat)
         self._stage.settle()
 
     def _summed_gradient_norm(self) -> float:
         """Norm of the summed gradient: the same additions in the same order in every stage."""
-        rows = [self._stage.gradient_rows(flat) for flat in self._trained]
+        rows = [self._stage.gradients.rows(flat) for flat in self._trained]
         squares = [squared_norm(of_one_rank) for of_one_rank in zip(*rows, strict=True)]
         if len(squares) < self._context.num_ranks:
             squares = self._gather(squares[0], Purpose.GRADIENT_NORM, torch.float64)

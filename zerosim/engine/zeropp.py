@@ -11,13 +11,11 @@ its own row what the others receive of it. What belongs to no iteration, an eval
 is gathered exactly.
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3.
-Imports torch, zerosim's L0, collectives, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -27,15 +25,14 @@ from zerosim.collectives.pairwise import Pairwise
 from zerosim.collectives.protocol import Carried
 from zerosim.collectives.quantization import Bits, Error, Quantizer
 from zerosim.config.checks import require_divisor
+from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
+from zerosim.engine.gathering import Gathering, RowGathering
+from zerosim.engine.stores import ParameterStore
 from zerosim.events import Phase, Purpose
 from zerosim.memory import Role
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
-
-if TYPE_CHECKING:
-    from zerosim.engine.gathering import Gathering
-    from zerosim.engine.stage import Context
+from zerosim.trace.holdings import hold, release
 
 WEIGHT_ERROR = "weight quantization error"
 GRADIENT_ERROR = "gradient quantization error"
@@ -44,8 +41,8 @@ GRADIENT_ERROR = "gradient quantization error"
 class _InTurn:
     """The handle of collectives that were asked for one after another, and of what follows them.
 
-    What precedes a collective is over when that is. So it is left out here: standing still until
-    then is recorded as a wait for the collective.
+    What precedes a collective is over when that is. So it is left out here: a stall until then is
+    recorded as a wait for the collective.
     """
 
     def __init__(self, handles: Sequence[Handle]) -> None:
@@ -57,11 +54,12 @@ class _InTurn:
             handle.wait()
 
 
-class QuantizedRows:
+class QuantizedGathering(RowGathering):
     """qwZ: each rank quantizes its row, and all dequantize all rows (section 3.1)."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, store: ParameterStore) -> None:
         """Have a buffer for the largest unit; one is enough, as gathers follow each other."""
+        super().__init__(context, store)
         config, group = context.config, context.collectives.group
         self._submit = context.executor.submit
         self._ring = Ring(group, context.executor, config.chunk_bytes)
@@ -75,9 +73,11 @@ class QuantizedRows:
         hold(self._packed, Role.BUFFERS, "")
         self._error = Error(device)
 
-    def gather(self, flat: FlatUnit) -> Handle:
+    def all_gather(self, flat: FlatUnit) -> Handle:
         """Quantize the own row, gather bytes, dequantize all rows, the own one too."""
         position, rows = labels.position(), flat.rows
+        if position.phase is Phase.OUTSIDE:  # what belongs to no iteration is gathered exactly
+            return super().all_gather(flat)
         own, (size, columns) = self._ring.group.rank, rows.shape
         row_bytes = self._quantizer.packing(columns).row_bytes
         packed = self._packed[: size * row_bytes].view(size, row_bytes)
@@ -93,13 +93,13 @@ class QuantizedRows:
         """Say how far off the weights were: this rank's own rows, in the first forward."""
         _report(WEIGHT_ERROR, self._error)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
-        self._quantizer.let_go()
-        let_go(self._packed)
+        self._quantizer.release()
+        release(self._packed)
 
 
-class SecondaryGathering:
+class SecondaryGathering(Gathering):
     """hpZ: S neighbours keep what forward gathered, and gather it again in backward (3.2)."""
 
     def __init__(self, context: Context, primary: Gathering) -> None:
@@ -127,7 +127,7 @@ class SecondaryGathering:
             return self._primary.start(flat)
         rows = self._rows(flat)
         rows[self._collectives.group.rank].copy_(part)
-        with labels.scope(unit=flat.name, purpose=Purpose.GATHER_PARAMETERS, tensors=(flat.name,)):
+        with flat.labelled(Purpose.GATHER_PARAMETERS):
             return self._collectives.all_gather(rows)
 
     def forward_is_over(self, flat: FlatUnit) -> None:
@@ -144,11 +144,11 @@ class SecondaryGathering:
         self._primary.update_is_over()
         self._parts.clear()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
-        self._primary.let_go()
+        self._primary.release()
         for part in self._parts.values():
-            let_go(part)
+            release(part)
 
     def _rows(self, flat: FlatUnit) -> torch.Tensor:
         """The unit as S parts, shape (S, N * columns / S)."""
@@ -219,11 +219,11 @@ class QuantizedReduction:
         """
         _report(GRADIENT_ERROR, self._error)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The engine is closed."""
-        self._quantizer.let_go()
+        self._quantizer.release()
         for buffer in self._buffers():
-            let_go(buffer)
+            release(buffer)
 
     def _exchange(
         self,

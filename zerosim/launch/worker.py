@@ -25,10 +25,10 @@ from torch import nn
 
 from zerosim.collectives import Group
 from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
+from zerosim.deepspeed.config import read_settings
+from zerosim.deepspeed.initialize import open_engine
 from zerosim.device import device_memory, on_host
-from zerosim.dsconfig import read_settings
 from zerosim.engine import Engine, initialize
-from zerosim.engine.door import open_engine
 from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step

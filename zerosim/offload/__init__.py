@@ -1,8 +1,8 @@
 """Tiers beside the device: copies to and from the host's memory, and the disk.
 
     copies      between device and host, in order, beside what is computed
-    disk        what a rank keeps on a disk: `DiskStore`
-    commits     which versions of its files make up a state that is whole
+    disk        what a rank keeps on a disk: `DiskFiles`
+    commits     which versions of its files make up a state that is complete
     folder      whose a folder is, and what its file system can do
     files       one file: set aside, written, read
     layout      what stands in it, and how large it is
@@ -10,13 +10,13 @@
     pool        bounded host memory that waits for the disk
     workers     the threads that read and write
 
-Imports torch, zerosim's L0, collectives, device, trace.labels and trace.holdings.
+After ZeRO-Offload (arXiv 2101.06840) and ZeRO-Infinity (arXiv 2104.07857).
 """
 
 from __future__ import annotations
 
 from zerosim.offload.commits import SavedState
-from zerosim.offload.disk import DiskStore
+from zerosim.offload.disk import DiskFiles
 from zerosim.offload.pool import Buffer
 
-__all__ = ["Buffer", "DiskStore", "SavedState"]
+__all__ = ["Buffer", "DiskFiles", "SavedState"]

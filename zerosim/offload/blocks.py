@@ -7,7 +7,6 @@ Several changed words, a page lost or two exchanged go unnoticed by a chance of 
 only the words' highest bits changed, as two flips of bit 63 cancel each other.
 
 With CRC-32 (zlib, 4 GB/s on a core) a fast disk waits for the processor; this takes 13 GB/s.
-Imports torch and the standard library.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def checksums(source: torch.Tensor, last_page: torch.Tensor) -> torch.Tensor:
     Returns:
         int64, one for each begun block.
     """
-    whole = source[: source.numel() // PAGE_BYTES * PAGE_BYTES]
-    sums = torch.cat([_of_pages(whole), _of_pages(last_page)])
+    pages = source[: source.numel() // PAGE_BYTES * PAGE_BYTES]
+    sums = torch.cat([_of_pages(pages), _of_pages(last_page)])
     padding = -sums.numel() % _PAGES
     return torch.nn.functional.pad(sums, (0, padding)).view(-1, _PAGES).mv(_OF_PAGES)
 

@@ -1,10 +1,8 @@
-"""What a rank has committed: which version of each file is part of a state that is whole.
+"""What a rank has committed: which version of each file is part of a state that is complete.
 
-A rank keeps its last two commits, in files that replace each other whole (written beside, flushed
+A rank keeps its last two commits, in files that replace each other at once (written beside, flushed
 to the disk, renamed). Two, because ranks commit one after another: if some died before they had,
 the others still have the state before. A commit's file is one line of JSON and its CRC-32.
-
-Imports the standard library, zerosim.offload.files and layout, and `zerosim.errors`.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ def go_back(folder: Path, sequence: int) -> Commit:
     """The commit of a rank that has this sequence; later ones are removed.
 
     Raises:
-        DiskError: there is none, its files are not whole, or a later one could not be removed.
+        DiskError: there is none, its files are not complete, or a later one could not be removed.
     """
     commits, problems = _read(folder)
     found = [commit for commit in commits if commit.sequence == sequence]
@@ -129,10 +127,10 @@ def set_aside(folder: Path, sequence: int) -> None:
 
 
 def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
-    """The newest state that every rank has whole; None if no state was committed by all.
+    """The newest state that every rank has complete; None if no state was committed by all.
 
     Raises:
-        DiskError: states were committed, but none is whole on all ranks.
+        DiskError: states were committed, but none is complete on all ranks.
     """
     own: list[dict[int, Commit]] = []
     problems: list[tuple[int, str]] = []

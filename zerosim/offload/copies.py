@@ -2,7 +2,6 @@
 
 One thread does them in the order of asking, so that a copy may rely on those before it. On CUDA the
 thread has a stream of its own, and what is on the host is pinned.
-Imports torch, zerosim's L0, collectives, device and trace.labels.
 """
 
 from __future__ import annotations

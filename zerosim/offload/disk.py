@@ -11,8 +11,6 @@ training any collective between two updates sees to that.
 
 Source: ZeRO-Infinity (arXiv 2104.07857), sections 5.1.2 and 6.3 (DeepNVMe): asynchronous bulk reads
 and writes, a small pool of pinned buffers. Commits and checksums are zerosim's own.
-
-Imports torch, zerosim's L0, trace.labels, and the rest of zerosim.offload.
 """
 
 from __future__ import annotations
@@ -22,13 +20,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
 
 import torch
 
 from zerosim.collectives import Handle
 from zerosim.errors import DiskError
-from zerosim.offload import layout
 from zerosim.offload.commits import (
     SLOTS,
     Commit,
@@ -44,7 +40,7 @@ from zerosim.offload.commits import (
 from zerosim.offload.folder import supports_direct, take
 from zerosim.offload.layout import Version
 from zerosim.offload.pool import Buffer, Pool
-from zerosim.offload.workers import Job, Station, Work, Workers
+from zerosim.offload.workers import FileJob, Station, Work, Workers
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.sink import CopyRequest
@@ -52,7 +48,7 @@ from zerosim.trace.sink import CopyRequest
 THREADS = 4
 
 
-class DiskStore:
+class DiskFiles:
     """What one rank keeps on a disk.
 
     After a failure everything that is asked for later fails with the same error, `commit` with it.
@@ -87,7 +83,7 @@ class DiskStore:
 
         Raises:
             EnvironmentFault: the folder cannot be written, or another process uses it.
-            DiskError: this rank does not have that state whole.
+            DiskError: this rank does not have all of that state.
         """
         self.folder = rank_folder(folder, rank)
         self._num_ranks = num_ranks
@@ -104,44 +100,22 @@ class DiskStore:
         self._latest = dict(begin.versions)
         self._buffer_bytes = buffer_bytes
         self._allocated: dict[tuple[str, int], int] = {}
-        self._last: dict[str, Job] = {}
-        self._written: dict[str, Job] = {}
+        self._last: dict[str, FileJob] = {}
+        self._written: dict[str, FileJob] = {}
         self._order = threading.Lock()
         self._changing = threading.Lock()
         self._workers = Workers(self._pool.staging)
 
     @classmethod
-    def resume(
-        cls,
-        folder: Path,
-        rank: int,
-        num_ranks: int,
-        state: SavedState,
-        *,
-        buffers: int,
-        buffer_bytes: int,
-    ) -> Self:
-        """Begin with a state that `last_good` found: as the constructor does with `state`."""
-        return cls(folder, rank, num_ranks, buffers=buffers, buffer_bytes=buffer_bytes, state=state)
-
-    @classmethod
     def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
-        """The newest state that every rank has whole; None if no state was committed by all.
+        """The newest state that every rank has complete; None if no state was committed by all.
 
         Files are looked at, not read: damage inside shows when they are.
 
         Raises:
-            DiskError: states were committed, but none is whole on all ranks.
+            DiskError: states were committed, but none is complete on all ranks.
         """
         return newest_state(folder, num_ranks)
-
-    @staticmethod
-    def bytes_on_disk(num_bytes: int) -> int:
-        """What one file of so many bytes occupies, and what one copy of it moves.
-
-        4096 x ceil((n + 32 + 8 x ceil(n / 2**20)) / 4096). A name has two such files.
-        """
-        return layout.bytes_on_disk(num_bytes)
 
     def buffer(self, num_bytes: int) -> Buffer:
         """A buffer of the pool, when one is free.
@@ -271,7 +245,7 @@ class DiskStore:
         self._pool.close()
         os.close(self._lock)
 
-    def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> Job:
+    def _submit(self, name: str, work: Work, on_done: Callable[[], None] | None) -> FileJob:
         """Queue a job behind the last one of its name."""
         with self._order:
             job = self._workers.submit(work, after=self._last.get(name), on_done=on_done)

@@ -1,9 +1,8 @@
-"""One file of the disk tier: set aside, written, read, and known to be whole.
+"""One file of the disk tier: set aside, written, read, and known to be complete.
 
 It is read and written with as few system calls as the kernel allows, all on the calling thread, so
 that the kernel's count for that thread is the count for the file. It is opened anew each time: a
 file that vanished is noticed.
-Imports the standard library, torch, zerosim.offload.blocks and layout, and `zerosim.errors`.
 """
 
 from __future__ import annotations
@@ -66,16 +65,16 @@ class DiskFile:
             DiskError: the file is gone, there is no room, or the disk failed.
         """
         data = _bytes_of(source)
-        whole, rest, tail = _divide(data, staging)
+        pages, rest, tail = _divide(data, staging)
         rest.zero_()
-        rest[:tail] = data[whole.numel() :]
-        sums = checksums(whole, _last_page(rest, tail)).tolist()
+        rest[:tail] = data[pages.numel() :]
+        sums = checksums(pages, _last_page(rest, tail)).tolist()
         trailer = encode(self._name, version, sums)
         _memory(rest)[tail : tail + len(trailer)] = trailer
         size = bytes_on_disk(version.num_bytes)
-        flags = os.O_WRONLY | _direct(whole, wanted=direct)
+        flags = os.O_WRONLY | _direct(pages, wanted=direct)
         with self._explained("write", size), self._opened(flags) as file:
-            written = _move(os.pwritev, file, [_memory(whole), _memory(rest)])
+            written = _move(os.pwritev, file, [_memory(pages), _memory(rest)])
         if written < size:
             raise self._no_room(size)
 
@@ -90,15 +89,15 @@ class DiskFile:
             DiskError: the file is gone, short, damaged, or another version.
         """
         data = _bytes_of(into)
-        whole, rest, tail = _divide(data, staging)
-        flags = os.O_RDONLY | _direct(whole, wanted=direct)
+        pages, rest, tail = _divide(data, staging)
+        flags = os.O_RDONLY | _direct(pages, wanted=direct)
         with self._explained("read", bytes_on_disk(data.numel())), self._opened(flags) as file:
-            self._require(_move(os.preadv, file, [_memory(whole), _memory(rest)]), version)
+            self._require(_move(os.preadv, file, [_memory(pages), _memory(rest)]), version)
         trailer = bytes(_memory(rest)[tail : tail + trailer_bytes(data.numel())])
         expected = self._decoded(version, trailer)
-        data[whole.numel() :] = rest[:tail]
+        data[pages.numel() :] = rest[:tail]
         rest[tail:PAGE_BYTES].zero_()
-        found = checksums(whole, _last_page(rest, tail)).tolist()
+        found = checksums(pages, _last_page(rest, tail)).tolist()
         for index, (checksum, right) in enumerate(zip(found, expected, strict=True)):
             if checksum != right:
                 begin = index * BLOCK_BYTES
@@ -198,8 +197,8 @@ def _memory(data: torch.Tensor) -> memoryview:
 def _divide(data: torch.Tensor, staging: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
     """The whole pages; memory for the rest of the file; how many bytes of data are in that."""
     tail = data.numel() % PAGE_BYTES
-    whole = data[: data.numel() - tail]
-    return whole, staging[: bytes_on_disk(data.numel()) - whole.numel()], tail
+    pages = data[: data.numel() - tail]
+    return pages, staging[: bytes_on_disk(data.numel()) - pages.numel()], tail
 
 
 def _last_page(rest: torch.Tensor, tail: int) -> torch.Tensor:
@@ -207,8 +206,8 @@ def _last_page(rest: torch.Tensor, tail: int) -> torch.Tensor:
     return rest[: PAGE_BYTES if tail else 0]
 
 
-def _direct(whole: torch.Tensor, *, wanted: bool) -> int:
-    return os.O_DIRECT if wanted and whole.data_ptr() % PAGE_BYTES == 0 else 0
+def _direct(pages: torch.Tensor, *, wanted: bool) -> int:
+    return os.O_DIRECT if wanted and pages.data_ptr() % PAGE_BYTES == 0 else 0
 
 
 def _move(

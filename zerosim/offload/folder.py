@@ -1,7 +1,4 @@
-"""A rank's folder on a disk: whose it is, and what its file system can do.
-
-Imports the standard library and `zerosim.errors`.
-"""
+"""A rank's folder on a disk: whose it is, and what its file system can do."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
     bytes | trailer: mark, generation, number of bytes, name, checksum of itself, of each block | 0
 
 All of it is padded to whole pages, so that it can pass the kernel's cache by (O_DIRECT).
-Imports the standard library and zerosim.offload.blocks.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def encode(name: str, version: Version, checksums: Sequence[int]) -> bytes:
 
 
 def decode(name: str, version: Version, trailer: bytes) -> list[int]:
-    """The checksums of the blocks, if the trailer is whole and of this name and version.
+    """The checksums of the blocks, if the trailer is complete and of this name and version.
 
     Raises:
         ValueError: it is not; the message says what was found and what was expected.

@@ -3,8 +3,6 @@
 All of it is allocated once. A buffer is asked for, filled by a read or by the caller, and released
 by whoever used it last; who asks while none is free waits, and the wait is recorded as one for the
 copy whose end released the buffer. Source: ZeRO-Infinity (arXiv 2104.07857), section 6.3.
-
-Imports torch, zerosim's device, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from zerosim.offload.blocks import PAGE_BYTES
 from zerosim.offload.layout import in_pages, staging_bytes
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, let_go
+from zerosim.trace.holdings import hold, release
 
 _HUGE_PAGE_BYTES = 2 << 20
 _libc = ctypes.CDLL(None)
@@ -124,7 +122,7 @@ class Pool:
 
     def close(self) -> None:
         """To the next trace, memory that is still alive is no buffer of a store."""
-        let_go(self._memory)
+        release(self._memory)
 
     def _wait(self) -> None:
         awaited = labels.Awaited()

@@ -2,8 +2,6 @@
 
 Files are begun in the order of asking; those of one name follow one another. What a thread has read
 or written the kernel tells in /proc/thread-self/io, which is why one file stays on one thread.
-
-Imports torch, zerosim's L0 and trace.labels.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class Station:
 Work = Callable[[Station], None]
 
 
-class Job:
+class FileJob:
     """A file on its way from or to the disk: the handle of who asked for it.
 
     The thread lets go of the work, hence of its buffers, before it says that it is over.
@@ -49,7 +47,9 @@ class Job:
         over: set when it is, in order or not.
     """
 
-    def __init__(self, work: Work, after: Job | None, on_done: Callable[[], None] | None) -> None:
+    def __init__(
+        self, work: Work, after: FileJob | None, on_done: Callable[[], None] | None
+    ) -> None:
         self.error: ZerosimError | None = None
         self.over = threading.Event()
         self._work: Work | None = work
@@ -108,7 +108,7 @@ class Workers:
 
     def __init__(self, staging: Sequence[torch.Tensor]) -> None:
         """Start a thread for each of these pieces of memory."""
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[FileJob | None] = queue.SimpleQueue()
         self._failed: ZerosimError | None = None
         self._threads = [
             threading.Thread(
@@ -123,16 +123,16 @@ class Workers:
         self,
         work: Work,
         *,
-        after: Job | None = None,
+        after: FileJob | None = None,
         on_done: Callable[[], None] | None = None,
-    ) -> Job:
+    ) -> FileJob:
         """Queue a job; return at once.
 
         Args:
             after: begin only when this one, asked for earlier, is over.
             on_done: called on the thread when it is over, whether or not it succeeded.
         """
-        job = Job(work, after, on_done)
+        job = FileJob(work, after, on_done)
         self._queue.put(job)
         return job
 
@@ -159,7 +159,7 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedBytes:
     """Bytes that a thread read and wrote; None where the kernel does not say."""
 
     read: int | None
@@ -180,12 +180,12 @@ class Counter:
         """Count from here."""
         self._before = self._read(own=True)
 
-    def end(self) -> Counted:
+    def end(self) -> CountedBytes:
         """What was moved since `begin`."""
         after = self._read(own=False)
         if self._before is None or after is None:
-            return Counted(None, None)
-        return Counted(after[0] - self._before[0], after[1] - self._before[1])
+            return CountedBytes(None, None)
+        return CountedBytes(after[0] - self._before[0], after[1] - self._before[1])
 
     def _read(self, *, own: bool) -> tuple[int, int] | None:
         """The figures; with `own` as they are once this reading itself has been counted."""

@@ -1,7 +1,7 @@
 """What storages are kept for, as those who allocate them say.
 
     hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
-    let_go(tensor)               and whom it served is gone
+    release(tensor)               and whom it served is gone
     hold_file(name, ...)         a file holds so many bytes of a unit; 0 when it is removed
 
 A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
@@ -130,7 +130,7 @@ class HeldStorages:
         with self._lock:
             self._held.pop(key, None)
 
-    def let_go(self, tensor: torch.Tensor) -> None:
+    def release(self, tensor: torch.Tensor) -> None:
         """Say that whom a tensor's storage served is gone: the next trace will not count it."""
         storage = storage_of(tensor)
         held = None if storage is None else self.get(storage)
@@ -154,7 +154,7 @@ holdings = HeldStorages()
 
 hold = holdings.hold
 hold_file = holdings.hold_file
-let_go = holdings.let_go
+release = holdings.release
 
 
 def key_of(storage: torch.UntypedStorage) -> int:
