@@ -204,7 +204,7 @@ def test_a_program_of_its_own(tmp_path):
     for verdict in report.verdicts:
         assert " ".join(verdict.title.split()) in seen
     assert f"{report.total('trace', 1):,}" in seen
-    assert f"{report.total('wire', 1):,}" in seen
+    assert f"{report.total('kernel', 1):,}" in seen
     assert "root parameters kept after forward: - 0.06 Ψ" in seen
 
 

@@ -28,7 +28,7 @@ def test_copies_are_those_of_zerosim_verify(run):
     rows = verified(run)["copies"]
     for link in (Link.BUS, Link.STORAGE):
         for rank in range(facts().num_ranks(run)):
-            cells = [row["copied"][rank] for row in rows if row["link"] == link]
+            cells = [row["sent"][rank] for row in rows if row["link"] == link]
             assert facts().copied(run, link, rank=rank) == sum(cell["trace"] for cell in cells)
             kernel = sum(cell["kernel"] or 0 for cell in cells)
             assert facts().kernel_copied(run, link, rank) == kernel

@@ -39,7 +39,7 @@ class Checked:
 
     Attributes:
         rows: of calls and of copies.
-        algorithm: who carried calls out of which no other is known.
+        algorithm: who carried the calls out, as far as it is known of all together.
     """
 
     step: Step
@@ -48,8 +48,11 @@ class Checked:
     algorithm: Algorithm
 
     def carrier(self, rank: RankStep, place: int) -> Algorithm:
-        """Who carried out what a plan planned."""
-        return rank.carriers.get(place, self.algorithm)
+        """Who carried out what a plan planned: as it was configured, or as its calls say."""
+        if rank.plans[place].is_complete:
+            return self.algorithm
+        known = Algorithm.GLOO if self.algorithm is Algorithm.GLOO else Algorithm.RING
+        return rank.carriers.get(place, known)
 
     def claims(self, rank: RankStep, place: int) -> tuple[Claim, ...]:
         """Those of a plan, by its place; each worked out once."""

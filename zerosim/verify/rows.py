@@ -145,8 +145,10 @@ def _cells(step: RankStep, *, counts_calls: bool) -> dict[RowKey, Cell]:
     for plan in step.plans:
         for call in plan.calls:
             _add(cell_of(plan.title, call).theory, bound_of(call, step.rank))
+    # a plan that knows of everything answers for what it did not plan, too
+    others = next((plan.title for plan in step.plans if plan.is_complete), "")
     for found in step.calls:
-        cell = cell_of("" if found.plan is None else step.plans[found.plan].title, found.call)
+        cell = cell_of(others if found.plan is None else step.plans[found.plan].title, found.call)
         cell.add(found)
         cell.has_no_law = not step.plans or (
             found.cause is Cause.ACTIVATIONS and found.call.purpose in OF_BLOCKS

@@ -153,7 +153,7 @@ def _checked(step: Step, algorithm: Algorithm) -> Checked:
         step,
         tuple(row for row in rows if row.op is not None),
         tuple(row for row in rows if row.op is None),
-        algorithm if algorithm is Algorithm.GLOO else Algorithm.RING,
+        algorithm,
     )
 
 
