@@ -73,7 +73,7 @@ class Checked:
         return [
             row
             for row in self.rows
-            if (plan.is_complete or row.system == plan.title) and claim.phase in (None, row.phase)
+            if row.system == plan.title and claim.phase in (None, row.phase)
         ]
 
 
@@ -278,7 +278,7 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     if taken:
         measured += f", {taken:,} taken as they are"
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
-    if counts[Standing.OVERHEAD]:
+    if counts[Standing.OVERHEAD] or not _all_complete(checked):
         measured += f", {counts[Standing.OVERHEAD]:,} named beside the law"
     if overhead:
         measured += f", {overhead:,} of these asked for by no plan"
@@ -291,6 +291,11 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
         measured=first_of(problems) if problems else no_plan or measured,
         differs=overhead > 0,
     )
+
+
+def _all_complete(checked: Sequence[Checked]) -> bool:
+    """Whether all plans know of everything in a step, so that nothing can be beside them."""
+    return all(plan.is_complete for one in checked for r in one.step.ranks for plan in r.plans)
 
 
 def _is_left_out(call: Attributed, rank: RankStep) -> bool:
