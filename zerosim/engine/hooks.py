@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,28 +23,23 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.engine.flat import FlatUnit
 
 
-class ModuleListener(Protocol):
+class ModuleListener:
     """Who is told."""
 
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
         """The module of these units is about to compute."""
-        ...
 
     def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:
         """The module of these units has computed `outputs`."""
-        ...
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
         """The gradient of the module's output is there: its backward is about to compute."""
-        ...
 
     def parameter_gradient(self, flat: FlatUnit, index: int) -> None:
         """Autograd has the gradient of one parameter."""
-        ...
 
     def input_gradients(self, units: Sequence[FlatUnit]) -> None:
         """The gradients of all the module's inputs are there: its backward has computed."""
-        ...
 
 
 def attach_hooks(units: Sequence[FlatUnit], listener: ModuleListener) -> list[RemovableHandle]:

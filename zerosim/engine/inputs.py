@@ -24,7 +24,7 @@ Source: Rajbhandari et al. 2020, section 6.1.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -39,14 +39,6 @@ from zerosim.offload.copies import Copies, host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, holdings, storage_of
-
-
-class KeptInput(Protocol):
-    """What is left of something that a block was given."""
-
-    def restore(self) -> Any:
-        """It, as it was; called once. A tensor is a new leaf for autograd."""
-        ...
 
 
 class Keeper:
@@ -81,8 +73,12 @@ class Keeper:
         self._leaving: list[_Part] = []
         self._last: weakref.ref[_Part] | None = None
 
-    def keep(self, unit: str, value: Any) -> KeptInput:
-        """Take one of the values that a block is given, before it computes."""
+    def keep(self, unit: str, value: Any) -> _AsItIs | _InPlace | _Part:
+        """Take one of the values that a block is given, before it computes.
+
+        Returns:
+            What is left of it; `restore` gives it as it was, once, a tensor as a new leaf.
+        """
         if not isinstance(value, torch.Tensor):
             return _AsItIs(value)
         is_input = value.requires_grad and value.is_floating_point()

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import torch
 
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.hooks import attach_hooks
+from zerosim.engine.hooks import ModuleListener, attach_hooks
 from zerosim.engine.stages import Stage
 from zerosim.engine.units import ROOT
 from zerosim.errors import ConfigError
 from zerosim.trace import labels
 
 
-class StageHooks:
-    """Tells a stage what the units' modules do. Implements `hooks.ModuleListener`."""
+class StageHooks(ModuleListener):
+    """Tells a stage what the units' modules do."""
 
     def __init__(self, stage: Stage, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules and parameters."""

@@ -1,10 +1,10 @@
 """The four stages: what becomes of gradients, and what of parameters.
 
-    stage                gradients                        parameters   a step sends, in Psi
-    0  data parallel     all-reduced at the boundary      complete     2
-    1  ZeRO-1            reduce-scattered there           complete     2  (all-gathered at the end)
-    2  ZeRO-2            reduce-scattered at once         complete     G + 1 with G micro-steps
-    3  ZeRO-3            reduce-scattered at once         sharded      2 G + G
+    stage               gradients                       parameters    G micro-steps send, in Psi
+    0  data parallel    all-reduced at the boundary     complete      2
+    1  ZeRO-1           reduce-scattered there          complete      1 + 1 for gathering them
+    2  ZeRO-2           reduce-scattered at once        complete      G + 1 for gathering them
+    3  ZeRO-3           reduce-scattered at once        sharded       G + 2 G for gathering them
 
 A rank updates the rows of which it has the reduced gradient: all of them in stage 0, its own row in
 the others, where the optimizer's states are partitioned.

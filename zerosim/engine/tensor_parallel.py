@@ -43,7 +43,7 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.collectives import Group
 from zerosim.config import DType, EngineConfig
 from zerosim.engine.flat import FlatUnit
-from zerosim.engine.hooks import attach_hooks
+from zerosim.engine.hooks import ModuleListener, attach_hooks
 from zerosim.engine.local import is_dtensor
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
@@ -98,8 +98,8 @@ def require_sound(config: EngineConfig, tensor: Group, data: Group) -> None:
         )
 
 
-class TensorLabels:
-    """Says for which unit tensor parallelism calls its collectives, as a `ModuleListener`."""
+class TensorLabels(ModuleListener):
+    """Says for which unit tensor parallelism calls its collectives."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules; no units, no labels."""
@@ -132,12 +132,6 @@ class TensorLabels:
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
         """What backward calls from now on, it calls for this module."""
         self._work_for(units[0].name)
-
-    def parameter_gradient(self, flat: FlatUnit, index: int) -> None:
-        """Says nothing of collectives."""
-
-    def input_gradients(self, units: Sequence[FlatUnit]) -> None:
-        """Says nothing of collectives."""
 
     def _work_for(self, unit: str) -> None:
         labels.work_for(unit, Purpose.ACTIVATIONS, is_alone=True)
