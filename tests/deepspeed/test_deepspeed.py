@@ -14,7 +14,7 @@ from tests.ranks import free_port, run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.record import load, match_collectives
 from zerosim.strategies import System
-from zerosim.theory.laws import Cause
+from zerosim.theory import Cause
 from zerosim.verify import verify
 
 pytestmark = [
