@@ -6,17 +6,19 @@ with their help, and what DeepSpeed calls it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from math import inf
 from types import NoneType, UnionType
 from typing import Annotated, Any, Self, cast, get_args, get_origin, get_type_hints
 
 from zerosim.config.checks import require
 from zerosim.config.choices import choice
 from zerosim.errors import ConfigError
+
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,14 @@ class Range:
 
 def at_least(smallest: int, words: str = "") -> Range:
     """Numbers from here on."""
-    return Range(lambda value: smallest <= value < inf, words or f"{smallest} or more")
+    return Range(
+        lambda value: value >= smallest and value <= _LARGEST, words or f"{smallest} or more"
+    )
 
 
 def positive(what: str) -> Range:
     """Numbers above 0."""
-    return Range(lambda value: 0 < value < inf, f"a positive {what}")
+    return Range(lambda value: value > 0 and value <= _LARGEST, f"a positive {what}")
 
 
 AT_LEAST_ONE = at_least(1, "a whole number of 1 or more")
@@ -138,7 +142,7 @@ class Configuration:
         for one in self.options():
             object.__setattr__(self, one.name, one.checked(getattr(self, one.name)))
         for one in self.options():
-            if getattr(self, one.name) != one.default:
+            if (value := getattr(self, one.name)) and value != one.default:
                 self._require_possible(one)
 
     def to_plain(self) -> dict[str, object]:
