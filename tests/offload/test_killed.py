@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.offload.stores import commit_step, holds_step, last_step, resumed_holds, store
-from tests.ranks import _IMPORTED_ONCE
 from zerosim.offload import DiskFiles
 
 
@@ -94,7 +93,7 @@ def test_killed(tmp_path, moment):
         commit_step(disk, 0, num_bytes=9_000)
         commit_step(disk, 1, num_bytes=9_000)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_IMPORTED_ONCE)
+    context.set_forkserver_preload(["torch.distributed", "zerosim.offload"])
     rank = context.Process(target=_trains, args=(tmp_path, moment))
     rank.start()
     rank.join(60)
