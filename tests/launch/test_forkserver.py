@@ -11,7 +11,7 @@ from multiprocessing.connection import Pipe
 import pytest
 
 from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.launch import forkserver, launcher, worker
+from zerosim.launch import forking, forkserver, launcher, worker
 
 
 def no_room(*_: object, **__: object) -> None:
@@ -30,7 +30,7 @@ def ignored():
 def test_a_signal_that_is_ignored_stays_ignored(ignored):
     with launcher._interruptible():
         assert {signal.getsignal(number) for number in ignored} == {signal.SIG_IGN}
-    forkserver.die_of_interrupts()
+    forking.die_of_interrupts()
     assert {signal.getsignal(number) for number in ignored} == {signal.SIG_IGN}
 
 
@@ -45,7 +45,7 @@ def test_no_room_for_a_rank(monkeypatch):
     ours, theirs = Pipe()
     with ours, theirs:
         ours.send(forkserver.Start(forkserver.Work("", ""), "", (), ({},)))
-        forkserver.serve(theirs)
+        forking.serve(theirs)
         told = ours.recv()
     assert told.startswith("rank 0 cannot be started (Resource temporarily unavailable)")
 
@@ -64,12 +64,12 @@ def test_a_rank_says_in_a_line_why_it_ends(tmp_path, monkeypatch, error, line):
     """Without a disk, and though something that it started has the pipe open."""
     worker._leave_traceback(tmp_path / "gone", error)
     hearing, telling = os.pipe()
-    monkeypatch.setenv(forkserver._TELLING, str(telling))
-    forkserver.tell(error)
-    said = forkserver._heard(hearing)
+    monkeypatch.setenv(forking._TELLING, str(telling))
+    forking.tell(error)
+    said = forking._heard(hearing)
     assert said.startswith(line)
-    assert said == line or len(said) == forkserver._LONGEST
+    assert said == line or len(said) == forking._LONGEST
     hearing, still_open = os.pipe()
-    assert forkserver._heard(hearing) == ""
+    assert forking._heard(hearing) == ""
     os.close(telling)
     os.close(still_open)

@@ -136,7 +136,7 @@ def _children(pid: int) -> list[int]:
 
 def _is_server(pid: int) -> bool:
     try:
-        return b"zerosim.launch.forkserver" in _read(f"/proc/{pid}/cmdline")
+        return b"zerosim.launch.forking" in _read(f"/proc/{pid}/cmdline")
     except OSError:
         return False
 

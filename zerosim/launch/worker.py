@@ -1,6 +1,6 @@
 """What one rank does: join the others, train, and leave a trace, whatever happens.
 
-Called in a process that `forkserver` forked, or by the command line inside a process that
+Called in a process that `forking` forked, or by the command line inside a process that
 `torchrun` started. A rank that fails writes why,
 last in its own trace and in a file beside it, and tells it to who started it. Imports engine,
 device, models, trace and L0.
@@ -32,7 +32,7 @@ from zerosim.engine import Engine, initialize
 from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
-from zerosim.launch.forkserver import tell
+from zerosim.launch.forking import tell
 from zerosim.launch.job import Job
 from zerosim.launch.parallel import data_group, divide
 from zerosim.launch.reachable import beyond_loopback

@@ -19,7 +19,7 @@ from zerosim.events import End
 from zerosim.pytest_plugin.meeting import AssertMeeting
 from zerosim.pytest_plugin.options import Options
 from zerosim.rows import MANIFEST_NAME, encode_row
-from zerosim.trace import guard, labels
+from zerosim.trace import labels
 from zerosim.trace.session import Session
 
 _CRC_TAIL = len('00000000"}\n')
@@ -119,12 +119,10 @@ class _OwnSession:
 
 
 def _forget() -> None:
-    """In a child that a test forked: the trace is its parent's, and so is the file."""
+    """In a child that a test forked."""
     session, _OwnSession.session = _OwnSession.session, None
     if session is not None:
-        guard.trip()
-        session.end()
-        guard.arm(None)
+        session.abandon()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -179,12 +179,10 @@ def _words(error: Exception) -> str:
 
 
 def _forget(this: _Process) -> None:
-    """In a child that was forked: the trace is its parent's, and so is the file."""
+    """In a child that was forked."""
     session, this.session, this.is_over = this.session, None, True
     if session is not None:
-        guard.trip()
-        session.end()
-        guard.arm(None)
+        session.abandon()
 
 
 def _noting(this: _Process, hook: Callable[..., Any]) -> Callable[..., Any]:

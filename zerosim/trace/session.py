@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.rows import MANIFEST_NAME, rank_file_name
-from zerosim.trace import labels, process
+from zerosim.trace import guard, labels, process
 from zerosim.trace.autolabel.labeler import AutoLabeler
 from zerosim.trace.clock import Clock, SystemClock
 from zerosim.trace.guard import guarded
@@ -193,6 +193,12 @@ class Session:
         if _OpenSession.session is self:
             _OpenSession.session = None
         self._undo.close()
+
+    def abandon(self) -> None:
+        """In a child that was forked: the trace is its parent's, and so is the file."""
+        guard.trip()
+        self.end()
+        guard.arm(None)
 
 
 class _OpenSession:
