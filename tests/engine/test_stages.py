@@ -45,44 +45,44 @@ def _cases():
     cases = {}
     for stage in STAGES:
         config = engine_config(stage=stage)
-        cases["gpt", stage] = Case("gpt", config)
+        cases["gpt", stage] = Case("gpt", config, steps=12)
         smooth = replace(config, epsilon=LARGE_EPSILON, weight_decay=0.1)
-        cases["smooth", stage] = Case("gpt", smooth, steps=10)
-        cases["clipped gpt", stage] = Case("gpt", replace(smooth, clip=CLIP), steps=10)
+        cases["smooth", stage] = Case("gpt", smooth, steps=5)
+        cases["clipped gpt", stage] = Case("gpt", replace(smooth, clip=CLIP), steps=5)
         cases["native", stage] = Case(
             "mlp",
             replace(config, epsilon=LARGE_EPSILON, collectives=CollectivesKind.NATIVE),
-            steps=8,
+            steps=4,
         )
         smooth_mlp = replace(config, epsilon=LARGE_EPSILON)
-        cases["native's reference", stage] = Case("mlp", smooth_mlp, steps=8)
+        cases["native's reference", stage] = Case("mlp", smooth_mlp, steps=4)
         for dtype, clip in itertools.product(DType, (None, CLIP)):
             changed = replace(config, dtype=dtype, clip=clip, initial_loss_scale=1024.0)
-            cases["dtype", dtype, clip, stage] = Case("mlp", changed, steps=8)
+            cases["dtype", dtype, clip, stage] = Case("mlp", changed, steps=4)
         for dtype, knobs in ((DType.FP32, KNOBS), (DType.FP16, {"all at once"})):
             for knob in knobs:
                 values = KNOBS[knob]
                 changed = replace(config, dtype=dtype, initial_loss_scale=1024.0, **values)
-                cases["knob", dtype, knob, stage] = Case("mlp", changed, steps=3)
+                cases["knob", dtype, knob, stage] = Case("mlp", changed, steps=2)
             plain = replace(config, dtype=dtype, initial_loss_scale=1024.0)
-            cases["knob", dtype, "none", stage] = Case("mlp", plain, steps=3)
+            cases["knob", dtype, "none", stage] = Case("mlp", plain, steps=2)
         for count, dtype in ((2, DType.FP32), (3, DType.FP32), (3, DType.BF16)):
             changed = replace(config, accumulate=count, dtype=dtype, epsilon=LARGE_EPSILON)
-            cases["accumulate", count, dtype, stage] = Case("mlp", changed, steps=5)
+            cases["accumulate", count, dtype, stage] = Case("mlp", changed, steps=3)
         for model in ODD:
             odd = replace(config, epsilon=LARGE_EPSILON)
-            cases["odd", model, stage] = Case(model, odd, steps=4)
-        cases["evaluates", stage] = Case("Stack", config, steps=4, evaluates=True)
-        cases["does not", stage] = Case("Stack", config, steps=4)
+            cases["odd", model, stage] = Case(model, odd, steps=3)
+        cases["evaluates", stage] = Case("Stack", config, steps=2, evaluates=True)
+        cases["does not", stage] = Case("Stack", config, steps=2)
         cases["tied gpt", stage] = Case(
-            "gpt tied", replace(config, epsilon=LARGE_EPSILON, accumulate=2, prefetch=2), steps=5
+            "gpt tied", replace(config, epsilon=LARGE_EPSILON, accumulate=2, prefetch=2), steps=2
         )
-        cases["units", stage] = Case("gpt", replace(config, units=("blocks.*",)), steps=3)
+        cases["units", stage] = Case("gpt", replace(config, units=("blocks.*",)), steps=2)
         cases["finer units", stage] = Case(
-            "gpt", replace(config, units=("blocks.*.mlp", "head.norm"), prefetch=2), steps=3
+            "gpt", replace(config, units=("blocks.*.mlp", "head.norm"), prefetch=2), steps=2
         )
-        cases["coarse unit", stage] = Case("gpt", replace(config, units=("head",)), steps=3)
-        cases["default units", stage] = Case("gpt", config, steps=3)
+        cases["coarse unit", stage] = Case("gpt", replace(config, units=("head",)), steps=2)
+        cases["default units", stage] = Case("gpt", config, steps=2)
     return cases
 
 
