@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from rich.measure import Measurement
 
-from tests.cli.command import assert_one_line, command, process
+from tests.cli.command import assert_one_line, command, numbers_of, plain_text, process
 from tests.cli.traces import engine_trace, write
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
@@ -27,10 +27,6 @@ from zerosim.verify import verify
 @pytest.fixture
 def folder(tmp_path):
     return write(tmp_path / "t", engine_trace(3, num_ranks=4, clip=1.0))
-
-
-def numbers_of(text: str) -> set[int]:
-    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)}
 
 
 def test_verify_says_the_same_as_json_and_as_text(folder):
@@ -175,10 +171,6 @@ def test_a_narrow_terminal_cuts_no_number(folder, name):
     piped = process(name, folder).out
     assert "…" not in narrow
     assert numbers_of(plain_text(narrow)) >= numbers_of(piped) - {0, 1, 2, 3}
-
-
-def plain_text(text: str) -> str:
-    return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 def test_no_color_is_respected(folder):

@@ -15,7 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, Answer, apart, assert_one_line, command, process, start
+from tests.cli.command import (
+    DEADLINE_S,
+    Answer,
+    apart,
+    assert_one_line,
+    command,
+    contents,
+    process,
+    start,
+)
 from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
 from tests.strategies import header
@@ -159,14 +168,6 @@ def test_what_forks_ranks_cannot_load_pytorch(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     answer = command("run", "--model", "mlp", "--out", tmp_path / "t")
     assert_one_line(answer, "cannot load what is needed (MemoryError: no room)")
-
-
-def contents(folder) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("stage", ["2", "all"])
