@@ -1,4 +1,4 @@
-"""Stages 0 to 3 train as one process does, and to the bit as each other, for 2, 3 and 4 ranks."""
+"""Stages 0 to 3 train as one process does, and to the bit as each other, on 1 to 5 ranks."""
 
 import itertools
 from dataclasses import replace
@@ -41,7 +41,7 @@ KNOBS = {
 
 
 def _cases():
-    """Everything that four ranks train, by name; two and three train a part of it."""
+    """Everything that three ranks train, by name; other numbers of ranks train a part of it."""
     cases = {}
     for stage in STAGES:
         config = engine_config(stage=stage)
@@ -96,7 +96,7 @@ def _train_all():
     return {name: train(case) for name, case in CASES.items()}
 
 
-@pytest.fixture(scope="module", params=[4])
+@pytest.fixture(scope="module", params=[3])
 def num_ranks(request):
     return request.param
 
@@ -259,7 +259,7 @@ def _train_few():
     }
 
 
-@pytest.mark.parametrize("num_many", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_many", [1, 2, 4, 5])
 def test_other_world_sizes(num_many):
     for outcomes in run_ranks(_train_few, num_many):
         for (model, stage), outcome in outcomes.items():
