@@ -40,18 +40,13 @@ class Part:
 
 # Ranks wait more than they compute, and so do pages: three at a time on two cores. What they share
 # is made once for a file.
+_BESIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 PARTS = (
     Part(
         "one process, browser",
-        ("-n", "3", "-m", "(not ranks or browser) and not quiet and not long"),
+        (*_BESIDE, "-m", "(not ranks or browser) and not quiet and not long"),
     ),
-    Part(
-        "ranks",
-        (
-            *("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
-            *("-m", "ranks and not browser and not quiet and not long"),
-        ),
-    ),
+    Part("ranks", (*_BESIDE, "-m", "ranks and not browser and not quiet and not long")),
     Part("quiet", ("-m", "quiet and not long")),
 )
 LONG = (

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 from hypothesis import settings
@@ -18,15 +19,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
-    "lessons/test_scripts.py",
     "frameworks/test_programs.py",
-    "launch/test_killed.py",
     "engine/test_stages.py",
+    "launch/test_killed.py",
     "launch/test_trace_command.py",
+    "lessons/test_scripts.py",
     "plugin/test_ways.py",
-    "frameworks/test_tensor_parallel.py",
+    "browser/test_lessons.py",
+    "browser/test_hostile.py",
+    "browser/test_graph_page.py",
+    "browser/test_compare.py",
+    "browser/test_room.py",
+    "trace/test_session.py",
 )
-"""Files that take minutes."""
+"""Files that take a minute or more."""
 
 
 def pytest_collection_modifyitems(items):
@@ -37,3 +43,8 @@ def pytest_collection_modifyitems(items):
 
 # Two processes that write to one pipe then write whole lines.
 os.environ.pop("PYTHONUNBUFFERED", None)
+
+# Where `tests.recorded` keeps runs for the processes that this one starts; removed as it ends.
+if "ZEROSIM_TESTS_RECORDED" not in os.environ:
+    recordings = tempfile.TemporaryDirectory(prefix="zerosim-recorded-")
+    os.environ["ZEROSIM_TESTS_RECORDED"] = recordings.name

@@ -1,17 +1,17 @@
-"""Runs of all stages, recorded once and read by all tests that ask for the same; never written."""
+"""Runs that are recorded once for all tests, in whichever process they run; never written."""
 
 from __future__ import annotations
 
-import tempfile
-from functools import cache
+import fcntl
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tests.cli.command import Answer, command
-
-
-@cache
-def _home() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="zerosim-recorded-")  # removed as the process ends
+from tests.ranks import run_ranks
 
 
 def recorded(steps: int, **options: object) -> tuple[Path, Answer]:
@@ -23,16 +23,41 @@ def recorded(steps: int, **options: object) -> tuple[Path, Answer]:
     Returns:
         The folder with one trace a stage, and what the command said.
     """
-    chosen = {"model": "mlp", "dtype": "bf16", "steps": steps, **options}
-    return _run(tuple(sorted(chosen.items())))
-
-
-@cache
-def _run(options: tuple[tuple[str, object], ...]) -> tuple[Path, Answer]:
-    folder = Path(tempfile.mkdtemp(dir=_home().name))
+    chosen = sorted({"model": "mlp", "dtype": "bf16", "steps": steps, **options}.items())
     flags = [
         part
-        for name, value in options
+        for name, value in chosen
         for part in ([f"--{name}"] if value is True else [f"--{name}", value])
     ]
-    return folder, command("run", "--stage", "all", "--out", folder, *flags)
+
+    def make(folder: Path) -> dict[str, Any]:
+        return asdict(command("run", "--stage", "all", "--out", folder, *flags))
+
+    folder, said = _once(" ".join(map(str, flags)), make)
+    return folder, Answer(**said)
+
+
+def recorded_family(
+    num_ranks: int, train: Callable[[str, dict[str, Any]], None], cases: dict[str, Any]
+) -> Path:
+    """The folder with one trace a case, by its name.
+
+    Args:
+        train: what each rank runs, with the folder and the cases.
+    """
+    folder, _ = _once(
+        f"family of {num_ranks}", lambda folder: run_ranks(train, num_ranks, str(folder), cases)
+    )
+    return folder
+
+
+def _once(name: str, make: Callable[[Path], Any]) -> tuple[Path, Any]:
+    """A folder and what it was made with; others who want it wait until it is there."""
+    home = Path(os.environ["ZEROSIM_TESTS_RECORDED"])
+    folder, answer = home / name, home / f"{name}.json"
+    with (home / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not answer.exists():
+            folder.mkdir()
+            answer.write_text(json.dumps(make(folder)))
+    return folder, json.loads(answer.read_text())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.cli.traces import engine_trace, write
-from tests.dashboards.samples import HOSTILE
 from tests.graph.planted import Planted, plant
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
@@ -402,27 +400,6 @@ def test_the_iterations_and_the_other_pages(watch):
 
 
 # ------------------------------------------------------------------- other traces
-
-
-def test_hostile_names_are_text(watch, serve, tmp_path):
-    names = [name for name in HOSTILE if "\n" not in name]
-    written = record(Plan(num_ranks=2, units=tuple(names), iterations=1))
-    hostile = replace(written.manifest, run={"model": names[0]})
-    write(tmp_path / "t", replace(written, manifest=hostile))
-    one = watch(address=serve(tmp_path))
-    visit(one, "/graph?trace=t")
-    one.page.get_by_role("button", name="Exposed").click()
-    for name in names:
-        one.page.select_option("#filter-unit", name)
-        one.page.locator("#chart").focus()
-        one.press("Escape", "ArrowRight", "ArrowRight")
-        assert name in one.page.locator("#event-title").text_content()
-    one.page.wait_for_timeout(ADDRESS_MS)
-    visit(one, one.page.url.removeprefix(one.address))
-    assert state(one)["filter"]["unit"] == names[-1]
-    one.page.get_by_role("button", name="Critical path").click()
-    one.settle()
-    assert one.page.locator("main img, #tables b, #event-body b, main script").count() == 0
 
 
 def test_a_trace_that_cannot_be_shown_says_so_and_the_page_lives(watch, traces):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from unittest import mock
 
 from zerosim.cli import main
@@ -91,3 +93,22 @@ def apart(*namespaces: str) -> tuple[str, ...]:
     except OSError:
         return ()
     return words if probe.returncode == 0 else ()
+
+
+def numbers_of(text: str) -> set[int]:
+    """Every whole number that a text has, with commas or without."""
+    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)}
+
+
+def plain_text(text: str) -> str:
+    """A text without its colours."""
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import assert_one_line, command
+from tests.cli.command import assert_one_line, command, contents
 from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
 from zerosim.cli import folders, run
@@ -32,14 +32,6 @@ RESERVES = (
 @pytest.fixture
 def folder(tmp_path):
     return write(tmp_path / "t", engine_trace(1))
-
-
-def contents(folder) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("words", [RUN, ("trace",)], ids=lambda words: words[0])

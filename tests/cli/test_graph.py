@@ -108,12 +108,6 @@ def test_wrong_folders_and_files(folder, tmp_path):
             assert_one_line(answer, f"cannot write {path}", "give a file")
 
 
-def test_damage_is_refused(folder):
-    file = folder / "rank-1.jsonl"
-    file.write_bytes(file.read_bytes().replace(b"embedding", b"imbedding", 1))
-    assert_one_line(command("graph", folder), "rank-1.jsonl", "checksum")
-
-
 def test_what_does_not_fit_is_named_and_is_exit_1(tmp_path):
     first, second = Planted(0), Planted(1)
     first.call(0, 0, 9, unit="blocks.0", source="train.py:7 in step")

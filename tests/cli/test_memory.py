@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.command import assert_one_line, command, process
+from tests.cli.command import assert_one_line, command, numbers_of, plain_text, process
 from tests.cli.traces import engine_trace
 from tests.cli.traces import write as write_plain
 from tests.theory.programs import fsdp, module, parameter
@@ -23,14 +23,6 @@ from zerosim.verify import verify_memory
 @pytest.fixture
 def folder(tmp_path):
     return write(tmp_path / "t", memory_trace(3, 3))
-
-
-def numbers_of(text: str) -> set[int]:
-    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)}
-
-
-def plain_text(text: str) -> str:
-    return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 @pytest.mark.parametrize("stage", range(4))

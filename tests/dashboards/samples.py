@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,3 +68,9 @@ def make_site(*folders: Path, documents: Documents | None = None) -> Site:
 def entry_of(folder: Path, signature: str = "1", name: str = "t") -> Entry:
     """A trace as a library would list it."""
     return Entry(name=name, folder=folder, title=name, stage=3, complete=True, signature=signature)
+
+
+def plain(answer):
+    """A JSON answer, unpacked if need be."""
+    data = answer.data
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from tests.dashboards.samples import HOSTILE, make_site, plain, put_trace
 from zerosim.dashboards import playerfiles
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.guard import hosts_of, is_loopback
@@ -25,24 +25,6 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-@pytest.fixture
-def site(tmp_path):
-    for stage in (0, 3):
-        put_trace(tmp_path / f"stage-{stage}", stage)
-    return make_site(tmp_path)
-
-
-@pytest.fixture
-def client(site):
-    return site.client
-
-
-def plain(answer):
-    """A JSON answer, unpacked if need be."""
-    data = answer.data
-    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
 def asked_of_dash(seen="", search="?trace=stage-3"):

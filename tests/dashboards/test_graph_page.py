@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from html import unescape
 
 import pytest
 
-from tests.dashboards.samples import HOSTILE, make_site, put_trace
+from tests.dashboards.samples import HOSTILE, plain
 from zerosim.dashboards import playerfiles
 from zerosim.dashboards.pages import graph
 from zerosim.record import load
 from zerosim.replay import graph_document
-
-
-@pytest.fixture
-def client(tmp_path):
-    for stage in (0, 3):
-        put_trace(tmp_path / f"stage-{stage}", stage)
-    return make_site(tmp_path).client
-
-
-def plain(answer):
-    data = answer.data
-    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
 def test_the_document_is_that_of_zerosim_replay(client, tmp_path):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.dashboards.samples import put_trace
+from tests.lessons.committed import facts
 from zerosim.dashboards import lessonapi
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
@@ -21,9 +22,8 @@ from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.workbench import MOST_WAITING, State, Workbench, name_of
 from zerosim.errors import ConfigError
 from zerosim.lessons.course import course
-from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import explanation, right_answer
-from zerosim.lessons.recordings import COMMITTED, Recordings
+from zerosim.lessons.recordings import COMMITTED
 
 CHECK = "/api/lessons/zero3/check"
 RECORD = "/api/lessons/zero3/record"
@@ -78,7 +78,7 @@ def client(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def names():
-    return Facts(Recordings()).names()
+    return facts().names()
 
 
 def as_sent(answer):

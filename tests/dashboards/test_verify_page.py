@@ -23,13 +23,6 @@ from zerosim.theory import paper_table_1
 from zerosim.verify import verify
 
 
-@pytest.fixture
-def client(tmp_path):
-    for stage in (0, 3):
-        put_trace(tmp_path / f"stage-{stage}", stage)
-    return make_site(tmp_path).client
-
-
 def text_of(html: str) -> str:
     """What a reader sees."""
     body = html[html.index("<main>") : html.index("</main>")]

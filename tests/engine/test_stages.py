@@ -1,4 +1,4 @@
-"""Stages 0 to 3 train as one process does, and to the bit as each other, for 2, 3 and 4 ranks."""
+"""Stages 0 to 3 train as one process does, and to the bit as each other, on 1 to 5 ranks."""
 
 import itertools
 from dataclasses import replace
@@ -41,48 +41,48 @@ KNOBS = {
 
 
 def _cases():
-    """Everything that four ranks train, by name; two and three train a part of it."""
+    """Everything that three ranks train, by name; other numbers of ranks train a part of it."""
     cases = {}
     for stage in STAGES:
         config = engine_config(stage=stage)
-        cases["gpt", stage] = Case("gpt", config)
+        cases["gpt", stage] = Case("gpt", config, steps=12)
         smooth = replace(config, epsilon=LARGE_EPSILON, weight_decay=0.1)
-        cases["smooth", stage] = Case("gpt", smooth, steps=10)
-        cases["clipped gpt", stage] = Case("gpt", replace(smooth, clip=CLIP), steps=10)
+        cases["smooth", stage] = Case("gpt", smooth, steps=5)
+        cases["clipped gpt", stage] = Case("gpt", replace(smooth, clip=CLIP), steps=5)
         cases["native", stage] = Case(
             "mlp",
             replace(config, epsilon=LARGE_EPSILON, collectives=CollectivesKind.NATIVE),
-            steps=8,
+            steps=4,
         )
         smooth_mlp = replace(config, epsilon=LARGE_EPSILON)
-        cases["native's reference", stage] = Case("mlp", smooth_mlp, steps=8)
+        cases["native's reference", stage] = Case("mlp", smooth_mlp, steps=4)
         for dtype, clip in itertools.product(DType, (None, CLIP)):
             changed = replace(config, dtype=dtype, clip=clip, initial_loss_scale=1024.0)
-            cases["dtype", dtype, clip, stage] = Case("mlp", changed, steps=8)
+            cases["dtype", dtype, clip, stage] = Case("mlp", changed, steps=4)
         for dtype, knobs in ((DType.FP32, KNOBS), (DType.FP16, {"all at once"})):
             for knob in knobs:
                 values = KNOBS[knob]
                 changed = replace(config, dtype=dtype, initial_loss_scale=1024.0, **values)
-                cases["knob", dtype, knob, stage] = Case("mlp", changed, steps=3)
+                cases["knob", dtype, knob, stage] = Case("mlp", changed, steps=2)
             plain = replace(config, dtype=dtype, initial_loss_scale=1024.0)
-            cases["knob", dtype, "none", stage] = Case("mlp", plain, steps=3)
+            cases["knob", dtype, "none", stage] = Case("mlp", plain, steps=2)
         for count, dtype in ((2, DType.FP32), (3, DType.FP32), (3, DType.BF16)):
             changed = replace(config, accumulate=count, dtype=dtype, epsilon=LARGE_EPSILON)
-            cases["accumulate", count, dtype, stage] = Case("mlp", changed, steps=5)
+            cases["accumulate", count, dtype, stage] = Case("mlp", changed, steps=3)
         for model in ODD:
             odd = replace(config, epsilon=LARGE_EPSILON)
-            cases["odd", model, stage] = Case(model, odd, steps=4)
-        cases["evaluates", stage] = Case("Stack", config, steps=4, evaluates=True)
-        cases["does not", stage] = Case("Stack", config, steps=4)
+            cases["odd", model, stage] = Case(model, odd, steps=3)
+        cases["evaluates", stage] = Case("Stack", config, steps=2, evaluates=True)
+        cases["does not", stage] = Case("Stack", config, steps=2)
         cases["tied gpt", stage] = Case(
-            "gpt tied", replace(config, epsilon=LARGE_EPSILON, accumulate=2, prefetch=2), steps=5
+            "gpt tied", replace(config, epsilon=LARGE_EPSILON, accumulate=2, prefetch=2), steps=2
         )
-        cases["units", stage] = Case("gpt", replace(config, units=("blocks.*",)), steps=3)
+        cases["units", stage] = Case("gpt", replace(config, units=("blocks.*",)), steps=2)
         cases["finer units", stage] = Case(
-            "gpt", replace(config, units=("blocks.*.mlp", "head.norm"), prefetch=2), steps=3
+            "gpt", replace(config, units=("blocks.*.mlp", "head.norm"), prefetch=2), steps=2
         )
-        cases["coarse unit", stage] = Case("gpt", replace(config, units=("head",)), steps=3)
-        cases["default units", stage] = Case("gpt", config, steps=3)
+        cases["coarse unit", stage] = Case("gpt", replace(config, units=("head",)), steps=2)
+        cases["default units", stage] = Case("gpt", config, steps=2)
     return cases
 
 
@@ -96,7 +96,7 @@ def _train_all():
     return {name: train(case) for name, case in CASES.items()}
 
 
-@pytest.fixture(scope="module", params=[4])
+@pytest.fixture(scope="module", params=[3])
 def num_ranks(request):
     return request.param
 
@@ -259,7 +259,7 @@ def _train_few():
     }
 
 
-@pytest.mark.parametrize("num_many", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_many", [1, 2, 4, 5])
 def test_other_world_sizes(num_many):
     for outcomes in run_ranks(_train_few, num_many):
         for (model, stage), outcome in outcomes.items():

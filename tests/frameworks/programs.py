@@ -935,7 +935,7 @@ def run_told(folder):
 
 
 def run_all(folder, names):
-    """Run these programs three times each, and those of `told` once; returns what each showed."""
+    """Run those of `told` once, then these programs three times each; returns what each showed."""
     run_told(folder)
     found = programs(dist.get_world_size())
     return {name: run_three_times(name, found[name], folder) for name in names}

@@ -30,6 +30,7 @@ NAMES = {
     ]
     for num_ranks in (2, 4)
 }
+COMPILED = {2: ["ddp, compile", "fsdp2, compile"], 4: []}
 
 
 def padded(shapes, num_ranks):
@@ -192,7 +193,11 @@ def ran(tmp_path_factory):
             found[num_ranks] = (
                 folder,
                 run_ranks(
-                    programs.run_all, num_ranks, str(folder), NAMES[num_ranks], backend=named
+                    programs.run_all,
+                    num_ranks,
+                    str(folder),
+                    [*NAMES[num_ranks], *COMPILED[num_ranks]],
+                    backend=named,
                 ),
             )
         return found[num_ranks]
@@ -580,13 +585,12 @@ def test_half_precision_is_in_the_dtypes(ran):
     }
 
 
-def test_compiled_programs_say_the_same(tmp_path):
-    names = ["ddp, compile", "fsdp2, compile"]
-    results = run_ranks(programs.run_all, 2, str(tmp_path), names)
+def test_compiled_programs_say_the_same(ran):
+    folder, results = ran(2)
     for rank, result in enumerate(results):
-        for name in names:
+        for name in COMPILED[2]:
             assert result[name]["equal"]
             assert result[name]["trouble"] == ""
-            trace = load(tmp_path / name)
+            trace = load(folder / name)
             assert summed(trace.ranks[rank], 1) == expected(name, 2)
             assert verify(trace).holds

@@ -1,11 +1,13 @@
 """What tests of lessons share: the facts of the committed traces, each worked out once."""
 
+import json
 from functools import cache
 
+from tests.cli.command import command
 from zerosim.lessons.course import course
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Kind, read_number, right_answer
-from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.recordings import COMMITTED, Recordings
 
 LESSONS = course()
 QUESTIONS = [(lesson, question) for lesson in LESSONS for question in lesson.questions.values()]
@@ -15,6 +17,12 @@ QUESTION_IDS = [f"{lesson.id}-{question.id}" for lesson, question in QUESTIONS]
 @cache
 def facts():
     return Facts(Recordings())
+
+
+@cache
+def said(name, run):
+    """What a command says of a committed trace."""
+    return json.loads(command(name, COMMITTED / run, "--json").out)
 
 
 def as_given(question, value):

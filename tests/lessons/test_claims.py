@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
+from tests.lessons import committed
 from zerosim.lessons.claims import MOST_RANKS, Verdict, claims, judge
-from zerosim.lessons.facts import Facts
-from zerosim.lessons.recordings import Recordings
 from zerosim.lessons.views import view
 
 TRUTHS = {
@@ -26,7 +25,7 @@ TRUTHS = {
 
 @pytest.fixture(scope="module")
 def facts():
-    return Facts(Recordings())
+    return committed.facts()
 
 
 def numbers_of(judged):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from tests.lessons.committed import facts
+from tests.lessons.committed import facts, said
 from zerosim.lessons.recordings import COMMITTED, HERE, committed, settings
 from zerosim.lessons.views import view
 from zerosim.record import load
@@ -18,14 +14,9 @@ PSI = 271_360
 """Parameters of the MLP of all these runs."""
 
 
-def verified(run):
-    arguments = [sys.executable, "-m", "zerosim.cli", "verify", str(COMMITTED / run), "--json"]
-    return json.loads(subprocess.run(arguments, capture_output=True, check=True).stdout)
-
-
 @pytest.mark.parametrize("run", ["offload/stage-2", "infinity/stage-3", "divided-cpu/stage-1"])
 def test_copies_are_those_of_zerosim_verify(run):
-    rows = verified(run)["copies"]
+    rows = said("verify", run)["copies"]
     for link in (Link.BUS, Link.STORAGE):
         for rank in range(facts().num_ranks(run)):
             cells = [row["sent"][rank] for row in rows if row["link"] == link]

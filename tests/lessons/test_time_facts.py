@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from zerosim.lessons.facts import Facts
-from zerosim.lessons.recordings import COMMITTED, Recordings
+from tests.lessons import committed
+from tests.lessons.committed import said
 
 TIMED = ("overlap/stage-3", "serial/stage-3", "slow/stage-3")
 
 
 @pytest.fixture(scope="module")
 def facts():
-    return Facts(Recordings())
-
-
-def said(command, run):
-    arguments = [sys.executable, "-m", "zerosim.cli", command, str(COMMITTED / run), "--json"]
-    done = subprocess.run(arguments, capture_output=True, check=False, text=True)
-    return json.loads(done.stdout)
+    return committed.facts()
 
 
 @pytest.mark.parametrize("run", TIMED)

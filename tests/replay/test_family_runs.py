@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.family import recorded_family
+from tests.recorded import recorded_family
 from tests.replay.test_runs import phase_sample
 from tests.verify.test_family_runs import ON_FOUR, ON_TWO, STEPS, train
 from zerosim.analysis import budgets, critical_path

@@ -19,7 +19,7 @@ from zerosim.verify import verify, verify_memory
 
 pytestmark = pytest.mark.ranks
 
-STEPS = 3
+STEPS = 2
 VARIANTS = {
     "as it comes": {"ranks": 4},
     "three ranks": {"ranks": 3, "dtype": "fp32"},

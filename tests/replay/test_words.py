@@ -51,7 +51,7 @@ def every_step():
                 Kind.COLLECTIVE, phase, unit="block", op=op, purpose=purpose, algorithm=algorithm
             )
             yield step(Kind.COLLECTIVE, phase, [call]), 0
-            for hop in range(6):
+            for hop in (0, 2, 5):  # reduces, the last to do so, gathers
                 yield step(Kind.TRANSFER, phase, [call], hop=hop), 6
     yield from of_the_family()
 
@@ -133,7 +133,7 @@ def test_every_step_is_told_in_whole_sentences(stage):
             assert text
             assert not re.search(r"[{}]", text)
             assert "None" not in text
-    assert count > 3000
+    assert count > 1500
 
 
 def test_the_reason_depends_on_stage_phase_and_purpose():

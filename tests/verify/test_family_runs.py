@@ -11,7 +11,7 @@ from torch import nn
 
 import zerosim
 from tests.cli.command import command
-from tests.family import recorded_family
+from tests.recorded import recorded_family
 from zerosim.config import EngineConfig
 from zerosim.events import Purpose
 from zerosim.record import load

@@ -49,7 +49,7 @@ def failed(folder) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("stage", range(4))
-@pytest.mark.parametrize("num_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_ranks", [1, 2, 5])
 @pytest.mark.parametrize(("dtype", "frozen"), [("bf16", False), ("fp32", False), ("fp16", True)])
 def test_a_trace_that_is_as_theory_says_holds(tmp_path, stage, num_ranks, dtype, frozen):
     folder = write(tmp_path, memory_trace(stage, num_ranks, dtype=dtype, frozen=frozen))
@@ -89,9 +89,12 @@ def test_the_numbers_by_hand(tmp_path):
 
 @pytest.mark.parametrize("stage", range(4))
 @pytest.mark.parametrize(
-    "role", [Role.PARAMETERS, Role.GRADIENTS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE]
-)
-@pytest.mark.parametrize("by", [1, -1])
+    ("role", "by"),
+    [
+        (Role.PARAMETERS, 1), (Role.GRADIENTS, -1), (Role.MASTER, 1), (Role.MOMENTUM, -1),
+        (Role.VARIANCE, 1),
+    ],
+)  # fmt: skip
 def test_a_byte_too_many_or_too_few(tmp_path, stage, role, by):
     written = memory_trace(stage, RANKS)
     begin = position_of(written, 1, 2, Phase.UPDATE, Moment.PHASE)

@@ -20,7 +20,7 @@ from zerosim.verify import MemoryReport, verify_memory
 
 pytestmark = pytest.mark.ranks
 
-STEPS = 3
+STEPS = 2
 
 
 def run_stages(**options) -> tuple[Path, dict[int, MemoryReport]]:
@@ -61,9 +61,7 @@ def assert_exact(report: MemoryReport, dtype: str, ranks: int) -> None:
         assert top.between_bytes is not None
 
 
-@pytest.mark.parametrize(
-    ("ranks", "dtype"), [(n, dtype) for n in (2, 3, 4) for dtype in ("bf16", "fp32")]
-)
+@pytest.mark.parametrize(("ranks", "dtype"), [(2, "bf16"), (3, "fp32"), (4, "bf16")])
 def test_model_states_are_the_laws_to_the_byte(ranks, dtype):
     folder, reports = run_stages(ranks=ranks, dtype=dtype)
     for stage, report in reports.items():
