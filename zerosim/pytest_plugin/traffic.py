@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from zerosim.analysis.calls import asked_of, cost_of, count_messages
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Op, Phase, Purpose
 from zerosim.pytest_plugin.failure import describe_calls, ledgers, place_words
@@ -25,7 +26,6 @@ from zerosim.pytest_plugin.selection import WHOLE, Selection, all_calls, purpose
 from zerosim.pytest_plugin.wire import sent_bytes
 from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
 from zerosim.record import Peers, RankTrace, match_sockets
-from zerosim.verify.measure import asked_of, cost_of, count_messages
 
 OF_THE_LAW = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.UNLABELLED)
 """What is counted by default: parameters, gradients, and what nobody explained."""
