@@ -1,7 +1,7 @@
 """What happens when: moments of an iteration, their order, and what memory holds at them.
 
 A moment is the beginning of a phase or of a unit's computation, named by its place in the replay
-(`lessons.places`): "backward compute blocks.2", "update", "end". Every rank's program passes them
+(`replay.places`): "backward compute blocks.2", "update", "end". Every rank's program passes them
 in the same order, so what is said of moments does not depend on how fast a run was.
 Imports the standard library, `facts.base` and zerosim's analysis of memory.
 """
@@ -15,10 +15,10 @@ from functools import lru_cache
 from zerosim.analysis.memory import timeline
 from zerosim.events import Event, Kind, Phase
 from zerosim.lessons.facts.base import Base
-from zerosim.lessons.places import place
 from zerosim.lessons.recordings import Recordings
 from zerosim.memory import Moment, Role
 from zerosim.record import iterations
+from zerosim.replay.places import place
 
 END = "end"
 _BEFORE_END = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
