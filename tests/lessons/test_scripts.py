@@ -123,7 +123,7 @@ def test_it_really_runs_and_records_what_is_committed(lesson, tmp_path):
     fresh, names = recorded(tmp_path)
     assert names == {each for call in lesson.calls("record") for each in call.args}
     for name in sorted(names):
-        new, old = fresh._recordings.trace(name), facts()._recordings.trace(name)
+        new, old = fresh._run(name).trace, facts()._run(name).trace
         assert what_does_not_depend_on_time(new) == what_does_not_depend_on_time(old), name
 
 
