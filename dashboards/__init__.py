@@ -6,7 +6,6 @@
     bodies       what is answered with: bytes, compressed once, known by a tag
     results      what is made of a trace, each made once however many browsers ask
     documents    replays as bodies
-    playerfiles  the player's modules, style and page, read from `player/`
     guard        who may ask, and what a browser may do with the answer
     api          the addresses that the player reads
     exchange     JSON that is sent and answered
@@ -25,7 +24,6 @@
     page         a page as HTML: the player at once, Dash when it is shown
     app          all of it as one WSGI application
     server       the application on a port
-    offline      a replay as one file
 
 The player (`player/`) is plain ES modules and knows nothing of Dash, so that the file and the
 server show the same.

@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from http import HTTPStatus
+from pathlib import PurePosixPath
 
 from flask import Blueprint, Response, request
 
-from zerosim.dashboards import playerfiles
 from zerosim.dashboards.bodies import Body, make_body
-from zerosim.dashboards.documents import Documents, encode
+from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.guard import text
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import replay
 from zerosim.errors import ConfigError, TraceError, first_line
+from zerosim.export import player
+from zerosim.export.offline import encode
 from zerosim.replay import graph_document
 from zerosim.replay.alignment import MOST, align
+
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 def make_api(library: Library, documents: Documents) -> Blueprint:
@@ -57,12 +62,18 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
 
     @api.get("/player/<path:name>")
     def _player(name: str) -> Response:
-        body = playerfiles.find(name)
-        if body is None:
+        found = player.find(name)
+        if found is None:
             return text("the player has no such file", HTTPStatus.NOT_FOUND)
-        return _respond(body)
+        return _respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
 
     return api
+
+
+@lru_cache(maxsize=256)
+def _packed(content: str, media_type: str) -> Body:
+    """A file of the player, compressed once."""
+    return make_body(content.encode(), media_type)
 
 
 def _answer(make: Callable[[], Body]) -> Response:

@@ -23,9 +23,9 @@ from zerosim.dashboards.workbench import Job, State, Workbench, name_of
 from zerosim.errors import ConfigError
 from zerosim.lessons.course import Call, Lesson, find_lesson
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.places import place
 from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
 from zerosim.lessons.recordings import COMMITTED, Recordings, command_of, committed
+from zerosim.replay.places import place
 
 MOST_PAGES = 24
 """Lessons that are kept written, those of runs recorded here among them."""

@@ -1,11 +1,10 @@
 """Replays as bodies, ready to be sent.
 
-Imports the standard library, its siblings, zerosim's record and replay.
+Imports the standard library, its siblings, zerosim's record, export and replay.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.results import Results
+from zerosim.export.offline import encode
 from zerosim.record import Trace, load
 from zerosim.replay import replay_document
 
@@ -44,8 +44,3 @@ class Documents(Results[Body]):
             return make_body(encode(document), "application/json")
 
         super().__init__(body, lambda made: len(made.packed), most_bytes)
-
-
-def encode(document: dict[str, Any]) -> bytes:
-    """A document as JSON in ASCII; no number is infinite or NaN."""
-    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -19,7 +19,6 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from zerosim.dashboards import playerfiles
 from zerosim.dashboards.classroom import Classroom, Taught, question_of, to_plain
 from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, is_from_here, text
@@ -29,6 +28,7 @@ from zerosim.dashboards.pages.steps import AnyBlock, rest_of
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.workbench import Job
 from zerosim.errors import ConfigError, ZerosimError, first_line
+from zerosim.export import player
 from zerosim.lessons.course import course, find_lesson
 from zerosim.lessons.questions import read_answer
 from zerosim.lessons.recordings import can_record
@@ -73,7 +73,7 @@ def make_lesson_pages(
                 frame=frame(),
                 cards=lessons.cards(course()),
                 words=lessons.words(),
-                modules=playerfiles.modules(COURSE_MAIN),
+                modules=player.modules(COURSE_MAIN),
                 address_of=lessons.address_of,
                 notes=lessons.NOTES,
             )
@@ -101,7 +101,7 @@ def make_lesson_pages(
                 can_record=can_record() and is_from_here(request),
                 has_torch=can_record(),
                 words=lessons.words(),
-                modules=playerfiles.modules(LESSON_MAIN),
+                modules=player.modules(LESSON_MAIN),
                 address_of=lessons.address_of,
             )
         )

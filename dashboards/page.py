@@ -3,19 +3,18 @@
 The player stands outside of what React renders, and its modules and its document are named in the
 head, so that all of them travel while the page is read. Dash's scripts stand at the end as data
 (`type="text/plain"`); `assets/start.js` runs them when the first view is there.
-Imports the standard library and `dashboards.playerfiles`.
+Imports the standard library and zerosim's export.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from dataclasses import dataclass
 from html import escape
 
-from zerosim.dashboards import playerfiles
+from zerosim.export import player
+from zerosim.export.offline import digest
 
 SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for what Dash renders."""
@@ -23,7 +22,7 @@ TABS = '<nav class="tabs" aria-label="Pages"><a href="/" aria-current="page">Rep
 """The tabs of a player that stands alone."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
 _TYPE = re.compile(r'\s*\btype="[^"]*"')
-IMPORT_MAP = json.dumps({"imports": {playerfiles.PREFIX: "/player/"}}, separators=(",", ":"))
+IMPORT_MAP = json.dumps({"imports": {player.PREFIX: "/player/"}}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Frame:
     menu: str
     assets: str
     dash: DashParts
-    style: str = playerfiles.STYLE
+    style: str = player.STYLE
 
     @property
     def import_map(self) -> str:
@@ -74,12 +73,11 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
     query, assets = frame.query, frame.assets
     replay = f"/api/replay?{query}" if query else "/api/replay"
     modules = "\n".join(
-        f'<link rel="modulepreload" href="/player/{escape(name)}">'
-        for name in playerfiles.modules()
+        f'<link rel="modulepreload" href="/player/{escape(name)}">' for name in player.modules()
     )
-    fragment = playerfiles.fragment()
+    fragment = player.fragment()
     for slot in (SLOT, TABS):
-        assert slot in fragment, f"{playerfiles.FRAGMENT} has no {slot}"
+        assert slot in fragment, f"{player.FRAGMENT} has no {slot}"
     entry = (
         '<div id="runs" class="runs"><div id="react-entry-point">'
         f'<span class="runs-waiting">{escape(frame.menu)}</span></div></div>'
@@ -106,10 +104,10 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <script type="importmap">{IMPORT_MAP}</script>
 <link rel="preload" as="fetch" crossorigin="anonymous" href="{escape(replay)}">
-<link rel="stylesheet" href="/player/{playerfiles.STYLE}">
+<link rel="stylesheet" href="/player/{player.STYLE}">
 <link rel="stylesheet" href="{escape(assets)}/runs.css">
 {modules}
-<script type="module" src="/player/{playerfiles.MAIN}"></script>
+<script type="module" src="/player/{player.MAIN}"></script>
 {start}
 </head>
 <body>
@@ -157,8 +155,3 @@ def content_security_policy(inline: list[str]) -> str:
         "frame-ancestors 'none'",
     )
     return "; ".join(rules)
-
-
-def digest(script: str) -> str:
-    """A script's hash as a policy names it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -16,13 +16,13 @@ from urllib.parse import quote
 from flask import Blueprint, Response, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from zerosim.dashboards import playerfiles
 from zerosim.dashboards.guard import is_from_here
 from zerosim.dashboards.page import Frame
 from zerosim.dashboards.pages import room
 from zerosim.dashboards.roomapi import elsewhere
 from zerosim.dashboards.rooms import NoRoomError, Rooms
 from zerosim.dashboards.tokens import read_code
+from zerosim.export import player
 
 ADDRESSES = "CLASS_ADDRESSES"
 """In the application's configuration: what students type; nothing where they reach nobody."""
@@ -47,7 +47,7 @@ def make_room_pages(
             return _form(elsewhere(), HTTPStatus.FORBIDDEN)
         public = current_app.config.get(ADDRESSES, ())
         view = room.view(public, request.host_url, rooms.limits.life_s)
-        modules = playerfiles.modules(room.MAIN)
+        modules = player.modules(room.MAIN)
         shown = render_template("room.html", frame=frame(), view=view, modules=modules)
         return answer(shown, HTTPStatus.OK)
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from flask import Flask, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from zerosim.dashboards import page, playerfiles, site
+from zerosim.dashboards import page, site
 from zerosim.dashboards.api import asked_for, asked_iteration
 from zerosim.dashboards.classroom import Classroom
 from zerosim.dashboards.lessonapi import make_lesson_pages
@@ -23,6 +23,7 @@ from zerosim.dashboards.results import Results
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
 from zerosim.errors import ZerosimError, first_line
+from zerosim.export import player
 from zerosim.record.text import one_line
 
 MOST_REPORTS = 64
@@ -114,8 +115,8 @@ def _add_compare(server: Flask, around: Surroundings) -> None:
             found.headers["Cache-Control"] = "no-store"
             return found
         view = compare.view(names, around.library.entries())
-        modules = playerfiles.modules(compare.MAIN)
-        shared = {"frame": around.frame(), "part": playerfiles.part}
+        modules = player.modules(compare.MAIN)
+        shared = {"frame": around.frame(), "part": player.part}
         return around.answer(render_template("compare.html", view=view, modules=modules, **shared))
 
 
@@ -136,7 +137,7 @@ def _add_verify(server: Flask, around: Surroundings) -> None:
 def _add_graph(server: Flask, around: Surroundings) -> None:
     @server.get(graph.PATH)
     def _graph() -> Response:
-        modules = playerfiles.modules(graph.MAIN)
+        modules = player.modules(graph.MAIN)
         is_embedded = lessons.EMBED in request.args
         shown = {"frame": around.frame(), "modules": modules, "is_embedded": is_embedded}
         policy = page.framed(around.policy) if is_embedded else around.policy

@@ -3,7 +3,7 @@
 A run is named "SETTING/stage-N", or "SETTING/ddp" after who trains where that is not zerosim's
 engine: `runs.toml` says what `zerosim run` or `zerosim profiles` is told in each setting. The
 committed traces stand in for runs where there is no PyTorch, as on a student's tablet.
-Imports the standard library and zerosim's L0 and record; PyTorch only in the process it starts.
+Imports the standard library and zerosim's L0 and reading; PyTorch only in the process it starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from zerosim.config import STAGES, Implementation
 from zerosim.errors import ClaimFailed, ConfigError, RunError
-from zerosim.record import Trace, load
+from zerosim.reading import Run, load
 from zerosim.rows import encode_manifest
 
 HERE = Path(__file__).resolve().parent
@@ -137,7 +137,7 @@ def _run_until_killed(program: str, options: Sequence[str], disk: Path) -> None:
 def _forget_place(folder: Path) -> None:
     """A manifest names the disk as `runs.toml` does: the folder that it was is gone."""
     for path in folder.rglob("manifest.json"):
-        manifest = load(path.parent).manifest
+        manifest = load(path.parent).trace.manifest
         config = manifest.config | {"nvme_path": _DISK}
         path.write_bytes(encode_manifest(replace(manifest, config=config)))
 
@@ -227,7 +227,7 @@ def _split(run: str) -> tuple[str, str]:
 
 
 class Recordings:
-    """Traces by the names of their runs; each is read once.
+    """Runs by their names; each is read once.
 
     Attributes:
         fresh: runs recorded anew, and where.
@@ -235,7 +235,7 @@ class Recordings:
 
     def __init__(self, fresh: Mapping[str, Path] | None = None) -> None:
         self.fresh = dict(fresh or {})
-        self._traces: dict[Path, Trace] = {}
+        self._runs: dict[Path, Run] = {}
 
     def folder(self, run: str) -> Path:
         """Where a run's trace is.
@@ -246,14 +246,14 @@ class Recordings:
         _split(run)
         return self.fresh.get(run, COMMITTED / run)
 
-    def trace(self, run: str) -> Trace:
-        """A run's trace.
+    def run(self, run: str) -> Run:
+        """A run by its name.
 
         Raises:
             ConfigError: there is no such run.
             TraceError: it cannot be read.
         """
         folder = self.folder(run)
-        if folder not in self._traces:
-            self._traces[folder] = load(folder)
-        return self._traces[folder]
+        if folder not in self._runs:
+            self._runs[folder] = load(folder)
+        return self._runs[folder]

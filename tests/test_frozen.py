@@ -196,8 +196,8 @@ ROWS = {
 }
 
 NAMES = """
-    DeepSpeedEngine Engine EngineConfig RunConfig Trace __version__ add_config_arguments
-    init_distributed initialize load trace
+    DeepSpeedEngine Engine EngineConfig Run RunConfig __version__ add_config_arguments
+    init_distributed initialize load run trace
 """
 
 

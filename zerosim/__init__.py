@@ -3,6 +3,7 @@
     engine = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
     with zerosim.trace("traces/mine"):
         ...
+    run = zerosim.load("traces/mine")
 
 Names that need torch are loaded when they are first used, so that reading a trace needs none.
 """
@@ -15,24 +16,26 @@ from zerosim.config import EngineConfig, RunConfig
 from zerosim.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from zerosim.cli.start import run
     from zerosim.deepspeed.distributed import init_distributed
     from zerosim.deepspeed.engine import DeepSpeedEngine
     from zerosim.deepspeed.initialize import add_config_arguments, initialize
     from zerosim.engine import Engine
-    from zerosim.record import Trace, load
+    from zerosim.reading import Run, load
     from zerosim.trace.session import trace
 
 __all__ = [
     "DeepSpeedEngine",
     "Engine",
     "EngineConfig",
+    "Run",
     "RunConfig",
-    "Trace",
     "__version__",
     "add_config_arguments",
     "init_distributed",
     "initialize",
     "load",
+    "run",
     "trace",
 ]
 
@@ -42,8 +45,9 @@ _MODULES = {
     "add_config_arguments": "zerosim.deepspeed.initialize",
     "init_distributed": "zerosim.deepspeed.distributed",
     "initialize": "zerosim.deepspeed.initialize",
-    "Trace": "zerosim.record",
-    "load": "zerosim.record",
+    "Run": "zerosim.reading",
+    "load": "zerosim.reading",
+    "run": "zerosim.cli.start",
 }
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zerosim.lessons.facts.ahead import Ahead
 from zerosim.lessons.facts.claims import Claims
 from zerosim.lessons.facts.hops import Hops
-from zerosim.lessons.facts.nodes import Nodes
+from zerosim.lessons.facts.memory import Memory
 from zerosim.lessons.facts.pipeline import Pipeline
+from zerosim.lessons.facts.programs import Programs
 from zerosim.lessons.facts.scaling import Scaling
 from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
-from zerosim.lessons.facts.traffic import Traffic
-from zerosim.lessons.facts.wire import Wire
 
 
-class Facts(Traffic, Wire, Hops, Pipeline, Ahead, Time, Scaling, Tiers, Nodes, Claims):
+class Facts(Pipeline, Programs, Memory, Tiers, Hops, Time, Scaling, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

@@ -1,40 +1,34 @@
-"""What all facts rest on: each run's reports, each worked out once.
+"""What all facts rest on: each recording as a run that was read once, and what it is.
 
-Imports the standard library, `lessons.recordings` and zerosim's readers.
+Imports `lessons.recordings` and zerosim's L0, reading and verify.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
-from zerosim.analysis import GraphReport, report
-from zerosim.config import STAGE_NAMES
-from zerosim.graph import build_graph
-from zerosim.lessons.recordings import Recordings, is_profiled, name_in, title_of
-from zerosim.replay import replay_document
-from zerosim.verify import MemoryReport, Report, verify, verify_memory
+from zerosim.config import STAGE_NAMES, Implementation
+from zerosim.lessons.recordings import Recordings, committed, is_profiled, name_in, title_of
+from zerosim.verify import MemoryReport, Report
 
 
 class Base:
-    """The reports of some recordings, and what a run is."""
+    """What a run is, and its reports."""
 
     def __init__(self, recordings: Recordings) -> None:
-        self._recordings = recordings
-        # each is worked out once a run
-        self._report: Callable[[str], Report] = lru_cache(None)(
-            lambda run: verify(recordings.trace(run))
-        )
-        self._memory: Callable[[str], MemoryReport] = lru_cache(None)(
-            lambda run: verify_memory(recordings.trace(run))
-        )
-        self._graph: Callable[[str], GraphReport] = lru_cache(None)(
-            lambda run: report(build_graph(recordings.trace(run)))
-        )
-        self._document: Callable[[str], dict[str, Any]] = lru_cache(None)(
-            lambda run: replay_document(recordings.trace(run), name=run)
-        )
+        self._run = recordings.run
+
+    def _report(self, run: str) -> Report:
+        return self._run(run).verify().report
+
+    def _memory(self, run: str) -> MemoryReport:
+        found = self._run(run).verify_memory().report
+        assert isinstance(found, MemoryReport), run
+        return found
+
+    def _document(self, run: str) -> Mapping[str, Any]:
+        return self._run(run).replay().document
 
     def title(self, run: str) -> str:
         """Its stage by name, such as "ZeRO-2"; who trains, if that is not zerosim's engine."""
@@ -46,14 +40,53 @@ class Base:
         assert stage is not None, run
         return STAGE_NAMES[stage]
 
+    def ranks(self, run: str) -> list[tuple[str, str]]:
+        """What can be clicked: each rank."""
+        return [(str(rank), f"rank {rank}") for rank in self._run(run).ranks]
+
     def num_ranks(self, run: str) -> int:
         """N."""
         return self._report(run).num_ranks
+
+    def num_nodes(self, run: str) -> int:
+        """K."""
+        return self._report(run).num_nodes
+
+    def micro_steps(self, run: str) -> int:
+        """g: forwards and backwards of one step."""
+        return self._report(run).accumulate
 
     def psi(self, run: str) -> int:
         """Number of parameters."""
         return self._report(run).num_parameters
 
+    def model_psi(self, run: str) -> int:
+        """Number of parameters of the model that all runs of a setting train.
+
+        Where a program knows of a part of it only, the setting's run of DDP says how many.
+        """
+        found = self.psi(run)
+        if found:
+            return found
+        whole = f"{run.partition('/')[0]}/{Implementation.DDP}"
+        if whole in committed():  # tensor and pipeline parallel know of their own part only
+            return self.psi(whole)
+        return max(row.num_parameters for row in self._run(run).strategies)
+
+    def units(self, run: str) -> list[str]:
+        """All units by name."""
+        return list(self._run(run).units)
+
+    def dtype(self, run: str) -> str:
+        """What a run computes in, such as "bf16"."""
+        return self._report(run).dtype
+
     def element_bytes(self, run: str) -> int:
         """Bytes of a parameter as it is computed with."""
         return self._report(run).element_bytes
+
+    def config(self, run: str, name: str) -> float:
+        """A number of a run's configuration, such as "learning_rate"."""
+        value = self._run(run).configuration[name]
+        assert isinstance(value, int | float), name
+        return float(value)

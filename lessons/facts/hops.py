@@ -34,10 +34,6 @@ class Message:
 class Hops(Base):
     """Facts of one collective."""
 
-    def ranks(self, run: str) -> list[tuple[str, str]]:
-        """What can be clicked: each rank."""
-        return [(str(one.rank), f"rank {one.rank}") for one in self._recordings.trace(run).ranks]
-
     def ops(self, run: str, unit: str = UNIT) -> list[str]:
         """The kinds of collectives that a unit takes part in, in the order of a step."""
         found = [e["op"] for e in self._document(run)["collectives"] if e["unit_name"] == unit]
@@ -59,10 +55,6 @@ class Hops(Base):
         """What a rank sends in one collective, as a multiple of its payload."""
         payload: int = self._collective(run, op, unit)["payload_bytes"]
         return self.bytes_sent(run, op, unit, rank) / payload
-
-    def receiver(self, run: str, op: str, rank: int, unit: str = UNIT) -> str:
-        """The rank that a rank sends to."""
-        return str(next(m.target for m in self.messages(run, op, unit) if m.source == rank))
 
     def first_receiver(self, run: str, op: str, shard: int, unit: str = UNIT) -> str:
         """The rank that receives a piece in the first hop that it makes."""

@@ -1,15 +1,30 @@
-"""What a rank holds, by theory and as measured. Imports `facts.base` and zerosim's theory."""
+"""What a rank holds: model states by law and measured, peaks, and what it has at which moment.
+
+Of rank 0 unless one is given. Imports `facts.base` and zerosim's L0, reading and theory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from statistics import median
+
 from zerosim.config import DType
+from zerosim.errors import ConfigError
+from zerosim.events import Event, Kind, Phase
 from zerosim.lessons.facts.base import Base
+from zerosim.lessons.recordings import name_in
 from zerosim.memory import Role
+from zerosim.reading.moments import Passed
+from zerosim.replay.places import place
 from zerosim.theory import Optimizer, bytes_a_parameter, ideal_model_states
+
+_BEFORE_END = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 class Memory(Base):
     """Facts of memory."""
+
+    # laws, states and peaks
 
     def bytes_a_parameter(self, dtype: str = "bf16", role: str = "") -> int:
         """By theory, with Adam: of one role, or of all."""
@@ -19,19 +34,9 @@ class Memory(Base):
             if role in ("", each.role)
         )
 
-    def dtype(self, run: str) -> str:
-        """What a run computes in, such as "bf16"."""
-        return self._report(run).dtype
-
     def states(self, stage: int, num_ranks: int, psi: float = 1, dtype: str = "bf16") -> float:
         """Model states of a rank by the paper's law."""
         return float(ideal_model_states(stage, num_ranks, 1, DType(dtype))) * psi
-
-    def held(self, run: str, role: str = "", rank: int = 0) -> int:
-        """Model states of a rank when the update begins, measured."""
-        return sum(
-            row.measured_bytes[rank] for row in self._memory(run).rows if role in ("", row.role)
-        )
 
     def law_held(self, run: str) -> float:
         """Model states of a rank by the paper's law, for this stage and these ranks."""
@@ -43,9 +48,134 @@ class Memory(Base):
         """The paper's law of a run's model states in words, such as "4Ψ + 12Ψ/N"."""
         return self._memory(run).law
 
+    def held(self, run: str, role: str = "", rank: int = 0) -> int:
+        """Model states of a rank when the update begins, measured."""
+        return sum(
+            row.measured_bytes[rank] for row in self._memory(run).rows if role in ("", row.role)
+        )
+
     def peak(self, run: str, rank: int = 0, role: str = "") -> int:
-        """The most that a rank held, or what one role had of it."""
-        peak = self._memory(run).peaks[rank]
-        if not role:
-            return peak.bytes
-        return sum(part.bytes for part in peak.parts if part.role == Role(role))
+        """The most that a rank held, or what one role had of it.
+
+        Raises:
+            ConfigError: memory was not recorded.
+        """
+        table = self._run(run).memory(rank=rank)
+        if table.notes:
+            raise ConfigError(f"{run}: {table.notes[0]}")
+        return sum(row["bytes"] for row in table if role in ("", row["role"]))
+
+    def most_held(self, run: str) -> float:
+        """The most that a rank held: of all ranks the median, as some see late what is freed."""
+        return median(self.peak(run, rank) for rank in range(self.num_ranks(run)))
+
+    def fullest_first(self, *runs: str) -> list[str]:
+        """Runs by name: the one whose ranks held the most comes first."""
+        return [name_in(run) for run in sorted(runs, key=self.most_held, reverse=True)]
+
+    # moments: where a phase begins, or a unit's computation
+
+    def moments(self, run: str, *phases: str) -> list[tuple[str, str]]:
+        """What can be marked: where each phase begins, and each unit's computation in `phases`.
+
+        Returns:
+            Each moment's place and how it is called, in the program's order.
+        """
+        return [(each.at, each.label) for each in self._chosen(run, phases)]
+
+    def label_of(self, run: str, at: str) -> str:
+        """How a moment is called."""
+        return dict(self.moments(run, *_BEFORE_END))[at]
+
+    def held_at(self, run: str, at: str, role: str = "", unit: str = "", rank: int = 0) -> int:
+        """What a rank holds when a moment begins: of all roles and units, or of one."""
+        return self._at(run, at, rank).bytes(role, unit)
+
+    def fullest(self, run: str, *phases: str, rank: int = 0) -> str:
+        """The moment at which a rank holds the most."""
+        return max(self._chosen(run, phases, rank), key=lambda each: each.bytes()).at
+
+    def most(self, run: str, role: str = "", *phases: str, unit: str = "", rank: int = 0) -> int:
+        """The most that a rank holds at any moment."""
+        return max(each.bytes(role, unit) for each in self._chosen(run, phases, rank))
+
+    def whole_gradients(self, run: str, at: str, rank: int = 0) -> int:
+        """Gradients of whole units that a rank holds when a moment begins."""
+        num_ranks, found = self.num_ranks(run), self._at(run, at, rank)
+        total = 0
+        for unit in self._run(run).trace.manifest.units:
+            whole = unit.padded_elements * self.element_bytes(run)
+            size = found.bytes(Role.GRADIENTS, unit.name)
+            # more than a shard is whole, beside which the shard may be made already
+            total += min(size, whole) if size > whole // num_ranks else 0
+        return total
+
+    def gone_by(self, run: str, role: str, unit: str) -> str:
+        """The first moment at which the ranks have less for a unit than they have had at most.
+
+        Memory is looked at where that costs little, so a rank may notice a moment late; what one
+        of the ranks no longer has is gone on all of them, as they run the same program.
+        """
+        places = [each.at for each in self._passed(run, 0)]
+        found = [len(places) - 1]
+        for rank in range(self.num_ranks(run)):
+            sizes = [each.bytes(role, unit) for each in self._passed(run, rank)]
+            whole = sizes.index(max(sizes))
+            found += [at for at in range(whole, len(sizes)) if sizes[at] < sizes[whole]][:1]
+        return places[min(found)]
+
+    def by_birth(self, run: str, *roles: str, rank: int = 0) -> list[str]:
+        """Roles in the order in which a rank first holds something for them at a phase's border."""
+        borders = self._chosen(run, (), rank)
+
+        def birth(role: str) -> int:
+            return next(at for at, each in enumerate(borders) if each.bytes(role))
+
+        return sorted(roles, key=birth)
+
+    def units_at_once(self, run: str, rank: int = 0) -> int:
+        """The most units that are gathered, or on their way, where a computation begins."""
+        return max(
+            len({unit for role, unit in passed.held if role is Role.GATHERED})
+            for passed in self._passed(run, rank)
+        )
+
+    def called_by(self, run: str, purpose: str, *phases: str, rank: int = 0) -> str:
+        """The first moment by which a collective of a purpose has been called."""
+        called = min(event.issue_ns for event in self._calls(run, purpose, rank))
+        chosen = self._chosen(run, phases, rank)
+        return next(each.at for each in chosen if each.time_ns > called)
+
+    def calls_in_order(self, run: str, purpose: str, *units: str, rank: int = 0) -> list[str]:
+        """The units whose collectives of a purpose a rank calls, in that order; all, or some."""
+        calls = self._calls(run, purpose, rank)
+        return [event.unit for event in calls if not units or event.unit in units]
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """Names in order, as a sentence has them."""
+        return ", then ".join(names)
+
+    def in_order(self, run: str, places: Mapping[str, str]) -> list[str]:
+        """Keys in the order in which a run comes to their places."""
+        document = self._document(run)
+        return sorted(places, key=lambda key: place(document, places[key]))
+
+    def _passed(self, run: str, rank: int) -> Sequence[Passed]:
+        return self._run(run).moments(rank)
+
+    def _at(self, run: str, at: str, rank: int) -> Passed:
+        return next(each for each in self._passed(run, rank) if each.at == at)
+
+    def _chosen(self, run: str, phases: Sequence[str], rank: int = 0) -> list[Passed]:
+        """The beginnings of phases, and in some of them those of computations."""
+        return [each for each in self._passed(run, rank) if not each.unit or each.phase in phases]
+
+    def _calls(self, run: str, purpose: str, rank: int) -> list[Event]:
+        last = self._run(run).iterations[-1]
+        return [
+            event
+            for event in self._run(run).trace.ranks[rank].events
+            if event.iteration == last
+            and event.kind is Kind.COLLECTIVE
+            and event.purpose == purpose
+        ]

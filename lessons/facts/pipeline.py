@@ -3,7 +3,7 @@
 What a rank does in which order is traced. How long it takes is not asked here: every forward and
 backward of a micro-batch is one slot, as in the law of the bubble, so that what is counted is the
 schedule and not this machine. Stages lie on the ranks in order, one on each.
-Imports `facts.programs` and zerosim's theory.
+Imports `facts.traffic` and zerosim's theory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Phase
-from zerosim.lessons.facts.programs import Programs
+from zerosim.lessons.facts.traffic import Traffic
 from zerosim.lessons.recordings import Recordings
 from zerosim.record import Trace
 from zerosim.theory.programs import Bubble
@@ -37,7 +37,7 @@ Slots = tuple[Mapping[int, Task], ...]
 """Of each rank: what it computes in which slot."""
 
 
-class Pipeline(Programs):
+class Pipeline(Traffic):
     """Facts of pipelines; of the last complete iteration."""
 
     def __init__(self, recordings: Recordings) -> None:
@@ -93,7 +93,7 @@ class Pipeline(Programs):
         for rank in range(self.num_ranks(run) - 1):
             if not self.sent_to(run, rank, rank + 1):
                 raise ConfigError(f"{run}: its ranks are not the stages of a pipeline")
-        return self._recordings.trace(run)
+        return self._run(run).trace
 
     def _bubble(self, run: str) -> Bubble:
         return Bubble(

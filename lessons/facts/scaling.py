@@ -1,19 +1,17 @@
 """Loss scaling, iteration by iteration: losses, scales, and steps that all ranks left out.
 
-Imports `facts.base` and zerosim's L0 and verify.
+Imports `facts.base` and zerosim's L0.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from zerosim.config import DType
 from zerosim.errors import ConfigError
-from zerosim.events import Kind, Metric, Op, Phase, Purpose
+from zerosim.events import Metric
 from zerosim.lessons.facts.base import Base
-from zerosim.record import iterations
-from zerosim.verify import verify
 
 
 class Scaling(Base):
@@ -21,7 +19,7 @@ class Scaling(Base):
 
     def iterations(self, run: str) -> list[int]:
         """All complete iterations."""
-        return list(iterations(self._recordings.trace(run)))
+        return list(self._run(run).iterations)
 
     def metric(self, run: str, name: str, iteration: int) -> float:
         """A number that the program reported: "loss", "loss scale".
@@ -34,12 +32,6 @@ class Scaling(Base):
                 return each.value
         raise ConfigError(f"{run} reported no {name} in iteration {iteration}")
 
-    def config(self, run: str, name: str) -> float:
-        """A number of a run's configuration, such as "learning_rate"."""
-        value = self._recordings.trace(run).manifest.config[name]
-        assert isinstance(value, int | float), name
-        return float(value)
-
     def skipped(self, run: str) -> list[int]:
         """The iterations whose update was left out because a gradient overflowed."""
         return [each.iteration for each in self._metrics(run) if each.name == "overflow"]
@@ -50,39 +42,8 @@ class Scaling(Base):
 
     def updating_ranks(self, run: str, iteration: int) -> list[int]:
         """The ranks that computed an update in an iteration."""
-        return [
-            rank.rank
-            for rank in self._recordings.trace(run).ranks
-            if any(
-                event.kind is Kind.COMPUTE
-                and event.phase is Phase.UPDATE
-                and event.iteration == iteration
-                for event in rank.events
-            )
-        ]
-
-    def sent_in(self, run: str, iteration: int, purpose: str = "") -> int:
-        """What PyTorch was asked to send by rank 0 in an iteration."""
-        rows = verify(self._recordings.trace(run), iteration).rows
-        return sum(row.sent[0].trace for row in rows if purpose in ("", row.purpose))
-
-    def order_of_update(self, run: str, iteration: int) -> list[str]:
-        """What a rank does with gradients, in order: "reduce", "flag", "update", "gather"."""
-        keys: Mapping[Purpose | None, str] = {
-            Purpose.REDUCE_GRADIENTS: "reduce",
-            Purpose.OVERFLOW_FLAG: "flag",
-            Purpose.GATHER_PARAMETERS: "gather",
-        }
-        events = [e for e in self._recordings.trace(run).ranks[0].events if e.op is not Op.SEND]
-        found = []
-        for event in sorted(events, key=lambda one: one.issue_ns):
-            if event.iteration != iteration:
-                continue
-            if event.kind is Kind.COLLECTIVE:
-                found.append(keys.get(event.purpose, ""))
-            elif event.kind is Kind.COMPUTE and event.phase is Phase.UPDATE:
-                found.append("update")
-        return [key for key in dict.fromkeys(found) if key]
+        table = self._run(run).events(kind="compute", phase="update", iteration=iteration)
+        return sorted(set(table["rank"]))
 
     def rounded(self, value: float, dtype: str) -> float:
         """A number as a dtype has it: the nearest one, of two equally near the even one."""
@@ -94,4 +55,4 @@ class Scaling(Base):
         return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
     def _metrics(self, run: str) -> Sequence[Metric]:
-        return self._recordings.trace(run).ranks[0].metrics
+        return self._run(run).trace.ranks[0].metrics

@@ -5,19 +5,18 @@ Tiers are "device", "host" and "disk", links "bus" and "storage"; of rank 0 unle
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
-from zerosim.analysis.memory import timeline
 from zerosim.config import DType
-from zerosim.events import Event, Kind, Phase, Purpose
+from zerosim.events import Phase, Purpose
 from zerosim.lessons.facts.base import Base
 from zerosim.memory import Role
+from zerosim.tables import Table
 from zerosim.theory import law
 from zerosim.tiers import Link, Tier
 from zerosim.verify.configured import workload_of
 from zerosim.verify.memory_report import AddressFigures
-from zerosim.verify.report import LedgerRow, RankBytes
+from zerosim.verify.report import LedgerRow
 
 _HALF, _FULL = DType.BF16.element_bytes, DType.FP32.element_bytes
 _EDGES = (
@@ -41,19 +40,20 @@ class Tiers(Base):
 
     def copied(self, run: str, link: str, purpose: str = "", phase: str = "", rank: int = 0) -> int:
         """Bytes that a rank copies over a link in a step, as traced."""
-        return sum(cell.trace for cell in self._copies(run, link, purpose, phase, rank))
+        return sum(self._copied(run, link, purpose, phase, rank)["payload_bytes"])
 
     def num_copies(self, run: str, link: str, purpose: str = "", phase: str = "") -> int:
         """How many copies the first rank makes over a link."""
-        return sum(row.calls[0] for row in self._ledgers(run, link, purpose, phase))
+        return sum(self._copied(run, link, purpose, phase, 0)["copies"])
 
     def kernel_copied(self, run: str, link: str, rank: int = 0) -> int:
         """The same as the kernel counted it."""
-        return sum(cell.kernel or 0 for cell in self._copies(run, link, "", "", rank))
+        return self._copied(run, link, "", "", rank).total("kernel_bytes") or 0
 
     def beside_content(self, run: str, rank: int = 0) -> int:
         """What files on the disk are beside their content, of all that is read and written."""
-        return sum(cell.framing or 0 for cell in self._copies(run, Link.STORAGE, "", "", rank))
+        rows = self._report(run).copies
+        return sum(row.sent[rank].framing or 0 for row in rows if row.link is Link.STORAGE)
 
     def unexplained_on_disk(self, run: str) -> int:
         """What the kernel counted and no cause names, of the rank where it is most."""
@@ -61,7 +61,7 @@ class Tiers(Base):
 
     def copy_law(self, run: str, link: str) -> float:
         """The law: bytes of each parameter over a link in a step; a rank copies its 1/N."""
-        step = workload_of(self._recordings.trace(run), self._report(run).iteration)
+        step = workload_of(self._run(run).trace, self._report(run).iteration)
         assert step is not None, run
         return float(law(step, link=Link(link)).payloads * self.element_bytes(run))
 
@@ -75,13 +75,13 @@ class Tiers(Base):
 
     def fetched(self, run: str, unit: str, rank: int = 0) -> int:
         """What a rank brings to its device of one unit's parameters in one forward."""
+        table = self._run(run).copies(
+            ("unit", "target"), rank=rank, phase="forward", purpose=Purpose.FETCH_PARAMETERS
+        )
         return sum(
-            event.payload_bytes
-            for event in self._events_of(run, rank, Kind.COPY)
-            if event.unit == unit
-            and event.purpose is Purpose.FETCH_PARAMETERS
-            and event.target is Tier.DEVICE
-            and event.phase == "forward"
+            row["payload_bytes"]
+            for row in table
+            if (row["unit"], row["target"]) == (unit, Tier.DEVICE)
         )
 
     def most_fetched(self, run: str, unit: str) -> int:
@@ -134,8 +134,7 @@ class Tiers(Base):
 
     def saved(self, run: str, rank: int = 0) -> tuple[int, int, int]:
         """Activations, and checkpoints on the device and on the host, when backward begins."""
-        trace = self._recordings.trace(run).ranks[rank]
-        device, host = (timeline(trace, tier) for tier in (Tier.DEVICE, Tier.HOST))
+        device, host = (self._run(run).timeline(rank, tier) for tier in (Tier.DEVICE, Tier.HOST))
         begins = next(
             each.number
             for each in device.samples
@@ -147,12 +146,12 @@ class Tiers(Base):
 
     def peak_of(self, run: str, role: str, tier: str = "device", rank: int = 0) -> int:
         """The most that a rank ever has of one role in a tier."""
-        line = timeline(self._recordings.trace(run).ranks[rank], Tier(tier))
+        line = self._run(run).timeline(rank, tier)
         return max(line.roles_at(sample.number)[Role(role)] for sample in line.samples)
 
     def largest_unit(self, run: str) -> int:
         """Bytes of the parameters of the largest unit."""
-        units = self._recordings.trace(run).manifest.units
+        units = self._run(run).trace.manifest.units
         return max(unit.padded_elements for unit in units) * self.element_bytes(run)
 
     def limit(self, run: str) -> int:
@@ -178,7 +177,7 @@ class Tiers(Base):
 
     def failure(self, run: str, rank: int = 0) -> str:
         """Why a rank could not go on; "" if it could."""
-        found = self._recordings.trace(run).ranks[rank].failure
+        found = self._run(run).trace.ranks[rank].failure
         return "" if found is None else found.message
 
     def first_clause(self, message: str) -> str:
@@ -187,7 +186,7 @@ class Tiers(Base):
 
     def losses(self, run: str) -> dict[int, float]:
         """The loss of each iteration, as rank 0 reported it."""
-        metrics = self._recordings.trace(run).ranks[0].metrics
+        metrics = self._run(run).trace.ranks[0].metrics
         return {one.iteration: one.value for one in metrics if one.name == "loss"}
 
     def loss(self, run: str, iteration: int) -> float:
@@ -198,19 +197,7 @@ class Tiers(Base):
         """Where a run begins: not at 0 if it goes on."""
         return min(self.losses(run))
 
-    def _copies(
-        self, run: str, link: str, purpose: str, phase: str, rank: int
-    ) -> Iterator[RankBytes]:
-        for row in self._ledgers(run, link, purpose, phase):
-            yield row.sent[rank]
-
-    def _ledgers(self, run: str, link: str, purpose: str, phase: str) -> Iterator[LedgerRow]:
-        for row in self._report(run).copies:
-            if row.link == link and purpose in ("", row.purpose) and phase in ("", row.phase):
-                yield row
-
-    def _events_of(self, run: str, rank: int, kind: Kind) -> Iterator[Event]:
-        last = self._report(run).iteration
-        for event in self._recordings.trace(run).ranks[rank].events:
-            if event.iteration == last and event.kind is kind:
-                yield event
+    def _copied(self, run: str, link: str, purpose: str, phase: str, rank: int) -> Table:
+        return self._run(run).copies(
+            rank=rank, link=link, purpose=purpose or None, phase=phase or None
+        )

@@ -19,8 +19,8 @@ from tests.strategies import Row, Written, encode_rows, trace_files, write_files
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.analysis.frames import find
-from zerosim.dashboards.offline import offline_page
 from zerosim.events import Failure, Metric, Phase
+from zerosim.export.offline import offline_page
 from zerosim.manifest import UnitLayout
 from zerosim.record import load
 from zerosim.replay import replay_document

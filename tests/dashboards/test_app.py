@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.dashboards.samples import HOSTILE, make_site, plain, put_trace
-from zerosim.dashboards import playerfiles
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.guard import hosts_of, is_loopback
+from zerosim.export import player
 from zerosim.record import load
 from zerosim.replay import replay_document
 
@@ -161,7 +161,7 @@ def test_answers_are_packed_and_not_sent_twice(client, path):
 
 
 def test_the_players_files(client):
-    for name in playerfiles.modules():
+    for name in player.modules():
         answer = client.get(f"/player/{name}")
         assert answer.status_code == 200, name
         assert answer.mimetype == "text/javascript"
@@ -185,12 +185,12 @@ def test_nothing_else_of_the_player_is_served(client, name):
 def test_every_module_that_is_imported_is_announced(client):
     page = client.get("/replay?trace=stage-3").text
     announced = set(re.findall(r'rel="modulepreload" href="/player/([^"]+)"', page))
-    assert announced == set(playerfiles.modules())
+    assert announced == set(player.modules())
     named = {
         name
         for module in announced
         for name in re.findall(
-            r'^(?:import|\} from).*"#player/([^"]+)"', playerfiles.read(module), re.MULTILINE
+            r'^(?:import|\} from).*"#player/([^"]+)"', player.read(module), re.MULTILINE
         )
     }
     assert named <= announced

@@ -9,8 +9,8 @@ from html import unescape
 import pytest
 
 from tests.dashboards.samples import HOSTILE, plain
-from zerosim.dashboards import playerfiles
 from zerosim.dashboards.pages import graph
+from zerosim.export import player
 from zerosim.record import load
 from zerosim.replay import graph_document
 
@@ -50,7 +50,7 @@ def test_the_page_names_all_of_its_modules_and_nothing_elsewhere(client):
     assert answer.status_code == 200
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     modules = re.findall(r'rel="modulepreload" href="/player/([^"]+)"', answer.text)
-    assert tuple(modules) == playerfiles.modules(graph.MAIN)
+    assert tuple(modules) == player.modules(graph.MAIN)
     assert "graph/view.js" in modules
     for module in modules:
         assert client.get(f"/player/{module}").status_code == 200

@@ -10,8 +10,8 @@ import re
 import pytest
 
 from tests.dashboards.samples import HOSTILE, put_trace
-from zerosim.dashboards import playerfiles
-from zerosim.dashboards.offline import offline_page
+from zerosim.export import player
+from zerosim.export.offline import offline_page
 from zerosim.record import load
 from zerosim.replay import replay_document
 
@@ -42,11 +42,11 @@ def test_it_holds_every_module_and_they_are_the_servers(tmp_path):
     _, page = page_of(tmp_path)
     (text,) = re.findall(r'<script type="importmap">(.*?)</script>', page)
     imports = json.loads(text)["imports"]
-    assert set(imports) == {f"#player/{name}" for name in playerfiles.modules()}
+    assert set(imports) == {f"#player/{name}" for name in player.modules()}
     for name, address in imports.items():
         head, _, data = address.partition(",")
         assert head == "data:text/javascript;base64"
-        assert base64.b64decode(data).decode() == playerfiles.read(name.removeprefix("#player/"))
+        assert base64.b64decode(data).decode() == player.read(name.removeprefix("#player/"))
 
 
 def test_it_asks_for_nothing(tmp_path):
@@ -54,8 +54,8 @@ def test_it_asks_for_nothing(tmp_path):
     assert not re.search(r"https?://", page.replace("http://www.w3.org/", ""))
     assert not re.search(r'\bsrc="', page)
     assert re.findall(r'<link[^>]*href="([^"]*)"', page) == ["data:,"]
-    assert "url(" not in playerfiles.read(playerfiles.STYLE)
-    assert "@import" not in playerfiles.read(playerfiles.STYLE)
+    assert "url(" not in player.read(player.STYLE)
+    assert "@import" not in player.read(player.STYLE)
 
 
 def test_its_policy_allows_its_own_scripts_alone(tmp_path):

@@ -18,7 +18,6 @@ from tests.lessons.committed import (
 from zerosim.errors import ConfigError
 from zerosim.lessons.course import Text, course, find_lesson, read_lesson
 from zerosim.lessons.expressions import evaluate
-from zerosim.lessons.places import place
 from zerosim.lessons.questions import (
     Kind,
     check,
@@ -30,6 +29,7 @@ from zerosim.lessons.questions import (
 )
 from zerosim.lessons.recordings import COMMITTED, committed, settings
 from zerosim.lessons.views import Bars, view
+from zerosim.replay.places import place
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
 each_question = pytest.mark.parametrize(("lesson", "question"), QUESTIONS, ids=QUESTION_IDS)

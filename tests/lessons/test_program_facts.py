@@ -68,7 +68,7 @@ def test_all_runs_of_a_setting_have_one_model():
 def test_tensor_parallel_sends_four_bsh_in_each_layer():
     run = "parallel/tensor-parallel"
     b, s, h = facts().shape(run, "blocks.0.mlp.0")
-    config = facts()._recordings.trace(run).manifest.run
+    config = facts()._run(run).trace.manifest.run
     assert b == config["batch"] * config["ranks"]
     blocks = facts().blocks(run)
     assert blocks == [f"blocks.{number}" for number in range(len(blocks))]
@@ -118,7 +118,7 @@ def test_slots_are_in_the_order_that_the_clocks_saw(run):
     """A stage begins with a micro-batch only after the stage before it did; backward likewise."""
     slots = facts().slots(run)
     begun = [
-        _begun(Recordings().trace(run).ranks[rank], facts(), run) for rank in range(len(slots))
+        _begun(Recordings().run(run).trace.ranks[rank], facts(), run) for rank in range(len(slots))
     ]
     for rank, tasks in enumerate(slots):
         in_order = [task for _, task in sorted(tasks.items())]

@@ -16,9 +16,9 @@ from zerosim.pytest_plugin.collectives import parse_counts
 from zerosim.pytest_plugin.memory import parse_role
 from zerosim.pytest_plugin.options import Options, read_marker
 from zerosim.pytest_plugin.own import close_rows
-from zerosim.pytest_plugin.quantity import parse_quantity, parse_tolerance
-from zerosim.pytest_plugin.selection import names_of, num_parameters
-from zerosim.pytest_plugin.traffic import Ledger, choose_ledger
+from zerosim.reading.law import LedgerName, choose_ledger, num_parameters
+from zerosim.reading.quantity import parse_quantity, parse_tolerance
+from zerosim.reading.selection import names_of
 from zerosim.rows import check_line, encode_row
 
 
@@ -88,8 +88,8 @@ def test_tolerances():
 
 def test_the_ledger_is_what_the_quantity_speaks_of():
     for text, ledger in (("2Psi", "payload"), ("2Psi (N-1)/N", "trace"), (8, "trace")):
-        assert choose_ledger(parse_quantity(text), None) is Ledger(ledger)
-    assert choose_ledger(parse_quantity("2Psi"), "wire") is Ledger.WIRE
+        assert choose_ledger(parse_quantity(text), None) is LedgerName(ledger)
+    assert choose_ledger(parse_quantity("2Psi"), "wire") is LedgerName.WIRE
     with pytest.raises(ConfigError, match="a payload is counted whole"):
         choose_ledger(parse_quantity("2Psi (N-1)/N"), "payload")
     with pytest.raises(ConfigError, match="ledger is 'kernel': expected one of"):

@@ -103,7 +103,7 @@ def test_programs(zerosim_trace):
     ended = zerosim_trace.command([sys.executable, "joins.py"], env=os.environ | ONE)
     assert "joined" in ended.stdout
     zerosim_trace.assert_collectives({"all-reduce": 1})
-    assert zerosim_trace.report().num_ranks == 1
+    assert zerosim_trace.recorded.verify().report.num_ranks == 1
     with zerosim_trace.recording():
         assert "ZEROSIM_TRACE" in os.environ
     assert "ZEROSIM_TRACE" not in os.environ

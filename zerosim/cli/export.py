@@ -11,6 +11,7 @@ import typer
 from zerosim.cli.options import integer, open_trace
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.export.files import write
+from zerosim.export.offline import offline_page
 from zerosim.quantities import format_bytes
 from zerosim.record.text import as_text
 from zerosim.replay import replay_document
@@ -33,9 +34,6 @@ def export(
     if html is None:
         raise ConfigError("nothing to write: give --html FILE")
     _require_free(html, overwrite=overwrite)
-    # The one import of a higher layer: the page is the dashboard's (pyproject.toml says so too).
-    from zerosim.dashboards.offline import offline_page
-
     trace = open_trace(folder)
     document = replay_document(trace, iteration, as_text(folder.resolve().name))
     page = offline_page(document).encode()

@@ -2,6 +2,8 @@
 
     graphml   the event graph for Gephi, yEd, Cytoscape
     nodelink  the same as node-link JSON, for networkx and D3
+    offline   a replay as one page, which needs no server
+    player    the files that the page is made of
 
 Imports zerosim's L0 and networkx; never torch.
 """

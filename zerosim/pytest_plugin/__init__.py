@@ -11,10 +11,7 @@
     meeting      ranks that torchrun started come together for an assert
     ranks, rank  calling a function of the test on ranks; what each of them does
     children     tracing the programs that a test starts
-    quantity     "2Psi (N-1)/N" and "16Psi" as numbers
-    selection    which iterations, ranks and calls are counted; Psi
     traffic, collectives, memory   the three asserts
-    wire         what the kernel sent
     failure      what a failure shows: the three ledgers, and where the trace is
 
 pytest loads this module in every project where zerosim is installed. So it imports pytest and the

@@ -2,7 +2,7 @@
 
 Keys are operations ("all-reduce"), purposes ("reduce gradients"), phases ("backward"), or several
 of these together (("forward", "all-gather")). Messages (send, receive) and barriers count as well.
-Imports zerosim's L0 and this package.
+Imports zerosim's L0, reading and this package.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from enum import StrEnum
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Op, Phase, Purpose
 from zerosim.pytest_plugin.failure import describe_calls, ledgers, place_words
-from zerosim.pytest_plugin.selection import Selection, all_calls, purpose_of
+from zerosim.reading import Run
+from zerosim.reading.selection import Selection, all_calls, purpose_of
 
 _KINDS: tuple[type[StrEnum], ...] = (Phase, Purpose, Op)
 _ONCE = (Purpose.METADATA, Purpose.BROADCAST_STATE)
@@ -46,7 +47,7 @@ def parse_counts(given: object) -> dict[Key, int]:
     return counts
 
 
-def check_collectives(selection: Selection, expected: dict[Key, int]) -> str:
+def check_collectives(run: Run, selection: Selection, expected: dict[Key, int]) -> str:
     """Hold the calls against what is expected.
 
     Returns:
@@ -88,7 +89,7 @@ def check_collectives(selection: Selection, expected: dict[Key, int]) -> str:
             f"  {' and '.join(_ONCE)} are what frameworks do once, in the first two iterations: "
             f"iteration= or purpose= leaves it out"
         )
-    return "\n".join([*lines, "", *ledgers(selection, rank, iteration)])
+    return "\n".join([*lines, "", *ledgers(run, rank, iteration)])
 
 
 def _parse_key(given: object) -> Key:

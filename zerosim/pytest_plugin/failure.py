@@ -1,6 +1,6 @@
 """What a failed assert shows: the calls, the three ledgers, and where the trace is.
 
-Imports zerosim's L0, record and verify.
+Imports zerosim's L0, record and reading.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from zerosim.errors import ZerosimError, first_line
-from zerosim.events import Event, Phase
-from zerosim.pytest_plugin.selection import STEP_PHASES, WHOLE, Selection, purpose_of
-from zerosim.pytest_plugin.wire import sent_bytes
+from zerosim.events import Event
 from zerosim.quantities import format_exact
-from zerosim.record import RankTrace, Trace, match_sockets
-from zerosim.verify import RankBytes, verify
-from zerosim.verify.report import total
+from zerosim.reading import Run
+from zerosim.reading.selection import WHOLE, purpose_of
+from zerosim.record import RankTrace
 
 _MOST_CALLS = 12
 """More kinds of calls than this are counted, not listed."""
@@ -52,27 +51,24 @@ def describe_calls(calls: Iterable[Event], indent: str = "  ") -> list[str]:
     return lines
 
 
-def ledgers(selection: Selection, rank: RankTrace, iteration: int) -> list[str]:
+def ledgers(run: Run, rank: RankTrace, iteration: int) -> list[str]:
     """What one rank sent, by reason: theory, trace and wire side by side, and why."""
-    trace = selection.trace
     try:
-        report = verify(trace, None if iteration == WHOLE else iteration)
+        verified = run.verify(iteration=None if iteration == WHOLE else iteration)
     except ZerosimError as error:
         return [f"  the three ledgers cannot be shown: {first_line(error)}"]
+    report, ledger = verified.report, verified.ledger(rank.rank)
     table = [("phase", "purpose: op", "calls", "theory", "trace", "wire")]
-    cells: list[RankBytes] = []
-    for row in report.rows:
-        cell = next(each for each in row.sent if each.rank == rank.rank)
-        cells.append(cell)
-        theory = "no law" if cell.theory is None else f"{cell.theory:,}"
-        wire = "" if cell.kernel is None else f"{cell.kernel:,}"
-        reason = f"{row.purpose}: {row.op}"
-        calls = str(row.num_calls)
-        table.append((row.phase, reason, calls, theory, f"{cell.trace:,}", wire))
-    planned = total(cells, "theory")
+    for row in ledger:
+        theory = "no law" if row["theory_bytes"] is None else f"{row['theory_bytes']:,}"
+        wire = "" if row["wire_bytes"] is None else f"{row['wire_bytes']:,}"
+        reason = f"{row['purpose']}: {row['op']}"
+        traced = f"{row['trace_bytes']:,}"
+        table.append((row["phase"], reason, str(row["calls"]), theory, traced, wire))
+    planned = ledger.total("theory_bytes")
     theory = "no law" if planned is None or not report.systems else f"{planned:,}"
-    traced = f"{sum(cell.trace for cell in cells):,}"
-    table.append(("total", "", "", theory, traced, _wire(trace, rank, iteration)))
+    traced = f"{ledger.total('trace_bytes'):,}"
+    table.append(("total", "", "", theory, traced, _wire(run, rank, iteration)))
     place = place_words(rank.rank, iteration)
     return [
         f"  bytes sent by {place}, payload only in theory and trace; wire with its framing",
@@ -84,22 +80,20 @@ def ledgers(selection: Selection, rank: RankTrace, iteration: int) -> list[str]:
     ]
 
 
-def where(trace: Trace) -> list[str]:
+def where(folder: Path) -> list[str]:
     """The trace's place, and what can be done with it."""
     return [
         "",
         "  every call in the trace:",
-        f"  zerosim show {shlex.quote(str(trace.folder))}",
+        f"  zerosim show {shlex.quote(str(folder))}",
     ]
 
 
-def _wire(trace: Trace, rank: RankTrace, iteration: int) -> str:
+def _wire(run: Run, rank: RankTrace, iteration: int) -> str:
     """All that the kernel sent, as calls beside each other have no wire of their own."""
-    phases = tuple(Phase) if iteration == WHOLE else STEP_PHASES
-    try:
-        return f"{sent_bytes(rank, match_sockets(trace), iteration, phases):,}"
-    except ZerosimError:
-        return "not measured"
+    of_step = None if iteration == WHOLE else iteration
+    table = run.wire(rank=rank.rank, iteration=of_step)
+    return "not measured" if table.notes else f"{table.sent_bytes or 0:,}"
 
 
 def _signed(value: Fraction) -> str:

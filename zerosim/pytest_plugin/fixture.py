@@ -1,6 +1,6 @@
 """What a test is given: the asserts, which speak of what was recorded last.
 
-Imports zerosim's L0, record and this package.
+Imports zerosim's L0, reading and this package.
 """
 
 from __future__ import annotations
@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.events import Purpose
+from zerosim.errors import ConfigError, TraceError
 from zerosim.pytest_plugin.collectives import check_collectives, parse_counts
 from zerosim.pytest_plugin.failure import where
 from zerosim.pytest_plugin.memory import check_peak, parse_role
-from zerosim.pytest_plugin.quantity import parse_quantity, parse_tolerance
 from zerosim.pytest_plugin.recordings import Recordings, plain
-from zerosim.pytest_plugin.selection import Selection, names_of, num_parameters, select
-from zerosim.pytest_plugin.traffic import (
-    OF_THE_LAW,
-    Expected,
-    Ledger,
-    check_traffic,
-    choose_ledger,
-    require_clear,
-)
-from zerosim.record import Trace, load
+from zerosim.pytest_plugin.traffic import check_traffic, require_clear
+from zerosim.reading import Run
+from zerosim.reading.law import OF_THE_LAW, Expected, LedgerName, choose_ledger, num_parameters
+from zerosim.reading.quantity import parse_quantity, parse_tolerance
+from zerosim.reading.selection import select
 
 
 class ZerosimTrace(Recordings):
@@ -63,8 +56,7 @@ class ZerosimTrace(Recordings):
         __tracebackhide__ = True
         quantity = parse_quantity(expected)
         chosen = choose_ledger(quantity, ledger)
-        purposes = OF_THE_LAW if purpose is None else names_of(Purpose, purpose, "purpose")
-        if chosen is Ledger.WIRE and purpose is not None:
+        if chosen is LedgerName.WIRE and purpose is not None:
             raise ConfigError("the kernel knows no purposes: expected ledger='trace', or phase=")
         if element_bytes is not None and (
             isinstance(element_bytes, bool)
@@ -72,17 +64,19 @@ class ZerosimTrace(Recordings):
             or element_bytes < 1
         ):
             raise ConfigError(f"element_bytes is {element_bytes!r}: expected 1 or more")
-        selection = self._select(rank, iteration, phase, purposes)
+        run = self._proven()
+        counted = OF_THE_LAW if purpose is None else purpose
+        selection = select(run.trace, rank=rank, iteration=iteration, phase=phase, purpose=counted)
         if phase is None and purpose is None:
             require_clear(selection)
         spec = Expected(
             quantity=quantity,
             ledger=chosen,
             tolerance=parse_tolerance(tolerance),
-            psi=0 if quantity.is_bytes else num_parameters(selection.trace, psi),
+            psi=0 if quantity.is_bytes else num_parameters(run.trace, psi),
             element_bytes=element_bytes,
         )
-        _require(selection.trace, check_traffic(selection, spec))
+        _require(run, check_traffic(run, selection, spec))
 
     @plain
     def assert_collectives(
@@ -108,9 +102,9 @@ class ZerosimTrace(Recordings):
         """
         __tracebackhide__ = True
         counts = parse_counts(expected)
-        purposes = None if purpose is None else names_of(Purpose, purpose, "purpose")
-        selection = self._select(rank, iteration, phase, purposes)
-        _require(selection.trace, check_collectives(selection, counts))
+        run = self._proven()
+        selection = select(run.trace, rank=rank, iteration=iteration, phase=phase, purpose=purpose)
+        _require(run, check_collectives(run, selection, counts))
 
     @plain
     def assert_peak_memory(
@@ -139,18 +133,29 @@ class ZerosimTrace(Recordings):
         """
         __tracebackhide__ = True
         limit, roles = parse_quantity(at_most), parse_role(role)
-        selection = self._select(rank, iteration, phase, None)
-        size = 0 if limit.is_bytes else num_parameters(selection.trace, psi)
-        _require(selection.trace, check_peak(selection, limit, roles, size))
+        run = self._proven()
+        selection = select(run.trace, rank=rank, iteration=iteration, phase=phase)
+        size = 0 if limit.is_bytes else num_parameters(run.trace, psi)
+        _require(run, check_peak(selection, limit, roles, size))
 
-    def _select(
-        self, rank: object, iteration: object, phase: object, purposes: tuple[Purpose, ...] | None
-    ) -> Selection:
-        trace = load(self.folder)
-        return select(trace, rank=rank, iteration=iteration, phase=phase, purposes=purposes)
+    def _proven(self) -> Run:
+        """What was recorded last, if it is whole.
+
+        Raises:
+            TraceError: the trace ends early, and nothing is proved by a part.
+        """
+        run = self.recorded
+        warnings = run.trace.warnings
+        if warnings:
+            others = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+            raise TraceError(
+                f"{run.folder} is incomplete: {warnings[0]}{others}: nothing is proved by a part; "
+                f"zerosim show prints what is there"
+            )
+        return run
 
 
-def _require(trace: Trace, problem: str) -> None:
+def _require(run: Run, problem: str) -> None:
     __tracebackhide__ = True
     if problem:
-        raise AssertionError("\n".join([problem, *where(trace)]))
+        raise AssertionError("\n".join([problem, *where(run.folder)]))

@@ -3,7 +3,7 @@
 Without a role it is all that is alive: all roles together, and what PyTorch's allocator counted
 beside them where it was asked (on CUDA, and on the CPU with `allocations=True`). With a role it is
 that role's bytes.
-Imports zerosim's L0, record, analysis and verify.
+Imports zerosim's L0, analysis, reading and verify.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from zerosim.analysis.memory import ROLES, Timeline, in_steps, peak
 from zerosim.errors import ConfigError
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.pytest_plugin.failure import place_words
-from zerosim.pytest_plugin.quantity import Quantity
-from zerosim.pytest_plugin.selection import WHOLE, Selection
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.reading.quantity import Quantity
+from zerosim.reading.selection import WHOLE, Selection
 from zerosim.verify.memory import timelines
 from zerosim.verify.peaks import when
 

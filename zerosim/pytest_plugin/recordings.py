@@ -1,6 +1,6 @@
 """Ways to record, and what was recorded last.
 
-Imports zerosim's L0, record, verify and this package.
+Imports zerosim's L0, reading and this package.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from zerosim.pytest_plugin import children
 from zerosim.pytest_plugin.options import Options
 from zerosim.pytest_plugin.own import OwnTrace
 from zerosim.pytest_plugin.ranks import run_ranks
-from zerosim.record import Trace, load
-from zerosim.verify import Report, verify
+from zerosim.reading import Run, load
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -45,7 +44,7 @@ class Recordings:
     """What a test records.
 
     Its own process is recorded from the beginning; `run`, `command` and `recording` record others.
-    `folder`, `trace` and `report` speak of what was recorded last: of those, or of this process if
+    `folder` and `recorded` speak of what was recorded last: of those, or of this process if
     none was called.
     """
 
@@ -154,20 +153,10 @@ class Recordings:
 
     @property
     @plain
-    def trace(self) -> Trace:
-        """What was recorded last."""
+    def recorded(self) -> Run:
+        """What was recorded last, as `zerosim.load` reads it."""
         __tracebackhide__ = True
         return load(self.folder)
-
-    @plain
-    def report(self, iteration: int | None = None) -> Report:
-        """The three ledgers of what was recorded last.
-
-        Args:
-            iteration: whose ledgers; the last one by default.
-        """
-        __tracebackhide__ = True
-        return verify(self.trace, iteration)
 
     def close(self) -> None:
         """Record no more."""

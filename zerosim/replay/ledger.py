@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from zerosim.analysis.calls import asked_of, backend_of_call, cost_of, count_messages
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Op
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
@@ -16,7 +17,6 @@ from zerosim.theory import Workload, framing
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.disk import overhead_bytes
 from zerosim.tiers import Tier
-from zerosim.verify.measure import asked_of, backend_of_call, cost_of, count_messages
 
 Count = int | None
 _Counts = tuple[Count, Count, Count, Count]

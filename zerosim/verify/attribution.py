@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from zerosim.analysis.calls import backend_of_call, cost_of, count_messages, is_measured
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.record import Peers, RankTrace
@@ -20,13 +21,7 @@ from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
 from zerosim.tiers import Link
-from zerosim.verify.measure import (
-    STEP_PHASES,
-    backend_of_call,
-    cost_of,
-    count_messages,
-    is_measured,
-)
+from zerosim.verify.measure import STEP_PHASES
 
 OF_BLOCKS = frozenset(
     {

@@ -15,6 +15,7 @@ from statistics import median
 import numpy as np
 
 from zerosim.analysis import GraphReport, report
+from zerosim.analysis.calls import asked_of, cost_of
 from zerosim.analysis.memory import (
     STEP_PHASES,
     Timeline,
@@ -33,7 +34,6 @@ from zerosim.record import Trace, ended_early, iterations, why_early
 from zerosim.theory.placement import FP32_BYTES
 from zerosim.verify.by_link import bytes_by_link
 from zerosim.verify.configured import config_of
-from zerosim.verify.measure import asked_of, cost_of
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.report import Report

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from zerosim.analysis.calls import backend_of_call, cost_of, is_measured
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Op, Purpose
 from zerosim.record import Peers, RankTrace, Trace, link_between, match_sockets, node_of
@@ -19,7 +20,7 @@ from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import ZeroPlan
 from zerosim.tiers import Link
 from zerosim.verify.attribution import OF_BLOCKS, RankStep
-from zerosim.verify.measure import STEP_PHASES, backend_of_call, cost_of, is_measured
+from zerosim.verify.measure import STEP_PHASES
 from zerosim.verify.report import LedgerRow
 from zerosim.verify.rows import Cell, RowKey, rows_of
 from zerosim.verify.steps import Step

@@ -1,94 +1,18 @@
-"""What one recorded call moved: by its messages, by its algorithm, by the kernel's counters.
+"""Who carried a trace's collectives out, and what the kernel counted outside of them.
 
-Imports zerosim's L0, record, and theory's algorithm costs (what a native call makes a rank send
-is not in the trace). No torch.
+Imports zerosim's L0, record and analysis. No torch.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Kind, Op, Phase
+from zerosim.analysis.calls import is_measured
+from zerosim.events import Algorithm, Phase
 from zerosim.record import Peers, RankTrace, Trace, phase_wire
-from zerosim.theory import Cost, cost
-from zerosim.theory.algorithms import OF_A_RING
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 """What belongs to an optimizer step: an evaluation or a checkpoint does not."""
-
-
-def is_measured(rank: RankTrace) -> bool:
-    """Whether the kernel's counters say what a rank's collectives sent."""
-    return len(rank.wire_samples) > 1 and rank.header.device == "cpu"
-
-
-def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
-    """Messages sent and received by each collective, counted from its transfers."""
-    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for event in rank.events:
-        if event.kind is Kind.TRANSFER and event.parent is not None:
-            counts[event.parent][0 if event.op is Op.SEND else 1] += 1
-    return {parent: (sent, received) for parent, (sent, received) in counts.items()}
-
-
-def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -> Cost:
-    """What one collective made a rank send and receive: recorded, or by its algorithm.
-
-    Args:
-        messages: sent and received within it, if they are to be counted.
-
-    Raises:
-        ConfigError: the algorithm of a native call, or its group, is not known.
-    """
-    if event.sent_bytes is not None and event.received_bytes is not None:
-        sent, received = messages
-        if event.op is Op.SEND:
-            sent = 1
-        elif event.op is Op.RECEIVE:
-            received = 1
-        return Cost(event.sent_bytes, event.received_bytes, sent, received)
-    known = rank.groups.get(event.group)
-    group = () if known is None else known.ranks
-    if event.algorithm is None or event.op is None or rank.rank not in group:
-        raise ConfigError(
-            f"rank {rank.rank}: what event {event.id} sends is not known: its trace does not say "
-            f"by which algorithm, or who is in its group {event.group!r}"
-        )
-    element_bytes = event.payload_bytes // event.elements if event.elements else 1
-    return cost(
-        event.algorithm,
-        event.op,
-        len(group),
-        group.index(rank.rank),
-        event.elements,
-        element_bytes,
-        root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
-        parts=event.parts,
-        received_parts=event.received_parts,
-    )
-
-
-def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
-    """What a call asks a rank to send and receive: its messages, or the bound of a native call.
-
-    What a backend's algorithm moves beyond that is not in the trace: the wire shows it.
-
-    Args:
-        moved: what the call makes the rank send and receive: see `cost_of`.
-    """
-    if event.sent_bytes is not None or event.op not in OF_A_RING:
-        return moved
-    group = rank.groups[event.group].ranks
-    return cost(
-        Algorithm.RING,
-        event.op,
-        len(group),
-        group.index(rank.rank),
-        event.elements,
-        event.payload_bytes // event.elements if event.elements else 1,
-        root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
-    )
 
 
 def outside_of(rank: RankTrace, peers: Peers) -> dict[int, int]:
@@ -128,13 +52,3 @@ def backend_of(trace: Trace) -> str:
     named = trace.manifest.backend
     used = [group.backend for rank in trace.ranks for group in rank.groups.values()]
     return named if named in used else next(filter(None, used), named)
-
-
-def backend_of_call(rank: RankTrace, event: Event) -> str:
-    """Who carried a call's messages; "" if it is not known.
-
-    A group may have a backend for each type of device: a native call says by which it went.
-    """
-    if event.algorithm in {Algorithm.GLOO, Algorithm.NCCL}:
-        return event.algorithm.value
-    return rank.groups[event.group].backend if event.group in rank.groups else ""

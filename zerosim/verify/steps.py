@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from zerosim.analysis.calls import backend_of_call, cost_of
 from zerosim.errors import ConfigError, UnplannedError
 from zerosim.events import Event, Kind, Phase, WireSample
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
@@ -19,7 +20,7 @@ from zerosim.theory import Workload, framing
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
 from zerosim.verify.configured import workload_of
-from zerosim.verify.measure import backend_of_call, cost_of, counts_calls, outside_of
+from zerosim.verify.measure import counts_calls, outside_of
 from zerosim.verify.report import RankWire
 
 

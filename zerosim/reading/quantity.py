@@ -1,4 +1,4 @@
-"""Quantities as a test writes them: "2Psi", "2Psi (N-1)/N", "4Psi + 12Psi/N", "12 MB", 4096.
+"""Quantities as a person writes them: "2Psi", "2Psi (N-1)/N", "4Psi + 12Psi/N", "12 MB", 4096.
 
 Imports zerosim's L0.
 """
@@ -27,7 +27,7 @@ class Quantity:
         per_rank: multiple of Psi/N.
         ring: multiple of Psi (N-1)/N.
         num_bytes: in place of all of them; None if it is given in Psi.
-        text: as the test wrote it.
+        text: as it was written.
     """
 
     whole: Fraction = Fraction(0)
@@ -48,7 +48,7 @@ class Quantity:
 
 
 def parse_quantity(given: object) -> Quantity:
-    """Read what a test expects.
+    """Read what is expected.
 
     Args:
         given: a text in Psi, a text with a unit of bytes, or a whole number of bytes.

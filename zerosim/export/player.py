@@ -1,6 +1,6 @@
-"""The player's modules, style and page, read from `player/`; nothing else of it is served.
+"""The player's modules, style and page, as text; the server and the offline page are made of them.
 
-Imports the standard library and `dashboards.bodies`.
+Imports the standard library. The files lie beside the dashboard, which is not imported.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerosim.dashboards.bodies import Body, make_body
-
-FOLDER = Path(__file__).with_name("player")
+FOLDER = Path(__file__).parents[1] / "dashboards" / "player"
 PREFIX = "#player/"
 """How the modules call each other; an import map says where that is."""
 MAIN = "main.js"
 STYLE = "player.css"
 FRAGMENT = "player.html"
-MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 _NAME = re.compile(r"(?:[a-z][a-z0-9-]*/)*[a-z][a-z0-9-]*\.(?:js|css)")
 _PART = re.compile(r"<!-- part: ([a-z]+) -->")
 _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.js)"', re.MULTILINE)
@@ -28,16 +25,15 @@ class _File:
     state: tuple[int, int]
     text: str
     imports: tuple[str, ...]
-    body: Body
 
 
 _read_files: dict[str, _File] = {}
 
 
-def find(name: str) -> Body | None:
-    """A file as it is served; None if there is none of this name."""
+def find(name: str) -> str | None:
+    """The text of a file; None if there is none of this name."""
     file = _find(name)
-    return None if file is None else file.body
+    return None if file is None else file.text
 
 
 def read(name: str) -> str:
@@ -83,7 +79,6 @@ def _find(name: str) -> _File | None:
     known = _read_files.get(name)
     if known is None or known.state != state:
         text = path.read_text(encoding="utf-8")
-        body = make_body(text.encode(), MEDIA_TYPES[path.suffix])
-        known = _File(state, text, tuple(_IMPORT.findall(text)), body)
+        known = _File(state, text, tuple(_IMPORT.findall(text)))
         _read_files[name] = known
     return known

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
-from zerosim.lessons.places import place
+from zerosim.replay.places import place
 
 
 def step(phase, kind="compute", unit="", **more):

@@ -2,29 +2,29 @@
 
 The modules are the server's: the import map names each as a data: address. The policy lets
 scripts be those and no others, and forbids every connection.
-Imports the standard library and its siblings.
+Imports the standard library and `export.player`.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from html import escape
 from typing import Any
 
-from zerosim.dashboards import page, playerfiles
-from zerosim.dashboards.documents import encode
+from zerosim.export import player
 
 DOCUMENT_ID = "replay-document"
-_START = f'import "{playerfiles.PREFIX}{playerfiles.MAIN}";'
+_START = f'import "{player.PREFIX}{player.MAIN}";'
 
 
 def offline_page(document: dict[str, Any]) -> str:
     """The page of one replay document, made by `zerosim.replay.replay_document`."""
-    imports = {f"{playerfiles.PREFIX}{name}": _data(name) for name in playerfiles.modules()}
+    imports = {f"{player.PREFIX}{name}": _data(name) for name in player.modules()}
     import_map = json.dumps({"imports": imports}, separators=(",", ":"))
-    style = playerfiles.read(playerfiles.STYLE)
+    style = player.read(player.STYLE)
     assert "</style" not in style.lower()
     return f"""<!doctype html>
 <html lang="en">
@@ -38,7 +38,7 @@ def offline_page(document: dict[str, Any]) -> str:
 <link rel="icon" href="data:,">
 </head>
 <body>
-{_without_comments(playerfiles.fragment())}
+{_without_comments(player.fragment())}
 <script type="application/json" id="{DOCUMENT_ID}">{_as_text(document)}</script>
 <script type="module">{_START}</script>
 </body>
@@ -47,14 +47,14 @@ def offline_page(document: dict[str, Any]) -> str:
 
 
 def _data(name: str) -> str:
-    text = playerfiles.read(name).encode()
+    text = player.read(name).encode()
     return f"data:text/javascript;base64,{base64.b64encode(text).decode()}"
 
 
 def _policy(import_map: str, style: str) -> str:
-    scripts = " ".join(f"'{page.digest(script)}'" for script in (import_map, _START))
+    scripts = " ".join(f"'{digest(script)}'" for script in (import_map, _START))
     return (
-        f"default-src 'none'; script-src {scripts} data:; style-src '{page.digest(style)}'; "
+        f"default-src 'none'; script-src {scripts} data:; style-src '{digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
@@ -71,3 +71,13 @@ def _title(document: dict[str, Any]) -> str:
 
 def _without_comments(fragment: str) -> str:
     return re.sub(r"<!--.*?-->\s*", "", fragment, flags=re.DOTALL)
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """A document as JSON in ASCII; no number is infinite or NaN."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def digest(script: str) -> str:
+    """A script's hash as a policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

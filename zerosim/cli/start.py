@@ -1,0 +1,57 @@
+"""`zerosim.run`: the work of `zerosim run`, from Python."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from zerosim.cli.folders import require_free
+from zerosim.cli.jobs import launch_job, require_state_free
+from zerosim.config import EngineConfig, RunConfig
+from zerosim.errors import ConfigError
+from zerosim.launch.job import Job, joined_ranks
+from zerosim.reading import Run, load
+
+
+def run(out: str | Path | None = None, *, overwrite: bool = False, **options: Any) -> Run:
+    """Train on real text on several ranks of this host, trace it, and read what was recorded.
+
+        run = zerosim.run(stage=3, ranks=4)
+
+    Progress is told on stderr, as the command does.
+
+    Args:
+        out: folder for the trace; by default a new one among the temporary files, which is told.
+        overwrite: a trace that the folder holds may go.
+        options: fields of `EngineConfig` and of `RunConfig`, by name.
+
+    Raises:
+        ConfigError: there is no such option, or not this value of it.
+        EnvironmentFault: the folder is not free, or this machine cannot do what was asked.
+        RunError: a rank failed; the message says which, where, and what the others did.
+    """
+    if joined_ranks() is not None:
+        raise ConfigError(
+            "this process is a rank that a launcher started: expected none; try zerosim run under "
+            "the launcher, or zerosim.run without it"
+        )
+    of_engine, of_run = ({field.name for field in fields(one)} for one in (EngineConfig, RunConfig))
+    for name in options:
+        if name not in of_engine | of_run:
+            known = ", ".join(sorted(of_engine | of_run))
+            raise ConfigError(f"option is {name!r}: expected one of {known}")
+    config = EngineConfig(**{name: options[name] for name in options if name in of_engine})
+    job_run = RunConfig(**{name: options[name] for name in options if name in of_run})
+    require_state_free(config, resumes=job_run.resume, overwrite=overwrite)
+    folder = Path(tempfile.mkdtemp(prefix="zerosim-") if out is None else out)
+    if out is None:
+        typer.echo(f"recording in {folder}", err=True)
+    require_free(folder, overwrite=overwrite)
+    with ExitStack() as held:
+        launch_job(Job(job_run, ((config, folder),)), held, overwrite=overwrite)
+        return load(folder, strict=True)

@@ -1,0 +1,36 @@
+"""Memory over time, by role. Imports plotly, zerosim's L0 and the theme."""
+
+from __future__ import annotations
+
+from plotly import graph_objects as go
+
+from zerosim.memory import Role
+from zerosim.plots.theme import ROLES, figure
+from zerosim.tables import Table
+
+_NS_A_MS = 1e6
+
+
+def memory(table: Table) -> go.Figure:
+    """What one rank holds, stacked by role.
+
+    Args:
+        table: of columns `time_ns`, `role`, `bytes`.
+    """
+    drawn = figure(table.title, "ms", "bytes")
+    held = {(row["time_ns"], row["role"]): row["bytes"] for row in table}
+    times = sorted(set(table["time_ns"]))
+    for role in Role:
+        if role.value not in table["role"]:
+            continue
+        drawn.add_scatter(
+            x=[time / _NS_A_MS for time in times],
+            y=[held.get((time, role.value), 0) for time in times],
+            name=role.value,
+            stackgroup="held",
+            mode="lines",
+            line={"shape": "hv", "width": 0.5, "color": ROLES[role]},
+            fillcolor=ROLES[role],
+            hovertemplate="%{y:,} B " + role.value + " at %{x:.3f} ms<extra></extra>",
+        )
+    return drawn

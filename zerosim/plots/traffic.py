@@ -1,0 +1,40 @@
+"""Theory, trace and wire side by side. Imports plotly, zerosim's L0 and the theme."""
+
+from __future__ import annotations
+
+from plotly import graph_objects as go
+
+from zerosim.events import Phase
+from zerosim.plots.theme import CARD, PHASES, figure
+from zerosim.tables import Table
+
+_PATTERNS = {"theory": ".", "trace": "", "wire": "/"}
+
+
+def traffic(table: Table) -> go.Figure:
+    """What one rank sends, by phase and purpose, in the three ledgers.
+
+    Args:
+        table: of columns `phase`, `purpose`, `op`, `theory_bytes`, `trace_bytes`, `wire_bytes`.
+    """
+    drawn = figure(table.title, "", "bytes sent")
+    drawn.update_layout(barmode="group")
+    phases = list(dict.fromkeys(table["phase"]))
+    for ledger, pattern in _PATTERNS.items():
+        for phase in phases:
+            rows = [row for row in table if row["phase"] == phase]
+            reasons = [f"{row['purpose']}: {row['op']}" for row in rows]
+            drawn.add_bar(
+                x=[[phase] * len(rows), reasons],
+                y=[row[f"{ledger}_bytes"] for row in rows],
+                name=ledger,
+                legendgroup=ledger,
+                offsetgroup=ledger,
+                showlegend=phase == phases[0],
+                marker={
+                    "color": PHASES[Phase(phase)],
+                    "pattern": {"shape": pattern, "fgcolor": CARD},
+                },
+                hovertemplate="%{y:,} B by " + ledger + "<extra></extra>",
+            )
+    return drawn

@@ -1,0 +1,35 @@
+"""Reading a run: everything that reads a trace comes through here.
+
+    run = zerosim.load("traces/demo/stage-3")
+    run.traffic(by=("phase", "purpose"), rank=0)
+
+    run           `Run` and its figures; `load`
+    selection     which ranks, iterations, phases, purposes, operations and units count
+    traffic       calls, copies and the wire as tables
+    memory        what ranks hold as tables; moments: when
+    time          the critical path and the ranks' budgets as tables
+    events        single events as a table
+    verification  whether theory is true of a run
+    law           a law that a person types, held against a run; quantity: how it is typed
+    comparison    runs side by side
+    player        a replay in a notebook
+    summary       a run on one screen
+
+Imports zerosim's L0, record, graph, analysis, verify, export, replay; never torch.
+"""
+
+from zerosim.reading.comparison import Comparison
+from zerosim.reading.player import Replay
+from zerosim.reading.run import Run, Source, load
+from zerosim.reading.verification import LawCheck, TrafficVerification, Verification
+
+__all__ = [
+    "Comparison",
+    "LawCheck",
+    "Replay",
+    "Run",
+    "Source",
+    "TrafficVerification",
+    "Verification",
+    "load",
+]

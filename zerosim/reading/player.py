@@ -1,0 +1,71 @@
+"""A replay in a notebook's cell: the page of `zerosim export`, which needs no server.
+
+Imports the standard library, zerosim's export and replay.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zerosim.export.files import write
+from zerosim.export.offline import offline_page
+from zerosim.replay.places import place
+
+HEIGHT_PX = 760
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """One iteration, step by step.
+
+    Attributes:
+        document: all that the player shows.
+        step: where it stands, from 0.
+    """
+
+    document: dict[str, Any] = field(repr=False)
+    step: int = 0
+
+    @classmethod
+    def at(cls, document: dict[str, Any], words: str) -> Replay:
+        """A replay that stands where some words say (`replay.places`).
+
+        Raises:
+            ConfigError: no step has them.
+        """
+        return cls(document, place(document, words))
+
+    @property
+    def title(self) -> str:
+        """What happens at the step, in a sentence."""
+        return str(self.document["texts"][self.document["steps"][self.step]["title"]])
+
+    @property
+    def html(self) -> str:
+        """The page, to be opened in any browser."""
+        return offline_page(self.document)
+
+    def save(self, file: str | Path) -> Path:
+        """Write the page to a file.
+
+        Raises:
+            EnvironmentFault: it cannot be written.
+        """
+        path = Path(file)
+        write(path, self.html.encode())
+        return path
+
+    def __repr__(self) -> str:
+        steps = len(self.document["steps"])
+        return f"{self.document['name']}, step {self.step + 1:,} of {steps:,}: {self.title}"
+
+    def _repr_html_(self) -> str:
+        # a page's place is in its address, which only a page with an address of its own can have
+        page = base64.b64encode(self.html.encode()).decode()
+        return (
+            f'<iframe title="Replay" width="100%" height="{HEIGHT_PX}" style="border:0" '
+            f'src="data:text/html;charset=utf-8;base64,{page}#at={self.step + 1}"></iframe>'
+        )

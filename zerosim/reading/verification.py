@@ -1,0 +1,185 @@
+"""Whether a law is true of a run, as something to print, to look at and to go on with.
+
+Imports zerosim's L0, verify and the modules beside it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from zerosim.reading.law import Expected, RankAmount, amount_words
+from zerosim.reading.selection import WHOLE
+from zerosim.tables import Cell, Column, Evidence, Table
+from zerosim.verify import MemoryReport, Report, Verdict
+from zerosim.verify.outcome import Outcome
+
+_SIGNS = {Outcome.AS_PREDICTED: "✓", Outcome.EXPLAINED: "≠", Outcome.UNEXPLAINED: "✗", None: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The verdicts on a run, as `zerosim verify` or `zerosim memory` gives them.
+
+    Attributes:
+        report: all that they rest on.
+    """
+
+    report: Report | MemoryReport
+
+    @property
+    def headline(self) -> str:
+        """One sentence that answers: is the theory true here?"""
+        return self.report.headline
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether every byte has a name; None if nothing was predicted."""
+        return self.report.holds
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """As predicted, explained, or unexplained; None if nothing was predicted."""
+        return self.report.outcome
+
+    @property
+    def claims(self) -> tuple[Verdict, ...]:
+        """Each claim, held against all complete iterations and all ranks."""
+        return self.report.verdicts
+
+    @property
+    def causes(self) -> Table:
+        """From the law to what was found on the first rank, cause by cause."""
+        law, symbols = self.report.law_bytes, getattr(self.report, "law_symbols", "")
+        rows: list[tuple[Cell, ...]] = []
+        if law is not None:
+            rows.append((symbols or "law", _number(law), self.report.law))
+        rows += [(one.cause, _number(one.bytes), one.words) for one in self.report.causes]
+        columns = (Column("cause"), Column("bytes", Evidence.PREDICTED), Column("words"))
+        return Table("From the law to what was found, first rank", columns, tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON knows: what the command prints with --json."""
+        return self.report.to_plain()
+
+    def __repr__(self) -> str:
+        lines = [f"  {_SIGNS[one.outcome]} {one.title}: {one.measured}" for one in self.claims]
+        return "\n".join([self.headline, *lines, *(f"note: {one}" for one in self.report.notes)])
+
+    def _repr_html_(self) -> str:
+        items = "".join(
+            f"<li>{_SIGNS[one.outcome]} {html.escape(f'{one.title}: {one.measured}')}</li>"
+            for one in self.claims
+        )
+        return f"<p><b>{html.escape(self.headline)}</b></p><ul>{items}</ul>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TrafficVerification(Verification):
+    """The verdicts on what a run sends."""
+
+    report: Report
+
+    def ledger(self, rank: int = 0) -> Table:
+        """What one rank sent by reason: theory, trace and wire side by side."""
+        report = self.report
+        rows: list[tuple[Cell, ...]] = []
+        for row in report.rows:
+            cell = next(one for one in row.sent if one.rank == rank)
+            reason = (row.phase.value, row.purpose.value, str(row.op))
+            rows.append((*reason, row.num_calls, cell.theory, cell.trace, cell.kernel))
+        place = "" if report.iteration == WHOLE else f" in iteration {report.iteration}"
+        columns = (
+            *map(Column, ("phase", "purpose", "op")),
+            Column("calls", Evidence.TRACED),
+            Column("theory_bytes", Evidence.PREDICTED),
+            Column("trace_bytes", Evidence.TRACED),
+            Column("wire_bytes", Evidence.MEASURED),
+        )
+        return Table(f"Sent by rank {rank}{place}", columns, tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class LawCheck:
+    """A law that a person typed, held against every rank in every iteration.
+
+    Attributes:
+        held: each of them.
+        causes: what makes it another number than the law of this run's system says.
+    """
+
+    expected: Expected
+    held: tuple[RankAmount, ...]
+    causes: Table
+
+    @property
+    def holds(self) -> bool:
+        """Whether every rank keeps to it in every iteration."""
+        return all(one.holds for one in self.held)
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        law = self.expected.quantity.text
+        worst = max(self.held, key=lambda one: (not one.holds, abs(one.found - one.wanted)))
+        found = amount_words(worst.found, worst.unit, self.expected)
+        if self.holds:
+            return f"{law} holds on every rank in every iteration: {found}."
+        return f"{law} does not hold: {_place(worst)} moves {found}."
+
+    @property
+    def table(self) -> Table:
+        """What each rank moved in each iteration, and what the law says."""
+        rows = tuple(
+            (
+                one.rank.rank,
+                None if one.iteration == WHOLE else one.iteration,
+                _number(one.wanted),
+                _number(one.found),
+                float(one.found / one.unit),
+                one.holds,
+            )
+            for one in self.held
+        )
+        names = ("law", "found", "found_psi")
+        columns = (
+            Column("rank"),
+            Column("iteration"),
+            *(Column(name, Evidence.COMPUTED) for name in names),
+            Column("holds"),
+        )
+        return Table(self.headline, columns, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON knows."""
+        return {
+            "headline": self.headline,
+            "holds": self.holds,
+            "law": self.expected.quantity.text,
+            "table": self.table.to_dict(),
+            "causes": self.causes.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        if self.holds or not len(self.causes):
+            return self.headline
+        why = [f"  {row['bytes']:+,.0f} B {row['cause']}: {row['words']}" for row in self._why()]
+        return "\n".join([self.headline, *why])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _why(self) -> Sequence[dict[str, Any]]:
+        return list(self.causes)[1:]
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _place(one: RankAmount) -> str:
+    where = "" if one.iteration == WHOLE else f" in iteration {one.iteration}"
+    return f"rank {one.rank.rank}{where}"
