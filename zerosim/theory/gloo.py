@@ -13,14 +13,11 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from zerosim.events import Op
 from zerosim.theory.messages import NOTHING, Cost, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_SEGMENT_BYTES = 1 << 20
 """Gloo's default upper bound of a segment of an all-reduce or reduce."""

@@ -11,14 +11,11 @@ implementation of the same rules; a test compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from zerosim.errors import ConfigError
 from zerosim.manifest import BucketLayout, Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

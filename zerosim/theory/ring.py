@@ -13,14 +13,11 @@ May import the standard library and layer L0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
 from zerosim.theory.messages import NOTHING, Cost, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def ring_cost(request: Request) -> Cost:
