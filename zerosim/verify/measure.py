@@ -6,6 +6,7 @@ Imports zerosim's L0, record and analysis. No torch.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from zerosim.analysis.calls import is_measured
 from zerosim.events import Algorithm, Phase
@@ -15,11 +16,11 @@ STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 """What belongs to an optimizer step: an evaluation or a checkpoint does not."""
 
 
-def outside_of(rank: RankTrace, peers: Peers) -> dict[int, int]:
-    """What the kernel sent in the step outside of every collective, by iteration."""
+def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict[int, int]:
+    """What the kernel sent in these phases outside of every collective, by iteration."""
     found: dict[int, int] = defaultdict(int)
     for piece in phase_wire(rank, peers) if is_measured(rank) else ():
-        if piece.phase in STEP_PHASES:
+        if piece.phase in phases:
             found[piece.iteration] += piece.sent_bytes - piece.collective_bytes.sent_bytes
     return found
 

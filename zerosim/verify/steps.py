@@ -20,7 +20,7 @@ from zerosim.theory import Workload, framing
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
 from zerosim.verify.configured import workload_of
-from zerosim.verify.measure import counts_calls, outside_of
+from zerosim.verify.measure import STEP_PHASES, counts_calls, outside_of
 from zerosim.verify.report import RankWire
 
 
@@ -61,7 +61,9 @@ class Steps:
         self._meters = {
             rank.rank: Meter(rank, peers, counts_calls=self._wire_by_call) for rank in trace.ranks
         }
-        self._outside = {rank.rank: outside_of(rank, peers) for rank in trace.ranks}
+        # of a program that says nothing, no phase is known to be its step
+        phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
+        self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
         self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
         self._late = {rank.rank: _most_after(rank) for rank in trace.ranks}
@@ -83,7 +85,7 @@ class Steps:
             if iteration != before + 1:
                 owed.clear()
             step, before = self._of(iteration), iteration
-            if not step.wire_by_call:
+            if step.is_told and not step.wire_by_call:
                 step = self._with_under_way(step, owed)
             yield step
 
