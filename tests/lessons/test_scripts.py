@@ -147,7 +147,7 @@ RECORDED = sorted(
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_a_lesson_records_is_what_is_committed(name, record_once):
-    new, old = Recordings(record_once([name])).trace(name), facts()._recordings.trace(name)
+    new, old = Recordings(record_once([name])).run(name).trace, facts()._run(name).trace
     assert what_does_not_depend_on_time(new) == what_does_not_depend_on_time(old)
 
 
