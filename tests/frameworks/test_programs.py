@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -11,11 +12,13 @@ from tests.frameworks.witness import NO_WITNESS, seen_by_witness
 from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.graph import build_graph, check_graph
-from zerosim.record import load
+from zerosim.record import load as read
 from zerosim.verify import Outcome, verify, verify_memory
 
 pytestmark = pytest.mark.ranks
 
+load = cache(read)
+"""Several tests look at each trace."""
 BLOCK, ROOT = 148, 57
 PSI = 2 * BLOCK + ROOT
 BLOCK_SHAPES = ((6,), (6,), (10, 6), (10,), (6, 10), (6,))
@@ -522,7 +525,7 @@ def test_tokens_travel_to_experts_in_unequal_parts(ran, num_ranks):
     assert report.unexplained_wire == 0
     named = {cause.cause: cause.bytes for cause in report.causes}
     assert named["activations"] == sum(
-        row.sent[0].beside for row in report.rows if row.purpose is Purpose.ACTIVATIONS
+        row.sent[0].overhead for row in report.rows if row.purpose is Purpose.ACTIVATIONS
     )
 
 
