@@ -20,6 +20,8 @@ from zerosim.errors import ConfigError, EnvironmentFault
 MOST_SHOWN = 40
 """Rows of a table that is printed; all of them are there."""
 NOT_RECORDED = "not recorded"
+_KEPT = frozenset("\n\t\u00a0")
+"""What is no printable sign, and steers no terminal either."""
 Cell = str | int | float | bool | None
 """What stands in a row; None for what was not recorded."""
 
@@ -151,36 +153,42 @@ class Table:
             shown.add_row(*(Text(cell_text(cell)) for cell in row))
         written = StringIO()
         Console(file=written, width=1000, color_system=None).print(shown)
-        return "\n".join([self.title, written.getvalue().rstrip("\n"), *self._remarks()])
+        rows = written.getvalue().rstrip("\n")
+        return "\n".join([written_out(self.title), rows, *self._remarks()])
 
     def _repr_html_(self) -> str:
         heads = "".join(
-            f"<th>{_html(column.name)}<br><small>{_html(column.evidence or '')}</small></th>"
+            f"<th>{html_text(column.name)}<br><small>{column.evidence or ''}</small></th>"
             for column in self.columns
         )
         sides = ["right" if is_number else "left" for is_number in self._are_numbers()]
         rows = "".join(
             "<tr>"
             + "".join(
-                f'<td style="text-align:{side}">{_html(cell_text(cell))}</td>'
+                f'<td style="text-align:{side}">{html_text(cell_text(cell))}</td>'
                 for side, cell in zip(sides, row, strict=True)
             )
             + "</tr>"
             for row in self.rows[:MOST_SHOWN]
         )
-        remarks = "".join(f"<p>{_html(line)}</p>" for line in self._remarks())
+        remarks = "".join(f"<p>{html_text(line)}</p>" for line in self._remarks())
         return (
-            f"<table><caption>{_html(self.title)}</caption><thead><tr>{heads}</tr></thead>"
+            f"<table><caption>{html_text(self.title)}</caption><thead><tr>{heads}</tr></thead>"
             f"<tbody>{rows}</tbody></table>{remarks}"
         )
 
     def _remarks(self) -> Sequence[str]:
         more = len(self.rows) - MOST_SHOWN
         cut = [f"... and {more:,} more rows"] if more > 0 else []
-        return [*cut, *(f"note: {note}" for note in self.notes)]
+        return [*cut, *(f"note: {written_out(note)}" for note in self.notes)]
 
     def _are_numbers(self) -> list[bool]:
         return [not any(isinstance(cell, str) for cell in self[name]) for name in self.names]
+
+
+def written_out(text: str) -> str:
+    """A text of a trace for a terminal: it can hold anything, and what would steer is spelled."""
+    return "".join(one if one.isprintable() or one in _KEPT else ascii(one)[1:-1] for one in text)
 
 
 def cell_text(cell: Cell) -> str:
@@ -188,9 +196,10 @@ def cell_text(cell: Cell) -> str:
     if cell is None:
         return NOT_RECORDED
     if isinstance(cell, bool | str):
-        return str(cell)
+        return written_out(" ".join(str(cell).split("\n")))
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.3f}"
 
 
-def _html(text: str) -> str:
-    return html.escape(text)
+def html_text(text: str) -> str:
+    """A text of a trace for a page."""
+    return html.escape(written_out(text))

@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 
 import zerosim
+from tests.dashboards.samples import HOSTILE, put_trace
 from zerosim.errors import ConfigError, EnvironmentFault
 from zerosim.events import Op, Phase
 from zerosim.lessons.recordings import COMMITTED, committed
@@ -214,3 +215,15 @@ def test_a_run_that_ends_early_says_so(tmp_path):
     assert not run.complete
     assert "incomplete" in repr(run)
     assert run.traffic(by="phase")
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "\x1b[2Jgone", "half \udc80"])
+def test_what_a_trace_says_steers_no_terminal_and_no_page(tmp_path, name):
+    run = zerosim.load(put_trace(tmp_path / "t", model=name))
+    tables = [run.traffic(by="unit"), run.memory(by="unit"), run.events(), run.critical_path()]
+    for shown in (run, run.verify(), run.compare(run), run.replay(), *tables):
+        assert all(char.isprintable() or char in "\n\t" for char in repr(shown))
+        page = shown._repr_html_()
+        assert "<script>" not in page
+        assert "<img" not in page
+        page.encode()

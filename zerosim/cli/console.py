@@ -17,6 +17,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from zerosim.tables import written_out
+
 _UNBOUNDED = 10_000
 """Columns of what is no terminal: a table takes what it needs."""
 _AT_ONCE = 1000
@@ -47,16 +49,12 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ASCII_STANDS_IN, _stand_in)
 
 
-_KEPT = frozenset("\n\t\u00a0")
-"""What is no printable sign, and steers no terminal either."""
-
-
 class _Console(Console):
     """What a trace says can hold anything: what would steer the terminal is written out."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A text with room for what is written out."""
-        return super().render_str(_written_out(text), **options)
+        return super().render_str(written_out(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -65,16 +63,12 @@ class _Console(Console):
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = control or text.isprintable() or text == "\n"
-            yield segment if is_plain else Segment(_written_out(text), style)
+            yield segment if is_plain else Segment(written_out(text), style)
 
     def on_broken_pipe(self) -> None:
         """Go on: who reads us has read enough, and the exit code is still the verdict."""
         self.quiet = True
         _discard_output()
-
-
-def _written_out(text: str) -> str:
-    return "".join(one if one.isprintable() or one in _KEPT else ascii(one)[1:-1] for one in text)
 
 
 def make_console() -> Console:
@@ -115,7 +109,7 @@ def print_rows(console: Console, table: Table, rows: Iterable[Sequence[str]]) ->
     Rich lays out each cell by itself, which takes a second for a thousand rows.
     """
     heads = [str(column.header) for column in table.columns]
-    shown = [[c if c.isprintable() else _written_out(c) for c in row] for row in rows]
+    shown = [[c if c.isprintable() else written_out(c) for c in row] for row in rows]
     widths = [max(map(cell_len, cells)) for cells in zip(heads, *shown, strict=True)]
     is_left = [column.justify == "left" for column in table.columns]
     console.print(Text(_line(heads, widths, is_left), style=table.header_style))

@@ -5,12 +5,11 @@ Imports zerosim's L0, verify and the tables.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
 from zerosim.record import Trace
-from zerosim.tables import Cell, Column, Table
+from zerosim.tables import Cell, Column, Table, html_text, written_out
 from zerosim.verify.comparison import compare
 from zerosim.verify.differences import differences, headline, notes
 from zerosim.verify.side import Side
@@ -66,10 +65,10 @@ class Comparison:
         }
 
     def __repr__(self) -> str:
-        return "\n".join([repr(self.table), *self.differences])
+        return "\n".join([repr(self.table), *map(written_out, self.differences)])
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{html.escape(one)}</li>" for one in self.differences)
+        items = "".join(f"<li>{html_text(one)}</li>" for one in self.differences)
         return f"{self.table._repr_html_()}<ul>{items}</ul>"
 
 

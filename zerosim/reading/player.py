@@ -13,6 +13,7 @@ from typing import Any
 from zerosim.export.files import write
 from zerosim.export.offline import offline_page
 from zerosim.replay.places import place
+from zerosim.tables import written_out
 
 HEIGHT_PX = 760
 
@@ -60,7 +61,8 @@ class Replay:
 
     def __repr__(self) -> str:
         steps = len(self.document["steps"])
-        return f"{self.document['name']}, step {self.step + 1:,} of {steps:,}: {self.title}"
+        name = self.document["name"]
+        return written_out(f"{name}, step {self.step + 1:,} of {steps:,}: {self.title}")
 
     def _repr_html_(self) -> str:
         # a page's place is in its address, which only a page with an address of its own can have

@@ -5,7 +5,6 @@ Imports zerosim's L0 and record.
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from zerosim.quantities import format_exact
 from zerosim.reading.selection import units_of
 from zerosim.record import RankTrace, Trace, iterations, num_nodes
 from zerosim.record.text import as_text
+from zerosim.tables import html_text, written_out
 
 _MOST_NAMES = 8
 _MOST_SETTINGS = 10
@@ -51,19 +51,19 @@ def as_text_lines(found: Summary) -> str:
     """For a terminal."""
     width = max(len(name) for name, _ in found.lines)
     lines = [f"  {name.ljust(width)}  {words}" for name, words in found.lines]
-    return "\n".join([found.title, *lines, found.headline, f"next: {_NEXT}"])
+    return written_out("\n".join([found.title, *lines, found.headline, f"next: {_NEXT}"]))
 
 
 def as_html(found: Summary) -> str:
     """For a notebook."""
     rows = "".join(
-        f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-        f'<td style="text-align:left">{html.escape(words)}</td></tr>'
+        f'<tr><th style="text-align:left">{html_text(name)}</th>'
+        f'<td style="text-align:left">{html_text(words)}</td></tr>'
         for name, words in found.lines
     )
     return (
-        f"<table><caption>{html.escape(found.title)}</caption>{rows}</table>"
-        f"<p>{html.escape(found.headline)}</p>"
+        f"<table><caption>{html_text(found.title)}</caption>{rows}</table>"
+        f"<p>{html_text(found.headline)}</p>"
     )
 
 

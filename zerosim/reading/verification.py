@@ -5,7 +5,6 @@ Imports zerosim's L0, verify and the modules beside it.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +12,7 @@ from typing import Any
 
 from zerosim.reading.law import Expected, RankAmount, amount_words
 from zerosim.reading.selection import WHOLE
-from zerosim.tables import Cell, Column, Evidence, Table
+from zerosim.tables import Cell, Column, Evidence, Table, html_text, written_out
 from zerosim.verify import MemoryReport, Report, Verdict
 from zerosim.verify.outcome import Outcome
 
@@ -67,14 +66,15 @@ class Verification:
 
     def __repr__(self) -> str:
         lines = [f"  {_SIGNS[one.outcome]} {one.title}: {one.measured}" for one in self.claims]
-        return "\n".join([self.headline, *lines, *(f"note: {one}" for one in self.report.notes)])
+        notes = [f"note: {one}" for one in self.report.notes]
+        return written_out("\n".join([self.headline, *lines, *notes]))
 
     def _repr_html_(self) -> str:
         items = "".join(
-            f"<li>{_SIGNS[one.outcome]} {html.escape(f'{one.title}: {one.measured}')}</li>"
+            f"<li>{_SIGNS[one.outcome]} {html_text(f'{one.title}: {one.measured}')}</li>"
             for one in self.claims
         )
-        return f"<p><b>{html.escape(self.headline)}</b></p><ul>{items}</ul>"
+        return f"<p><b>{html_text(self.headline)}</b></p><ul>{items}</ul>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -167,10 +167,10 @@ class LawCheck:
         if self.holds or not len(self.causes):
             return self.headline
         why = [f"  {row['bytes']:+,.0f} B {row['cause']}: {row['words']}" for row in self._why()]
-        return "\n".join([self.headline, *why])
+        return written_out("\n".join([self.headline, *why]))
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return f"<pre>{html_text(repr(self))}</pre>"
 
     def _why(self) -> Sequence[dict[str, Any]]:
         return list(self.causes)[1:]
