@@ -1,7 +1,7 @@
 """All that decides what one optimizer step sends, copies and keeps.
 
 Source of the options: the papers of ZeRO, ZeRO-Offload, ZeRO-Infinity and ZeRO++ (arXiv 1910.02054,
-2101.06840, 2104.07857, 2306.10209); `traffic`, `tiers` and `zeropp` say what follows from each.
+2101.06840, 2104.07857, 2306.10209); `zero` and `zeropp` say what follows from each.
 May import the standard library and layer L0.
 """
 
