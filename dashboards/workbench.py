@@ -29,7 +29,7 @@ from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3
 MOST_KEPT = 8
-"""Recordings that can be looked at; the oldest is forgotten."""
+"""Recordings that can be inspected; the oldest is forgotten."""
 _GRACE_S = 5.0
 _LOOK_EVERY_S = 1.0
 _LONGEST_REASON = 400

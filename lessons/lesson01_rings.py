@@ -24,7 +24,7 @@ lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 # %% [markdown]
 # ## Reduce-scatter: sums that grow on the way
 #
-# The ranks stand in a ring, and each talks to the next one only. In the first hop every rank
+# The ranks form a ring, and each talks to the next one only. In the first hop every rank
 # sends one piece of its own. The receiver adds its own values to what came in, and in the next hop
 # it sends this sum on. All ranks do so at once, each with another piece, so that no connection is
 # ever idle. It ends when every piece has met all ranks; rank 0 then has the finished piece a, rank
@@ -41,7 +41,7 @@ lab.show("hops", "ring/stage-1", "reduce-scatter")
 lab.reveal("pieces")
 
 # %% [markdown]
-# ## All-gather: finished pieces go round
+# ## All-gather: finished pieces circulate
 #
 # Now each rank owns one finished piece, and everybody wants all of them. The ring turns once more.
 # Nothing is added this time: a rank keeps a copy of what comes in and passes it on. Follow piece a

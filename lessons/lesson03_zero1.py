@@ -73,10 +73,10 @@ lab.reveal("compare")
 # %% [markdown]
 # ## What is saved
 #
-# Parameters and gradients are still whole on every rank: forward and backward need the one and make
-# the other. The optimizer's states are divided among the ranks. Count the bytes that one rank keeps
-# for each parameter of the model. Start from the roles that you know, and divide only what ZeRO-1
-# divides.
+# Parameters and gradients are still whole on every rank: forward and backward need the one and
+# produce the other. The optimizer's states are divided among the ranks. Count the bytes that one
+# rank keeps for each parameter of the model. Start from the roles that you know, and divide only
+# what ZeRO-1 divides.
 
 # %%
 lab.ask("kept")

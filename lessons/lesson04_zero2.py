@@ -74,7 +74,7 @@ lab.reveal("kept")
 # What is reduced in one collective is called a bucket. Here a bucket is one unit. It could be
 # smaller, so that a long unit is sent in several goes, or larger, so that several units wait for
 # each other. What does that do to the bytes that a rank sends in a step? Predict it, then record a
-# step with small buckets. And what does it do to the gradients that lie in memory in between? Vary
+# step with small buckets. And what does it do to the gradients that are in memory in between? Vary
 # the size and look at the figure of the gradients again.
 
 # %%

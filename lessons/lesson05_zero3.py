@@ -24,8 +24,8 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # ## The life of a block
 #
 # One iteration has a forward, a backward and an update. Think of what each of them needs. Forward
-# multiplies with the weights. Backward needs the same weights to pass the gradient on, and makes a
-# gradient for each of them. The update needs the gradient and the optimizer's states of a
+# multiplies with the weights. Backward needs the same weights to pass the gradient on, and produces
+# a gradient for each of them. The update needs the gradient and the optimizer's states of a
 # parameter, and these are where its shard is.
 #
 # Nobody keeps a whole block for later: that is the rule of the game. Put the events of the block's
@@ -42,11 +42,11 @@ lab.reveal("life")
 # ## When is it freed?
 #
 # Gathering is worth nothing if what was gathered stays. On the other hand the same block is needed
-# again soon, in backward, and it was not cheap to gather. So when is the right moment to let go?
+# again soon, in backward, and it was not cheap to gather. So when is the right moment to free it?
 # Think of the last block of the model, and of what its rank has in memory when it computes.
 #
 # One thing softens the picture: while a block computes, the next one is gathered already, so that
-# nobody stands still. You will measure what that is worth in the lesson on overlap. Mark the first
+# nobody stalls. You will measure what that is worth in the lesson on overlap. Mark the first
 # moment at which the shards of the others are gone; the answer comes with the memory's figure.
 
 # %%

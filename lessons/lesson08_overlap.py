@@ -10,10 +10,10 @@ lab = Lab("lesson08_overlap")
 # # Overlap, prefetch and the critical path
 #
 # Bytes are not time. A program may send a great deal and lose nothing by it, if it computes
-# meanwhile; and it may send little and stand still for long. So far you have counted bytes, which
+# meanwhile; and it may send little and stall for long. So far you have counted bytes, which
 # are the same in every run. From here on you look at clocks, and they are not.
 #
-# There are three ways to stand still less: communicate less often, communicate while computing,
+# There are three ways to stall less: communicate less often, communicate while computing,
 # and begin earlier than needed. You will try each of them. And there is one loss that none of them
 # helps against. Watch how gathering and computing go on side by side.
 
@@ -42,7 +42,7 @@ lab.reveal("accumulate")
 # ## Earlier, by prefetching
 #
 # In ZeRO-3 a block cannot compute before it is gathered. If its gather begins when the block's
-# turn has come, everybody stands still for all of it. But the order of the blocks is known since
+# turn has come, everybody stalls for all of it. But the order of the blocks is known since
 # the first iteration. So the next gather can begin while the present block computes.
 #
 # Like everything that is begun early, it takes up room for longer. `--prefetch` says how many units
@@ -56,11 +56,11 @@ lab.ask("ahead")
 # ## Meanwhile, by overlapping
 #
 # Now both runs: one communicates in a thread of its own while the program computes, the other one
-# with `--no-overlap` stands still for each collective. Everything else is the same, and so are the
+# with `--no-overlap` waits for each collective. Everything else is the same, and so are the
 # losses, to the last bit.
 #
-# Say what you expect of the bytes, and of the time for which the ranks stand still. Then compare.
-# Exposed is communication during which the program stands still, hidden is the rest of it. Look
+# Say what you expect of the bytes, and of the time for which the ranks are stalled. Then compare.
+# Exposed is communication during which the program is stalled, hidden is the rest of it. Look
 # at the time of the whole step last: is it shorter by as much as was hidden?
 
 # %%
@@ -104,7 +104,7 @@ lab.reveal("waits")
 # slack.
 #
 # A rank that waits for another is never on the path; the other one is. Scheduling is no such wait:
-# one thread was done, and the next had not yet taken up. Compare the causes: in which of the three
+# one thread was done, and the next had not yet started. Compare the causes: in which of the three
 # runs would a faster network help, and in which would it not?
 
 # %%

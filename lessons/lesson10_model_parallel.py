@@ -31,21 +31,21 @@ lab.graph("parallel/tensor-parallel")
 # complete. Or it can be cut by rows: each rank needs some columns of x only, and gets a product of
 # the full size in which the terms of the other ranks are missing.
 #
-# GELU comes between A and B. It looks at each number by itself, but it is not linear: of a sum it
-# is not the sum of what it is of the parts. How should A be cut?
+# GELU comes between A and B. It looks at each number by itself, but it is not linear: GELU of a
+# sum is not the sum of the GELUs. How should A be cut?
 
 # %%
 lab.ask("cut")
 
 # %% [markdown]
-# ## How often they meet
+# ## How often they all-reduce
 #
 # B is cut so that it fits: what GELU left on a rank is just what this rank's piece of B needs. At
 # the end of the MLP each rank has a part of every sum, and the ranks have to meet. Attention is cut
 # in the same way, with whole heads to each rank, and its output matrix like B.
 #
 # Backward goes through all this in reverse. Every rank was given the same x, so the gradient of x
-# has a part on every rank. Count in one block: how often do the ranks meet, forward and backward
+# has a part on every rank. Count in one block: how often do they all-reduce, forward and backward
 # together?
 
 # %%
@@ -55,14 +55,14 @@ lab.ask("calls")
 lab.record("parallel/ddp", "parallel/tensor-parallel", "parallel/gpipe", "parallel/1f1b")
 
 # %%
-lab.show("meetings", "parallel/tensor-parallel")
+lab.show("all_reduces", "parallel/tensor-parallel")
 lab.reveal("cut")
 lab.reveal("calls")
 
 # %% [markdown]
 # ## More than data parallel, or less?
 #
-# Each meeting is an all-reduce of b·s·h numbers: for b sequences of s positions a vector as wide as
+# Each time it is an all-reduce of b·s·h numbers: for b sequences of s positions a vector as wide as
 # the model, h. A layer makes 4 b s h of it. Look for the number of parameters in this law: it is
 # not there. Look for the batch in the law of data parallel: that is not there either.
 #

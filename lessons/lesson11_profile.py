@@ -30,7 +30,7 @@ lab.graph("profiles/fsdp2")
 # broadcasts them to the others.
 #
 # The model below it is still wrapped in DDP, which does not know the optimizer. By the paper,
-# ZeRO-1 hands over 2Ψ. What do these two hand over together?
+# ZeRO-1 communicates 2Ψ. What do these two communicate together?
 
 # %%
 lab.ask("divided")
@@ -63,9 +63,9 @@ lab.reveal("root")
 # %% [markdown]
 # ## The same payload on the wire
 #
-# DDP, and FSDP2 that keeps what it gathered, hand over the same payload. On a ring both would send
-# the same. But these are the backend's own collectives, and you know from the three ledgers that
-# the name of one of them does not say what it sends.
+# DDP, and FSDP2 that keeps what it gathered, communicate the same payload. On a ring both would
+# send the same. But these are the backend's own collectives, and you know from the three ledgers
+# that the name of one of them does not say what it sends.
 #
 # Which of the two sends more, counted by the kernel? In the figure each bar is cut into the bound
 # of what was asked for, what goes beyond it, and the frames of the messages. The mark is the law
@@ -120,7 +120,7 @@ lab.reveal("held")
 # ## All of it in one table
 #
 # This is how a profile is read. In the first table a row is what `zerosim profiles` measured: what
-# was called, what was handed over, what a ring would send for it, what the kernel sent, and the
+# was called, what payload it had, what a ring would send for it, what the kernel sent, and the
 # most that a rank held. DeepSpeed's last column is no mistake: it reserves a bucket of the size
 # that its configuration says, half a billion elements, however small the model is.
 #

@@ -46,7 +46,7 @@ lab.ask("checkpoints")
 # parts just before the block is computed again. This is P_a, the partitioning of activations. What
 # does it save, and what does it send? In a block with checkpoints the ranks meet in forward, once
 # more when it is computed again, and in backward; you know how often from tensor parallel. Add up
-# what one rank sends for these meetings, and compare it with the new gather.
+# what one rank sends for these all-reduces, and compare it with the new gather.
 
 # %%
 lab.ask("price")

@@ -78,7 +78,7 @@ lab.reveal("crosses")
 # %% [markdown]
 # ## One step late
 #
-# Adam on a processor takes its time, and the device stands still. With the delayed update it does
+# Adam on a processor takes its time, and the device waits. With the delayed update it does
 # not: while the host works on the update of one step, the device computes the next one already.
 # That one begins with parameters which have not seen the last gradients.
 #

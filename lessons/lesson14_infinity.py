@@ -21,14 +21,14 @@ lab = Lab("lesson14_infinity")
 lab.replay("infinity/stage-3", at="forward copy hidden.1")
 
 # %% [markdown]
-# ## What the disk has to bear
+# ## What the disk has to carry
 #
 # All is on the disk: parameters with sixteen bits, and master weights, momentum and variance in
 # fp32. A rank reads and writes its own part of each.
 #
 # Go through a step. When does it need the parameters? When does it need what the optimizer keeps,
 # and what must be written back? Count bytes of each parameter, reads and writes together. Then say
-# what the kernel will count for this process, beside the content of the files.
+# what the kernel will count for this process, beyond the content of the files.
 
 # %%
 lab.ask("disk")

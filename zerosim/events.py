@@ -42,7 +42,7 @@ class Kind(StrEnum):
     COPY = "copy"
     """Bytes of this rank on their way from one of its tiers to another."""
     WAIT = "wait"
-    """The program stands still until a collective or a copy is over."""
+    """The program waits until a collective or a copy is over."""
     MARK = "mark"
     """A moment without a duration."""
 

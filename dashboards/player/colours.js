@@ -20,7 +20,7 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {string} arc where packets travel
  * @property {string} strong outlines, the cursor
  * @property {string} path the critical path
- * @property {string} wait a rank or lane that stands still
+ * @property {string} wait a rank or lane that waits
  * @property {string} break a breakpoint
  * @property {string} select the selected rank
  * @property {readonly string[]} shards Okabe and Ito's hues, for shards and their owners

@@ -11,7 +11,7 @@ import { legend } from "#player/draw/legend.js";
 const SWATCH = { width: 20, height: 14 };
 
 /** In as few words as the stage's head has room for; the tooltip has the full label. */
-const SHORT = ["", "kept", "gathered", "arriving", "own gradient", "sum so far", "reduced", "old value"];
+const SHORT = ["", "kept", "gathered", "arriving", "local gradient", "partial sum", "reduced", "old value"];
 
 /**
  * @param {HTMLElement} list

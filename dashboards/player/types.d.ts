@@ -101,7 +101,7 @@ export interface State {
  * 1 kept      solid: its own, kept from step to step
  * 2 gathered  hatched: another's, here only for now
  * 3 arriving  dashed: in flight to this rank
- * 4 partial   dotted: this rank's own gradient, not yet reduced
+ * 4 partial   dotted: this rank's local gradient, not yet reduced
  * 5 summed    dotted, denser: a sum of several ranks' gradients, not of all
  * 6 reduced   solid: the sum of all ranks
  * 7 stale     pale: kept, but a value of before

@@ -119,7 +119,7 @@ def _in_slots(trace: Trace, iteration: int) -> Slots:
             if place < len(tasks) and _has_input(rank, tasks[place], done, slot, len(todo))
         ]
         if not ready and slot > sum(map(len, todo)):
-            raise ConfigError(f"{trace.folder}: its ranks wait for each other in a circle")
+            raise ConfigError(f"{trace.folder}: its ranks wait for each other in a cycle")
         for rank, task in ready:
             slots[rank][slot] = task
             done[rank, task] = slot

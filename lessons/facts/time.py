@@ -36,11 +36,11 @@ class Time(Base):
         return self._spent(run, "compute", rank, phase) / NS_A_MS
 
     def exposed_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
-        """The program stood still while bytes moved, all ranks being there."""
+        """The program was stalled while bytes moved, all ranks being there."""
         return self._spent(run, "exposed", rank, phase) / NS_A_MS
 
     def waiting_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
-        """The program stood still because another rank had not arrived."""
+        """The program was stalled because another rank had not arrived."""
         return self._spent(run, "waiting", rank, phase) / NS_A_MS
 
     def other_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
@@ -48,7 +48,7 @@ class Time(Base):
         return self._spent(run, "other", rank, phase) / NS_A_MS
 
     def hidden_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
-        """Communication while the program did not stand still."""
+        """Communication that did not stall the program."""
         return self._spent(run, "hidden", rank, phase) / NS_A_MS
 
     def overlap(self, run: str, phase: str = "") -> float:
@@ -57,22 +57,22 @@ class Time(Base):
         return hidden / (hidden + exposed) if hidden + exposed else 0.0
 
     def path_rank(self, run: str) -> str:
-        """The rank whose own time the critical path has most of."""
+        """The rank whose own time takes the largest part of the critical path."""
         path = self._run(run).graph_report().path
         assert path is not None, run
         own = path.by_rank()
         return str(max(own, key=lambda rank: own[rank]))
 
     def waits_most(self, run: str) -> str:
-        """The rank that stands still longest for others."""
+        """The rank that waits longest for others."""
         return str(max(self._run(run).ranks, key=lambda rank: self.waiting_ms(run, rank)))
 
     def straggler(self, run: str) -> str:
-        """The rank that the others stand still longest for."""
+        """The rank that the others wait longest for."""
         return str(max(self._run(run).ranks, key=lambda rank: self.waited_ms(run, rank)))
 
     def waited_ms(self, run: str, straggler: Rank) -> float:
-        """What all others together stood still for one rank."""
+        """How long all others together waited for one rank."""
         budgets = self._run(run).graph_report().budgets
         return budgets.waited_for(int(straggler)) / NS_A_MS
 

@@ -94,7 +94,7 @@ class Traffic(Base):
     # the mean of all ranks, beside each other
 
     def asked(self, run: str) -> float:
-        """What a rank hands over in a step, in Psi; an all-reduce counts twice."""
+        """What a rank communicates in a step, in Psi; an all-reduce counts twice."""
         elements: int = sum(self._run(run).traffic()["volume_elements"])
         return elements / (self.num_ranks(run) * self.model_psi(run))
 
@@ -185,7 +185,7 @@ class Traffic(Base):
         return [(one.cause, float(one.bytes), one.words) for one in self._system(run).causes]
 
     def causes(self, run: str) -> list[tuple[str, float, str]]:
-        """From the law to the wire: each cause, its bytes, and its words."""
+        """From the formula to the bytes on the wire: each cause, its bytes, and its words."""
         return [(each.cause, float(each.bytes), each.words) for each in self._report(run).causes]
 
     def theory(self, run: str, rank: int = 0) -> int:

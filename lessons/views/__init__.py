@@ -16,7 +16,7 @@ from zerosim.lessons.views.ledgers import causes, excess
 from zerosim.lessons.views.memory import gradients, moments, roles, states
 from zerosim.lessons.views.model import Bar, Bars, Part, Table, View
 from zerosim.lessons.views.nodes import both, leaves
-from zerosim.lessons.views.parallel import meetings, messages, slots, stages
+from zerosim.lessons.views.parallel import all_reduces, messages, slots, stages
 from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
 from zerosim.lessons.views.scaling import precisions, scaling
 from zerosim.lessons.views.tiers import (
@@ -54,7 +54,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "path": path,
     "precisions": precisions,
     "scaling": scaling,
-    "meetings": meetings,
+    "all_reduces": all_reduces,
     "divided": divided,
     "messages": messages,
     "slots": slots,

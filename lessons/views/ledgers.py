@@ -8,7 +8,7 @@ from zerosim.quantities import PSI
 
 
 def causes(facts: Facts, run: str) -> Table:
-    """The way from the law to the wire, cause by cause."""
+    """The way from the formula to the bytes on the wire, cause by cause."""
     rows = [("the law", f"{facts.law_sent(run):,.0f}", "theory")]
     for cause, size, words in facts.causes(run):
         rows.append((f"+ {cause}", f"{size:+,.0f}", words))

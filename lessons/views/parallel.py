@@ -9,8 +9,8 @@ from zerosim.memory import MODEL_STATES, Role
 MEGA = 1e6
 
 
-def meetings(facts: Facts, run: str) -> Table:
-    """How often a rank meets the others in each block, and with how much."""
+def all_reduces(facts: Facts, run: str) -> Table:
+    """How often a rank all-reduces in each block, and how much."""
     rows = []
     for block in facts.blocks(run):
         cells = [block]

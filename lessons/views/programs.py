@@ -29,7 +29,9 @@ def profiles(facts: Facts, *runs: str) -> Table:
         for run in runs
     )
     columns = ("", "calls", f"payload, {PSI}", f"a ring, {PSI}", f"wire, {PSI}", "peak, MB")
-    return Table("One step: what was called, handed over, sent and held, measured", columns, rows)
+    return Table(
+        "One step: what was called, its payload, what was sent and held, measured", columns, rows
+    )
 
 
 def laws(facts: Facts, *runs: str) -> Table:
@@ -50,7 +52,7 @@ def laws(facts: Facts, *runs: str) -> Table:
 
 
 def handed(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 hands over in a step by purpose, an all-reduce twice, and the law."""
+    """What rank 0 communicates in a step by purpose, an all-reduce twice, and the law."""
     bars = tuple(
         Bar(
             facts.title(run),
@@ -67,7 +69,7 @@ def handed(facts: Facts, *runs: str) -> Bars:
 
 
 def divided(facts: Facts, *runs: str) -> Bars:
-    """What each rank hands over in a step, by phase; ranks that do the same are one bar."""
+    """What each rank communicates in a step, by phase; ranks that do the same are one bar."""
     bars = []
     for run in runs:
         ranks = range(facts.num_ranks(run))

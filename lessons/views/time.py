@@ -29,7 +29,7 @@ def budget(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         for rank, label in facts.ranks(run):
             values = [getattr(facts, f"{state}_ms")(run, int(rank)) for state in _STATES]
-            names = ("compute", "exposed communication", "standing still for others", "other")
+            names = ("compute", "exposed communication", "waiting for others", "other")
             parts = tuple(map(Part, names, values))
             bars.append(Bar(f"{run.partition('/')[0]}, {label}", parts))
     title = "Where the time of each rank went in one step, measured by its clock"

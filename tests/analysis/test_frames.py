@@ -69,7 +69,7 @@ def test_what_another_rank_has_updated_is_of_before_until_it_is_gathered():
         held.update(rank, UNIT)
         held.updated(rank, UNIT)
     assert held.cell(0, Band(Role.PARAMETERS), UNIT, 1) is Holding.STALE
-    with pytest.raises(IllegalFrame, match="holds only as it was before the update"):
+    with pytest.raises(IllegalFrame, match="holds only in its pre-update state"):
         held.compute(0, UNIT)
     held.gathered(0, UNIT, 1)
     held.gathered(0, UNIT, 2)

@@ -1,7 +1,7 @@
 """How much of what offload copies is hidden behind computing, and what that is worth.
 
-Each system trains with and without overlap, run in turn; copies and what the program stood still
-for come from the traces' event graphs.
+Each system trains with and without overlap, run in turn; copies and what stalled the program
+come from the traces' event graphs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def table() -> list[str]:
         (
             f"{RUN.model}, bf16, {RUN.ranks} ranks, {PAIRS} pairs of runs of {STEPS} steps, with "
             "and without overlap in turn. Copies: all of both ranks in a step; exposed: for how "
-            "long of it the program stood still; hidden: the part for which it did not. Ratio: "
+            "long of it the program was stalled; hidden: the part that did not stall it. Ratio: "
             "time of a step with overlap over without, median of the pairs and quartiles. Both "
             "ranks and their copies share the machine's cores, so what is hidden is not free."
         ),

@@ -318,7 +318,7 @@ def test_however_many_ranks(watch, strange):
         "all => all.map(a => new URL(a.href).searchParams.get('trace'))"
     )
     assert links == [*names]
-    assert one.text("#notes") == "2, 64 and 4 ranks: ranks 0-1 can be looked at"
+    assert one.text("#notes") == "2, 64 and 4 ranks: ranks 0-1 can be inspected"
     assert one.page.locator("#rank option").count() == 2
 
 

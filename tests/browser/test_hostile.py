@@ -301,7 +301,7 @@ def everywhere(tmp_path_factory):
     folder = tmp_path_factory.mktemp("everywhere")
     program = Program(ddp(2, parameter("w", 12, 10), parameter("b", 8)))
     program.parameter_bytes = 512
-    program.add(1, program.calls[1, 0][0][0], source="train.py:9 in step")  # nobody planned it
+    program.add(1, program.calls[1, 0][0][0], source="train.py:9 in step")  # not planned
     save(folder / "program", all_hostile(program.written()))
     save(folder / "refused", all_hostile(program.written(), but=MEANT[:2]))
     save(folder / "failed", all_hostile(record(Plan()), fails=True))

@@ -112,7 +112,7 @@ def look_at_hops(one, frame, row):
             if state_of(replay_in(one))["hop"] == 3:
                 break
             one.page.wait_for_timeout(20)
-        assert "finished sums go round" in replay_in(one).locator("#what").inner_text()
+        assert "finished sums circulate" in replay_in(one).locator("#what").inner_text()
     if "hop 4: ← to hop 1" in row.do:
         while state_of(frame)["hop"] != 0:
             forward(one, frame, "back")

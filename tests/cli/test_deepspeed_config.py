@@ -86,7 +86,7 @@ def test_a_run_follows_the_file_and_is_proved(file, tmp_path):
     answer = command("run", "--deepspeed-config", file, *options, "--out", tmp_path / "t")
     assert answer.code == 0, answer
     assert answer.err.splitlines() == [
-        f"note: {file}: zerosim ignores wall_clock_breakdown; --explain says it key by key"
+        f"note: {file}: zerosim ignores wall_clock_breakdown; --explain lists every key"
     ]
     assert json.loads(answer.out)["outcome"] == "as predicted"
     trace = load(tmp_path / "t", strict=True)

@@ -148,14 +148,14 @@ def test_what_is_no_folder_of_a_trace_is_left_alone(tmp_path, no_ranks, kind):
     before = contents(tmp_path)
     for more in ((), ("--overwrite",)):
         answer = command(*RUN, "--out", tmp_path, *more)
-        assert_one_line(answer, f"{tmp_path} is no folder of a trace, as it holds ", "new or empty")
+        assert_one_line(answer, f"{tmp_path} is not a trace folder: it holds ", "new or empty")
         answer = command("trace", "--out", tmp_path, *more, "--", "true")
-        assert_one_line(answer, "is no folder of a trace")
+        assert_one_line(answer, "is not a trace folder")
     assert contents(tmp_path) == before
 
 
 def test_nor_is_the_root(no_ranks):
-    assert_one_line(command(*RUN, "--out", "/", "--overwrite"), "/ is no folder of a trace")
+    assert_one_line(command(*RUN, "--out", "/", "--overwrite"), "/ is not a trace folder")
 
 
 def test_of_a_trace_only_its_own_files_are_removed(folder):

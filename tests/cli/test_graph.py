@@ -162,7 +162,7 @@ def test_several_hosts_have_their_clocks_shown(tmp_path):
     plan = Plan(hosts=("a", "b"), shift_ns={"b": 10**9})
     folder = write_files(tmp_path, trace_files(record(plan)))
     shown = command("graph", folder).out
-    assert "clocks, brought to that of the first host" in shown
+    assert "clocks, aligned with that of the first host" in shown
     line = next(line for line in shown.splitlines() if line.startswith("b "))
     assert "-1.0000000" in line or "-0.9999999" in line
     assert "ns, from 36 exchanges" in line
@@ -172,5 +172,5 @@ def test_several_hosts_have_their_clocks_shown(tmp_path):
 def test_many_ranks_are_summed_up(tmp_path):
     folder = write_files(tmp_path, trace_files(record(Plan(num_ranks=9, compute_ns=slow_one))))
     shown = command("graph", folder).out
-    assert "who stood still for whom, the longest" in shown
+    assert "who waited for whom, the longest" in shown
     assert "sum   forward" in shown

@@ -127,7 +127,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     answer = command("memory", folder)
     assert (answer.code, answer.err) == (0, "")
     assert "iteration 1 of 0..1" in answer.out
-    assert answer.out.splitlines()[0].endswith("as far as all ranks came.")
+    assert answer.out.splitlines()[0].endswith("as far as all ranks got.")
     assert "note: rank 1: the trace stops after" in answer.out
     file.write_bytes(b"".join(lines[: len(lines) // 4]))
     answer = command("memory", folder)
@@ -137,7 +137,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     assert "✓" not in answer.out
     assert "not checked, since no iteration was finished" in answer.out
     assert json.loads(command("memory", folder, "--json").out)["outcome"] is None
-    assert "no law was held against this trace" in answer.out
+    assert "this trace was checked against no law" in answer.out
     assert "Rank 1 peaked at" in answer.out
 
 
@@ -150,7 +150,7 @@ def test_a_program_without_iterations_is_drawn_whole(tmp_path):
             written.rows[0][place] = (name, changed)
     answer = command("memory", write(tmp_path, written))
     assert answer.code == 0
-    assert "bytes alive on rank 0: all that was recorded" in answer.out
+    assert "bytes alive on rank 0: everything recorded" in answer.out
     assert len(plot_of(answer.out)) == 12
 
 

@@ -51,7 +51,7 @@ def test_without_a_folder_the_lessons_are_served(tmp_path, monkeypatch):
     finally:
         process.terminate()
         _, err = process.communicate(timeout=DEADLINE_S)
-    assert "no trace in traces as yet" in err
+    assert "no trace in traces yet" in err
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -99,8 +99,8 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
     assert out == ""
     assert "Traceback" not in err
     assert err.strip() == (
-        f"note: no trace in {tmp_path} as yet: what is recorded appears; until then the lessons' "
-        "runs are shown"
+        f"note: no trace in {tmp_path} yet: runs appear here once recorded; until then the "
+        "lessons' runs are shown"
     )
     assert process.returncode in (0, -stop)
 

@@ -1,4 +1,4 @@
-"""`zerosim table paper`: all 54 cells beside the law, and K, as text and as JSON."""
+"""`zerosim table paper`: all 54 cells with the law's, and K, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DeepSpeed sends beside the law and beside zerosim's engine: `python -m tests.deepspeed`.
+"""What DeepSpeed sends that neither the law nor zerosim's engine has: `python -m tests.deepspeed`.
 
 Trains gpt-tiny for real under each configuration, traced, and prints the last step of rank 0 as a
 table in Markdown: how much travels, in Psi, where an all-reduce counts twice.

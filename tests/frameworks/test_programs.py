@@ -361,7 +361,7 @@ TOLD = {
     "shards flat by hand": (None, "This program sends 2Ψ(N-1)/N a step, like ZeRO-1 or ZeRO-2"),
     "messages by hand": (
         None,
-        "No law that is known speaks of what this program sends: 512 B (send",
+        "No known law covers what this program sends: 512 B (send",
     ),
     "Muon, fsdp2": (Outcome.EXPLAINED, "FSDP2 sends 9.13Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo"),
     "replicated": (

@@ -46,7 +46,7 @@ def test_every_edge_of_a_small_run(tmp_path):
         (0, 50, 55, 60, 130, (58, 135), 190),
         (1, 90, 95, 100, 128, (97, 131), 200),
     ):
-        goes_on = f"rank {rank} goes on"
+        goes_on = f"rank {rank} continues"
         expected |= {
             (f"{rank}: forward begins", f"{rank}: forward of a", order, goes_on, 0),
             (f"{rank}: forward of a", f"{rank}: wait for {reduce}", order, goes_on, wait[0]),
@@ -55,7 +55,7 @@ def test_every_edge_of_a_small_run(tmp_path):
             (f"{rank}: forward of a", f"{rank}: arrival at {reduce}", order,
              f"rank {rank} asks for it", issue),
             (f"{rank}: arrival at {reduce}", reduce, match, f"rank {rank} has arrived", start),
-            (reduce, f"{rank}: wait for {reduce}", match, f"it is over on rank {rank}", end),
+            (reduce, f"{rank}: wait for {reduce}", match, f"it completes on rank {rank}", end),
         }  # fmt: skip
         assert slow < issue
     assert edges_of(graph) == expected
@@ -95,7 +95,7 @@ def test_tensors_live_from_who_made_them_to_who_uses_them(stage):
         ("0: backward of block", f"0: arrival at {scatter}", "gradients of block are reduced"),
         (scatter, "0: update of block", "reduced gradients of block are applied"),
     }  # fmt: skip
-    used = "gathered parameters of block are computed with"
+    used = "block computes with gathered parameters"
     if stage == 3:
         expected |= {(gather, f"0: {phase} of block", used) for phase in ("forward", "backward")}
     else:
@@ -125,7 +125,7 @@ def test_every_micro_step_s_reduction_is_applied(tmp_path):
         for edge in edges_of(build_graph(plant(tmp_path, rank)), list)
         if edge[2] == EdgeKind.LIFETIME.value
     )
-    initial = "initial parameters of a are computed with"
+    initial = "a computes with its initial parameters"
     assert lives == [
         (5, "broadcast of a (broadcast initial state)", "0: backward of a", initial),
         (5, "broadcast of a (broadcast initial state)", "0: backward of a", initial),
@@ -133,7 +133,7 @@ def test_every_micro_step_s_reduction_is_applied(tmp_path):
         (30, scatter, "0: update of a", "reduced gradients of a are applied"),
         (60, "0: backward of a", f"0: arrival at {scatter}", "gradients of a are reduced"),
         (70, scatter, "0: update of a", "reduced gradients of a are applied"),
-        (95, "0: update of a", "0: forward of a", "new parameters of a are computed with"),
+        (95, "0: update of a", "0: forward of a", "new parameters of a are used"),
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_root_that_was_done_before_the_others_came_did_not_wait(tmp_path):
     second.wait(101, 121, two)
     graph = build_graph(plant(tmp_path, first, second))
     assert not find_cycle(graph)
-    over = {(edge[0][:2], edge[1][:2]) for edge in edges_of(graph) if "over" in edge[3]}
+    over = {(edge[0][:2], edge[1][:2]) for edge in edges_of(graph) if "completes" in edge[3]}
     assert over == {("0:", "0:"), ("br", "1:")}
 
 

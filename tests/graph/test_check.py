@@ -242,7 +242,7 @@ def test_no_path_leads_through_a_circle(tmp_path):
         for place, group in enumerate(order):
             rank.call(10 * place, 10 * place, 10 * place + 8, group=group)
     graph = build_graph(plant(tmp_path, first, second))
-    with pytest.raises(TraceError, match="circle"):
+    with pytest.raises(TraceError, match="cycle"):
         critical_path(graph)
     answer = report(graph)
     assert not answer.holds

@@ -33,17 +33,17 @@ def test_what_is_copied_goes_from_maker_to_user(graph):
         (
             "fetch parameters of a, disk to host",
             "fetch parameters of a, host to device",
-            "a goes on to the next tier",
+            "a continues to the next tier",
         ),
         (
             "fetch parameters of a, host to device",
             "forward of a",
-            "fetched parameters of a are computed with",
+            "a computes with fetched parameters",
         ),
         (
             "fetch parameters of a, host to device",
             "backward of a",
-            "fetched parameters of a are computed with",
+            "a computes with fetched parameters",
         ),
         ("forward of a", "backward of a", "activations of a were saved for backward"),
         (
@@ -65,7 +65,7 @@ def test_what_is_copied_goes_from_maker_to_user(graph):
             (
                 "update of a",
                 f"store {what} of a, host to disk",
-                "new values of a leave for where they are kept",
+                "new values of a go to where they are kept",
             )
             for what in ("optimizer states", "parameters")
         ),
@@ -81,17 +81,17 @@ def test_a_wait_follows_its_copy_and_a_copy_the_one_before_on_its_thread(graph):
         (
             "fetch parameters of a, host to device",
             "wait for fetch parameters of a, host to device",
-            "it is over on rank 0",
+            "it completes on rank 0",
         ),
         (
             "fetch optimizer states of a, disk to host",
             "wait for fetch optimizer states of a, disk to host",
-            "it is over on rank 0",
+            "it completes on rank 0",
         ),
         (
             "store parameters of a, host to disk",
             "wait for store parameters of a, host to disk",
-            "it is over on rank 0",
+            "it completes on rank 0",
         ),
         # the disk's thread, and beside it the bus's
         ("fetch parameters of a, disk to host", "fetch optimizer states of a, disk to host", free),
@@ -156,7 +156,7 @@ def test_who_waits_for_a_gather_may_wait_for_the_copy_that_it_needs(tmp_path):
     edges = _edges(graph, EdgeKind.LIFETIME)
     assert {words for _, _, words in edges} == {
         "fetched parameters of a are gathered",
-        "gathered parameters of a are computed with",
+        "a computes with gathered parameters",
     }
 
 
@@ -169,8 +169,8 @@ def test_a_delayed_update_applies_the_gradients_of_the_iteration_before(tmp_path
     graph = build_graph(plant(tmp_path, rank))
     assert {words for _, _, words in _edges(graph, EdgeKind.LIFETIME)} == {
         "offloaded gradients of a are applied",
-        "new values of a leave for where they are kept",
-        "returned parameters of a are computed with",
+        "new values of a go to where they are kept",
+        "returned parameters of a are used",
     }
 
 
@@ -183,8 +183,8 @@ def test_what_was_stored_is_fetched_again(tmp_path):
     rank.compute("a", 60, 70, iteration=1, phase=Phase.BACKWARD)
     graph = build_graph(plant(tmp_path, rank))
     assert [words for _, _, words in sorted(_edges(graph, EdgeKind.LIFETIME))] == [
-        "the checkpoint of a is computed with again",
-        "fetched parameters of a are computed with",
-        "what was stored of a is fetched",
-        "what was stored of a is fetched",
+        "a is recomputed from its checkpoint",
+        "a computes with fetched parameters",
+        "stored values of a are fetched",
+        "stored values of a are fetched",
     ]

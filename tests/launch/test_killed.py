@@ -279,7 +279,7 @@ def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
     assert ended.code == 3, ended
     assert len(ended.lines) == 1, ended.err
     assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
-    assert "stood still for 3 s" in ended.lines[0]
+    assert "was stopped for 3 s" in ended.lines[0]
     assert_readable(tmp_path / "t", 2)
 
 
@@ -378,7 +378,7 @@ def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path, when):
         ended = run.end()
     assert ended.code == 130, ended
     assert len(ended.lines) == 1, ended.err
-    assert ended.lines[0].startswith("interrupted: the ranks were ended")
+    assert ended.lines[0].startswith("interrupted: the ranks were stopped")
     assert not any(map(_is_running, workers.values()))
     if when == "training":
         assert ended.lines[0].endswith(f"zerosim show {tmp_path / 't' / 'stage-0'}")

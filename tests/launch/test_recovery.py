@@ -84,7 +84,7 @@ def test_a_rank_is_killed_in_the_middle_of_a_write(whole, tmp_path):
     assert "rank 1 was killed (SIGKILL)" in err
     assert "Traceback" not in err
     done = int(err.split("the state after ")[1].split()[0])
-    assert f"the state after {done} steps is in {disk}: --resume goes on from it" in err
+    assert f"the state after {done} steps is in {disk}: --resume continues from it" in err
     broken = load(first)
     assert any("stops after" in warning for warning in broken.warnings)
 

@@ -219,10 +219,10 @@ def test_no_state_is_whole(tmp_path):
         DiskFiles.last_good(tmp_path, 1)
     assert re.search(
         r"^no state in .* is whole on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 is "
-        r"gone.*\(and 1 more\); begin anew$",
+        r"gone.*\(and 1 more\); start over$",
         one_line(problem),
     )
-    with pytest.raises(DiskError, match=r"has no commit 9: found 2, 1; begin anew"):
+    with pytest.raises(DiskError, match=r"has no commit 9: found 2, 1; start over"):
         store(tmp_path, state=type("State", (), {"sequence": 9})()).__enter__()
 
 

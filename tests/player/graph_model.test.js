@@ -46,7 +46,7 @@ test("the path's time is booked on its nodes", () => {
 
 test("reasons are filled in with ranks and units", () => {
   assert.equal(wordsOf(model, 12), "message from rank 0 to rank 1");
-  assert.equal(wordsOf(model, 4), "it is over on rank 0");
+  assert.equal(wordsOf(model, 4), "it completes on rank 0");
   assert.equal(labelOf(model, N.all), "all-reduce of a");
 });
 

@@ -69,12 +69,12 @@ test("where a step is replayed", () => {
 test("what bound an event, in a sentence", () => {
   assert.equal(
     reasonOf(model, N.wait0),
-    "Bound by all-reduce of a: it is over on rank 0, at 130 ns. It followed 5 ns later.",
+    "Bound by all-reduce of a: it completes on rank 0, at 130 ns. It followed 5 ns later.",
   );
   assert.equal(reasonOf(model, N.begin0), "Nothing in this iteration came before it.");
   assert.equal(
     reasonOf(model, N.call0),
-    "Bound by forward of a: rank 0 goes on, at 55 ns. It followed 5 ns later. " +
+    "Bound by forward of a: rank 0 continues, at 55 ns. It followed 5 ns later. " +
       "It arrived 40 ns before rank 1, the last one.",
   );
   assert.match(reasonOf(model, N.receive), /^Bound by send shard 0 to rank 1 on rank 0: message/);

@@ -79,9 +79,9 @@ export function makeGraph() {
     phases: ["setup", "forward", "backward", "update", "outside"],
     causes: ["compute", "communication", "scheduling", "other"],
     reasons: [
-      { kind: "program order", words: "rank {target_rank} goes on" },
+      { kind: "program order", words: "rank {target_rank} continues" },
       { kind: "match", words: "rank {source_rank} has arrived" },
-      { kind: "match", words: "it is over on rank {target_rank}" },
+      { kind: "match", words: "it completes on rank {target_rank}" },
       { kind: "message", words: "message from rank {source_rank} to rank {target_rank}" },
     ],
     nodes: {

@@ -215,7 +215,7 @@ def test_any_runs_of_one_model_are_aligned(group):
 def test_different_numbers_of_ranks_are_aligned_with_a_note():
     alignment = align([document("two", num_ranks=2), document("four", num_ranks=4)])
     assert [run.title for run in alignment.runs] == ["ZeRO-3 · 2 ranks", "ZeRO-3 · 4 ranks"]
-    assert alignment.notes == ("2 and 4 ranks: ranks 0-1 can be looked at",)
+    assert alignment.notes == ("2 and 4 ranks: ranks 0-1 can be inspected",)
 
 
 def test_one_rank_sends_nothing():

@@ -220,7 +220,7 @@ def test_calls_in_a_circle_are_shown_without_a_path_and_named(tmp_path):
     assert found["path"] is None
     assert found["holds"] is False
     assert "deadlock" in found["clauses"][0]
-    assert any("circle" in one or "wait" in one for one in found["violations"])
+    assert any("cycle" in one or "wait" in one for one in found["violations"])
 
 
 def test_a_trace_without_events_and_one_of_too_many_ranks_are_refused():

@@ -169,11 +169,11 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
         (Op.ALL_GATHER, 0, "hop 1 of 6: each rank sends its own part"),
         (Op.ALL_GATHER, 5, "hop 6 of 6: each rank passes on the part that it received"),
         (Op.REDUCE_SCATTER, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
-        (Op.REDUCE_SCATTER, 3, "hop 4 of 6: each rank passes on the sum"),
+        (Op.REDUCE_SCATTER, 3, "hop 4 of 6: each rank passes on the partial sum"),
         (Op.REDUCE_SCATTER, 5, "each rank has the finished sum of its own shard"),
         (Op.ALL_REDUCE, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
         (Op.ALL_REDUCE, 2, "each shard's sum is finished on one rank"),
-        (Op.ALL_REDUCE, 3, "hop 4 of 6: the finished sums go round"),
+        (Op.ALL_REDUCE, 3, "hop 4 of 6: the finished sums circulate"),
     ],
 )
 def test_a_hop_is_told_by_what_it_does(op, hop, words):

@@ -44,7 +44,7 @@ def test_a_layer_all_reduces_4_bsh_and_more_where_inputs_are_summed_one_by_one()
     # q, k and v each sum their own input's gradient: two sums more than one for all three
     (why,) = plan.deviations(0, Algorithm.RING)
     assert why.bytes == 2 * 2 * BSH * Fraction(3, 4)
-    assert why.words == "q, k, v each sum the gradient of their own input: + 2.00 b·s·h"
+    assert why.words == "q, k, v each all-reduce the gradient of their own input: + 2.00 b·s·h"
     assert plan.scale.amount(sent(plan)) == "6b·s·h 2(N-1)/N"
 
 

@@ -230,7 +230,7 @@ def test_what_is_computed_again_in_backward_is_gathered_again():
     assert causes(plan) == {"recomputation": 128 * 4 / 2}
     (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == (
-        "gathered again for a forward that is computed in backward (checkpoint): + 1.00 Ψ"
+        "gathered again for the forward that backward recomputes (checkpoint): + 1.00 Ψ"
     )
     two = plan_of(2, deepspeed(2, 3, *MODULES, **REENTRANT), micro_steps=2)
     assert causes(two) == {"recomputation": 2 * 128 * 4 / 2}

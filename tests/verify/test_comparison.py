@@ -98,7 +98,7 @@ def test_differences_are_told_in_words(folder, stages):
     assert lines[2].startswith("ZeRO-3 takes ")
     assert "sends 1.500 times as much, holds 0." in headline([zero, three])
     sides = compare([stages[1], load(folder / "inline")])
-    assert "stage-1 → inline: another configuration: overlap on → off." in differences(sides)
+    assert "stage-1 → inline: different configuration: overlap on → off." in differences(sides)
     assert any("sends as much as stage-1" in line for line in differences(sides))
 
 
@@ -142,11 +142,11 @@ def test_a_trace_that_ends_early_is_told_and_compared_as_far_as_it_came(folder, 
     assert cut.incomplete.startswith("rank 1: the trace stops after")
     assert notes(sides) == (
         f"killed is incomplete: {cut.incomplete}",
-        "compared is what all of them finished: iteration 0",
+        "what all of them finished is compared: iteration 0",
     )
     answer = command("compare", folder / "stage-2", short)
     assert answer.code == 0
-    assert answer.out.splitlines()[0].endswith("as far as all of them came.")
+    assert answer.out.splitlines()[0].endswith("as far as all of them got.")
     told = [line for line in answer.out.splitlines() if line.startswith("note: ")]
     assert told == [f"note: {note}" for note in notes(sides)]
     plain = json.loads(command("compare", folder / "stage-2", short, "--json").out)

@@ -252,7 +252,7 @@ def test_roles_that_have_more_than_the_allocator(tmp_path):
     rows[place] = ("allocations", replace(row, allocated_bytes=less))
     found = failed(write(tmp_path, written))
     assert found.keys() == {"allocated"}
-    assert "the roles have up to 5 B too much" in found["allocated"]
+    assert "the roles count up to 5 B too much" in found["allocated"]
 
 
 def test_much_that_no_role_explains_refutes_nothing_and_is_told(tmp_path):

@@ -90,7 +90,7 @@ def test_a_collective_too_many(tmp_path, ranks):
         rows.insert(-1, (name, replace(last, id=9999, sequence=last.sequence + 1)))
     found = failed(write(tmp_path, written))
     assert "sent-a-step" in found
-    assert f"rank {ranks[0]}, iteration 1: made, though nobody planned it: 1 " in found["planned"]
+    assert f"rank {ranks[0]}, iteration 1: made but not planned: 1 " in found["planned"]
     assert ("matched" in found) == (len(ranks) == 1)
     assert verify(load(tmp_path)).unexplained_trace > 0
 
@@ -113,7 +113,7 @@ def test_a_collective_that_moves_nothing_is_too_many_as_well(tmp_path):
         rows.insert(-1, (name, extra))
     found = failed(write(tmp_path, written))
     assert found.keys() == {"planned"}
-    said = "rank 0, iteration 1: made, though nobody planned it: 1 barrier of 0 B in update"
+    said = "rank 0, iteration 1: made but not planned: 1 barrier of 0 B in update"
     assert said in found["planned"]
 
 
@@ -125,7 +125,7 @@ def test_a_collective_that_is_missing(tmp_path, ranks):
         place = collectives(rows)[-1]
         del rows[place : place + 3]  # with its two messages
     found = failed(write(tmp_path, written))
-    said = f"rank {ranks[0]}, iteration 1: never made, though it is planned: 1 all-gather of 132 B"
+    said = f"rank {ranks[0]}, iteration 1: planned but never made: 1 all-gather of 132 B"
     assert f"{said} in update (gather parameters)" in found["planned"]
     assert "sent-in-update" in found
     assert "sent-in-backward" not in found
@@ -143,7 +143,7 @@ def test_a_wrong_payload(tmp_path):
         )
     found = failed(write(tmp_path, written))
     assert {"sent-a-step", "planned"} <= found.keys()
-    assert "never made, though it is planned" in found["planned"]
+    assert "planned but never made" in found["planned"]
 
 
 def test_a_payload_that_differs_between_ranks(tmp_path):
@@ -152,7 +152,7 @@ def test_a_payload_that_differs_between_ranks(tmp_path):
     event = written.rows[1][place][1]
     alter(written, 1, place, payload_bytes=event.payload_bytes + 2, elements=event.elements + 1)
     found = failed(write(tmp_path, written))
-    assert "rank 1, iteration 0: never made, though it is planned" in found["planned"]
+    assert "rank 1, iteration 0: planned but never made" in found["planned"]
     assert found["matched"].startswith("1 do not match; ")
 
 

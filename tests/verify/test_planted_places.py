@@ -90,7 +90,7 @@ def test_a_copy_that_is_missing(tmp_path):
     del rows[places(rows, Kind.COPY, purpose=Purpose.RETURN_PARAMETERS)[-1]]
     found = failed(write(tmp_path, written))
     assert found.keys() == {"copies", "copied-over-the-bus"}
-    said = "rank 2, iteration 1: never made, though it is planned: 1 copy host to device of 32 B"
+    said = "rank 2, iteration 1: planned but never made: 1 copy host to device of 32 B"
     assert f"{said} in update (return parameters)" in found["copies"]
 
 
@@ -101,7 +101,7 @@ def test_all_copies_of_a_reason_are_missing(tmp_path):
             del rows[place]
     found = failed(write(tmp_path, written))
     assert found.keys() == {"copies", "copied-over-the-bus"}
-    said = "rank 0, iteration 0: never made, though it is planned: 1 copy device to host of 32 B"
+    said = "rank 0, iteration 0: planned but never made: 1 copy device to host of 32 B"
     assert f"{said} in backward (offload gradients)" in found["copies"]
 
 
@@ -131,7 +131,7 @@ def test_a_copy_that_nobody_planned(tmp_path, way):
     rows.insert(-1, ("event", extra))
     found = failed(write(tmp_path, written))
     assert found.keys() == {"copies"}
-    said = f"made, though nobody planned it: 1 copy {origin} to {target} of 0 B in update"
+    said = f"made but not planned: 1 copy {origin} to {target} of 0 B in update"
     assert f"{said} (store parameters)" in found["copies"]
 
 
@@ -142,7 +142,7 @@ def test_a_copy_of_another_size_in_an_earlier_iteration(tmp_path):
     alter(written, 3, place, payload_bytes=right + 2)
     found = failed(write(tmp_path, written))
     assert found.keys() == {"copies", "copied-over-the-bus"}
-    assert "rank 3, iteration 0: never made" in found["copied-over-the-bus"]
+    assert "rank 3, iteration 0: planned but never made" in found["copied-over-the-bus"]
     assert "iteration 0" in found["copied-over-the-bus"]
     assert verify(load(tmp_path)).unexplained_trace == 0
     assert verify(load(tmp_path), 0).unexplained_trace == 2

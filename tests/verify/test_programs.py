@@ -59,8 +59,8 @@ def failed(report: Report) -> dict[str, str]:
             (DDP, zero(2, W, B)),
             (
                 "DDP + ZeroRedundancyOptimizer sends 3Ψ(N-1)/N a step, not 2Ψ(N-1)/N: gradients "
-                "are all-reduced, where a reduce-scatter would do, and the updated parameters are "
-                "broadcast beside it: + 1.00 Ψ."
+                "are all-reduced, where a reduce-scatter would suffice, and the updated "
+                "parameters are broadcast as well: + 1.00 Ψ."
             ),
         ),
         (
@@ -91,7 +91,7 @@ def test_a_changed_law_flips_the_verdict(tmp_path):
     assert report.holds is False
     found = failed(report)
     assert found.keys() == {"law-0", "planned"}
-    assert "never made, though it is planned: 1 all-reduce of 512 B in backward" in found["law-0"]
+    assert "planned but never made: 1 all-reduce of 512 B in backward" in found["law-0"]
     assert report.headline.startswith("DDP sends 2Ψ(N-1)/N a step, as data parallel should. But")
 
 
@@ -100,7 +100,7 @@ def test_a_planned_call_that_is_missing(tmp_path, ranks):
     program = Program(FSDP2)
     program.drop(0, 2, ranks)
     found = failed(report_of(program, tmp_path))
-    assert "rank 0, iteration 0: never made, though it is planned" in found["planned"]
+    assert "rank 0, iteration 0: planned but never made" in found["planned"]
     assert ("matched" in found) == (len(ranks) == 1)
     shown = verify(load(tmp_path), 0)
     assert shown.unexplained_trace > 0
@@ -112,7 +112,7 @@ def test_a_call_too_many_of_a_planned_purpose_is_unexplained_and_named_by_its_li
     report = report_of(program, tmp_path)
     found = failed(report)
     assert found.keys() == {"planned"}
-    assert "made, though nobody planned it: 1 all-reduce of 28 B" in found["planned"]
+    assert "made but not planned: 1 all-reduce of 28 B" in found["planned"]
     assert found["planned"].partition(" (and ")[0].endswith(SOURCE)
     assert report.unexplained_trace == 28
     (source,) = report.sources
@@ -123,7 +123,7 @@ def test_another_size_is_another_call(tmp_path):
     program = Program(DDP)
     program.change(1, 0, elements=129)
     found = failed(report_of(program, tmp_path))
-    assert "never made" in found["law-0"]
+    assert "planned but never made" in found["law-0"]
     assert "(and 3 more)" in found["planned"]  # each rank lacks one and has another
 
 
@@ -328,7 +328,7 @@ def test_two_micro_steps_of_a_hand_written_program(tmp_path):
     assert "4Ψ(N-1)/N a step, like data parallel, in each of 2 micro-steps" in report.headline
     program.add(1, own_call(elements=500, purpose=Purpose.REDUCE_GRADIENTS))
     report = report_of(program, tmp_path / "more")
-    assert "like no law that is known; the nearest is" in report.headline
+    assert "like no known law; the closest is" in report.headline
 
 
 def test_a_program_that_says_nothing_is_likened_by_its_memory(tmp_path):
@@ -368,15 +368,15 @@ def test_a_message_to_the_wrong_stage_is_found(tmp_path):
     program = Program(by_rank=pipeline([0, 1], 2, (16, 8)))
     program.drop(1, 0, ranks=(0,))
     found = failed(report_of(program, tmp_path))
-    assert "never made, though it is planned: 1 send of 512 B in forward" in found["planned"]
+    assert "planned but never made: 1 send of 512 B in forward" in found["planned"]
     assert "matched" in found
 
 
 def test_tensor_parallel_and_its_separate_inputs(tmp_path):
     report = report_of(Program(tensor_parallel(2, *layer((2, 4, 8), (2, 4, 32)))), tmp_path)
     assert report.headline == (
-        "tensor parallel sends 6b·s·h 2(N-1)/N a step, not 4b·s·h 2(N-1)/N: q, k, v each sum the "
-        "gradient of their own input: + 2.00 b·s·h."
+        "tensor parallel sends 6b·s·h 2(N-1)/N a step, not 4b·s·h 2(N-1)/N: q, k, v each "
+        "all-reduce the gradient of their own input: + 2.00 b·s·h."
     )
     assert report.holds
 
@@ -393,7 +393,7 @@ def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
     assert reduced.num_calls == 2
     program.add(1, replace(program.calls[1, 0][0][0], elements=1))
     found = failed(report_of(program, tmp_path / "more"))
-    assert "never made, though it is planned: 1 all-reduce of 512 B" in found["planned"]
+    assert "planned but never made: 1 all-reduce of 512 B" in found["planned"]
 
 
 def test_programs_are_compared_by_their_laws(tmp_path):

@@ -108,7 +108,7 @@ def test_three_ledgers_agree_to_the_byte(tmp_path, ranks, dtype, accumulate):
         law_bytes = payloads * report.num_parameters * size * (ranks - 1)
         assert report.law_bytes * ranks == law_bytes
         assert f"sends {payloads}Ψ(N-1)/N a step, as the law says" in report.headline
-        # beside the law: padding, and one fp32 a rank for the loss
+        # overhead: padding, and one fp32 a rank for the loss
         assert report.total("theory", 0) - report.law_bytes < 0.001 * report.law_bytes
         # blocks of 1.5 MB and more: less than 0.2 % of them is framing
         largest = max(report.rows, key=lambda row: row.payload_bytes)
@@ -167,7 +167,7 @@ def test_other_numbers_of_ranks(tmp_path, ranks):
     for stage, report in reports_of(tmp_path).items():
         if ranks == 1:
             assert report.rows == ()
-            assert "has nobody to send to" in report.headline
+            assert "has no other rank to send to" in report.headline
         else:
             assert report.law_bytes == LAW[stage] * report.num_parameters * 2 * 4 / 5
 

@@ -19,10 +19,10 @@ class AddressRow:
     """The memory of one rank's device in one iteration.
 
     Attributes:
-        peak: what lay where when the most was in use.
+        peak: what lay where when most memory was in use.
         scattered: the map, of a phase's beginning or of the peak, whose largest free block is the
             smallest share of what was free.
-        full: what lay where when something had no room; None if all had.
+        full: what lay where when an allocation did not fit; None if all had.
     """
 
     iteration: int

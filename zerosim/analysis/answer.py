@@ -117,7 +117,7 @@ def name_piece(graph: EventGraph, path: CriticalPath, piece: Piece) -> str:
         return f"rank {graph.rank[piece.node]} came later than the first"
     if piece.cause is Cause.OTHER:
         return f"own code {'before' if is_before else 'after'}: {label}"
-    return f"hand-over before: {label}" if piece.cause is Cause.SCHEDULING else label
+    return f"scheduling before: {label}" if piece.cause is Cause.SCHEDULING else label
 
 
 _LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)
@@ -142,7 +142,7 @@ def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
     trace, others = graph.trace, graph.clocks.hosts[1:]
     yield from trace.warnings
     if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
-        yield "the hosts' clocks could not be brought to one: times between hosts prove nothing"
+        yield "the hosts' clocks could not be aligned: times between hosts prove nothing"
     elif others:
         most = max(clock.uncertainty_ns or 0 for clock in others)
         yield f"between hosts, times are certain to ± {most / 1000:,.1f} µs only"
@@ -158,6 +158,6 @@ def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
     )
     if unseen:
         yield (
-            f"the ends of {unseen:,} calls were not seen (a GPU moves bytes later than the call "
-            "that asks): they count as over when the wait for them was"
+            f"the ends of {unseen:,} calls were not seen (a GPU moves bytes after the call "
+            "returns): each counts as over when the wait for it was"
         )

@@ -1,10 +1,10 @@
 """What each rank's time went to, phase by phase, to the nanosecond; and who waited for whom.
 
 A rank's time is cut wherever anything begins or ends. Each piece is then one of five: the program
-computed; it stood still while a collective moved bytes (exposed communication); it stood still
-while bytes went from one of its tiers to another (exposed copying); it stood still because another
+computed; it was stalled while a collective moved bytes (exposed communication); it was stalled
+while bytes went from one of its tiers to another (exposed copying); it was stalled because another
 rank had not arrived yet; or it did something that was not recorded. What was communicated or
-copied while the program did not stand still for it is hidden. Of a program whose waits were not
+copied without stalling the program is hidden. Of a program whose waits were not
 recorded none of this is known: then only the arrivals at collectives are compared.
 Imports numpy, zerosim's L0 and graph.
 """
@@ -27,12 +27,12 @@ class State(IntEnum):
 
     COMPUTE = 0
     EXPOSED = 1
-    """It stood still, and nobody was missing: communication that nothing hides."""
+    """Stalled with nobody missing: communication that nothing hides."""
     WAITING = 2
-    """It stood still, because another rank had not arrived."""
+    """Stalled because another rank had not arrived."""
     OTHER = 3
     COPYING = 4
-    """It stood still, and bytes were on their way between its tiers: copying that nothing hides."""
+    """Stalled while bytes were on their way between its tiers: copying that nothing hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +63,11 @@ class Budget:
     """Time in ns; compute, exposed, copying, waiting and other sum to the wall time.
 
     Attributes:
-        exposed_ns: stood still in communication.
-        waiting_ns: stood still because another rank had not arrived.
-        hidden_ns: communication while the program did not stand still; a part of the others.
-        copying_ns: stood still while bytes were copied between tiers.
-        hidden_copying_ns: copying while it did not stand still for that; a part of the others.
+        exposed_ns: stalled in communication.
+        waiting_ns: stalled because another rank had not arrived.
+        hidden_ns: communication that did not stall the program; a part of the others.
+        copying_ns: stalled while bytes were copied between tiers.
+        hidden_copying_ns: copying that did not stall it; a part of the others.
     """
 
     wall_ns: int = 0
@@ -108,7 +108,7 @@ class Budgets:
     Attributes:
         by_phase: by rank and phase.
         waited_ns: by waiting rank and the rank that it waited for.
-        waits_recorded: False if it is not known when the program stood still; then `waited_ns` is
+        waits_recorded: False if it is not known when the program was stalled; then `waited_ns` is
             the time between the arrivals at collectives, and of a budget only the wall time holds.
     """
 

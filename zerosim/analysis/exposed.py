@@ -1,4 +1,4 @@
-"""What a rank stood still for while bytes moved: which collectives, and which copies.
+"""What a rank was stalled for while bytes moved: which collectives, and which copies.
 
 Imports numpy, zerosim's L0, graph and its sibling.
 """

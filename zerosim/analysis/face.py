@@ -15,7 +15,7 @@ from zerosim.graph.order import positions
 def annotated(graph: EventGraph) -> nx.DiGraph:
     """Everything written out; nodes also carry slack_ns and on_path.
 
-    Without these two where events wait for each other in a circle.
+    Without these two where events wait for each other in a cycle.
     """
     face = graph.to_networkx()
     if positions(graph) is not None:

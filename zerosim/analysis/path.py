@@ -109,7 +109,7 @@ def critical_path(graph: EventGraph) -> CriticalPath:
     """Walk back from the last event to the first.
 
     Raises:
-        TraceError: the events wait for each other in a circle.
+        TraceError: the events wait for each other in a cycle.
     """
     _require_order(graph)
     if not graph.num_nodes:
@@ -147,7 +147,7 @@ def slack(graph: EventGraph) -> Ints:
     0 on the critical path. Linear in the number of edges.
 
     Raises:
-        TraceError: the events wait for each other in a circle.
+        TraceError: the events wait for each other in a cycle.
     """
     position = _require_order(graph)
     if not graph.num_nodes:
@@ -175,7 +175,7 @@ def _require_order(graph: EventGraph) -> Ints:
     position = positions(graph)
     if position is None:
         raise TraceError(
-            f"{graph.trace.folder}: the collectives wait for each other in a circle, so there is "
+            f"{graph.trace.folder}: the collectives wait for each other in a cycle, so there is "
             "no path through them: zerosim graph names the calls"
         )
     return position

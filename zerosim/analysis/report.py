@@ -57,7 +57,7 @@ class GraphReport:
         iteration: that was analysed; `EVERYTHING` for a program without iterations.
         iterations: those that there are.
         num_nodes, num_edges: of the whole trace.
-        path: None where the collectives wait for each other in a circle.
+        path: None where the collectives wait for each other in a cycle.
         steps: of the path, the longest first.
         slacks: of the rank that was asked for, in the order of time.
         clocks: of all hosts.
@@ -93,7 +93,7 @@ class GraphReport:
         """Parts of that sentence: how long it took, why, and who waited for whom."""
         failed = sum(not check.holds for check in self.checks)
         if self.path is None:
-            return ("The collectives wait for each other in a circle: a deadlock, named below",)
+            return ("The collectives wait for each other in a cycle: a deadlock, named below",)
         begin = "" if not failed else f"{failed} of {len(self.checks)} checks fail, see below. "
         what = "The recording" if self.iteration == EVERYTHING else f"Iteration {self.iteration}"
         shares = ", ".join(f"{share} % {cause}" for cause, share in _shares(self.path.by_cause()))

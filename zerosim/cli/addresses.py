@@ -38,7 +38,7 @@ def print_addresses(console: Console, trace: Trace, rank: int, iteration: int | 
 
 
 def _told(row: AddressRow, shown: AddressMap, rank: int) -> str:
-    when = "when the most was in use" if row.full is None else "when something had no room"
+    when = "when most memory was in use" if row.full is None else "when an allocation did not fit"
     return (
         f"rank {rank}'s device of {format_bytes(shown.limit_bytes)} {when}, in {shown.phase}: "
         f"{format_bytes(shown.free_bytes)} free, {_share(shown)} of it in one piece; "

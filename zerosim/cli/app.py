@@ -83,7 +83,7 @@ def _options(
 def main() -> None:
     """Run a command; end the process with its exit code.
 
-    0 it worked; 1 a claim is false; 2 the input is no use; 3 a rank failed; 130 interrupted.
+    0 it worked; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -44,7 +44,7 @@ Row = tuple[str, str, Callable[[Side], str]]
 
 def compare_traces(
     folders: Annotated[
-        list[Path], typer.Argument(help=f"{FEWEST} to {MOST} traces' folders, in order.")
+        list[Path], typer.Argument(help=f"{FEWEST} to {MOST} trace folders, in order.")
     ],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -75,7 +75,11 @@ def _print(console: Console, sides: Sequence[Side]) -> None:
         console.print(f"note: {note}", style="yellow")
     console.print()
     of_steps = all(side.iteration != EVERYTHING for side in sides)
-    what = "in a step" if of_steps else "in a step, or in all where a program told of no steps"
+    what = (
+        "in a step"
+        if of_steps
+        else "in a step, or in the whole run where a program marked no steps"
+    )
     _table(console, sides, what, _whole_rows(sides))
     _table(console, sides, "bytes that rank 0 sent, by phase and unit", _unit_rows(sides))
     _table(console, sides, "bytes alive on rank 0 at its peak", _role_rows())
@@ -113,7 +117,7 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
         ("memory", f"of {sides[0].name}", partial(_share_of_peak, sides[0])),
         ("time", "critical path ms", partial(_time, lambda times: _ms(times.duration_ns))),
         *(("time", words, partial(_cause, cause)) for cause, words in _WORDS.items()),
-        ("time", "hidden of comm.", partial(_time, lambda times: _percent(times.overlap))),
+        ("time", "comm. hidden", partial(_time, lambda times: _percent(times.overlap))),
         ("loss", "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
     ]
 

@@ -95,7 +95,7 @@ def explain_file(file: DeepSpeedFile | None, *, as_json: bool) -> int:
         ConfigError: there is no file.
     """
     if file is None:
-        raise ConfigError("--explain is about a file: give --deepspeed-config FILE with it")
+        raise ConfigError("--explain needs a file: give --deepspeed-config FILE as well")
     settings = file.settings
     if as_json:
         print_json(
@@ -122,4 +122,4 @@ def note_of(file: DeepSpeedFile) -> str:
     """What a person should know before the run, in one line."""
     ignored = file.settings.ignored()
     words = f"zerosim ignores {', '.join(ignored)}" if ignored else "no key is ignored"
-    return f"note: {file.path}: {words}; --explain says it key by key"
+    return f"note: {file.path}: {words}; --explain lists every key"

@@ -72,11 +72,13 @@ def _examine() -> Iterator[Finding]:
     yield _gpu()
     yield _try("pages", require_pages, is_needed=False)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("cores", works=True, found=f"{cores}; more ranks than cores work, in turn")
+    yield Finding(
+        "cores", works=True, found=f"{cores}; more ranks than cores work too, taking turns"
+    )
     free = shutil.disk_usage(".").free
     enough = free > _NEEDED_DISK_BYTES
     yield Finding("disk", enough, f"{free / 1e9:.0f} GB free here, 1 GB needed")
-    yield Finding("this folder", os.access(".", os.W_OK), "can be written for traces/")
+    yield Finding("this folder", os.access(".", os.W_OK), "writable, for traces/")
 
 
 def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> Finding:
@@ -156,7 +158,7 @@ def _doors() -> Finding:
         reached = ", ".join(map(str, found))
         words = f"other machines can reach a rank at {reached}: see docs/security.md"
         return Finding(what, works=False, found=words, is_needed=False)
-    return Finding(what, works=True, found="ranks of this host are reached from this host alone")
+    return Finding(what, works=True, found="ranks on this host can be reached from this host only")
 
 
 def _memory() -> str:
@@ -190,7 +192,7 @@ def _dtype(name: str) -> str:
     problem = dtype_problem(DType(name), torch.device("cpu"))
     if problem:
         raise RuntimeError(problem)
-    return "this CPU computes in it"
+    return "this CPU supports it"
 
 
 def _gpu() -> Finding:

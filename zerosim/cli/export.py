@@ -27,7 +27,7 @@ def export(
         int | None, integer("Which iteration to replay; the last complete one by default.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there.")
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
     ] = False,
 ) -> int:
     """Write a replay as one page that opens in any browser, offline."""

@@ -59,10 +59,10 @@ def fit(  # noqa: PLR0913 - an option is an argument
     ranks: Annotated[int, integer("Processes.")] = 4,
     model: Annotated[str, typer.Option(help="gpt-tiny or gpt-small.")] = "gpt-tiny",
     steps: Annotated[
-        int, integer("Optimizer steps of a try; the second holds more than the first.")
+        int, integer("Optimizer steps per try; the second needs more memory than the first.")
     ] = 2,
-    most_layers: Annotated[int, integer("Try no model of more layers.")] = 128,
-    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    most_layers: Annotated[int, integer("Try no model with more layers.")] = 128,
+    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a page for docs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     **options: Any,
@@ -182,7 +182,7 @@ def _told(one: Try) -> str:
     return f"{mark} {size}  {how}"
 
 
-_HEADINGS = ("system", "layers", "parameters", "times", "peak", "the next has no room for")
+_HEADINGS = ("system", "layers", "parameters", "times", "peak", "what the next has no room for")
 
 
 def _rows(found: Mapping[str, Fit]) -> Iterator[tuple[str, ...]]:

@@ -59,7 +59,7 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
         raise _no_folder(folder, error) from None
     if other is not None:
         raise EnvironmentFault(
-            f"{folder} is no folder of a trace, as it holds {other.name}: give an --out that is "
+            f"{folder} is not a trace folder: it holds {other.name}: give an --out that is "
             "new or empty"
         )
     if held and not overwrite:

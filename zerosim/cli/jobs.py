@@ -47,7 +47,7 @@ def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = Fa
     except KeyboardInterrupt:
         begun = [folder for _, folder in job.engines if trace_files(folder)]
         shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
-        raise InterruptedRun(f"interrupted: the ranks were ended{shown}") from None
+        raise InterruptedRun(f"interrupted: the ranks were stopped{shown}") from None
 
 
 def _explain(job: Job, failed: RanksFailedError) -> str:
@@ -73,7 +73,7 @@ def _resumable(config: EngineConfig, num_ranks: int) -> str:
     if state is None:
         return ""
     done = state.values["iteration"]
-    return f"\nthe state after {done} steps is in {config.nvme_path}: --resume goes on from it"
+    return f"\nthe state after {done} steps is in {config.nvme_path}: --resume continues from it"
 
 
 def require_state_free(config: EngineConfig, *, resumes: bool, overwrite: bool) -> None:
@@ -88,6 +88,6 @@ def require_state_free(config: EngineConfig, *, resumes: bool, overwrite: bool) 
     folder = Path(config.nvme_path)
     if any(folder.glob("rank-*/commit-*.json")):
         raise EnvironmentFault(
-            f"{folder} holds the state of an earlier run: --resume to go on from it, --overwrite "
-            "to begin anew, or give another --nvme-path"
+            f"{folder} holds the state of an earlier run: --resume to continue from it, "
+            "--overwrite to start over, or give another --nvme-path"
         )

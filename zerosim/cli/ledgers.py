@@ -78,7 +78,7 @@ def print_title(console: Console, report: Report) -> None:
         ]
     shown = f"iteration {report.iteration} of {report.iterations[0]}..{report.iterations[-1]}"
     if report.iteration < 0:
-        shown = "all that was recorded"
+        shown = "everything recorded"
     facts = [word_of(report.outcome), *facts, shown]
     console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
@@ -95,14 +95,14 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
     systems = [""] if len({row.system for row in report.rows}) > 1 else []
     columns = (*systems, "phase", "purpose", "calls", "theory", "trace", *wire_columns)
     table = make_table(*columns, left=2 + len(systems))
-    table.title = f"bytes {what} by each rank, payload only in theory and trace"
+    table.title = f"bytes {what} by each rank; theory and trace count payload only"
     table.title_justify = "left"
     table.title_style = "dim"
     before = ("", "")
     for row in report.rows:
         cells = row.received if received else row.sent
         place = (row.system, row.phase.value)
-        names = [row.system or "beside the laws"] if systems else []
+        names = [row.system or "overhead"] if systems else []
         table.add_row(
             *("" if row.system == before[0] else name for name in names),
             "" if place == before else row.phase.value,
@@ -151,7 +151,7 @@ def _total_rows(
         counted = report.outside_bytes
         narrow = len(wire_columns) < len(counted)
         cells = [number_range(counted)] if narrow else [number(value) for value in counted]
-        yield ("kernel", "counted beside all calls"), ["", "", *cells]
+        yield ("kernel", "counted outside all calls"), ["", "", *cells]
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
         yield (
@@ -203,7 +203,7 @@ def _totals(
 def _causes_table(report: Report) -> Table:
     """From each law to what is sent for it; then what no law speaks of, and the wire."""
     first = report.wires[0].rank
-    table = make_table(f"from the law to the wire, rank {first}", "bytes", "", left=1)
+    table = make_table(f"from the formula to the wire, rank {first}", "bytes", "", left=1)
     table.columns[2].justify = "left"
     table.columns[2].no_wrap = False
     for law in report.systems:
@@ -234,7 +234,7 @@ def _add_causes(table: Table, causes: Sequence[CauseBytes]) -> None:
 
 def _sources_table(report: Report) -> Table:
     table = make_table("source", "phase", "purpose", "why", "calls", "bytes", left=4)
-    table.title = "calls that no law speaks of, of the first rank that made them"
+    table.title = "calls that no law covers, on the first rank that made them"
     table.title_justify = "left"
     table.title_style = "dim"
     for one in report.sources:

@@ -37,11 +37,12 @@ def memory(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     rank: Annotated[
-        int | None, integer("Whose peak to tell and to draw; all, and the highest, by default.")
+        int | None,
+        integer("Rank whose peak to explain and draw; by default all, with the highest drawn."),
     ] = None,
     iteration: Annotated[
         int | None,
-        integer("Which one to show; by default the last complete one, and the peaks of all."),
+        integer("Iteration to show; by default the last complete one, with the peaks of all."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:

@@ -91,7 +91,7 @@ def _states_table(report: MemoryReport, states: _States) -> Table:
 def _causes_table(report: MemoryReport, states: _States) -> Table:
     """From the law to what the first rank keeps."""
     where = f" {states.place}" if states.place else ""
-    title = f"from the law to what rank {report.ranks[0]} keeps{where}"
+    title = f"from the formula to what rank {report.ranks[0]} keeps{where}"
     table = _bridge(title, states.causes, states.law, states.law_bytes)
     measured = sum(row.measured_bytes[0] for row in states.rows)
     is_disk = states.place == PLACES[Tier.DISK]
@@ -107,7 +107,7 @@ def peak_table(report: MemoryReport, top: RankPeak) -> Table:
     """From the law to all that is alive at a peak of the device."""
     assert report.law_bytes is not None
     where = f" {PLACES[Tier.DEVICE]}" if report.tiers else ""
-    title = f"from the law to the peak of rank {top.rank}{where}"
+    title = f"from the formula to the peak of rank {top.rank}{where}"
     table = _bridge(title, top.causes, report.law, report.law_bytes)
     table.add_row("the peak", f"{top.bytes:,}", top.when, style="bold")
     return table

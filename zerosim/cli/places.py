@@ -31,7 +31,7 @@ def place_tables(report: Report) -> list[Table]:
 
 def _copies_table(report: Report) -> Table:
     table = _titled(
-        "bytes copied by each rank between its tiers, content only in theory and trace",
+        "bytes copied by each rank between its tiers; theory and trace count content only",
         make_table("phase", "purpose", "from → to", "copies", "theory", "trace", "kernel", left=3),
     )
     before = ""
@@ -60,7 +60,7 @@ def _copies_table(report: Report) -> Table:
     unexplained = report.unexplained_disk
     if Link.STORAGE in counters(report):
         added = number_range([report.total("framing", rank, Link.STORAGE) for rank in ranks])
-        table.add_row("", "of it heads, checksums, whole pages", "", "", "", "", added)
+        table.add_row("", "of which headers, checksums, whole pages", "", "", "", "", added)
         text = NOT_MEASURED if unexplained is None else format_exact_bytes(unexplained)
         table.add_row("", "unexplained on the disk, any rank", "", "", "", "", text)
     return table

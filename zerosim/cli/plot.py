@@ -92,7 +92,7 @@ def print_plot(
     is_plain = console.color_system is None or console.no_color
     is_ascii = console.options.ascii_only
     axis, corner, dash, low = "|+-_" if is_ascii else "│└╌─"
-    what = "all that was recorded" if iteration is None else f"iteration {iteration}"
+    what = "everything recorded" if iteration is None else f"iteration {iteration}"
     kind = "bytes in files" if line.tier is Tier.DISK else "bytes alive"
     where = f"{place} of" if place else "on"
     console.print(Text(f"{kind} {where} rank {line.rank}: {what}", style="dim"))
@@ -147,7 +147,7 @@ def _picture(line: Timeline, iteration: int | None, width: int) -> _Picture | No
 
 
 def _columns(times: list[int], width: int) -> list[int]:
-    """The column of each time; evenly spread if the clock stood still."""
+    """The column of each time; evenly spread if the clock did not advance."""
     span = max(times) - times[0]
     if span <= 0:
         times, span = list(range(len(times))), len(times) - 1

@@ -57,10 +57,10 @@ def profiles(  # noqa: PLR0913 - an option is an argument
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a page in Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

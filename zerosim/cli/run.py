@@ -41,19 +41,22 @@ def run(  # noqa: PLR0913 - an option is an argument
         str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
-        int | None, integer("Processes; 4 by default, under torchrun as many as it has.")
+        int | None, integer("Processes; 4 by default, under torchrun as many as it started.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
-    port: Annotated[int, integer("Where the ranks meet; a free port by default.")] = 0,
+    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
+    port: Annotated[int, integer("Port of the ranks' rendezvous; a free one by default.")] = 0,
     deepspeed_config: Annotated[
         Path | None, typer.Option(help="A DeepSpeed configuration in JSON.", metavar="FILE")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what becomes of each key of it; train nothing.")
+        bool,
+        typer.Option(
+            "--explain", help="Explain what becomes of each of its keys, without training."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     **options: Any,

@@ -26,8 +26,10 @@ def serve(
         typer.Argument(help="Traces, or folders that hold some; traces/ by default."),
     ] = None,
     *,
-    host: Annotated[str, typer.Option(help="Where to serve; this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, integer("Where to serve; 0 for any free port.")] = 8050,
+    host: Annotated[
+        str, typer.Option(help="Address to serve on; this machine only by default.")
+    ] = "127.0.0.1",
+    port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open a browser, if there is one.")
     ] = False,
@@ -64,8 +66,8 @@ def _serve(given: list[Path] | None, host: str, port: int, *, open_browser: bool
     if not any(not entry.problem for entry in own):
         shown = " ".join(map(str, folders))
         typer.echo(
-            f"note: no trace in {shown} as yet: what is recorded appears; until then the lessons' "
-            "runs are shown",
+            f"note: no trace in {shown} yet: runs appear here once recorded; until then the "
+            "lessons' runs are shown",
             err=True,
         )
     typer.echo(f"serving {_count(len(own))} on {server.url} (Ctrl-C ends it)")

@@ -28,7 +28,8 @@ def show(
     *,
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
-        str, typer.Option(help="An iteration, last, or all (with set-up and whatever came after).")
+        str,
+        typer.Option(help="An iteration, last, or all (with set-up and whatever came afterwards)."),
     ] = "last",
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
     unit: Annotated[str | None, typer.Option(help="A unit's name; * stands for anything.")] = None,
@@ -84,7 +85,7 @@ def _choose(
             ", ..." if len(units) > _MOST_NAMES else ""
         )
         raise ConfigError(
-            f"unit {unit!r} fits nothing in {trace.folder}: "
+            f"unit {unit!r} matches nothing in {trace.folder}: "
             + (f"expected one of {names}; * stands for anything" if units else "it has no units")
         )
     return _Choice(wanted, step, None if phase is None else choice(Phase, phase, "phase"), unit)

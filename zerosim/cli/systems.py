@@ -54,10 +54,10 @@ def systems(  # noqa: PLR0913 - an option is an argument
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds until a silent rank is given up.")] = 60,
+    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that the folder holds.")
+        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for docs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -153,7 +153,7 @@ def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
         f"{_what(run)}; a dash is nothing. Step times are medians on the machine that made this",
         "page, and belong to it: a model this small computes in less time than it communicates,",
         "and all ranks share its cores. With tensor parallelism two ranks read the same sequences,",
-        "so that loss is of half as many. Every row is proved: theory, trace, sockets and disk",
+        "so its loss is over half as many. Every row is proved: theory, trace, sockets and disk",
         "agree to the byte.",
         "",
         f"    {command} --batch {run.batch} --markdown",

@@ -20,17 +20,17 @@ _MOST_RANKS = 8
 _MOST_VIOLATIONS = 12
 _MOST_WAITS = 10
 _WORDS = {
-    Cause.COMPUTE: "units computed",
-    Cause.COMMUNICATION: "collectives moved bytes, all ranks being there",
+    Cause.COMPUTE: "units computing",
+    Cause.COMMUNICATION: "collectives moving bytes, once all ranks had arrived",
     Cause.SCHEDULING: "hand-over to and from the collectives' thread",
     Cause.OTHER: "the program's own code between these",
-    Cause.COPYING: "bytes went between device, host and disk",
+    Cause.COPYING: "bytes moving between device, host and disk",
 }
 _BUDGET_WORDS = """\
-exposed: it stood still and a collective ran; for others: it stood still until they arrived
-hidden: a collective ran and it did not stand still; overlap: hidden / (hidden + exposed)"""
+exposed: stalled while a collective ran; for others: stalled until they arrived
+hidden: a collective ran without stalling it; overlap: hidden / (hidden + exposed)"""
 _COPY_WORDS = """
-copying: it stood still and bytes went between device, host and disk; hidden copying: it did not"""
+copying: stalled while bytes moved between device, host and disk; hidden copying: not stalled"""
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
@@ -154,9 +154,9 @@ def _budget(budget: Budget, copies: bool) -> list[str]:
 
 def _waiting_table(report: GraphReport) -> Table:
     waited, ranks = report.budgets.waited_ns, report.budgets.ranks
-    title = "who stood still for whom"
+    title = "who waited for whom"
     if not report.budgets.waits_recorded:
-        title = "whose collectives waited for whose arrival (whether it stood still is not known)"
+        title = "whose collectives waited for whose arrival (whether it stalled is not known)"
     if len(ranks) > _MOST_RANKS:
         table = _titled(f"{title}, the longest", "rank", "for rank", "ms")
         longest = sorted(waited.items(), key=lambda item: -item[1])[:_MOST_WAITS]
@@ -245,7 +245,7 @@ def _slack_table(report: GraphReport) -> Table:
 
 def _clock_table(clocks: Sequence[HostClock]) -> Table:
     table = _titled(
-        "clocks, brought to that of the first host",
+        "clocks, aligned with that of the first host",
         "host", "ranks", "added to its times", left=3,
     )  # fmt: skip
     for index, clock in enumerate(clocks):
@@ -258,7 +258,7 @@ def clock_words(clock: HostClock) -> str:
     """An offset in words: "+1.000000123 s ± 85 µs, from 1,204 exchanges"."""
     seconds = f"{clock.offset_ns / 1e9:+,.9f} s"
     if clock.uncertainty_ns is None:
-        return f"{seconds} by the wall clocks: nothing was exchanged that bounds it"
+        return f"{seconds} by the wall clocks: no exchange bounds it"
     exchanges = f"from {clock.num_exchanges:,} exchanges"
     uncertainty = _short(clock.uncertainty_ns)
     if clock.is_contradictory:

@@ -30,7 +30,7 @@ def trace(
     *,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the trace that the folder holds.")
+        bool, typer.Option("--overwrite", help="Replace the trace that is already in the folder.")
     ] = False,
     memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
 ) -> int:
@@ -113,7 +113,7 @@ def _report(folder: Path) -> list[str]:
     missing = sorted(set(range(num_ranks)) - {recorded.rank for recorded in seen})
     if missing:
         lines.append(
-            f"zerosim: {_name(missing)} recorded nothing here; files from another host belong into "
+            f"zerosim: {_name(missing)} recorded nothing here; files from another host belong in "
             "the same folder"
         )
     lines += notes

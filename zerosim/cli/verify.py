@@ -18,7 +18,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
     *,
     iteration: Annotated[
-        int | None, integer("Whose ledgers to show; the last complete one by default.")
+        int | None, integer("Iteration whose ledgers to show; the last complete one by default.")
     ] = None,
     received: Annotated[
         bool, typer.Option("--received", help="Show bytes received instead of sent.")

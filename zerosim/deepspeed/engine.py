@@ -127,7 +127,7 @@ class DeepSpeedEngine(Engine):
         return self.train(mode=False)
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT002 - PyTorch's
-        """Do nothing: gradients begin anew after each update."""
+        """Do nothing: gradients start over after each update."""
 
     def destroy(self) -> None:
         """The same as `close`."""

@@ -56,7 +56,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         raise ConfigError("optimizer.step() is the engine's business: call engine.step()")
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT002 - PyTorch's
-        """Do nothing: the engine's gradients begin anew after each update."""
+        """Do nothing: the engine's gradients start over after each update."""
 
     def state_dict(self) -> NoReturn:
         """Refuse: each rank has a part of the states.

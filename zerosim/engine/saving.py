@@ -72,7 +72,7 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
     if state is None:
         raise ConfigError(
             f"nothing to resume in {folder}: expected the state of a run with {num_ranks} ranks; "
-            "leave --resume out to begin anew"
+            "leave --resume out to start over"
         )
     if state.values.get("units") != describe(units):
         raise ConfigError(

@@ -23,7 +23,7 @@ class ViolationKind(StrEnum):
     """What is wrong."""
 
     CYCLE = "cycle"
-    """Events that wait for each other in a circle: with these calls the run cannot go on."""
+    """Events that wait for each other in a cycle: with these calls the run cannot go on."""
     INCOMPLETE = "incomplete"
     """A collective that not all ranks called, or called twice, or that has no place."""
     NEVER_ENDED = "never ended"
@@ -116,7 +116,7 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
         after = "" if first is None or first is event else f" only after {_call(first)}"
         steps.append(f"rank {event.rank} comes to {_call(event)}{after}")
     words = "; ".join(steps) or ", ".join(graph.label(node) for node in circle)
-    yield _violation(ViolationKind.CYCLE, f"a circle, hence a deadlock: {words}", events)
+    yield _violation(ViolationKind.CYCLE, f"a cycle, hence a deadlock: {words}", events)
 
 
 def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:

@@ -83,7 +83,7 @@ def _watch(server: ForkServer, num_ranks: int, timeouts: RankTimeouts) -> dict[i
         elif now - went_on >= timeouts.stopped_s:
             raise RunError(
                 f"process {server.pid}, which starts the ranks and hears how they end, "
-                f"stood still for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; what the "
+                f"was stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; what the "
                 f"ranks recorded is kept"
             )
         if server.is_ready and deadline == math.inf:

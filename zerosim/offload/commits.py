@@ -96,7 +96,7 @@ def go_back(folder: Path, sequence: int) -> Commit:
     if not found:
         known = ", ".join(str(commit.sequence) for commit in commits) or "none"
         raise DiskError(
-            f"{folder} has no commit {sequence}: found {'; '.join([known, *problems])}; begin anew"
+            f"{folder} has no commit {sequence}: found {'; '.join([known, *problems])}; start over"
         )
     _inspect(folder, found[0])
     try:
@@ -159,7 +159,7 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DiskError(
             f"no state in {folder} is whole on all {num_ranks} ranks (commits by rank: {by_rank}): "
-            f"{why}{more}; begin anew"
+            f"{why}{more}; start over"
         )
     return None
 

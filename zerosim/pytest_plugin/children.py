@@ -109,7 +109,7 @@ def require_trace(folder: Path) -> None:
     raise EnvironmentFault(
         f"no process that was started joined a process group, so nothing was traced{said}: "
         f"expected Python processes "
-        f"that begin anew (torchrun, subprocess, torch.multiprocessing's spawn, not fork) and "
+        f"that start over (torchrun, subprocess, torch.multiprocessing's spawn, not fork) and "
         f"call torch.distributed.init_process_group"
     )
 

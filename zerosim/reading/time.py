@@ -24,7 +24,7 @@ _PARTS = (
     "hidden_ns",
 )
 _NO_WAITS = "what the program waited for was not recorded"
-_DEADLOCK = "the collectives wait for each other in a circle"
+_DEADLOCK = "the collectives wait for each other in a cycle"
 
 
 def time(report: GraphReport, by: object, title: str) -> Table:

@@ -85,7 +85,7 @@ class Cause(StrEnum):
     OUTSIDE = "outside of the step"
     """An evaluation, a checkpoint: in the iteration and not in its step."""
     UNLIKE = "unlike the law"
-    """What a hand-written program sends beside the law that it is most like, or less."""
+    """What a hand-written program sends that its closest known pattern does not have, or lacks."""
     NOT_ATTRIBUTED = "not attributed"
     """What nobody said the purpose of."""
 

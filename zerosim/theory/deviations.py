@@ -125,8 +125,8 @@ def _of_algorithm(
 
 
 _LEFT_OUT = {
-    Cause.SKIPPED_UPDATE: "not gathered, because an overflow left them as they were",
-    Cause.DELAYED_UPDATE: "not handed on, because no update of an earlier step is over in this one",
+    Cause.SKIPPED_UPDATE: "not gathered, because an overflow left them unchanged",
+    Cause.DELAYED_UPDATE: "not communicated: no update from an earlier step finishes in this one",
 }
 _DTYPES = {Cause.OVERFLOW_FLAG: "fp32", Cause.GRADIENT_NORM: "fp64", Cause.AVERAGE_LOSS: "fp32"}
 
@@ -156,14 +156,14 @@ def _words(
         case Cause.ACTIVATIONS:
             words = _of_activations(rank, found)
         case Cause.UNEQUAL_PARTS:
-            words = f"owners of units: rank {rank} {format_exact_bytes(size)} beside the mean"
+            words = f"owners of units: rank {rank} {format_exact_bytes(size)} off the mean"
         case Cause.BACKEND_ALGORITHM:
             psi = size / (workload.num_parameters * workload.element_bytes * workload.ring_share)
             words = f"Gloo carries reduce-scatter out as all-reduce: + {format_psi(psi, 2)}"
         case _:
             assert cause is Cause.SEGMENT_ROUNDING, cause
             words = f"rounding of Gloo's segments: ranks send unequal parts, rank {rank} "
-            words += f"{format_exact_bytes(size)} beside the equal share"
+            words += f"{format_exact_bytes(size)} off the equal share"
     return words
 
 

@@ -2,7 +2,7 @@
 
     configured, strategies   what a trace says that was asked for: its workload, or its strategies
     measure    what one recorded call moved
-    attribution  each call and copy: planned, named beside the law, or unexplained
+    attribution  each call and copy: planned, named overheads, or unexplained
     steps      each iteration of all ranks, planned and attributed
     rows       the ledger: theory, trace and kernel, a row for each reason
     links      what of it went within nodes and between them

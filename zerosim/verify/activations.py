@@ -37,7 +37,7 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     )
     num_sums = SUMS_A_PASS * (3 if kept.is_recomputed else 2)
     gathers = kept.is_recomputed and kept.is_partitioned
-    measured = f"{format_exact_bytes(sums)} for the sums"
+    measured = f"{format_exact_bytes(sums)} for the all-reduces"
     if gathers:
         measured += f", {format_exact_bytes(gathered)} to gather, {format_exact(sums)} / "
         measured += f"{format_exact(gathered)} = {sums / gathered:.3f}" if gathered else "none"
@@ -49,7 +49,7 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     yield Verdict(
         id="activations",
         title=(
-            f"A block on {together} ranks sums b·s·h {num_sums} times in a micro-step"
+            f"A block on {together} ranks all-reduces b·s·h {num_sums} times in a micro-step"
             + (", and gathers its checkpoint once: 1/12 of that" if gathers else "")
         ),
         formula=(

@@ -55,9 +55,9 @@ class Standing(StrEnum):
     """What is known of a call."""
 
     PLANNED = "planned"
-    TAKEN = "taken as it is"
+    TAKEN = "taken as given"
     """Of a program without a plan, and counted where its law is looked for."""
-    OVERHEAD = "named, beside the law"
+    OVERHEAD = "named overhead"
     UNEXPLAINED = "unexplained"
 
 
@@ -77,7 +77,7 @@ class Attributed:
             content; None if it is not known.
         counted: what the kernel counted for it alone, sent and received; None if it did not.
         plan: place of the plan that planned it; None if none did.
-        cause: why it is beside the law; None if it is planned, or unexplained.
+        cause: why it is overhead; None if it is planned, or unexplained.
         words: how it comes about.
         source: the line that made it.
     """
@@ -337,10 +337,10 @@ def _beside_the_law(
     elif _is_prepared_too_soon(call, event, plans):
         cause = Cause.REDUCED_AGAIN
         words = (
-            "the forward that finds a pipeline's shapes prepares DDP, which then reduces at once"
+            "the forward that infers a pipeline's shapes prepares DDP, which then reduces at once"
         )
     elif call.purpose is Purpose.UNLABELLED:
-        cause, words = Cause.NOT_ATTRIBUTED, f"{call.op} that nobody said the purpose of"
+        cause, words = Cause.NOT_ATTRIBUTED, f"{call.op} of no stated purpose"
     return cause, words
 
 
@@ -422,7 +422,8 @@ class Meter:
             where = f" at {event.source}" if event.source else ""
             self.unknown.append(
                 f"rank {rank.rank}, iteration {event.iteration}: {event.operator} was called in "
-                f"{event.phase}{where}, an operator that zerosim does not know, nor what it sends"
+                f"{event.phase}{where}, an operator that zerosim does "
+                "not know, so what it sends is unknown too"
             )
             return None
         group = rank.groups.get(event.group)

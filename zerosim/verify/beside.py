@@ -64,7 +64,7 @@ def secondary_verdict(plan: Plan, config: EngineConfig, lines: Mapping[int, Time
             ]
     return _verdict(
         "secondary-parameters",
-        f"Beside its states each rank keeps {size}{PSI}/{group} from forward to the update",
+        f"Besides its model states each rank keeps {size}{PSI}/{group} from forward to the update",
         f"{PSI} = {format_exact(plan.num_parameters)}: "
         f"{format_exact_bytes(Fraction(size * plan.num_parameters, group))}, with padding "
         f"{format_exact_bytes(sum(plan.secondary.values()))}",
@@ -179,7 +179,7 @@ def _verdict(
     is_known: bool = True,
 ) -> Verdict:
     if not measured:
-        words = "nothing: no iteration came so far"
+        words = "nothing: no iteration got that far"
     else:
         least, most = min(measured), max(measured)
         words = format_exact_bytes(most)
@@ -188,6 +188,6 @@ def _verdict(
     if strays:
         words += f"; {strays[0]}{f' (and {len(strays) - 1} more)' if len(strays) > 1 else ''}"
     if not is_known:
-        words += "; the size of an input is not known of this model"
+        words += "; the size of an input is not known for this model"
     holds = False if strays else True if measured and is_known else None
     return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=words)

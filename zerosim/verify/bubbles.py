@@ -28,7 +28,7 @@ def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iter
                 )
             yield Verdict(
                 id="bubble",
-                title="A pipeline's ranks stand idle while it fills and drains",
+                title="A pipeline's ranks are idle while it fills and drains",
                 formula=_formula(plan.bubble),
                 holds=None,
                 measured=measured,

@@ -152,7 +152,7 @@ def _claim_verdict(
         traced = law.sent_bytes - sum((one.bytes for one in native), Fraction(0))
     measured = plan.in_words(traced, claim.link)
     if parts := [one for one in causes if one not in native]:
-        measured += f", of it beside the law: {_listed(parts)}"
+        measured += f", of which overhead: {_listed(parts)}"
     if native:
         measured += f"; beyond that on the wire: {_listed(native)}"
     if strays:
@@ -184,8 +184,9 @@ def _causes_of(
 
 def _title(law: SystemLaw, who: str) -> str:
     if law.is_likeness:
-        return f"A hand-written program has no law of its own: it is most like {law.law_name}"
-    return f"{who} sends what the law of {law.law_name} and named causes say"
+        own = "A hand-written program has no law of its own"
+        return f"{own}: the closest known pattern is {law.law_name}"
+    return f"{who} sends what the law of {law.law_name} and the named causes say"
 
 
 def name_of(law: SystemLaw, checked: Checked) -> str:
@@ -242,8 +243,8 @@ def what_of(row: LedgerRow | Movement) -> str:
     return f"{row.purpose}: {way}"
 
 
-MISSING = "never made, though it is planned: "
-UNPLANNED = "made, though nobody planned it: "
+MISSING = "planned but never made: "
+UNPLANNED = "made but not planned: "
 
 
 def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verdict:
@@ -276,16 +277,16 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     what = ("copy", "copies") if copies else ("call", "calls")
     measured = f"{planned:,} {what[1]} planned"
     if taken:
-        measured += f", {taken:,} taken as they are"
+        measured += f", {taken:,} taken as given"
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
     if counts[Standing.OVERHEAD] or not _all_complete(checked):
-        measured += f", {counts[Standing.OVERHEAD]:,} named beside the law"
+        measured += f", {counts[Standing.OVERHEAD]:,} named overheads"
     if overhead:
-        measured += f", {overhead:,} of these asked for by no plan"
+        measured += f", {overhead:,} of these in no plan"
     holds = True if planned or not (taken or overhead) else None
     return Verdict(
         id="copies" if copies else PLANNED,
-        title=f"Every {what[0]} that theory plans was made, and no other without a name",
+        title=f"Every {what[0]} that theory plans was made, and every other has a name",
         formula="",
         holds=False if problems else (None if no_plan else holds),
         measured=first_of(problems) if problems else no_plan or measured,
@@ -349,7 +350,7 @@ def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
 
 def wire_verdict(checked: Sequence[Checked]) -> Verdict:
     """How much of the wire has no name, in each iteration of each rank."""
-    title = "The kernel sent what the trace says, with its framing"
+    title = "The kernel sent what the trace says, plus framing"
     steps = [one.step for one in checked]
     total_bytes = stray = outside = 0
     for one in checked:
@@ -380,7 +381,7 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
 
 def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
     """What the kernel counted is the files that the trace speaks of, to the byte."""
-    title = "The kernel counted what the trace says of the disk, and nothing else"
+    title = "The kernel counted what the trace says about the disk, and nothing else"
     counted, problems = 0, []
     rows = [
         (one.step.iteration, row)

@@ -31,7 +31,7 @@ def config_of(trace: Trace) -> EngineConfig | None:
         return EngineConfig.from_plain(trace.manifest.config)
     except (ConfigError, TypeError) as error:
         raise TraceError(
-            f"{trace.folder}: the manifest's configuration is no use: {error}"
+            f"{trace.folder}: the manifest's configuration is unusable: {error}"
         ) from None
 
 

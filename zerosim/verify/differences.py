@@ -42,7 +42,7 @@ def _settings(a: Side, b: Side) -> Iterator[str]:
         if name not in _UNTOLD and a.settings.get(name) != b.settings.get(name)
     ]
     if changed:
-        yield f"{a.name} → {b.name}: another configuration: {', '.join(changed)}."
+        yield f"{a.name} → {b.name}: different configuration: {', '.join(changed)}."
 
 
 def _value(value: object) -> str:
@@ -150,7 +150,7 @@ def _time(a: Side, b: Side) -> Iterator[str]:
     exposed = [sum(times.exposed_ns.values()) for times in (a.times, b.times)]
     gap = exposed[1] - exposed[0]
     yield (
-        f"{took}; a rank stands still in communication for {_ms(exposed[1])}, {_ms(abs(gap))} "
+        f"{took}; a rank is stalled in communication for {_ms(exposed[1])}, {_ms(abs(gap))} "
         f"{'more' if gap > 0 else 'less'}; hidden are {_percent(b.times.overlap)} of its "
         f"communication, against {_percent(a.times.overlap)}."
     )
@@ -164,10 +164,10 @@ def notes(sides: Sequence[Side]) -> tuple[str, ...]:
     found = [f"{side.name} is incomplete: {side.incomplete}" for side in early]
     if len({side.iterations for side in sides}) > 1:
         each = ", ".join(f"{side.name} in iteration {side.iteration}" for side in sides)
-        return (*found, f"no iteration was finished in all of them: compared is {each}")
+        return (*found, f"no iteration was finished in all of them; compared are {each}")
     first, last = sides[0].iterations[0], sides[0].iterations[-1]
     which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
-    return (*found, f"compared is what all of them finished: {which}")
+    return (*found, f"what all of them finished is compared: {which}")
 
 
 def headline(sides: Sequence[Side]) -> str:
@@ -184,7 +184,7 @@ def headline(sides: Sequence[Side]) -> str:
     if not said:
         return f"{last.name} and {first.name} have nothing in common that was recorded."
     whole = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-    extent = ", as far as all of them came" if any(side.incomplete for side in sides) else ""
+    extent = ", as far as all of them got" if any(side.incomplete for side in sides) else ""
     return f"Against {first.name}, {last.name} {whole}{extent}."
 
 

@@ -27,7 +27,7 @@ def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence
     name = system_name(workload)
     copied = _copied(workload, verdicts)
     if workload.world_size == 1:
-        return f"One rank of {name} has nobody to send to{copied}."
+        return f"One rank of {name} has no other rank to send to{copied}."
     expected = law(workload)
     step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
     if step_claim.holds is False:
@@ -81,16 +81,16 @@ def of_systems(
     if systems:
         answer = " ".join(_sentence(law, _who(law, systems), told) for law in systems)
         if told and (len(systems) > 1 or systems[0].is_likeness):
-            answer += f" Beside that it sends {_list_of(told)}."
+            answer += f" It also sends {_list_of(told)}."
     elif told:
-        answer = f"No law that is known speaks of what this program sends: {_list_of(told)}."
+        answer = f"No known law covers what this program sends: {_list_of(told)}."
     else:
-        answer = "No law is known for this program: its trace and its wire are shown as they are."
+        answer = "No law is known for this program: its trace and its wire are shown as measured."
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is None:
         return answer
     said = wrong.measured.partition(" (and ")[0]
-    return f"{answer} But not all of the trace is that: {said}."
+    return f"{answer} But that does not explain all of the trace: {said}."
 
 
 def _list_of(causes: Sequence[CauseBytes]) -> str:
@@ -109,7 +109,7 @@ def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
     if law.is_likeness:
         like = f"like {law.law_name} ({law.formula})"
         if law.is_far:
-            like = f"like no law that is known; the nearest is that of {law.law_name} "
+            like = f"like no known law; the closest is that of {law.law_name} "
             like += f"({law.formula})"
         like += f" among {name_ranks(list(law.ranks))}" if told else ""
         then = f"; {why}" if why and not law.is_far else ""

@@ -52,7 +52,7 @@ def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
         for cause in node_deviations(workload)
     )
     if causes:
-        measured += f", of it beside the law: {causes}"
+        measured += f", of which overhead: {causes}"
     if problems:
         measured += f"; {first_of(problems)}"
     return Verdict(

@@ -205,7 +205,7 @@ def _outside_the_model(lines: dict[int, Timeline], iteration: int | None) -> lis
         if size:
             found.append(
                 f"rank {rank} keeps {format_exact_bytes(size)} more for modules that its model "
-                "calls and does not have: the law does not count them"
+                "calls but does not contain: the law does not count them"
             )
     return found
 
@@ -244,7 +244,7 @@ def _headline(plan: Plan | ProgramPlan, verdicts: list[Verdict], *, is_complete:
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
         return f"{name} keeps {plan.keeps}, but: {wrong.measured}."
-    extent = "as the law says" if is_complete else "as the law says, as far as all ranks came"
+    extent = "as the law says" if is_complete else "as the law says, as far as all ranks got"
     return f"{name} keeps {plan.keeps}, {extent}."
 
 
@@ -264,7 +264,7 @@ def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:
 def _notes(trace: Trace, lines: dict[int, Timeline], complete: tuple[int, ...]) -> tuple[str, ...]:
     notes = list(trace.warnings)
     if not complete and config_of(trace) is not None:
-        notes.append("no iteration is complete on all ranks: no law was held against this trace")
+        notes.append("no iteration is complete on all ranks: this trace was checked against no law")
     notes += [
         f"rank {rank.rank} failed: {rank.failure.message}"
         for rank in trace.ranks

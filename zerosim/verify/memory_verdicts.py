@@ -75,7 +75,7 @@ def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict
     )
     holds = True if size <= bound else None
     if least < 0:
-        measured += f"; the roles have up to {format_exact_bytes(-least)} too much"
+        measured += f"; the roles count up to {format_exact_bytes(-least)} too much"
         holds = False if is_engine else None
     return Verdict(
         id="allocated",

@@ -34,11 +34,11 @@ class Profile:
     Attributes:
         name: what it is called in the table.
         num_collectives: calls of the first rank, by operation.
-        payloads: elements that a rank hands over, in Psi; an all-reduce counts twice.
+        payloads: elements that a rank communicates, in Psi; an all-reduce counts twice.
         ring_bytes: what a rank of a ring would send for it.
         wire_bytes: what the kernel sent for a rank; None if it was not measured.
         peak_bytes: the most that any rank held; None if it was not recorded.
-        exposed_ns: how long a rank stood still for communication; None if it was not recorded.
+        exposed_ns: how long a rank was stalled in communication; None if it was not recorded.
         step_ns: how long a step took, from the first rank's beginning to the last one's end.
         loss: of the last step, the mean of those ranks that have one; None if none has.
         outcome: whether the program does what its law says; None if nothing is predicted.

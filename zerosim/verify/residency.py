@@ -154,7 +154,7 @@ def gathered_verdict(
             leaving = {module_of(unit) for window in path for unit in window.before}
             ahead = num_ahead(held, computing, spanning, computing | leaving)
             if ahead > prefetch + beside:
-                words = f"{ahead} units ahead of what computes ({name_units(held)})"
+                words = f"{ahead} units ahead of the one that computes ({name_units(held)})"
                 largest.strays.append(f"{_where(line, number)}: {words}")
             largest.strays += [
                 f"{_where(line, number)}: {format_exact_bytes(size)} of {unit or 'no unit'}, "
@@ -166,7 +166,7 @@ def gathered_verdict(
     extra = f" beside {', '.join(sorted(spanning))}" if spanning else ""
     return _verdict(
         "gathered-parameters",
-        f"Gathered are at most the unit that computes and {prefetch} ahead of it{extra}",
+        f"At most the unit that computes and {prefetch} ahead of it are gathered{extra}",
         f"at most {format_exact_bytes(bound)}",
         largest,
         bound,
@@ -175,14 +175,14 @@ def gathered_verdict(
 
 def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -> Verdict:
     """Stages 2 and 3: a whole gradient exists only until its last bucket is reduced."""
-    title = "No rank holds whole gradients but those that are computed or on their way"
+    title = "No rank holds whole gradients except those being computed or on their way"
     if plan.num_ranks == 1:
         return Verdict(
             id="whole-gradients",
             title=title,
             formula="",
             holds=None,
-            measured="nothing: a rank alone keeps all",
+            measured="nothing: a single rank keeps everything",
         )
     spanning = spanning_modules(trace)
     whole = plan.whole_bytes()

@@ -162,7 +162,7 @@ def states_verdict(plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier
             for cause in plan.deviations(whole[-1].rank, tier)
         ]
         of_rank = f" of rank {whole[-1].rank}" if plan.ranks_differ else ""
-        measured += f", of it beside the law{of_rank}: {', '.join(parts)}" if parts else ""
+        measured += f", of which overhead{of_rank}: {', '.join(parts)}" if parts else ""
     is_only = plan.tiers == (Tier.DEVICE,)
     place = "" if is_only else f" {PLACES[tier]}"
     return Verdict(

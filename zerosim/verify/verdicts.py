@@ -34,7 +34,7 @@ def conservation_verdict(trace: Trace) -> Verdict:
     other program something may be under way then, so a small difference proves nothing.
     """
     moved = wire_by_peer(trace)
-    title = "What the ranks send together, they receive together"
+    title = "Together, the ranks receive what they send"
     sent = sum(b.sent_bytes for mine in moved.values() for b in mine.values())
     received = sum(b.received_bytes for mine in moved.values() for b in mine.values())
     if not sent and not received and trace.manifest.num_ranks > 1:
@@ -54,7 +54,7 @@ def conservation_verdict(trace: Trace) -> Verdict:
 def matching_verdict(trace: Trace) -> Verdict:
     """Every collective has its partner on every rank, with the same size and dtype."""
     matching = match_collectives(trace)
-    title = "Every collective was called by all of its ranks, alike"
+    title = "Every collective was called by all of its ranks, in the same way"
     cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
     wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
     if not wrong:

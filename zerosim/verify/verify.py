@@ -1,7 +1,7 @@
 """The whole verification of a trace. Imports zerosim's L0, record, theory, and this package.
 
 Theory is made of what the trace says that was asked for: the configuration of zerosim's engine, or
-the strategies of a program. Each call and copy is then planned, named beside the law, or
+the strategies of a program. Each call and copy is then planned, named overheads, or
 unexplained. Several strategies hold together, each with its own law and group.
 """
 
@@ -366,7 +366,7 @@ def _causes(
         if framing is not None:
             unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
     words = {
-        UNEXPLAINED_TRACE: "the trace differs from what is planned and named",
+        UNEXPLAINED_TRACE: "the trace differs from what is planned or named",
         FRAMING: "48 B for each header, send-ready and receive-ready of a message",
         UNDER_WAY: "of calls that were under way when an iteration ended: what came late, less "
         "what is left",

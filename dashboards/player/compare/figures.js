@@ -22,7 +22,7 @@ import { rolesAt } from "#player/moment.js";
  * @property {readonly Part[]} [elsewhere] parts beyond the total: memory of the host and on the disk
  */
 
-/** The program stands still for communication; it does what was not recorded. */
+/** The program is stalled in communication; it does what was not recorded. */
 export const WAITING = "waiting";
 export const OTHER = "other";
 
@@ -88,7 +88,7 @@ export function sentSoFar(run, step, rank) {
 
 /**
  * Where a rank's time has gone until its own time in a step, in nanoseconds: computing by phase,
- * standing still for communication, and what was not recorded.
+ * stalled in communication, and what was not recorded.
  * @param {Run} run
  * @param {number} step
  * @param {number} rank global

@@ -18,7 +18,7 @@ const LABELS = /** @type {const} */ ([
   [CODE.GATHERED, "gathered, freed after use"],
   [CODE.ARRIVING, "arriving"],
   [CODE.PARTIAL, "gradient, not yet reduced"],
-  [CODE.SUMMED, "sum so far"],
+  [CODE.SUMMED, "partial sum"],
   [CODE.REDUCED, "reduced"],
   [CODE.STALE, "old value"],
 ]);

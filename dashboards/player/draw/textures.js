@@ -73,7 +73,7 @@ function drawTile(texture, ink, ground, scale) {
 export const textures = new Textures();
 
 /**
- * Fill for a lane or a border that stands still.
+ * Fill for a lane or a border that is stalled.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale

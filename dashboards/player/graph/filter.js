@@ -27,7 +27,7 @@ export function leavesOut({ kind, phase, unit, rank, critical, waits }) {
 }
 
 /**
- * Whether something stands still there: a wait, and an arrival before the last one.
+ * Whether something waits there: a wait, and an arrival before the last one.
  * @param {GraphModel} model
  * @param {number} node
  */

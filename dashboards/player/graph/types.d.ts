@@ -102,13 +102,13 @@ export interface RankTime {
   hidden_ns: number;
   /** Which part of the communication is hidden; null if there was none. */
   overlap: number | null;
-  /** Stood still while bytes went between tiers; and the rest of the copying. */
+  /** Stalled while bytes went between tiers; and the rest of the copying. */
   copying_ns: number;
   hidden_copying_ns: number;
   copying_overlap: number | null;
 }
 
-/** What a rank stood still for while bytes moved; of each rank they sum to its exposed_ns and, of
+/** What a rank was stalled for while bytes moved; of each rank they sum to its exposed_ns and, of
  *  copies, to its copying_ns. */
 export interface Exposed {
   rank: number;

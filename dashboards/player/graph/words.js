@@ -28,18 +28,18 @@ export const EDGE_WORDS = {
 /** @type {Readonly<Record<EdgeKind, string>>} */
 export const EDGE_TITLES = {
   "program order": "Edges of program order: one thing after another on a rank",
-  match: "Edges of a match: arrivals at a collective, and who goes on when it is over",
+  match: "Edges of a match: arrivals at a collective, and who continues when it completes",
   message: "Edges of messages: what one rank sends and another receives",
   "tensor lifetime": "Edges of a tensor's lifetime: what is made here and used there",
 };
 
 /** @type {Readonly<Record<Cause, string>>} */
 export const CAUSE_WORDS = {
-  compute: "units computed",
-  communication: "collectives moved bytes, all ranks being there",
+  compute: "units computing",
+  communication: "collectives moving bytes, once all ranks had arrived",
   scheduling: "hand-over to and from the collectives' thread",
   other: "the program's own code between these",
-  copying: "bytes went between device, host and disk",
+  copying: "bytes moving between device, host and disk",
 };
 
 /** What a rank's time went to, in the order in which it is shown. */
@@ -92,7 +92,7 @@ export const TEXTS = {
   replayTitle: "This moment in Replay (Enter)",
   cannotReplay: "This iteration cannot be replayed.",
   timeNotKnown: "Waits were not recorded, so what each rank's time went to is not known.",
-  nothingExposed: "No rank stood still in communication.",
+  nothingExposed: "No rank was stalled in communication.",
   nobodyWaited: "No rank waited for another.",
   rows: (/** @type {number} */ shown, /** @type {number} */ all) =>
     `The first ${formatExact(shown)} of ${formatExact(all)}; zerosim graph names the longest.`,
@@ -115,15 +115,15 @@ export const COLUMNS = {
 
 /** Of each rank's time, where bytes went between tiers. */
 export const COPY_COLUMNS = ["copying", "hidden copying", "overlap"];
-export const COPY_CAPTION = "; copying: stood still while bytes went between device, host and disk";
+export const COPY_CAPTION = "; copying: stalled while bytes moved between device, host and disk";
 
 /** @type {Readonly<Record<keyof typeof COLUMNS, string>>} */
 export const CAPTIONS = {
   path: "The critical path in the order of time",
   ranks: "What each rank's time went to, in ms: compute + exposed + for others + other = wall",
-  exposed: "Exposed communication and copying: what each rank stood still for while bytes moved",
-  waited: "Who stood still until whom had arrived",
+  exposed: "Exposed communication and copying: what each rank was stalled for while bytes moved",
+  waited: "Who waited for whom to arrive",
 };
 
 /** Of a program whose waits were not recorded. */
-export const ARRIVALS = "Whose collectives waited for whose arrival; whether it stood still is not known";
+export const ARRIVALS = "Whose collectives waited for whose arrival; whether it stalled is not known";

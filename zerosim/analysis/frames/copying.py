@@ -90,7 +90,7 @@ class Copying:
             return
         if not holdings.away.has((rank, unit, role, origin), shards):
             is_old = holdings.away.is_old((rank, unit, role, origin), shards)
-            state = "holds only as it was before the update" if is_old else "does not hold"
+            state = "holds only a pre-update copy of" if is_old else "does not hold"
             raise IllegalFrame(
                 f"rank {rank} is to {event.purpose} of {unit} from the {origin}, where it {state} "
                 f"the {role}"
@@ -115,7 +115,7 @@ class Copying:
             self._leaving[rank, event.id] = piece
             return
         raise IllegalFrame(
-            f"rank {rank} offloads the gradient of {event.unit}, of which the sum of all ranks is "
+            f"rank {rank} offloads the gradient of {event.unit}, whose sum over all ranks is "
             "not on its device"
         )
 

@@ -128,7 +128,7 @@ class _Finder:
         self.parts += found.values()
 
     def _find_wait(self, rank: RankTrace, event: Event) -> None:
-        """Whose program stood still, and for what; nothing without that."""
+        """Whose program was stalled, and for what; nothing without that."""
         events = rank.events
         place = len(events)
         if event.parent is not None and event.start_ns is not None:

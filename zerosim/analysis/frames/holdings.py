@@ -41,7 +41,7 @@ class Holding(IntEnum):
     ARRIVING = 3
     """On its way to this rank."""
     PARTIAL = 4
-    """This rank's own gradient, not yet reduced."""
+    """This rank's local gradient, not yet reduced."""
     SUMMED = 5
     """A sum of several ranks' gradients, not of all."""
     REDUCED = 6
@@ -113,7 +113,7 @@ class Holdings:
         held = self.parameters[rank, unit]
         for shard in shards:
             if shard not in held:
-                state = "holds only as it was before the update"
+                state = "holds only in its pre-update state"
                 if shard not in self.stale[rank, unit]:
                     state = "does not hold"
                 where = " on its device" if self.layout.is_away else ""
@@ -142,7 +142,7 @@ class Holdings:
             yield Piece(unit=unit, index=index)
 
     def make_gradient(self, rank: int, unit: str) -> None:
-        """Backward of a unit is over: this rank has its own gradient of it.
+        """Backward of a unit is over: this rank has its local gradient of it.
 
         A gradient that is there already is added to: micro-steps, or a unit that is used twice.
         """

@@ -31,7 +31,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A rank's program stands still during a step: a wait, or the part of it that falls into it.
+    """A rank's program is stalled during a step: a wait, or the part of it that falls into it.
 
     Attributes:
         event: the wait; awaited: the collective or copy that it waits for.

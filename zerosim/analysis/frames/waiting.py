@@ -18,7 +18,7 @@ from zerosim.analysis.frames.step import Step, Wait
 from zerosim.events import Event
 
 SHORTEST_WAIT_NS = 50_000
-"""A wait that is shorter is not told: nobody stood still."""
+"""A wait that is shorter is not reported: nobody was stalled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from zerosim.theory.programs.plan import (
 )
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
-_ONLY_FORWARD = "no backward comes to this model in this iteration"
+_ONLY_FORWARD = "this model has no backward in this iteration"
 _REDUCED_AGAIN = (
     "gradients are reduced in each backward before the update (no_sync() leaves that to the last)"
 )
@@ -139,7 +139,7 @@ def _reduce(
     narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
     if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
         left_to[Purpose.REDUCE_GRADIENTS] = f"DDP's communication hook {hook}"
-        words = f"DDP's communication hook {hook} takes the place of the all-reduce"
+        words = f"DDP's communication hook {hook} replaces the all-reduce"
         return [], [Deviation(Cause.HOOK, -2 * scale.a_pass, words)] if is_first else []
     calls = []
     own_bytes = sent_bytes = 0
@@ -172,7 +172,7 @@ def _reduce(
         Deviation(
             Cause.BUCKETS,
             both * odd,
-            "buckets do not hold the gradients of all parameters once",
+            "buckets do not hold the gradients of all parameters exactly once",
         ),
         Deviation(
             Cause.REDUCTION_DTYPE,

@@ -211,7 +211,7 @@ def _reduce(step: _Step, stage: int, parameters: Sequence[Parameter], times: int
         sent, op = sum(sizes), Op.ALL_REDUCE
         padding = sent - trainable
         step.because(Cause.PADDING, "padding of each pass", 2 * padding * step.gradient_size)
-        words = "each parameter group is all-reduced, where a reduce-scatter would do"
+        words = "each parameter group is all-reduced, where a reduce-scatter would suffice"
     else:
         by_owner = stage > 0 and not flag(step.strategy, "use_multi_rank_bucket_allreduce")
         op = Op.REDUCE if by_owner else Op.ALL_REDUCE
@@ -280,7 +280,7 @@ def _stage_3(
         beyond = gathered[name] - 2 * num_micro_steps
         recomputed = max(0, min(beyond, again.get(name, 0) * num_micro_steps))
         size = one.elements * step.size
-        words = "gathered again for a forward that is computed in backward (checkpoint)"
+        words = "gathered again for the forward that backward recomputes (checkpoint)"
         step.because(Cause.RECOMPUTATION, words, recomputed * size)
         words = (
             "gathered once more by each module that computes with them (tied, external, or used "

@@ -68,7 +68,7 @@ _KNOWN = (
 def plan_hand_written(
     strategy: Strategy, seen: Sequence[Movement], num_micro_steps: int = 1
 ) -> Plan:
-    """The calls of one step as they were made, beside the law that they are most like.
+    """The calls of one step as they were made, beside the closest known pattern.
 
     Args:
         strategy: says how many parameters there are.
@@ -87,7 +87,7 @@ def plan_hand_written(
     known = min(_laws(num_micro_steps), key=lambda one: (_distance(passes, one), one.payloads))
     law = Law(
         Fraction(known.payloads),
-        f"like {known.words}: the nearest of the laws that are known, which proves nothing",
+        f"like {known.words}: the closest known pattern, which proves nothing",
         f"{_PAPER} {known.section}",
         known.payloads * scale.a_pass,
     )
@@ -103,7 +103,7 @@ def plan_hand_written(
         formula=f"{known.payloads}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
-        causes=(Deviation(Cause.UNLIKE, rest, f"beside what {known.words} sends"),),
+        causes=(Deviation(Cause.UNLIKE, rest, f"against what {known.words} sends"),),
         is_likeness=True,
         is_far=distance > _ALIKE * known.payloads,
         num_parameters=0 if counts_bytes else strategy.num_parameters,

@@ -239,7 +239,7 @@ class Plan:
     def in_words(self, moved: Fraction, link: Link | None) -> str:
         """What was moved for this plan; over a link, if a claim speaks of one."""
         assert link is None, "of this plan nothing is claimed by link"
-        how = "called, and no plan" if self.is_likeness else "planned and called"
+        how = "called, with no plan" if self.is_likeness else "planned and called"
         return f"{format_exact_bytes(moved)} {how}"
 
 
@@ -283,13 +283,13 @@ def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation
         Deviation(
             Cause.SEGMENT_ROUNDING,
             rounding,
-            f"buffers are not cut equally: rank {rank} sends {format_exact_bytes(abs(rounding))} "
+            f"buffers are not split equally: rank {rank} sends {format_exact_bytes(abs(rounding))} "
             f"{'more' if rounding > 0 else 'less'} than its equal share",
         ),
         Deviation(
             Cause.UNEQUAL_PARTS,
             unequal,
-            f"a root sends to others, and others send on: rank {rank} sends "
+            f"a root sends to others, and others pass it on: rank {rank} sends "
             f"{format_exact_bytes(abs(unequal))} {'more' if unequal > 0 else 'less'} than the mean "
             f"({plan.scale.in_units(unequal)})",
         ),

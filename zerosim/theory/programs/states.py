@@ -139,7 +139,7 @@ def kept_states(
         return None
     laws, sizes = [], {}
     if System.DDP in own and flag(own[System.DDP], "finds_unused", default=False):
-        roles, unknown = [], "which parameters have gradients only the loss decides"
+        roles, unknown = [], "only the loss decides which parameters have gradients"
     for role in (Role.PARAMETERS, *(() if unknown else (Role.GRADIENTS,)), *roles):
         law, size = _of_role(role, parts, has_master=Role.MASTER in optimizer)
         laws.append(law)
@@ -368,7 +368,7 @@ def _of_deepspeed(strategy: Strategy, *, has_master: bool) -> _Found | None:
         return None
     if stage == 0:
         return "DeepSpeed's stage 0", [_whole(one) for one in parameters_of(strategy)], ""
-    unknown = "gradients are kept in buffers of DeepSpeed's own, which no role tells apart"
+    unknown = "gradients are kept in DeepSpeed's own buffers, which no role tells apart"
     if stage == 3:
         count = number(strategy, "partition_count")
         parameters = {one.name: one for one in parameters_of(strategy)}  # those that are tied once
@@ -477,9 +477,9 @@ def _deviations(
     words = {
         Cause.FROZEN_PARAMETERS: f"{format_exact(num_frozen)} frozen parameters have no gradients "
         "and no optimizer states",
-        Cause.PADDING: "zeros make what is divided the same size on all ranks",
+        Cause.PADDING: "zeros pad what is divided to the same size on all ranks",
         Cause.REPLICATED: f"{format_exact(num_whole)} parameters, or their gradients, are whole",
-        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than its fair share",
+        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than an equal share",
     }
     for cause, gap in zip(words, (frozen, padding, replicated, rest), strict=True):
         if gap:

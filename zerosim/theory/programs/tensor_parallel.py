@@ -177,12 +177,12 @@ def _unlike(pair: _Pair, rest: Fraction) -> list[Deviation]:
         return []
     names = [bundle.name.rpartition(".")[2] for bundle in pair.inputs]
     if rest > 0 and len(names) > 1:
-        words = f"{', '.join(names)} each sum the gradient of their own input"
+        words = f"{', '.join(names)} each all-reduce the gradient of their own input"
         return [Deviation(Cause.SEPARATE_INPUTS, rest, words)]
     if rest < 0:
         words = f"the input of {', '.join(names)} needs no gradient, or is smaller than its output"
         return [Deviation(Cause.NOT_REDUCED, rest, words)]
-    words = f"the input of {', '.join(names)} is larger than its output, or handed on otherwise"
+    words = f"the input of {', '.join(names)} is larger than its output, or passed on another way"
     return [Deviation(Cause.BESIDE_THE_LAYERS, rest, words)]
 
 

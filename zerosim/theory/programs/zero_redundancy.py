@@ -69,8 +69,8 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
         source=SOURCE,
     )
     words = (
-        "gradients are all-reduced, where a reduce-scatter would do, and the updated parameters "
-        "are broadcast beside it"
+        "gradients are all-reduced, where a reduce-scatter would suffice, and the updated "
+        "parameters are broadcast as well"
     )
     return replace(
         data_parallel,
