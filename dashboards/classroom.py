@@ -17,14 +17,14 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.markup import to_html
 from zerosim.dashboards.pages.lessons import words
-from zerosim.dashboards.pages.steps import Step, Writer
+from zerosim.dashboards.pages.steps import StepPage, Writer
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.workbench import Job, State, Workbench, name_of
 from zerosim.errors import ConfigError
 from zerosim.lessons.course import Call, Lesson, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
-from zerosim.lessons.recordings import COMMITTED, Recordings, command_of, committed
+from zerosim.lessons.recordings import COMMITTED, LessonRecordings, command_of, committed
 from zerosim.replay.places import place
 
 MOST_PAGES = 24
@@ -49,7 +49,7 @@ class Taught:
     lesson: Lesson
     ticket: str
     facts: Facts
-    steps: tuple[Step, ...]
+    steps: tuple[StepPage, ...]
     source: str
 
 
@@ -60,7 +60,7 @@ class Classroom:
         """Teach with a library's traces."""
         self._library, self._documents = library, documents
         self.workbench = workbench
-        self._committed = Facts(Recordings())
+        self._committed = Facts(LessonRecordings())
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], Taught] = OrderedDict()
 
@@ -126,7 +126,7 @@ class Classroom:
         return job if job is not None and job.state is State.DONE else None
 
     def _write(self, lesson: Lesson, job: Job | None) -> Taught:
-        facts = self._committed if job is None else Facts(Recordings(job.folders))
+        facts = self._committed if job is None else Facts(LessonRecordings(job.folders))
 
         def trace_of(run: str) -> str:
             return name_of(run, job.ticket if job is not None and run in job.runs else "")

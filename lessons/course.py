@@ -55,7 +55,7 @@ Block = Text | Code | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LessonStep:
     """What is on the screen at once.
 
     Attributes:
@@ -113,7 +113,7 @@ class Lesson:
     reading: tuple[str, ...]
     figures: Mapping[str, str]
     questions: Mapping[str, Question]
-    steps: tuple[Step, ...]
+    steps: tuple[LessonStep, ...]
 
     def calls(self, name: str) -> Iterator[Call]:
         """All calls of the lab by one name, in order."""
@@ -196,7 +196,7 @@ def read_lesson(path: Path) -> Lesson:
     return lesson
 
 
-def _steps(source: str) -> tuple[str, tuple[Step, ...]]:
+def _steps(source: str) -> tuple[str, tuple[LessonStep, ...]]:
     title, steps = "", []
     blocks: list[Block] = []
     heading = ""
@@ -209,13 +209,13 @@ def _steps(source: str) -> tuple[str, tuple[Step, ...]]:
             if first.startswith("# "):
                 title = heading = first.removeprefix("# ").strip()
             elif first.startswith("## "):
-                steps.append(Step(heading, tuple(blocks)))
+                steps.append(LessonStep(heading, tuple(blocks)))
                 blocks, heading = [], first.removeprefix("## ").strip()
             else:
                 rest = part
             if rest.strip():
                 blocks.append(Text(rest.strip()))
-    steps.append(Step(heading, tuple(blocks)))
+    steps.append(LessonStep(heading, tuple(blocks)))
     return title, tuple(steps)
 
 

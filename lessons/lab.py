@@ -22,8 +22,8 @@ from rich.table import Table as RichTable
 from zerosim.errors import ConfigError, ZerosimError
 from zerosim.lessons.course import Block, Call, Text, read_lesson
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import Kind, check, explanation, options_of, wording
-from zerosim.lessons.recordings import HERE, Recordings, can_record, command_of, record
+from zerosim.lessons.questions import QuestionKind, check, explanation, options_of, wording
+from zerosim.lessons.recordings import HERE, LessonRecordings, can_record, command_of, record
 from zerosim.lessons.views import Bars, View, view
 
 BAR_COLUMNS = 40
@@ -48,7 +48,7 @@ class Lab:
         vary = self.lesson.vary
         self._changes = () if given.vary is None else (vary.option, given.vary)
         self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lesson-"))
-        self.recordings = Recordings()
+        self.recordings = LessonRecordings()
         self.facts = Facts(self.recordings)
         # a notebook shows the text by itself
         self._unsaid = iter(() if in_notebook else self._blocks())
@@ -97,7 +97,7 @@ class Lab:
             return
         given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
         try:
-            parsed = given.split() if question.kind is Kind.ORDER else given
+            parsed = given.split() if question.kind is QuestionKind.ORDER else given
             said = check(question, parsed, names)
         except ConfigError as error:
             self.console.print(str(error))
@@ -119,7 +119,7 @@ class Lab:
 
     def _record(self, runs: Sequence[str]) -> None:
         self._print_commands(runs)
-        self.recordings = Recordings(
+        self.recordings = LessonRecordings(
             self.recordings.fresh | record(runs, self._folder, self._changes)
         )
         self.facts = Facts(self.recordings)

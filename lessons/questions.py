@@ -23,7 +23,7 @@ Answer = float | str | tuple[str, ...]
 _LONGEST = 200
 
 
-class Kind(StrEnum):
+class QuestionKind(StrEnum):
     """How a question is answered."""
 
     NUMBER = "number"
@@ -89,7 +89,7 @@ class Question:
     """
 
     id: str
-    kind: Kind
+    kind: QuestionKind
     ask: str
     answer: str
     hint: str
@@ -127,7 +127,7 @@ def parse_question(name: str, plain: Mapping[str, Any]) -> Question:
     """
     fields = dict(plain)
     try:
-        kind = Kind(fields.pop("kind"))
+        kind = QuestionKind(fields.pop("kind"))
         options = tuple(Option(key, label) for key, label in fields.pop("options", {}).items())
         wrong = tuple(Wrong(**each) for each in fields.pop("wrong", ()))
         return Question(id=name, kind=kind, options=options, wrong=wrong, **fields)
@@ -156,12 +156,12 @@ def read_answer(question: Question, given: object, names: Names) -> Answer:
     Raises:
         ConfigError: it is no answer to this question.
     """
-    if question.kind is Kind.NUMBER:
+    if question.kind is QuestionKind.NUMBER:
         return read_number(given)
     keys = [option.key for option in options_of(question, names)]
     wanted = given if isinstance(given, list | tuple) else [given]
     answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
-    if question.kind is Kind.ORDER:
+    if question.kind is QuestionKind.ORDER:
         if sorted(answer) != sorted(keys):
             raise ConfigError(
                 f"answer is {' '.join(answer)!r}: expected {', '.join(keys)} in order"
@@ -206,9 +206,9 @@ def misconceptions() -> Mapping[str, Misconception]:
 
 
 def _value(question: Question, value: Any) -> Answer:
-    if question.kind is Kind.NUMBER:
+    if question.kind is QuestionKind.NUMBER:
         return float(value)
-    if question.kind is Kind.ORDER:
+    if question.kind is QuestionKind.ORDER:
         return tuple(map(str, value))
     return str(value)
 

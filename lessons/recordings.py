@@ -226,7 +226,7 @@ def _split(run: str) -> tuple[str, str]:
     return setting, name
 
 
-class Recordings:
+class LessonRecordings:
     """Runs by their names; each is read once.
 
     Attributes:

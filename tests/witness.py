@@ -90,10 +90,10 @@ def _of_course(_: str) -> Iterator[tuple[str, str]]:
     from zerosim.lessons.expressions import evaluate
     from zerosim.lessons.facts import Facts
     from zerosim.lessons.questions import explanation, right_answer, wording
-    from zerosim.lessons.recordings import Recordings
+    from zerosim.lessons.recordings import LessonRecordings
     from zerosim.lessons.views import view
 
-    facts = Facts(Recordings())
+    facts = Facts(LessonRecordings())
     names = facts.names()
     for lesson in course():
         said = [f"{name} = {evaluate(words, names)}" for name, words in lesson.figures.items()]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from zerosim.dashboards.votes import Counted
 from zerosim.errors import ConfigError
-from zerosim.lessons.questions import Kind, Option, read_number
+from zerosim.lessons.questions import Option, QuestionKind, read_number
 
 MOST_BARS = 8
 """More cannot be read from the last row; what is rare is counted together."""
@@ -42,17 +42,17 @@ class Thought:
 
 
 def bars(
-    kind: Kind, options: Sequence[Option], right: str, answers: Sequence[Counted]
+    kind: QuestionKind, options: Sequence[Option], right: str, answers: Sequence[Counted]
 ) -> tuple[Bar, ...]:
     """The answers in the order of a ruler, or of the options.
 
     Args:
         right: the right answer's text; its bar is there also when nobody has it.
     """
-    if kind is Kind.NUMBER:
+    if kind is QuestionKind.NUMBER:
         return _shortened(_numbers(answers))
     labels = {option.key: option.label for option in options}
-    if kind is Kind.ORDER:
+    if kind is QuestionKind.ORDER:
         found = _sums(answers, lambda one: _ordered(one.answer.text, labels))
         return _shortened(sorted(found.values(), key=lambda bar: -max(bar.latest, bar.first)))
     found = _sums(answers, lambda one: labels.get(one.answer.text, one.answer.text))

@@ -19,15 +19,15 @@ from zerosim.errors import ConfigError
 from zerosim.lessons.course import Call, Lesson, course, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
-    Kind,
     Option,
+    QuestionKind,
     explanation,
     misconceptions,
     options_of,
     right_answer,
     wording,
 )
-from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.recordings import LessonRecordings
 
 PATH, JOIN = "/room", "/join"
 TITLE = "Room"
@@ -45,7 +45,7 @@ class Asked:
 
     words: str
     unit: str
-    kind: Kind
+    kind: QuestionKind
     options: Sequence[Option]
     right: str
     explain: str
@@ -193,4 +193,4 @@ def plain(tally: Tally) -> dict[str, Any]:
 
 @cache
 def _facts() -> Facts:
-    return Facts(Recordings())
+    return Facts(LessonRecordings())

@@ -19,16 +19,16 @@ from zerosim.dashboards.pages.lessons import EMBED, words
 from zerosim.errors import ZerosimError, first_line
 from zerosim.lessons.course import Call, Code, Lesson, Text, course
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import Kind, Option, Question, options_of, wording
+from zerosim.lessons.questions import Option, Question, QuestionKind, options_of, wording
 from zerosim.lessons.recordings import command_of
-from zerosim.lessons.views import Bars, Table, view
+from zerosim.lessons.views import Bars, FigureTable, view
 
 Place = Callable[[str, str], int]
 """The step at which a run's replay stands, of the run and where in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class LessonBlock:
     """What all blocks have.
 
     Attributes:
@@ -44,7 +44,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextBlock(Block):
+class TextBlock(LessonBlock):
     """Markdown, as HTML."""
 
     html: str
@@ -52,7 +52,7 @@ class TextBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeBlock(Block):
+class CodeBlock(LessonBlock):
     """Python that a script runs."""
 
     source: str
@@ -60,11 +60,11 @@ class CodeBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskBlock(Block):
+class AskBlock(LessonBlock):
     """A question. `options` are shuffled where their order is the answer."""
 
     question: str
-    how: Kind
+    how: QuestionKind
     html: str
     unit: str
     options: tuple[Option, ...]
@@ -72,7 +72,7 @@ class AskBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunBlock(Block):
+class RunBlock(LessonBlock):
     """Runs that can be recorded here. `choices`: value, command, whether it is the present one."""
 
     command: str
@@ -83,7 +83,7 @@ class RunBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayBlock(Block):
+class ReplayBlock(LessonBlock):
     """Where to watch. `problem` says why it cannot be."""
 
     run: str
@@ -94,7 +94,7 @@ class ReplayBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphBlock(Block):
+class GraphBlock(LessonBlock):
     """Where a run's events stand by rank and time."""
 
     run: str
@@ -103,18 +103,18 @@ class GraphBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBlock(Block):
+class FigureBlock(LessonBlock):
     """A figure: bars or a table; `problem` says why there is none."""
 
     bars: Stacked | None = None
-    table: Table | None = None
+    table: FigureTable | None = None
     problem: str = ""
     kind: str = field(init=False, default="figure")
     is_seen: bool = field(init=False, default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RevealBlock(Block):
+class RevealBlock(LessonBlock):
     """The answer to a question of another step, which is `step`."""
 
     question: str
@@ -123,7 +123,7 @@ class RevealBlock(Block):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndBlock(Block):
+class EndBlock(LessonBlock):
     """What to take away, to try and to read."""
 
     takeaway: str
@@ -147,7 +147,7 @@ AnyBlock = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepPage:
     """A step: `number` from 1."""
 
     number: int
@@ -177,7 +177,7 @@ class Writer:
         self._changes = tuple(changes)
         self._asked_in: dict[str, int] = {}
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[StepPage, ...]:
         """All of the lesson; its end is a step of its own, which nothing covers."""
         steps = []
         end: tuple[AnyBlock, ...] = ()
@@ -192,9 +192,9 @@ class Writer:
                 if isinstance(block, Call) and block.name == "ask":
                     after = block.args[0]
                     self._asked_in[after] = number
-            steps.append(Step(number + 1, step.title, tuple(blocks)))
+            steps.append(StepPage(number + 1, step.title, tuple(blocks)))
         if end:
-            steps.append(Step(len(steps) + 1, words()["lesson"]["take_away"], end))
+            steps.append(StepPage(len(steps) + 1, words()["lesson"]["take_away"], end))
         return tuple(steps)
 
     def _write(
@@ -230,7 +230,7 @@ class Writer:
     def _ask(self, name: str, after: str, question: Question) -> AskBlock:
         names = self.facts.names()
         options = options_of(question, names)
-        if question.kind is Kind.ORDER:
+        if question.kind is QuestionKind.ORDER:
             options = _shuffled(question, options)
         return AskBlock(
             id=name,
@@ -304,7 +304,7 @@ class Writer:
         )
 
 
-def rest_of(steps: Sequence[Step], question: str) -> tuple[AnyBlock, ...]:
+def rest_of(steps: Sequence[StepPage], question: str) -> tuple[AnyBlock, ...]:
     """What a question covers."""
     return tuple(block for step in steps for block in step.blocks if block.after == question)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from zerosim.lessons.facts.claims import Claims
-from zerosim.lessons.facts.hops import Hops
-from zerosim.lessons.facts.memory import Memory
+from zerosim.lessons.facts.hops import HopFacts
+from zerosim.lessons.facts.memory import MemoryFacts
 from zerosim.lessons.facts.pipeline import Pipeline
 from zerosim.lessons.facts.programs import Programs
 from zerosim.lessons.facts.scaling import Scaling
@@ -20,7 +20,7 @@ from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
 
 
-class Facts(Pipeline, Programs, Memory, Tiers, Hops, Time, Scaling, Claims):
+class Facts(Pipeline, Programs, MemoryFacts, Tiers, HopFacts, Time, Scaling, Claims):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

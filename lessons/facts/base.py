@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.config import STAGE_NAMES, Implementation
-from zerosim.lessons.recordings import Recordings, committed, is_profiled, name_in, title_of
+from zerosim.lessons.recordings import LessonRecordings, committed, is_profiled, name_in, title_of
 from zerosim.verify import MemoryReport, Report
 
 
 class Base:
     """What a run is, and its reports."""
 
-    def __init__(self, recordings: Recordings) -> None:
+    def __init__(self, recordings: LessonRecordings) -> None:
         self._run = recordings.run
 
     def _report(self, run: str) -> Report:

@@ -10,13 +10,13 @@ from typing import Any
 from zerosim.errors import ConfigError
 from zerosim.lessons.claims import Judgement, claims, judge
 from zerosim.lessons.facts.base import Base
-from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.recordings import LessonRecordings
 
 
 class Claims(Base):
     """Facts of what is said on the web."""
 
-    def __init__(self, recordings: Recordings) -> None:
+    def __init__(self, recordings: LessonRecordings) -> None:
         super().__init__(recordings)
         self._judged: Callable[[str], Judgement] = lru_cache(None)(
             lambda name: judge(claims()[name], self.names())

@@ -21,7 +21,7 @@ _PACKET = 6  # sender, receiver, shard, bytes, start, end
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class HopMessage:
     """What one rank sends to another in one hop."""
 
     hop: int
@@ -31,7 +31,7 @@ class Message:
     bytes: int
 
 
-class Hops(Base):
+class HopFacts(Base):
     """Facts of one collective."""
 
     def ops(self, run: str, unit: str = UNIT) -> list[str]:
@@ -64,7 +64,7 @@ class Hops(Base):
         """The rank that receives a piece in its last hop: of a reduce-scatter, its owner."""
         return str([m.target for m in self.messages(run, op, unit) if m.shard == shard][-1])
 
-    def messages(self, run: str, op: str, unit: str = UNIT) -> tuple[Message, ...]:
+    def messages(self, run: str, op: str, unit: str = UNIT) -> tuple[HopMessage, ...]:
         """All messages of a collective, hop by hop, then by sender.
 
         Raises:
@@ -86,7 +86,7 @@ class Hops(Base):
             raise ConfigError(f"{run}: the hops of the {op} of {unit} are not known")
         ranks = document["ranks"]
         return tuple(
-            Message(hop, ranks[source], ranks[target], shard, size)
+            HopMessage(hop, ranks[source], ranks[target], shard, size)
             for (hop, source, target, shard), size in sorted(sizes.items())
         )
 

@@ -21,7 +21,7 @@ from zerosim.theory import Optimizer, bytes_a_parameter, ideal_model_states
 _BEFORE_END = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
-class Memory(Base):
+class MemoryFacts(Base):
     """Facts of memory."""
 
     # laws, states and peaks

@@ -15,7 +15,7 @@ from functools import lru_cache
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Phase
 from zerosim.lessons.facts.traffic import Traffic
-from zerosim.lessons.recordings import Recordings
+from zerosim.lessons.recordings import LessonRecordings
 from zerosim.record import Trace
 from zerosim.theory.programs import Bubble
 
@@ -40,7 +40,7 @@ Slots = tuple[Mapping[int, Task], ...]
 class Pipeline(Traffic):
     """Facts of pipelines; of the last complete iteration."""
 
-    def __init__(self, recordings: Recordings) -> None:
+    def __init__(self, recordings: LessonRecordings) -> None:
         super().__init__(recordings)
         self._slots: Callable[[str], Slots] = lru_cache(None)(
             lambda run: _in_slots(self._pipeline(run), self._report(run).iteration)

@@ -14,7 +14,7 @@ from zerosim.lessons.views.gathered import gathered
 from zerosim.lessons.views.hops import hops, shares
 from zerosim.lessons.views.ledgers import causes, excess
 from zerosim.lessons.views.memory import gradients, moments, roles, states
-from zerosim.lessons.views.model import Bar, Bars, Part, Table, View
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part, View
 from zerosim.lessons.views.nodes import both, leaves
 from zerosim.lessons.views.parallel import all_reduces, messages, slots, stages
 from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
@@ -33,7 +33,7 @@ from zerosim.lessons.views.tiers import (
 from zerosim.lessons.views.time import budget, compute, overlap, path
 from zerosim.lessons.views.traffic import ledgers, purposes, traffic
 
-__all__ = ["VIEWS", "Bar", "Bars", "Part", "Table", "View", "view"]
+__all__ = ["VIEWS", "Bar", "Bars", "FigureTable", "Part", "View", "view"]
 
 VIEWS: dict[str, Callable[..., View]] = {
     "roles": roles,

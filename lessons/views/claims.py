@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from zerosim.lessons.claims import claims
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Table
+from zerosim.lessons.views.model import FigureTable
 
 
-def claim(facts: Facts, name: str) -> Table:
+def claim(facts: Facts, name: str) -> FigureTable:
     """One claim, number by number."""
     judged = facts.judgement(name)
     rows = [(judged.claim.found_in, "", "", "", "")]
@@ -28,10 +28,10 @@ def claim(facts: Facts, name: str) -> Table:
             for number in case.numbers
         ]
     columns = (judged.claim.unit, "said", "theory", "measured", "")
-    return Table(f"“{judged.claim.said}” is {judged.words}", columns, tuple(rows))
+    return FigureTable(f"“{judged.claim.said}” is {judged.words}", columns, tuple(rows))
 
 
-def verdicts(facts: Facts) -> Table:
+def verdicts(facts: Facts) -> FigureTable:
     """All claims, and what became of them."""
     rows = []
     for name in claims():
@@ -47,7 +47,7 @@ def verdicts(facts: Facts) -> Table:
             )
         )
     title = "What is said, what theory says, what the runs of this course measured"
-    return Table(title, ("claim", "theory", "measured", "verdict"), tuple(rows))
+    return FigureTable(title, ("claim", "theory", "measured", "verdict"), tuple(rows))
 
 
 def _short(value: float) -> str:

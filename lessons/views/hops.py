@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 
 UNIT = "blocks.2"
 
@@ -15,7 +15,7 @@ def letter(shard: int) -> str:
     return ascii_lowercase[shard % len(ascii_lowercase)]
 
 
-def hops(facts: Facts, run: str, op: str) -> Table:
+def hops(facts: Facts, run: str, op: str) -> FigureTable:
     """Which piece each rank sends in each hop, and to whom."""
     messages = facts.messages(run, op, UNIT)
     numbers = range(1, facts.num_hops(run, op, UNIT) + 1)
@@ -25,7 +25,7 @@ def hops(facts: Facts, run: str, op: str) -> Table:
         cells = (f"{letter(own[k].shard)} → {own[k].target}" if k in own else "" for k in numbers)
         rows.append((label, *cells))
     title = f"The {op} of {UNIT}: which piece each rank sends to whom, traced"
-    return Table(title, ("", *(f"hop {k}" for k in numbers)), tuple(rows))
+    return FigureTable(title, ("", *(f"hop {k}" for k in numbers)), tuple(rows))
 
 
 def shares(facts: Facts, *runs: str) -> Bars:

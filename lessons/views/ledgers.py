@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.quantities import PSI
 
 
-def causes(facts: Facts, run: str) -> Table:
+def causes(facts: Facts, run: str) -> FigureTable:
     """The way from the formula to the bytes on the wire, cause by cause."""
     rows = [("the law", f"{facts.law_sent(run):,.0f}", "theory")]
     for cause, size, words in facts.causes(run):
@@ -17,7 +17,7 @@ def causes(facts: Facts, run: str) -> Table:
         ("unexplained", f"{facts.unexplained(run):,}", "on the rank where it is most"),
     ]
     title = f"{facts.title(run)}: what rank 0 sends in one step, from the law to the kernel's count"
-    return Table(title, ("", "bytes", "what it is"), tuple(rows))
+    return FigureTable(title, ("", "bytes", "what it is"), tuple(rows))
 
 
 def excess(facts: Facts, *runs: str) -> Bars:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.memory import MODEL_STATES, Role
 
 _SHOWN = (*MODEL_STATES, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
 _UNIT = "bytes a parameter"
 
 
-def roles(facts: Facts, run: str) -> Table:
+def roles(facts: Facts, run: str) -> FigureTable:
     """What each role takes for one parameter: by theory, and in memory after the first update."""
     psi, dtype = facts.psi(run), facts.dtype(run)
     rows = []
@@ -21,7 +21,7 @@ def roles(facts: Facts, run: str) -> Table:
     theory = facts.bytes_a_parameter(dtype)
     measured = sum(facts.held_at(run, "end", role) for role in MODEL_STATES)
     rows.append(("together", str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
-    return Table(
+    return FigureTable(
         f"What rank 0 holds when the iteration is over, measured; Ψ = {psi:,}, {dtype}",
         ("", "bytes each, theory", "measured", "bytes in all"),
         tuple(rows),

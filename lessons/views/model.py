@@ -44,7 +44,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FigureTable:
     """Rows of words and numbers; the first column names the row."""
 
     title: str
@@ -52,4 +52,4 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-View = Bars | Table
+View = Bars | FigureTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.quantities import PSI
 
 _PARTS = (
@@ -26,7 +26,7 @@ def leaves(facts: Facts, *runs: str) -> Bars:
     return Bars(title, PSI, tuple(bars), "the law, without scales")
 
 
-def both(facts: Facts, *runs: str) -> Table:
+def both(facts: Facts, *runs: str) -> FigureTable:
     """What leaves a node and what stays in it, and what a rank keeps for it."""
     rows = []
     for run in runs:
@@ -42,4 +42,4 @@ def both(facts: Facts, *runs: str) -> Table:
             )
         )
     columns = ("", "the law", "bytes by it", "bytes traced", "leaves the node", "stays in it")
-    return Table("What the ranks of a node send together in one step", columns, tuple(rows))
+    return FigureTable("What the ranks of a node send together in one step", columns, tuple(rows))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.memory import MODEL_STATES, Role
 
 MEGA = 1e6
 
 
-def all_reduces(facts: Facts, run: str) -> Table:
+def all_reduces(facts: Facts, run: str) -> FigureTable:
     """How often a rank all-reduces in each block, and how much."""
     rows = []
     for block in facts.blocks(run):
@@ -19,10 +19,10 @@ def all_reduces(facts: Facts, run: str) -> Table:
             cells.append(f"{facts.called_bytes(run, 'all-reduce', block, phase):,}")
         rows.append(tuple(cells))
     columns = ("", "forward", "bytes", "backward", "bytes")
-    return Table("All-reduces of rank 0 in one step, traced", columns, tuple(rows))
+    return FigureTable("All-reduces of rank 0 in one step, traced", columns, tuple(rows))
 
 
-def messages(facts: Facts, run: str) -> Table:
+def messages(facts: Facts, run: str) -> FigureTable:
     """What each stage sends on, and back."""
     rows = []
     for rank, label in facts.ranks(run):
@@ -32,10 +32,10 @@ def messages(facts: Facts, run: str) -> Table:
         ]
         rows.append((label, *near))
     columns = ("bytes", "to the next rank", "to the rank before")
-    return Table("What each rank sends in one step, traced", columns, tuple(rows))
+    return FigureTable("What each rank sends in one step, traced", columns, tuple(rows))
 
 
-def slots(facts: Facts, run: str) -> Table:
+def slots(facts: Facts, run: str) -> FigureTable:
     """Which micro-batch each rank computes in which slot: F its forward, B its backward."""
     numbers = range(facts.num_slots(run))
     rows = tuple(
@@ -43,7 +43,7 @@ def slots(facts: Facts, run: str) -> Table:
         for rank, tasks in enumerate(facts.slots(run))
     )
     title = f"{facts.title(run)}: who computes which micro-batch when, in the order traced"
-    return Table(title, ("", *(str(slot + 1) for slot in numbers)), rows)
+    return FigureTable(title, ("", *(str(slot + 1) for slot in numbers)), rows)
 
 
 def stages(facts: Facts, *runs: str) -> Bars:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.events import Purpose
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI
 
@@ -15,7 +15,7 @@ _PURPOSES = (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
 _BESIDE = (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
 
 
-def profiles(facts: Facts, *runs: str) -> Table:
+def profiles(facts: Facts, *runs: str) -> FigureTable:
     """A row for each implementation, as `zerosim profiles` has it."""
     rows = tuple(
         (
@@ -29,12 +29,12 @@ def profiles(facts: Facts, *runs: str) -> Table:
         for run in runs
     )
     columns = ("", "calls", f"payload, {PSI}", f"a ring, {PSI}", f"wire, {PSI}", "peak, MB")
-    return Table(
+    return FigureTable(
         "One step: what was called, its payload, what was sent and held, measured", columns, rows
     )
 
 
-def laws(facts: Facts, *runs: str) -> Table:
+def laws(facts: Facts, *runs: str) -> FigureTable:
     """The law of each implementation, and why rank 0 sends something else, as payload in Psi."""
     rows = []
     for run in runs:
@@ -48,7 +48,7 @@ def laws(facts: Facts, *runs: str) -> Table:
             if abs(payload) >= LEAST:
                 rows.append(("", f"{payload:+.3f}", words))
     title = "The law of each, and why rank 0 sends something else on the wire"
-    return Table(title, ("", f"payload, {PSI}", ""), tuple(rows))
+    return FigureTable(title, ("", f"payload, {PSI}", ""), tuple(rows))
 
 
 def handed(facts: Facts, *runs: str) -> Bars:

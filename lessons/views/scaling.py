@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.memory import MODEL_STATES
 from zerosim.quantities import PSI
 
@@ -20,7 +20,7 @@ def precisions(facts: Facts) -> Bars:
     return Bars("Model states with Adam on a single rank, by theory", "bytes a parameter", bars)
 
 
-def scaling(facts: Facts, run: str) -> Table:
+def scaling(facts: Facts, run: str) -> FigureTable:
     """Iteration by iteration: the loss, its scale, whether all updated, and what was sent."""
     whole = facts.psi(run) * facts.element_bytes(run)
     rows = []
@@ -37,4 +37,4 @@ def scaling(facts: Facts, run: str) -> Table:
         )
     columns = ("iteration", "loss", "loss scale", "ranks that update", f"rank 0 sends, {PSI}")
     title = "Losses and scales as the program reported them, updates and messages as traced"
-    return Table(title, columns, tuple(rows))
+    return FigureTable(title, columns, tuple(rows))

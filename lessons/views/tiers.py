@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.tiers import Link, Tier
 
@@ -11,7 +11,7 @@ MEGA = 1e6
 _OVER = {Link.BUS: "together over the bus", Link.STORAGE: "together to and from the disk"}
 
 
-def copies(facts: Facts, run: str, *links: str) -> Table:
+def copies(facts: Facts, run: str, *links: str) -> FigureTable:
     """What rank 0 copies between its tiers in a step, by what it is for; over all links or some."""
     rows = []
     chosen = [one for one in facts.copies(run) if not links or one.link in links]
@@ -25,7 +25,7 @@ def copies(facts: Facts, run: str, *links: str) -> Table:
         rows.append((_OVER[link], *_sizes(facts, run, size, counts)))
     columns = ("", "bytes, traced", "B x Ψ/N", "the kernel's count")
     title = f"{facts.title(run)}: what rank 0 copies between its tiers in one step"
-    return Table(title, columns, tuple(rows))
+    return FigureTable(title, columns, tuple(rows))
 
 
 def _sizes(facts: Facts, run: str, size: int, counted: int) -> tuple[str, str, str]:
@@ -48,7 +48,7 @@ def tiers(facts: Facts, *runs: str) -> Bars:
     return Bars(title, "B", tuple(bars))
 
 
-def cuts(facts: Facts) -> Table:
+def cuts(facts: Facts) -> FigureTable:
     """Theory: what crosses the bus if one or another part of a step is on the host."""
     ways = (
         ("momentum and variance", ("moments",)),
@@ -61,10 +61,10 @@ def cuts(facts: Facts) -> Table:
     )
     rows = tuple((name, str(facts.cut_bytes(*on_host))) for name, on_host in ways)
     columns = ("on the host", "bytes a parameter")
-    return Table("What crosses the bus in a step, by where it is cut, theory", columns, rows)
+    return FigureTable("What crosses the bus in a step, by where it is cut, theory", columns, rows)
 
 
-def losses(facts: Facts, *runs: str) -> Table:
+def losses(facts: Facts, *runs: str) -> FigureTable:
     """The loss of each iteration, run by run."""
     steps = sorted({step for run in runs for step in facts.losses(run)})
     rows = tuple(
@@ -78,7 +78,7 @@ def losses(facts: Facts, *runs: str) -> Table:
         for run in runs
     )
     columns = ("", *(f"iteration {step}" for step in steps))
-    return Table("The loss of each iteration, measured", columns, rows)
+    return FigureTable("The loss of each iteration, measured", columns, rows)
 
 
 def checkpoints(facts: Facts, *runs: str) -> Bars:
@@ -95,7 +95,7 @@ def checkpoints(facts: Facts, *runs: str) -> Bars:
     )
 
 
-def sums(facts: Facts, *runs: str) -> Table:
+def sums(facts: Facts, *runs: str) -> FigureTable:
     """What a rank sends so that blocks are computed together, and to gather checkpoints."""
     rows = []
     for run in runs:
@@ -106,12 +106,12 @@ def sums(facts: Facts, *runs: str) -> Table:
         moved = facts.copied(run, Link.BUS)
         rows.append((facts.title(run), f"{added:,}", f"{gathered:,}", share, f"{moved:,}"))
     columns = ("bytes", "sums of the blocks", "gathered", "of the sums", "over the bus")
-    return Table(
+    return FigureTable(
         "What rank 0 sends and copies of activations in one step, traced", columns, tuple(rows)
     )
 
 
-def pieces(facts: Facts, *runs: str) -> Table:
+def pieces(facts: Facts, *runs: str) -> FigureTable:
     """How the free memory of a device lay when it was in the smallest pieces."""
     rows = tuple(
         (
@@ -124,10 +124,10 @@ def pieces(facts: Facts, *runs: str) -> Table:
         for run in runs
     )
     columns = ("", "device", "free", "largest piece", "beside it")
-    return Table("How the free memory of rank 0 lay at its worst, measured", columns, rows)
+    return FigureTable("How the free memory of rank 0 lay at its worst, measured", columns, rows)
 
 
-def fetches(facts: Facts, *runs: str) -> Table:
+def fetches(facts: Facts, *runs: str) -> FigureTable:
     """What each rank fetches of each unit in one forward; all runs have the same units."""
     units = facts.units(runs[0])
     rows = []
@@ -136,7 +136,7 @@ def fetches(facts: Facts, *runs: str) -> Table:
             cells = (f"{facts.fetched(run, unit, int(rank)):,}" for unit in units)
             rows.append((f"{facts.title(run)}: {label}", *cells))
     title = "Bytes that each rank brings from its host to its device in one forward, traced"
-    return Table(title, ("", *units), tuple(rows))
+    return FigureTable(title, ("", *units), tuple(rows))
 
 
 def tiled(facts: Facts, *runs: str) -> Bars:

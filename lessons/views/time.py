@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 
 _STATES = ("compute", "exposed", "waiting", "other")
 _CAUSES = {
@@ -36,7 +36,7 @@ def budget(facts: Facts, *runs: str) -> Bars:
     return Bars(title, "ms", tuple(bars))
 
 
-def overlap(facts: Facts, *runs: str) -> Table:
+def overlap(facts: Facts, *runs: str) -> FigureTable:
     """Exposed and hidden communication of runs, side by side; all ranks together."""
     rows = tuple(
         (
@@ -50,7 +50,7 @@ def overlap(facts: Facts, *runs: str) -> Table:
     )
     columns = ("ms", "exposed", "hidden", "overlap", "one step took")
     title = "Communication of all ranks in one step, measured by their clocks"
-    return Table(title, columns, rows)
+    return FigureTable(title, columns, rows)
 
 
 def path(facts: Facts, *runs: str) -> Bars:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.events import Purpose
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part, Table
+from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.quantities import PSI
 
 
@@ -35,7 +35,7 @@ def purposes(facts: Facts, *runs: str) -> Bars:
     return Bars(title, PSI, tuple(bars), "the law of a ring")
 
 
-def ledgers(facts: Facts, *runs: str) -> Table:
+def ledgers(facts: Facts, *runs: str) -> FigureTable:
     """What the law says, what PyTorch was asked to send, what the kernel sent."""
     rows = tuple(
         (
@@ -48,4 +48,4 @@ def ledgers(facts: Facts, *runs: str) -> Table:
         for run in runs
     )
     columns = ("bytes", "the law", "traced", "wire, framed", "collectives")
-    return Table("What rank 0 sends in one step: law, trace, kernel", columns, rows)
+    return FigureTable("What rank 0 sends in one step: law, trace, kernel", columns, rows)

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import Planted, plant, straggling
 from tests.graph.runs import Plan
-from zerosim.analysis import Budget, State, budgets, occupancy
+from zerosim.analysis import Budget, RankState, budgets, occupancy
 from zerosim.events import Phase
 from zerosim.graph import NodeKind, build_graph
 
@@ -86,7 +86,7 @@ def test_every_rank_s_time_is_accounted_for(plan):
             pieces = occupancy(part, place)
             assert np.all(pieces.start[1:] == pieces.end[:-1])
             own = part.is_kind(NodeKind.WAIT) & (part.place == place)
-            stood = np.isin(pieces.state, [State.EXPOSED, State.WAITING])
+            stood = np.isin(pieces.state, [RankState.EXPOSED, RankState.WAITING])
             length = pieces.end - pieces.start
             assert length[stood].sum() == (part.end[own] - part.start[own]).sum()
 

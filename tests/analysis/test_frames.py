@@ -12,11 +12,11 @@ from tests.graph.runs import Plan
 from zerosim.analysis.frames import (
     Band,
     Frames,
-    Holding,
     Holdings,
     IllegalFrame,
     Layout,
     Piece,
+    ShardState,
     play,
     steps,
 )
@@ -53,8 +53,8 @@ def test_a_rank_of_stage_3_cannot_compute_with_what_it_has_not_gathered():
     held.gathered(0, UNIT, 1)
     held.gathered(0, UNIT, 2)
     held.compute(0, UNIT)
-    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 0) is Holding.KEPT
-    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 2) is Holding.GATHERED
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 0) is ShardState.KEPT
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 2) is ShardState.GATHERED
     held.free_parameters(0, UNIT)
     assert held.parameters[0, UNIT] == {0}
 
@@ -68,7 +68,7 @@ def test_what_another_rank_has_updated_is_of_before_until_it_is_gathered():
         held.finish_reduction(rank, [PIECE])
         held.update(rank, UNIT)
         held.updated(rank, UNIT)
-    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 1) is Holding.STALE
+    assert held.cell(0, Band(Role.PARAMETERS), UNIT, 1) is ShardState.STALE
     with pytest.raises(IllegalFrame, match="holds only in its pre-update state"):
         held.compute(0, UNIT)
     held.gathered(0, UNIT, 1)
@@ -80,7 +80,7 @@ def test_a_gradient_is_not_added_twice():
     held = Holdings(layout())
     held.make_gradient(0, UNIT)
     held.add(0, PIECE, 2, frozenset({1}))
-    assert held.cell(0, Band(Role.GRADIENTS), UNIT, 2) is Holding.SUMMED
+    assert held.cell(0, Band(Role.GRADIENTS), UNIT, 2) is ShardState.SUMMED
     with pytest.raises(IllegalFrame, match="rank 0 reduces shard 2 of block twice: the gradient "):
         held.add(0, PIECE, 2, frozenset({1, 2}))
 
@@ -106,20 +106,20 @@ def test_what_is_left_of_a_gradient_when_it_is_reduced(stage):
     held = Holdings(layout(stage, num_pieces={UNIT: 2}))
     pieces = list(held.pieces(UNIT))
     held.make_gradient(1, UNIT)
-    assert {held.cell(1, Band(Role.GRADIENTS), UNIT, s) for s in range(3)} == {Holding.PARTIAL}
+    assert {held.cell(1, Band(Role.GRADIENTS), UNIT, s) for s in range(3)} == {ShardState.PARTIAL}
     for piece in pieces:
-        assert held.cell(1, Band(Role.GRADIENTS), UNIT, 1) is Holding.PARTIAL
+        assert held.cell(1, Band(Role.GRADIENTS), UNIT, 1) is ShardState.PARTIAL
         for shard in range(3) if stage == 0 else [1]:
             held.add(1, piece, shard, frozenset({0, 2}))
         held.finish_reduction(1, [piece])
-    rest = {0: Holding.REDUCED, 1: Holding.PARTIAL}.get(stage, Holding.ABSENT)
+    rest = {0: ShardState.REDUCED, 1: ShardState.PARTIAL}.get(stage, ShardState.ABSENT)
     cells = [held.cell(1, Band(Role.GRADIENTS), UNIT, shard) for shard in range(3)]
-    assert cells == [rest, Holding.REDUCED, rest]
+    assert cells == [rest, ShardState.REDUCED, rest]
     held.update(1, UNIT)
     held.updated(1, UNIT)
     held.end_update(1)
     after = {held.cell(1, Band(Role.GRADIENTS), UNIT, shard) for shard in range(3)}
-    assert after == {Holding.STALE if stage < 2 else Holding.ABSENT}
+    assert after == {ShardState.STALE if stage < 2 else ShardState.ABSENT}
 
 
 @pytest.mark.parametrize("stage", range(4))
@@ -127,7 +127,7 @@ def test_who_keeps_which_states(stage):
     held = Holdings(layout(stage, first_update=True, keeps_gradients=False))
 
     def kept(role):
-        return [held.cell(1, Band(role), UNIT, shard) is Holding.KEPT for shard in range(3)]
+        return [held.cell(1, Band(role), UNIT, shard) is ShardState.KEPT for shard in range(3)]
 
     own = [False, True, False]
     assert kept(Role.PARAMETERS) == (own if stage == 3 else [True] * 3)
@@ -143,7 +143,7 @@ def test_a_frozen_unit_has_parameters_only():
     codes = {
         held.cell(0, Band(role), UNIT, 0) for role in MODEL_STATES if role is not Role.PARAMETERS
     }
-    assert codes == {Holding.ABSENT}
+    assert codes == {ShardState.ABSENT}
 
 
 # -------------------------------------------------------------------------------- frames

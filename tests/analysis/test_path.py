@@ -9,7 +9,7 @@ from hypothesis import given
 from tests.graph.plans import load_plan, plans
 from tests.graph.planted import straggling
 from tests.graph.runs import Plan
-from zerosim.analysis import Cause, critical_path, slack
+from zerosim.analysis import TimeCause, critical_path, slack
 from zerosim.events import Phase
 from zerosim.graph import NodeKind, build_graph
 
@@ -31,10 +31,10 @@ def test_a_path_by_hand(tmp_path):
         ("other", 1, 200, 205),
     ]
     assert path.by_cause() == {
-        Cause.COMPUTE: 140,
-        Cause.COMMUNICATION: 28,
-        Cause.SCHEDULING: 8,
-        Cause.OTHER: 29,
+        TimeCause.COMPUTE: 140,
+        TimeCause.COMMUNICATION: 28,
+        TimeCause.SCHEDULING: 8,
+        TimeCause.OTHER: 29,
     }
     assert path.duration_ns == 205
     assert path.by_rank() == {1: 177}
@@ -84,9 +84,9 @@ def test_a_slow_rank_is_on_the_path(stage, slow):
 
     graph = build_graph(load_plan(Plan(num_ranks=3, stage=stage, compute_ns=compute_ns))).within(1)
     path = critical_path(graph)
-    computed = [piece for piece in path.pieces if piece.cause is Cause.COMPUTE]
+    computed = [piece for piece in path.pieces if piece.cause is TimeCause.COMPUTE]
     assert {piece.rank for piece in computed} == {slow}
-    assert path.by_cause()[Cause.COMPUTE] == 6 * 5000
+    assert path.by_cause()[TimeCause.COMPUTE] == 6 * 5000
     assert max(path.by_rank(), key=path.by_rank().get) == slow
 
 

@@ -16,7 +16,7 @@ from tests.graph.plans import load_plan
 from tests.graph.planted import Planted, plant, straggling
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, traces, write_files
-from zerosim.analysis import Cause, report
+from zerosim.analysis import TimeCause, report
 from zerosim.analysis.report import EVERYTHING
 from zerosim.errors import ConfigError, ZerosimError
 from zerosim.events import Phase
@@ -36,9 +36,9 @@ def test_the_answer_in_a_sentence(tmp_path):
     )
     assert answer.holds
     step = answer.steps[0]
-    assert (step.duration_ns, step.cause, step.rank) == (80, Cause.COMPUTE, 1)
+    assert (step.duration_ns, step.cause, step.rank) == (80, TimeCause.COMPUTE, 1)
     assert (step.label, step.unit, step.start_ns) == ("forward of a", "a", 10)
-    communication = next(step for step in answer.steps if step.cause is Cause.COMMUNICATION)
+    communication = next(step for step in answer.steps if step.cause is TimeCause.COMMUNICATION)
     assert communication.source == "train.py:7 in step"
     assert sum(step.duration_ns for step in answer.steps) == 205
 

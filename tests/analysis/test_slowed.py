@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis import slowed
 from tests.ranks import run_ranks
-from zerosim.analysis import Cause, budgets, critical_path, report
+from zerosim.analysis import TimeCause, budgets, critical_path, report
 from zerosim.graph import build_graph, check_graph
 from zerosim.record import load
 
@@ -50,7 +50,8 @@ def test_the_slow_rank_is_found(graphs):
         on_path = [
             piece
             for piece in path.pieces
-            if piece.cause is Cause.COMPUTE and part.event_of(piece.node).unit == slowed.SLOW_UNIT
+            if piece.cause is TimeCause.COMPUTE
+            and part.event_of(piece.node).unit == slowed.SLOW_UNIT
         ]
         # its forward and its backward, and nobody else's
         assert {piece.rank for piece in on_path if piece.duration_ns > slow_ns // 2} == {

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from zerosim.analysis.frames import Band, Holding, Layout, Step, cell_number, play
+from zerosim.analysis.frames import Band, Layout, ShardState, Step, cell_number, play
 from zerosim.events import Event, Kind, Op, Phase, Purpose
 from zerosim.manifest import BucketLayout, Segment
 from zerosim.memory import MODEL_STATES, Role
@@ -110,14 +110,14 @@ def iteration(**without) -> Script:
     return script
 
 
-def cells_at(frames, position, role, tier=DEVICE, rank=0) -> list[Holding]:
+def cells_at(frames, position, role, tier=DEVICE, rank=0) -> list[ShardState]:
     band = Band(role, tier)
     at = frames.at(position)
     return [at[cell_number(frames.layout, rank, band, 0, shard)] for shard in range(2)]
 
 
-A, KEPT, GATHERED = Holding.ABSENT, Holding.KEPT, Holding.GATHERED
-ARRIVING, REDUCED, STALE = Holding.ARRIVING, Holding.REDUCED, Holding.STALE
+A, KEPT, GATHERED = ShardState.ABSENT, ShardState.KEPT, ShardState.GATHERED
+ARRIVING, REDUCED, STALE = ShardState.ARRIVING, ShardState.REDUCED, ShardState.STALE
 
 
 def test_an_iteration_with_everything_on_the_host():
@@ -136,7 +136,7 @@ def test_an_iteration_with_everything_on_the_host():
     on_host = [cells_at(frames, place, Role.PARAMETERS, HOST) for place in range(11)]
     assert on_host == [[KEPT, A]] * 11
     gradients = [cells_at(frames, place, Role.GRADIENTS) for place in (6, 7, 8)]
-    assert gradients == [[ARRIVING, Holding.PARTIAL], [REDUCED, A], [A, A]]
+    assert gradients == [[ARRIVING, ShardState.PARTIAL], [REDUCED, A], [A, A]]
     there = [cells_at(frames, place, Role.GRADIENTS, HOST) for place in (6, 7, 8, 9, 10)]
     assert there == [[A, A], [ARRIVING, A], [REDUCED, A], [REDUCED, A], [STALE, A]]
     moments = [cells_at(frames, place, Role.MOMENTUM, HOST) for place in (9, 10)]
@@ -265,7 +265,7 @@ def test_groups_gather_what_they_keep_and_add_up_in_two_exchanges():
         [GATHERED, GATHERED, A, A],
         [A, A, GATHERED, GATHERED],
     ]
-    own, partial, summed = A, Holding.PARTIAL, Holding.SUMMED
+    own, partial, summed = A, ShardState.PARTIAL, ShardState.SUMMED
     assert cells(5, Role.GRADIENTS, 1) == [partial, ARRIVING, partial, summed]
     assert cells(6, Role.GRADIENTS, 1) == [own, REDUCED, own, own]
 

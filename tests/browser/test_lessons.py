@@ -11,7 +11,7 @@ from tests.browser.test_access import violations, violations_in_both_themes
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
 from zerosim.lessons.course import find_lesson
-from zerosim.lessons.questions import Kind, options_of, right_answer
+from zerosim.lessons.questions import QuestionKind, options_of, right_answer
 
 pytestmark = pytest.mark.browser
 
@@ -63,9 +63,9 @@ def wait_for_replay(one) -> None:
 def wrong_answer(question, names):
     """An answer that is not right."""
     right = right_answer(question, names)
-    if question.kind is Kind.NUMBER:
+    if question.kind is QuestionKind.NUMBER:
         return str(right * 7 + 1)
-    if question.kind is Kind.ORDER:
+    if question.kind is QuestionKind.ORDER:
         return (*right[1:], right[0])
     return next(each.key for each in options_of(question, names) if each.key != right)
 
@@ -74,15 +74,15 @@ def give(one, question, answer) -> None:
     """Answer as a person does, and wait for what is said."""
     form = one.page.locator(f"form[data-question='{question.id}']")
     match question.kind:
-        case Kind.NUMBER:
+        case QuestionKind.NUMBER:
             form.locator("input").fill(str(answer))
-        case Kind.ORDER:
+        case QuestionKind.ORDER:
             keys = form.locator("li").evaluate_all("all => all.map(one => one.dataset.key)")
             for place, key in enumerate(answer):
                 for at in range(keys.index(key), place, -1):
                     form.locator(f"li[data-key='{key}'] [data-move='-1']").click()
                     keys[at - 1], keys[at] = keys[at], keys[at - 1]
-        case Kind.MARK:
+        case QuestionKind.MARK:
             places = form.locator("option").evaluate_all("all => all.map(one => one.value)")
             slider = form.locator("input")
             slider.focus()
@@ -110,7 +110,7 @@ LESSONS = [find_lesson(name) for name in ("memory", "zero3", "claims", "model-pa
 
 def test_each_way_to_ask_is_in_these_lessons():
     asked = {question.kind for lesson in LESSONS for question in lesson.questions.values()}
-    assert asked == set(Kind)
+    assert asked == set(QuestionKind)
     shown = {name for lesson in LESSONS for name in ("replay", "graph") if [*lesson.calls(name)]}
     assert shown == {"replay", "graph"}
 

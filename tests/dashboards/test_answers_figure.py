@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zerosim.dashboards.figures.answers import MOST_BARS, REST, Bar, Thought, bars, thoughts
 from zerosim.dashboards.votes import Answer, Counted, Vote, count
-from zerosim.lessons.questions import Kind, Option
+from zerosim.lessons.questions import Option, QuestionKind
 
 OPTIONS = (Option("a", "first"), Option("b", "second"), Option("c", "third"))
 
@@ -29,7 +29,7 @@ def test_numbers_stand_in_their_order_and_equal_values_are_one():
         counted("9/4", 0, 3, right=True),
         counted("1,000,000"),
     ]
-    assert bars(Kind.NUMBER, (), "", answers) == (
+    assert bars(QuestionKind.NUMBER, (), "", answers) == (
         Bar("-1", 1, 1),
         Bar("2.25", 1, 5, is_right=True),
         Bar("3", 3, 2),
@@ -39,7 +39,7 @@ def test_numbers_stand_in_their_order_and_equal_values_are_one():
 
 
 def test_every_option_has_a_bar_and_the_right_one_is_known():
-    assert bars(Kind.CHOICE, OPTIONS, "c", [counted("b", 2, 1)]) == (
+    assert bars(QuestionKind.CHOICE, OPTIONS, "c", [counted("b", 2, 1)]) == (
         Bar("first"),
         Bar("second", 2, 1),
         Bar("third", is_right=True),
@@ -48,7 +48,7 @@ def test_every_option_has_a_bar_and_the_right_one_is_known():
 
 def test_orders_say_what_was_put_first():
     answers = [counted("a b c"), counted("c b a", 3, 4, right=True)]
-    assert bars(Kind.ORDER, OPTIONS, "", answers) == (
+    assert bars(QuestionKind.ORDER, OPTIONS, "", answers) == (
         Bar("third → second → first", 3, 4, is_right=True),
         Bar("first → second → third", 1, 1),
     )
@@ -57,11 +57,11 @@ def test_orders_say_what_was_put_first():
 def test_what_is_rare_is_counted_together_but_never_the_right_one():
     answers = [counted(str(number), number, number) for number in range(2, 20)]
     answers.append(counted("1", 0, 1, right=True))
-    found = bars(Kind.NUMBER, (), "", answers)
+    found = bars(QuestionKind.NUMBER, (), "", answers)
     assert len(found) == MOST_BARS
     assert [bar.label for bar in found] == ["1", "14", "15", "16", "17", "18", "19", REST]
     assert found[-1] == Bar(REST, sum(range(2, 14)), sum(range(2, 14)))
-    assert bars(Kind.NUMBER, (), "", []) == ()
+    assert bars(QuestionKind.NUMBER, (), "", []) == ()
 
 
 def test_misconceptions_by_name():
@@ -79,7 +79,7 @@ def test_misconceptions_by_name():
 TEXTS = st.sampled_from(["1", "2", "3.5", "7/2", "-4", "1e3", "no number", "", "nan", "9" * 120])
 
 
-@given(votes=st.lists(st.tuples(TEXTS, TEXTS)), kind=st.sampled_from(Kind))
+@given(votes=st.lists(st.tuples(TEXTS, TEXTS)), kind=st.sampled_from(QuestionKind))
 def test_no_answer_is_lost(votes, kind):
     def answer(text):
         return Answer(text, is_right=text == "2")

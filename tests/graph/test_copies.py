@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.graph.planted import FROM_DISK, FROM_HOST, TO_HOST, Planted, kept_on_disk, plant
-from zerosim.analysis import Budget, Cause, budgets, critical_path, exposed
+from zerosim.analysis import Budget, TimeCause, budgets, critical_path, exposed
 from zerosim.events import Op, Phase, Purpose
 from zerosim.graph import EdgeKind, NodeKind, build_graph, check_graph
 
@@ -127,7 +127,7 @@ def test_where_the_time_went(graph):
 
 def test_the_critical_path_goes_through_copies(graph):
     path = critical_path(graph)
-    assert path.by_cause()[Cause.COPYING] == 20 + 10 + 20 + 20 + 10
+    assert path.by_cause()[TimeCause.COPYING] == 20 + 10 + 20 + 20 + 10
     assert sum(path.by_cause().values()) == path.duration_ns == 190
     copies = [node for node in path.nodes if graph.kind_of(node) is NodeKind.COPY]
     assert [graph.label(node) for node in copies] == [

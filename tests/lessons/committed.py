@@ -6,8 +6,8 @@ from functools import cache
 from tests.cli.command import command
 from zerosim.lessons.course import course
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import Kind, read_number, right_answer
-from zerosim.lessons.recordings import COMMITTED, Recordings
+from zerosim.lessons.questions import QuestionKind, read_number, right_answer
+from zerosim.lessons.recordings import COMMITTED, LessonRecordings
 
 LESSONS = course()
 QUESTIONS = [(lesson, question) for lesson in LESSONS for question in lesson.questions.values()]
@@ -16,7 +16,7 @@ QUESTION_IDS = [f"{lesson.id}-{question.id}" for lesson, question in QUESTIONS]
 
 @cache
 def facts():
-    return Facts(Recordings())
+    return Facts(LessonRecordings())
 
 
 @cache
@@ -27,14 +27,14 @@ def said(name, run):
 
 def as_given(question, value):
     """An answer as a student gives it: a number is a text, an order a list."""
-    if question.kind is Kind.NUMBER:
+    if question.kind is QuestionKind.NUMBER:
         return repr(float(value))
-    return [str(each) for each in value] if question.kind is Kind.ORDER else str(value)
+    return [str(each) for each in value] if question.kind is QuestionKind.ORDER else str(value)
 
 
 def same(question, one, other):
     """Whether two answers are the same to this question."""
-    if question.kind is not Kind.NUMBER:
+    if question.kind is not QuestionKind.NUMBER:
         return one == other
     one, other = read_number(one), read_number(other)
     return abs(one - other) <= max(question.tolerance * max(abs(one), abs(other)), 1e-9)

@@ -19,7 +19,7 @@ from zerosim.errors import ConfigError
 from zerosim.lessons.course import Text, course, find_lesson, read_lesson
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.questions import (
-    Kind,
+    QuestionKind,
     check,
     explanation,
     misconceptions,
@@ -74,7 +74,7 @@ def test_a_lesson_needs_only_lessons_before_it():
 
 
 def test_the_course_asks_in_every_way():
-    assert {question.kind for _, question in QUESTIONS} == set(Kind)
+    assert {question.kind for _, question in QUESTIONS} == set(QuestionKind)
 
 
 def test_every_committed_run_is_recorded_by_a_lesson():
@@ -196,9 +196,9 @@ def test_the_right_answer_is_accepted(lesson, question):
     assert feedback.is_right
     assert feedback.words == explanation(question, names)
     keys = [option.key for option in options_of(question, names)]
-    if question.kind is Kind.NUMBER:
+    if question.kind is QuestionKind.NUMBER:
         assert keys == []
-    elif question.kind is Kind.ORDER:
+    elif question.kind is QuestionKind.ORDER:
         assert sorted(keys) == sorted(answer)
     else:
         assert len(keys) == len(set(keys)) >= 2
@@ -221,7 +221,7 @@ def test_each_wrong_answer_is_recognised_and_leads_on(lesson, question):
 
 @each_question
 def test_a_hint_does_not_tell_the_answer(lesson, question):
-    if question.kind is not Kind.NUMBER:
+    if question.kind is not QuestionKind.NUMBER:
         return
     answer = float(right_answer(question, facts().names()))
     hints = [question.hint]

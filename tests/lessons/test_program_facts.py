@@ -7,7 +7,7 @@ import pytest
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
-from zerosim.lessons.recordings import Recordings, committed, is_profiled
+from zerosim.lessons.recordings import LessonRecordings, committed, is_profiled
 from zerosim.verify import Outcome
 
 DATA_PARALLEL = {"ddp": 2, "ddp-zero": 3, "fsdp2": 3, "fsdp2-kept": 2}
@@ -118,7 +118,8 @@ def test_slots_are_in_the_order_that_the_clocks_saw(run):
     """A stage begins with a micro-batch only after the stage before it did; backward likewise."""
     slots = facts().slots(run)
     begun = [
-        _begun(Recordings().run(run).trace.ranks[rank], facts(), run) for rank in range(len(slots))
+        _begun(LessonRecordings().run(run).trace.ranks[rank], facts(), run)
+        for rank in range(len(slots))
     ]
     for rank, tasks in enumerate(slots):
         in_order = [task for _, task in sorted(tasks.items())]

@@ -20,7 +20,7 @@ from zerosim.lessons import lab, recordings
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import wording
-from zerosim.lessons.recordings import HERE, Recordings, command_of
+from zerosim.lessons.recordings import HERE, LessonRecordings, command_of
 from zerosim.memory import MODEL_STATES, Moment
 from zerosim.tiers import Tier
 
@@ -66,7 +66,7 @@ def recorded(folder):
         "/".join(manifest.parent.parts[-2:]): manifest.parent
         for manifest in folder.glob("zerosim-lesson-*/*/*/manifest.json")
     }
-    return Facts(Recordings(fresh)), set(fresh)
+    return Facts(LessonRecordings(fresh)), set(fresh)
 
 
 def check_output(lesson, text, names):
@@ -147,7 +147,7 @@ RECORDED = sorted(
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_a_lesson_records_is_what_is_committed(name, record_once):
-    new, old = Recordings(record_once([name])).run(name).trace, facts()._run(name).trace
+    new, old = LessonRecordings(record_once([name])).run(name).trace, facts()._run(name).trace
     assert what_does_not_depend_on_time(new) == what_does_not_depend_on_time(old)
 
 

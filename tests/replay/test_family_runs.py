@@ -10,7 +10,7 @@ from tests.recorded import recorded_family
 from tests.replay.test_runs import phase_sample
 from tests.verify.test_family_runs import ON_FOUR, ON_TWO, STEPS, train
 from zerosim.analysis import budgets, critical_path
-from zerosim.analysis.frames import Holding
+from zerosim.analysis.frames import ShardState
 from zerosim.analysis.memory import tiers_of, timeline
 from zerosim.graph import build_graph, check_graph
 from zerosim.memory import MODEL_STATES, Role
@@ -119,9 +119,9 @@ def in_frame(document, cells, rank, tier) -> dict[tuple[str, str], int]:
             start = ((rank * len(states) + place) * len(units) + number) * shards
             for shard in range(shards):
                 code = cells[start + shard]
-                if code in (Holding.ABSENT, Holding.ARRIVING):
+                if code in (ShardState.ABSENT, ShardState.ARRIVING):
                     continue
-                is_gathered = code == Holding.GATHERED and state["role"] == Role.PARAMETERS
+                is_gathered = code == ShardState.GATHERED and state["role"] == Role.PARAMETERS
                 role = str(Role.GATHERED) if is_gathered else state["role"]
                 size = state["bytes_per_parameter"] * unit["padded_elements"] // shards
                 found[role, unit["name"]] += size

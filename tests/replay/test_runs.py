@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.recorded import recorded
-from zerosim.analysis.frames import Holding
+from zerosim.analysis.frames import ShardState
 from zerosim.analysis.frames.waiting import SHORTEST_WAIT_NS
 from zerosim.analysis.memory import timeline
 from zerosim.events import Kind
@@ -169,9 +169,9 @@ def shown(document, cells, rank) -> dict[tuple[Role, str], int]:
             start = ((rank * len(states) + place) * len(units) + number) * shards
             for shard in range(shards):
                 code = cells[start + shard]
-                if code in (Holding.ABSENT, Holding.ARRIVING):
+                if code in (ShardState.ABSENT, ShardState.ARRIVING):
                     continue
-                role = Role.GATHERED if code == Holding.GATHERED else Role(state["role"])
+                role = Role.GATHERED if code == ShardState.GATHERED else Role(state["role"])
                 size = state["bytes_per_parameter"] * unit["padded_elements"] // shards
                 found[role, unit["name"]] += size
     return dict(found)

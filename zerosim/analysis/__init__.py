@@ -10,25 +10,32 @@ memory     bytes by role over time
 
 from zerosim.analysis.answer import name_piece, report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
-from zerosim.analysis.budget import Budget, Budgets, Occupancy, State, budgets, occupancy
+from zerosim.analysis.budget import Budget, Budgets, Occupancy, RankState, budgets, occupancy
 from zerosim.analysis.exposed import Exposed, exposed
 from zerosim.analysis.face import annotated
-from zerosim.analysis.path import Cause, CriticalPath, Piece, binding_edges, critical_path, slack
-from zerosim.analysis.report import GraphReport, Slack, Step
+from zerosim.analysis.path import (
+    CriticalPath,
+    PathPiece,
+    TimeCause,
+    binding_edges,
+    critical_path,
+    slack,
+)
+from zerosim.analysis.report import GraphReport, PathStep, Slack
 
 __all__ = [
     "Bandwidth",
     "Budget",
     "Budgets",
-    "Cause",
     "CriticalPath",
     "Exposed",
     "GraphReport",
     "Occupancy",
-    "Piece",
+    "PathPiece",
+    "PathStep",
+    "RankState",
     "Slack",
-    "State",
-    "Step",
+    "TimeCause",
     "annotated",
     "bandwidths",
     "binding_edges",

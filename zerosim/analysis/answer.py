@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
-from zerosim.analysis.path import Cause, CriticalPath, Piece, critical_path, slack
-from zerosim.analysis.report import EVERYTHING, GraphReport, Slack, Step
+from zerosim.analysis.path import CriticalPath, PathPiece, TimeCause, critical_path, slack
+from zerosim.analysis.report import EVERYTHING, GraphReport, PathStep, Slack
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
 from zerosim.graph import EventGraph, NodeKind, ViolationKind, check_graph
@@ -85,10 +85,10 @@ def _choose(trace: Trace, known: tuple[int, ...], wanted: int | None) -> int:
     return wanted
 
 
-def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
+def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[PathStep]:
     """The nodes of a path with their time, by cause, the longest first."""
-    total: dict[tuple[int, Cause, bool], int] = defaultdict(int)
-    begin: dict[tuple[int, Cause, bool], int] = {}
+    total: dict[tuple[int, TimeCause, bool], int] = defaultdict(int)
+    begin: dict[tuple[int, TimeCause, bool], int] = {}
     for piece in path.pieces:
         key = (piece.node, piece.cause, piece.start_ns < graph.at[piece.node])
         total[key] += piece.duration_ns
@@ -97,9 +97,9 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
         node, cause, _ = key
         rank, first = int(graph.rank[node]), begin[key]
         event = graph.event_of(node)
-        yield Step(
+        yield PathStep(
             rank=rank,
-            label=name_piece(graph, path, Piece(node, rank, cause, first, first + time)),
+            label=name_piece(graph, path, PathPiece(node, rank, cause, first, first + time)),
             unit="" if event is None else event.unit,
             phase=PHASES[graph.phase[node]].value,
             cause=cause,
@@ -109,15 +109,15 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[Step]:
         )
 
 
-def name_piece(graph: EventGraph, path: CriticalPath, piece: Piece) -> str:
+def name_piece(graph: EventGraph, path: CriticalPath, piece: PathPiece) -> str:
     """What a piece of a path is, in words."""
     label = graph.label(piece.node)
     is_before = piece.start_ns < graph.at[piece.node]
     if is_before and piece.start_ns == path.start_ns:
         return f"rank {graph.rank[piece.node]} came later than the first"
-    if piece.cause is Cause.OTHER:
+    if piece.cause is TimeCause.OTHER:
         return f"own code {'before' if is_before else 'after'}: {label}"
-    return f"scheduling before: {label}" if piece.cause is Cause.SCHEDULING else label
+    return f"scheduling before: {label}" if piece.cause is TimeCause.SCHEDULING else label
 
 
 _LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)

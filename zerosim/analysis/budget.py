@@ -22,7 +22,7 @@ from zerosim.graph.kinds import PHASE_CODES, PHASES
 from zerosim.graph.table import NONE, Ints, Mask
 
 
-class State(IntEnum):
+class RankState(IntEnum):
     """What a rank did."""
 
     COMPUTE = 0
@@ -42,7 +42,7 @@ class Occupancy:
     Attributes:
         start, end: ns.
         phase: positions in `PHASES`.
-        state: codes of `State`.
+        state: codes of `RankState`.
         missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
         communicates: a collective of this rank moved bytes.
         copies: bytes were on their way between its tiers.
@@ -150,20 +150,20 @@ def budgets(graph: EventGraph) -> Budgets:
         length = pieces.end - pieces.start
         for code in np.unique(pieces.phase).tolist():
             inside = pieces.phase == code
-            states = [int(length[inside & (pieces.state == state)].sum()) for state in State]
-            hidden = inside & pieces.communicates & (pieces.state != State.EXPOSED)
-            hidden_copying = inside & pieces.copies & (pieces.state != State.COPYING)
+            states = [int(length[inside & (pieces.state == state)].sum()) for state in RankState]
+            hidden = inside & pieces.communicates & (pieces.state != RankState.EXPOSED)
+            hidden_copying = inside & pieces.copies & (pieces.state != RankState.COPYING)
             by_phase[rank.rank, PHASES[code]] = Budget(
                 wall_ns=int(length[inside].sum()),
-                compute_ns=states[State.COMPUTE],
-                exposed_ns=states[State.EXPOSED],
-                waiting_ns=states[State.WAITING],
-                other_ns=states[State.OTHER],
+                compute_ns=states[RankState.COMPUTE],
+                exposed_ns=states[RankState.EXPOSED],
+                waiting_ns=states[RankState.WAITING],
+                other_ns=states[RankState.OTHER],
                 hidden_ns=int(length[hidden].sum()),
-                copying_ns=states[State.COPYING],
+                copying_ns=states[RankState.COPYING],
                 hidden_copying_ns=int(length[hidden_copying].sum()),
             )
-        counts = (pieces.state == State.WAITING) | (not waits_recorded)
+        counts = (pieces.state == RankState.WAITING) | (not waits_recorded)
         for straggler in np.unique(pieces.missing[counts & (pieces.missing != NONE)]).tolist():
             time = int(length[counts & (pieces.missing == straggler)].sum())
             waited[rank.rank, straggler] = time
@@ -213,10 +213,10 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     # who waits for a copy may wait for what is copied first; who waits for a collective may wait
     # for the copy that its call needs
     by_copy = np.where(is_for_copy, copies_now | ~in_call, copies_now & ~in_call)
-    state = np.where(_inside(start, *compute), State.COMPUTE, State.OTHER)
-    state = np.where(stands, State.EXPOSED, state)
-    state = np.where(stands & lacks, State.WAITING, state)
-    state = np.where(stands & by_copy, State.COPYING, state)
+    state = np.where(_inside(start, *compute), RankState.COMPUTE, RankState.OTHER)
+    state = np.where(stands, RankState.EXPOSED, state)
+    state = np.where(stands & lacks, RankState.WAITING, state)
+    state = np.where(stands & by_copy, RankState.COPYING, state)
     return Occupancy(
         rank=rank,
         start=start,

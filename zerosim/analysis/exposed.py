@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.analysis.budget import Occupancy, State, occupancy
+from zerosim.analysis.budget import Occupancy, RankState, occupancy
 from zerosim.events import Phase
 from zerosim.graph import EventGraph, NodeKind
 from zerosim.graph.kinds import PHASES
@@ -46,11 +46,13 @@ def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
 
 def _of_rank(graph: EventGraph, place: int) -> Iterator[Exposed]:
     pieces = occupancy(graph, place)
-    for state in (State.EXPOSED, State.COPYING):
+    for state in (RankState.EXPOSED, RankState.COPYING):
         yield from _in_state(graph, place, pieces, state)
 
 
-def _in_state(graph: EventGraph, place: int, pieces: Occupancy, state: State) -> Iterator[Exposed]:
+def _in_state(
+    graph: EventGraph, place: int, pieces: Occupancy, state: RankState
+) -> Iterator[Exposed]:
     stands = pieces.state == state
     cuts = np.concatenate([pieces.start[:1], pieces.end])
     so_far = np.concatenate([[0], np.cumsum((pieces.end - pieces.start) * stands)])
@@ -75,7 +77,7 @@ def _in_state(graph: EventGraph, place: int, pieces: Occupancy, state: State) ->
             purpose=purpose,
             num_waits=count[phase, purpose],
             exposed_ns=ns,
-            is_copying=state is State.COPYING,
+            is_copying=state is RankState.COPYING,
         )
 
 

@@ -24,7 +24,7 @@ from zerosim.graph.order import positions
 from zerosim.graph.table import NONE, Ints
 
 
-class Cause(StrEnum):
+class TimeCause(StrEnum):
     """What the time of a path was spent on."""
 
     COMPUTE = "compute"
@@ -40,7 +40,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PathPiece:
     """A stretch of a path.
 
     Attributes:
@@ -50,7 +50,7 @@ class Piece:
 
     node: int
     rank: int
-    cause: Cause
+    cause: TimeCause
     start_ns: int
     end_ns: int
 
@@ -72,36 +72,36 @@ class CriticalPath:
     start_ns: int
     end_ns: int
     nodes: tuple[int, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PathPiece, ...]
 
     @property
     def duration_ns(self) -> int:
         """From the beginning to the end; what all pieces sum to."""
         return self.end_ns - self.start_ns
 
-    def by_cause(self) -> dict[Cause, int]:
+    def by_cause(self) -> dict[TimeCause, int]:
         """Time by cause, ns; they sum to the duration. Copying only where there was any."""
-        total: Counter[Cause] = Counter()
+        total: Counter[TimeCause] = Counter()
         for piece in self.pieces:
             total[piece.cause] += piece.duration_ns
-        return {c: total[c] for c in Cause if c is not Cause.COPYING or total[c]}
+        return {c: total[c] for c in TimeCause if c is not TimeCause.COPYING or total[c]}
 
     def by_rank(self) -> dict[int, int]:
         """Time that was one rank's own (not a collective's), ns."""
         total: Counter[int] = Counter()
         for piece in self.pieces:
-            total[piece.rank] += (piece.cause is not Cause.COMMUNICATION) * piece.duration_ns
+            total[piece.rank] += (piece.cause is not TimeCause.COMMUNICATION) * piece.duration_ns
         return dict(sorted(total.items()))
 
 
 _LAG_ON_THE_PROGRAM = (NodeKind.COMPUTE, NodeKind.PHASE)
-_CAUSE_OF: Mapping[NodeKind, Cause] = {
-    NodeKind.COMPUTE: Cause.COMPUTE,
-    NodeKind.MATCH: Cause.COMMUNICATION,
-    NodeKind.CALL: Cause.COMMUNICATION,
-    NodeKind.SEND: Cause.COMMUNICATION,
-    NodeKind.RECEIVE: Cause.COMMUNICATION,
-    NodeKind.COPY: Cause.COPYING,
+_CAUSE_OF: Mapping[NodeKind, TimeCause] = {
+    NodeKind.COMPUTE: TimeCause.COMPUTE,
+    NodeKind.MATCH: TimeCause.COMMUNICATION,
+    NodeKind.CALL: TimeCause.COMMUNICATION,
+    NodeKind.SEND: TimeCause.COMMUNICATION,
+    NodeKind.RECEIVE: TimeCause.COMMUNICATION,
+    NodeKind.COPY: TimeCause.COPYING,
 }
 
 
@@ -118,11 +118,11 @@ def critical_path(graph: EventGraph) -> CriticalPath:
     node = _last(graph)
     start_ns, end_ns = int(graph.start.min()), int(graph.end[node])
     nodes: list[int] = []
-    pieces: list[Piece] = []
+    pieces: list[PathPiece] = []
 
-    def add(cause: Cause, begin: int, end: int) -> None:
+    def add(cause: TimeCause, begin: int, end: int) -> None:
         if end > begin:
-            pieces.append(Piece(node, int(graph.rank[node]), cause, begin, end))
+            pieces.append(PathPiece(node, int(graph.rank[node]), cause, begin, end))
 
     leave = end_ns
     while True:
@@ -130,11 +130,11 @@ def critical_path(graph: EventGraph) -> CriticalPath:
         kind, over = graph.kind_of(node), int(graph.end[node])
         # never forward in time: clocks of several hosts agree only up to their uncertainty
         at = min(int(graph.at[node]), leave)
-        add(Cause.OTHER, max(over, at), leave)
-        add(_CAUSE_OF.get(kind, Cause.OTHER), at, min(leave, max(over, at)))
+        add(TimeCause.OTHER, max(over, at), leave)
+        add(_CAUSE_OF.get(kind, TimeCause.OTHER), at, min(leave, max(over, at)))
         edge = int(binding[node])
         ready = start_ns if edge == NONE else min(int(graph.ready[edge]), at)
-        add(Cause.OTHER if kind in _LAG_ON_THE_PROGRAM else Cause.SCHEDULING, ready, at)
+        add(TimeCause.OTHER if kind in _LAG_ON_THE_PROGRAM else TimeCause.SCHEDULING, ready, at)
         if edge == NONE:
             break
         node, leave = int(graph.source[edge]), ready

@@ -10,7 +10,7 @@ from typing import Any
 
 from zerosim.analysis.bandwidth import Bandwidth
 from zerosim.analysis.budget import Budgets
-from zerosim.analysis.path import Cause, CriticalPath
+from zerosim.analysis.path import CriticalPath, TimeCause
 from zerosim.graph import Check, HostClock
 
 EVERYTHING = -1
@@ -18,7 +18,7 @@ EVERYTHING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PathStep:
     """What the critical path led through, with all of its time there.
 
     Attributes:
@@ -31,7 +31,7 @@ class Step:
     label: str
     unit: str
     phase: str
-    cause: Cause
+    cause: TimeCause
     start_ns: int
     duration_ns: int
     source: str
@@ -72,7 +72,7 @@ class GraphReport:
     path: CriticalPath | None
     budgets: Budgets
     bandwidths: tuple[Bandwidth, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     slacks: tuple[Slack, ...]
     checks: tuple[Check, ...]
     clocks: tuple[HostClock, ...]
@@ -180,7 +180,7 @@ def milliseconds(ns: int) -> str:
     return f"{value:,.{num_decimals}f}"
 
 
-def _shares(times: dict[Cause, int]) -> list[tuple[Cause, int]]:
+def _shares(times: dict[TimeCause, int]) -> list[tuple[TimeCause, int]]:
     """Whole percents that sum to 100, the largest first; what rounds to none is left out."""
     whole = sum(times.values())
     if not whole:

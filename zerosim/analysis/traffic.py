@@ -126,7 +126,7 @@ def traced_calls(trace: Trace) -> Iterator[TracedCall]:
     """Every call of a trace, rank by rank."""
     peers = match_sockets(trace)
     for rank in trace.ranks:
-        yield from _Reader(trace, rank, peers).calls()
+        yield from _TrafficReader(trace, rank, peers).calls()
 
 
 def split(call: TracedCall) -> Iterator[TracedCall]:
@@ -195,7 +195,7 @@ def total_copied(events: Sequence[Event]) -> Copied:
     )
 
 
-class _Reader:
+class _TrafficReader:
     """Reads the calls of one rank."""
 
     def __init__(self, trace: Trace, rank: RankTrace, peers: Peers) -> None:

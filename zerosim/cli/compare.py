@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zerosim.analysis import Cause
+from zerosim.analysis import TimeCause
 from zerosim.analysis.memory import STEP_PHASES
 from zerosim.analysis.report import EVERYTHING
 from zerosim.cli.console import make_console, make_table, print_json, print_table
@@ -26,10 +26,10 @@ from zerosim.verify.differences import differences, headline, notes, title_of
 from zerosim.verify.side import Side, Times
 
 _WORDS = {
-    Cause.COMPUTE: "computing",
-    Cause.COMMUNICATION: "communicating",
-    Cause.SCHEDULING: "scheduling",
-    Cause.OTHER: "other code",
+    TimeCause.COMPUTE: "computing",
+    TimeCause.COMMUNICATION: "communicating",
+    TimeCause.SCHEDULING: "scheduling",
+    TimeCause.OTHER: "other code",
 }
 _LINKS = {
     Link.BUS: "over the bus",
@@ -200,7 +200,7 @@ def _time(cell: Callable[[Times], str], side: Side) -> str:
     return "" if side.times is None else cell(side.times)
 
 
-def _cause(cause: Cause, side: Side) -> str:
+def _cause(cause: TimeCause, side: Side) -> str:
     known = {} if side.times is None else side.times.by_cause_ns
     return _ms(known[cause.value]) if cause.value in known else ""
 

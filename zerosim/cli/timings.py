@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zerosim.analysis import Budget, Cause, GraphReport, Step
+from zerosim.analysis import Budget, GraphReport, PathStep, TimeCause
 from zerosim.cli.console import make_table, print_table
 from zerosim.cli.ledgers import mark_of, print_answer
 from zerosim.graph import Check, HostClock
@@ -20,11 +20,11 @@ _MOST_RANKS = 8
 _MOST_VIOLATIONS = 12
 _MOST_WAITS = 10
 _WORDS = {
-    Cause.COMPUTE: "units computing",
-    Cause.COMMUNICATION: "collectives moving bytes, once all ranks had arrived",
-    Cause.SCHEDULING: "hand-over to and from the collectives' thread",
-    Cause.OTHER: "the program's own code between these",
-    Cause.COPYING: "bytes moving between device, host and disk",
+    TimeCause.COMPUTE: "units computing",
+    TimeCause.COMMUNICATION: "collectives moving bytes, once all ranks had arrived",
+    TimeCause.SCHEDULING: "hand-over to and from the collectives' thread",
+    TimeCause.OTHER: "the program's own code between these",
+    TimeCause.COPYING: "bytes moving between device, host and disk",
 }
 _BUDGET_WORDS = """\
 exposed: stalled while a collective ran; for others: stalled until they arrived
@@ -221,8 +221,8 @@ def _steps_table(report: GraphReport) -> Table:
     return table
 
 
-def _rank(step: Step) -> str:
-    return "all" if step.cause is Cause.COMMUNICATION else str(step.rank)
+def _rank(step: PathStep) -> str:
+    return "all" if step.cause is TimeCause.COMMUNICATION else str(step.rank)
 
 
 def _slack_table(report: GraphReport) -> Table:

@@ -32,7 +32,7 @@ from zerosim.graph.lifetimes import Lifetimes
 from zerosim.graph.model import EventGraph
 from zerosim.graph.parts import Edges, Nodes
 from zerosim.graph.phases import borders, late_updates
-from zerosim.graph.table import LINKS, NONE, Ints, Mask, Table, make_table
+from zerosim.graph.table import LINKS, NONE, EventTable, Ints, Mask, make_table
 from zerosim.record import Matching, RankTrace, Trace, match_collectives
 
 
@@ -67,7 +67,7 @@ def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
     )
 
 
-def _shifted(trace: Trace, table: Table, clocks: Clocks) -> Table:
+def _shifted(trace: Trace, table: EventTable, clocks: Clocks) -> EventTable:
     """All times on the first host's clock."""
     if len(clocks.hosts) == 1:
         return table
@@ -87,7 +87,7 @@ class _Builder:
         late: by row, whether it is an update of the iteration before.
     """
 
-    def __init__(self, trace: Trace, table: Table, clocks: Clocks) -> None:
+    def __init__(self, trace: Trace, table: EventTable, clocks: Clocks) -> None:
         self.trace = trace
         self.table = table
         self.clocks = clocks

@@ -20,7 +20,7 @@ import numpy as np
 
 from zerosim.graph.collectives import SYMMETRIC
 from zerosim.graph.hops import Hops
-from zerosim.graph.table import Ints, Table
+from zerosim.graph.table import EventTable, Ints
 from zerosim.record import Matching, Trace
 
 
@@ -81,7 +81,7 @@ class _Bounds:
         )
 
 
-def align(trace: Trace, matching: Matching, table: Table, hops: Hops) -> Clocks:
+def align(trace: Trace, matching: Matching, table: EventTable, hops: Hops) -> Clocks:
     """Find the offset of each host's clock against that of the first rank.
 
     The hosts are joined by the pairs that bound each other best, as a tree; along it offsets and
@@ -124,7 +124,7 @@ def _wall_offset(trace: Trace, rank: int) -> int:
 
 
 def _bounds(
-    matching: Matching, table: Table, hops: Hops, host_of: Mapping[int, int]
+    matching: Matching, table: EventTable, hops: Hops, host_of: Mapping[int, int]
 ) -> dict[tuple[int, int], _Bounds]:
     """By pair of hosts (a, b), a below b: bounds of what is added to b's times."""
     bounds: dict[tuple[int, int], _Bounds] = {}
@@ -149,7 +149,10 @@ def _bounds(
 
 
 def _add_messages(
-    bounds: dict[tuple[int, int], _Bounds], table: Table, hops: Hops, host_of: Mapping[int, int]
+    bounds: dict[tuple[int, int], _Bounds],
+    table: EventTable,
+    hops: Hops,
+    host_of: Mapping[int, int],
 ) -> None:
     """Each hop between two hosts bounds their offset from one side."""
     hosts = np.array([host_of.get(rank, -1) for rank in range(max(host_of) + 1)], np.int64)

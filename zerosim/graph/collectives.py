@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from zerosim.events import Op
-from zerosim.graph.table import NONE, Ints, Mask, Table
+from zerosim.graph.table import NONE, EventTable, Ints, Mask
 from zerosim.record import Matching, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collectives:
+class MatchedCollectives:
     """Matched collectives, by their position in `Matching.collectives`.
 
     Attributes:
@@ -39,7 +39,7 @@ class Collectives:
     needs_all: Mask
 
 
-def place_calls(trace: Trace, matching: Matching, table: Table) -> tuple[Ints, Ints]:
+def place_calls(trace: Trace, matching: Matching, table: EventTable) -> tuple[Ints, Ints]:
     """Rows of all matched calls, and the collective of each."""
     place_of = {rank.rank: place for place, rank in enumerate(trace.ranks)}
     collective, place, number = [], [], []
@@ -62,8 +62,8 @@ SYMMETRIC = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_TO_ALL, Op.
 
 
 def describe_collectives(
-    matching: Matching, table: Table, calls: Ints, of_call: Ints
-) -> Collectives:
+    matching: Matching, table: EventTable, calls: Ints, of_call: Ints
+) -> MatchedCollectives:
     """When the ranks arrived, on one clock; `calls` are those of one collective after another."""
     count = len(matching.collectives)
     needs_all = np.array([one.op in SYMMETRIC for one in matching.collectives], np.bool_)
@@ -73,7 +73,7 @@ def describe_collectives(
     start, end = table.start[calls], table.end[calls]
     if not count:
         empty = np.zeros(0, np.int64)
-        return Collectives(
+        return MatchedCollectives(
             calls=calls, of_call=of_call, of_row=of_row,
             first=empty, arrival=empty, last=empty, end=empty, needs_all=needs_all,
         )  # fmt: skip
@@ -82,7 +82,7 @@ def describe_collectives(
     rank = table.rank[calls]
     above = int(rank.max()) + 1
     last = np.minimum.reduceat(np.where(start == arrival[of_call], rank, above), begins)
-    return Collectives(
+    return MatchedCollectives(
         calls=calls,
         of_call=of_call,
         of_row=of_row,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zerosim.graph.kinds import NodeKind
-from zerosim.graph.table import NONE, Ints, Table
+from zerosim.graph.table import NONE, EventTable, Ints
 
 _Keys = tuple[Ints, ...]
 
@@ -41,7 +41,7 @@ class Hops:
     first: Ints
 
 
-def match_hops(table: Table, collective: Ints) -> Hops:
+def match_hops(table: EventTable, collective: Ints) -> Hops:
     """Pair the messages.
 
     Args:
@@ -79,7 +79,7 @@ def match_hops(table: Table, collective: Ints) -> Hops:
     )
 
 
-def _within(table: Table, rows: Ints, collective: Ints) -> Ints:
+def _within(table: EventTable, rows: Ints, collective: Ints) -> Ints:
     """The matched collective that each message belongs to."""
     parent = table.parent[rows]
     return np.where(parent == NONE, NONE, collective[parent])

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from zerosim.graph.collectives import Collectives
+from zerosim.graph.collectives import MatchedCollectives
 from zerosim.graph.kinds import NODE_CODES, PHASE_CODES, REASON_CODES, NodeKind, Reason
 from zerosim.graph.phases import Border
-from zerosim.graph.table import NONE, Ints, Mask, Table
+from zerosim.graph.table import NONE, EventTable, Ints, Mask
 
 
 class Nodes:
@@ -30,7 +30,7 @@ class Nodes:
         self._count += len(columns["kind"])
         return first
 
-    def add_events(self, table: Table, collectives: Collectives) -> None:
+    def add_events(self, table: EventTable, collectives: MatchedCollectives) -> None:
         """A node for each event."""
         at_end = np.isin(table.kind, [NODE_CODES[NodeKind.WAIT], NODE_CODES[NodeKind.RECEIVE]])
         above = table.parent != NONE
@@ -49,7 +49,7 @@ class Nodes:
             at=np.where(at_end, table.end, table.start),
         )
 
-    def add_collectives(self, table: Table, collectives: Collectives) -> int:
+    def add_collectives(self, table: EventTable, collectives: MatchedCollectives) -> int:
         """A node for each matched collective; returns the number of the first."""
         first = collectives.first
         count = len(first)

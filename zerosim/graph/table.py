@@ -30,7 +30,7 @@ LINKS = (Link.BUS, Link.STORAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class EventTable:
     """Events as arrays.
 
     Attributes:
@@ -74,7 +74,7 @@ class Table:
         return np.flatnonzero(self.kind == NODE_CODES[kind])
 
 
-def make_table(trace: Trace) -> Table:
+def make_table(trace: Trace) -> EventTable:
     """Read the columns that the graph needs out of the events; linear in their number."""
     columns = [_columns(place, rank) for place, rank in enumerate(trace.ranks)]
     counts = [len(rank.events) for rank in trace.ranks]
@@ -91,7 +91,7 @@ def make_table(trace: Trace) -> Table:
     ended = joined["end"] != NONE
     joined["end"] = np.maximum(joined["end"], joined["start"])
     _end_with_waits(kind, parent, ended, joined["end"])
-    return Table(**joined, base=base, parent=parent, ended=ended)
+    return EventTable(**joined, base=base, parent=parent, ended=ended)
 
 
 def _end_with_waits(kind: Codes, parent: Ints, ended: Mask, end: Ints) -> None:

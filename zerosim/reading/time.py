@@ -5,7 +5,7 @@ Imports zerosim's L0, graph and analysis.
 
 from __future__ import annotations
 
-from zerosim.analysis import Budget, GraphReport, State, occupancy
+from zerosim.analysis import Budget, GraphReport, RankState, occupancy
 from zerosim.errors import ConfigError
 from zerosim.graph import EventGraph
 from zerosim.graph.kinds import PHASES
@@ -98,7 +98,7 @@ def pieces(graph: EventGraph, title: str) -> Table:
             start, end = int(found.start[at]), int(found.end[at])
             if start == end:
                 continue
-            state = State(int(found.state[at])).name.lower()
+            state = RankState(int(found.state[at])).name.lower()
             phase = PHASES[int(found.phase[at])]
             is_moving = bool(found.communicates[at])
             rows.append((rank.rank, start - zero, end - start, phase.value, state, is_moving))

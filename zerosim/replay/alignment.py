@@ -20,7 +20,15 @@ from zerosim.errors import ConfigError
 from zerosim.events import Phase
 from zerosim.record.text import name_ranks, one_line
 from zerosim.replay.following import Following
-from zerosim.replay.moments import Document, Happenings, Moment, What, happenings, last_step, say
+from zerosim.replay.moments import (
+    ComparedMoment,
+    Document,
+    Happenings,
+    What,
+    happenings,
+    last_step,
+    say,
+)
 from zerosim.replay.names import titles_of
 from zerosim.replay.words import texts as words_of_steps
 from zerosim.theory import ideal_model_states, law_words
@@ -60,7 +68,7 @@ class Alignment:
         notes: what a reader should know.
     """
 
-    moments: tuple[Moment, ...]
+    moments: tuple[ComparedMoment, ...]
     titles: tuple[str, ...]
     whats: tuple[str, ...]
     runs: tuple[AlignedRun, ...]
@@ -140,13 +148,15 @@ def _size(document: Document) -> str:
 # -------------------------------------------------------------------------------- the order
 
 
-def _order(documents: Sequence[Document], found: Sequence[Happenings]) -> tuple[Moment, ...]:
+def _order(
+    documents: Sequence[Document], found: Sequence[Happenings]
+) -> tuple[ComparedMoment, ...]:
     """All moments of all runs, each once, in an order that suits every run's program."""
     programs = [[one.moment for one in own.program] for own in found]
     program = _merge([document["name"] for document in documents], programs)
     place = {moment: number for number, moment in enumerate(program)}
     # the last moment of the program that some run had come to when this arrived there
-    after: dict[Moment, int] = {}
+    after: dict[ComparedMoment, int] = {}
     for own in found:
         steps = [one.step for one in own.program]
         for one in own.communication:
@@ -161,11 +171,13 @@ def _order(documents: Sequence[Document], found: Sequence[Happenings]) -> tuple[
     return tuple(moment for *_, moment in keyed)
 
 
-def _merge(names: Sequence[str], programs: Sequence[Sequence[Moment]]) -> list[Moment]:
+def _merge(
+    names: Sequence[str], programs: Sequence[Sequence[ComparedMoment]]
+) -> list[ComparedMoment]:
     """One order of all moments that keeps the order of each program."""
-    first_seen: dict[Moment, int] = {}
-    following: dict[Moment, set[Moment]] = {}
-    waiting: dict[Moment, int] = {}
+    first_seen: dict[ComparedMoment, int] = {}
+    following: dict[ComparedMoment, set[ComparedMoment]] = {}
+    waiting: dict[ComparedMoment, int] = {}
     for program in programs:
         for moment in program:
             first_seen.setdefault(moment, len(first_seen))
@@ -194,7 +206,7 @@ def _merge(names: Sequence[str], programs: Sequence[Sequence[Moment]]) -> list[M
 
 
 def _aligned(
-    document: Document, own: Happenings, moments: Sequence[Moment], title: str
+    document: Document, own: Happenings, moments: Sequence[ComparedMoment], title: str
 ) -> AlignedRun:
     step_of = {one.moment: one.step for one in (*own.program, *own.communication)}
     is_whole = _is_whole(own)
@@ -247,7 +259,7 @@ def _law(document: Document) -> tuple[str, float | None]:
 # ------------------------------------------------------------------------------------ words
 
 
-def _words(moment: Moment, accumulates: bool) -> tuple[str, str]:
+def _words(moment: ComparedMoment, accumulates: bool) -> tuple[str, str]:
     in_micro_step = accumulates and moment.phase in (Phase.FORWARD, Phase.BACKWARD)
     fields = {
         "phase": words_of_steps()["phase"][moment.phase],

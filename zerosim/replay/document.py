@@ -52,7 +52,7 @@ def replay_document(trace: Trace, iteration: int | None = None, name: str = "") 
             f"recorded: a replay shows 1 to {MOST_RANKS}"
         )
     shown = _choose(trace, iteration)
-    return _Maker(trace, shown, name or as_text(trace.folder.name)).document()
+    return _DocumentMaker(trace, shown, name or as_text(trace.folder.name)).document()
 
 
 def shown_iterations(trace: Trace) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def _choose(trace: Trace, wanted: int | None) -> int:
     return wanted
 
 
-class _Maker:
+class _DocumentMaker:
     """Puts one document together."""
 
     def __init__(self, trace: Trace, iteration: int, name: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.events import Phase, Purpose
-from zerosim.replay.moments import Document, Moment, What, moved_units, say
+from zerosim.replay.moments import ComparedMoment, Document, What, moved_units, say
 
 _STAGES = range(4)
 _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.BROADCAST_STATE)
@@ -28,7 +28,7 @@ class Following:
             zip(document["collectives"], moved_units(document), strict=True)
         )
 
-    def say(self, moment: Moment, step: int) -> str:
+    def say(self, moment: ComparedMoment, step: int) -> str:
         """What follows a moment.
 
         Args:
@@ -46,19 +46,19 @@ class Following:
             return self._in_update(moment, step)
         return self._in_forward(moment, step)
 
-    def absent(self, moment: Moment) -> str:
+    def absent(self, moment: ComparedMoment) -> str:
         """Why a run that came to its end has no such moment."""
         if self._document["run"]["num_ranks"] == 1 and moment.what in (What.REDUCED, What.GATHERED):
             return say("next", "alone")
         return self._without_gather() if moment.what is What.GATHERED else say("next", "absent")
 
-    def _in_forward(self, moment: Moment, step: int) -> str:
+    def _in_forward(self, moment: ComparedMoment, step: int) -> str:
         if moment.what is What.COMPUTES:
             was_gathered = self._find(Purpose.GATHER_PARAMETERS, moment, before=step)
             return say("next", "freed" if was_gathered else "stays")
         return self._ahead(moment.phase, step)
 
-    def _in_backward(self, moment: Moment, step: int) -> str:
+    def _in_backward(self, moment: ComparedMoment, step: int) -> str:
         if moment.what is What.COMPUTES and self._find(
             Purpose.GATHER_PARAMETERS, moment, before=step
         ):
@@ -78,7 +78,7 @@ class Following:
         later = self._find(Purpose.REDUCE_GRADIENTS, moment, from_step=step, any_micro_step=True)
         return say("next", "nothing" if later is None else "later")
 
-    def _in_update(self, moment: Moment, step: int) -> str:
+    def _in_update(self, moment: ComparedMoment, step: int) -> str:
         if moment.what is What.GATHERED:
             return self._ahead(moment.phase, step)
         call = self._find(Purpose.GATHER_PARAMETERS, moment, from_step=step)
@@ -92,7 +92,7 @@ class Following:
     def _find(
         self,
         purpose: Purpose,
-        moment: Moment,
+        moment: ComparedMoment,
         *,
         before: int | None = None,
         from_step: int = 0,

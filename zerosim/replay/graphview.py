@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from zerosim.analysis import (
-    Cause,
     GraphReport,
+    TimeCause,
     binding_edges,
     exposed,
     name_piece,
@@ -67,10 +67,10 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
         raise TraceError(f"{trace.folder} holds no events: there is no graph to show")
     whole = build_graph(trace)
     answer = report(whole, None if iteration == EVERYTHING else iteration, top=0)
-    return _Maker(whole, answer, name or as_text(trace.folder.name)).document()
+    return _GraphMaker(whole, answer, name or as_text(trace.folder.name)).document()
 
 
-class _Maker:
+class _GraphMaker:
     """Puts one document together.
 
     Attributes:
@@ -223,10 +223,10 @@ class _Maker:
             "by_cause_ns": list(path.by_cause().values()),
         }
 
-    def _causes(self) -> tuple[Cause, ...]:
+    def _causes(self) -> tuple[TimeCause, ...]:
         """Those that there are time of, and the usual ones."""
         path = self.answer.path
-        return tuple(Cause) if path is None else tuple(path.by_cause())
+        return tuple(TimeCause) if path is None else tuple(path.by_cause())
 
     def _time(self) -> dict[str, Any]:
         """Each rank's time; None of it is known where waits were not recorded."""

@@ -37,7 +37,7 @@ class Said:
     bytes: int
 
 
-class Planned:
+class PlannedBytes:
     """The calls and copies that theory plans, to be found by what a trace says they are for."""
 
     def __init__(self, workload: Workload) -> None:

@@ -12,7 +12,7 @@ from zerosim.analysis.calls import asked_of, backend_of_call, cost_of, count_mes
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Op
 from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
-from zerosim.replay.laws import Planned, Said
+from zerosim.replay.laws import PlannedBytes, Said
 from zerosim.theory import Workload, framing
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.disk import overhead_bytes
@@ -79,7 +79,7 @@ class Ledgers:
         self._trace, self._workload = trace, workload
         self._peers = match_sockets(trace)
         self._messages = {rank.rank: count_messages(rank) for rank in trace.ranks}
-        self._planned = None if workload is None else Planned(workload)
+        self._planned = None if workload is None else PlannedBytes(workload)
 
     def of(self, parts: Sequence[MatchedCollective]) -> CollectiveLedger:
         """The ledgers of one collective, or of several that groups of ranks call alike."""

@@ -25,7 +25,7 @@ from zerosim.quantities import format_bytes
 from zerosim.record import RankTrace
 from zerosim.replay.words import find
 from zerosim.tiers import Tier
-from zerosim.verify.memory_plan import Plan, plan_of
+from zerosim.verify.memory_plan import MemoryPlan, plan_of
 from zerosim.verify.peaks import when
 
 STACK = (
@@ -154,7 +154,7 @@ def memory_of(
     )
 
 
-def _law(plan: Plan, tier: Tier) -> TierLaw:
+def _law(plan: MemoryPlan, tier: Tier) -> TierLaw:
     total = sum((law.bytes for law in plan.role_laws(tier)), Fraction())
     return TierLaw(tier=tier, law=plan.law_of(tier), law_bytes=float(total))
 

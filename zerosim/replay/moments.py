@@ -45,7 +45,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ComparedMoment:
     """A moment.
 
     Attributes:
@@ -65,7 +65,7 @@ class Moment:
 class Happening:
     """A moment of one run, and the step at which the run is then."""
 
-    moment: Moment
+    moment: ComparedMoment
     step: int
 
 
@@ -105,18 +105,20 @@ def last_step(document: Document) -> int:
 
 def happenings(document: Document) -> Happenings:
     """All moments of a run that it came to."""
-    seen: Counter[Moment] = Counter()
+    seen: Counter[ComparedMoment] = Counter()
     program: list[Happening] = []
     communication: list[Happening] = []
 
     def add(to: list[Happening], step: int, what: What, like: Mapping[str, Any], unit: str) -> None:
         phase = Phase(like["phase"])
         micro_step = like["micro_step"] if phase in _IN_MICRO_STEPS else 0
-        plain = Moment(phase=phase, what=what, unit=unit, micro_step=micro_step)
+        plain = ComparedMoment(phase=phase, what=what, unit=unit, micro_step=micro_step)
         if step <= last_step(document):
             nth = seen[plain]
             seen[plain] += 1
-            named = Moment(phase=phase, what=what, unit=unit, micro_step=micro_step, nth=nth)
+            named = ComparedMoment(
+                phase=phase, what=what, unit=unit, micro_step=micro_step, nth=nth
+            )
             to.append(Happening(named, step))
 
     for number, step in enumerate(document["steps"]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zerosim.analysis import Cause, critical_path
+from zerosim.analysis import TimeCause, critical_path
 from zerosim.analysis.frames import Step
 from zerosim.errors import TraceError
 from zerosim.events import Kind, Phase
@@ -18,7 +18,7 @@ from zerosim.graph.table import copy_link
 _LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1, Kind.COPY: 2}
 _KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2, Kind.COPY: 3}
 PHASES = {Phase.FORWARD: 0, Phase.BACKWARD: 1, Phase.UPDATE: 2, Phase.SETUP: 3, Phase.OUTSIDE: 3}
-_CAUSES = tuple(Cause)
+_CAUSES = tuple(TimeCause)
 
 
 def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Step]) -> list[int]:

@@ -96,7 +96,7 @@ def planned(workload: Workload, rank: int = 0) -> tuple[Movement, ...]:
 @lru_cache(maxsize=16)
 def _terms(workload: Workload, rank: int) -> tuple[Term, ...]:
     """A step is asked for many times, by each rank, claim and phase."""
-    step = _Step(workload, rank)
+    step = _ZeroStep(workload, rank)
     return (
         *step.activations(Phase.FORWARD),
         *step.gathers(Phase.FORWARD),
@@ -110,7 +110,7 @@ def _terms(workload: Workload, rank: int) -> tuple[Term, ...]:
     )
 
 
-class _Step:
+class _ZeroStep:
     """Makes the terms of one rank."""
 
     def __init__(self, workload: Workload, rank: int) -> None:

@@ -33,7 +33,7 @@ OF_BLOCKS = frozenset(
 )
 """What depends on the blocks of a model, and not on its parameters."""
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
-BESIDE = {
+OVERHEADS = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
     Purpose.OVERFLOW_FLAG: Cause.OVERFLOW_FLAG,
     Purpose.AVERAGE_LOSS: Cause.AVERAGE_LOSS,
@@ -43,7 +43,7 @@ BESIDE = {
     Purpose.METADATA: Cause.METADATA,
     Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
 }
-"""What no law of traffic speaks of, and its name."""
+"""Traffic that no law covers, by its name."""
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
 """A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
@@ -254,8 +254,8 @@ def _with_cuts(plan: Plan, called: Sequence[Movement]) -> Plan:
 
 
 def _may_be_hand_written(call: Movement) -> bool:
-    is_beside = call.purpose in BESIDE or _is_exchange(call)
-    return call.phase in STEP_PHASES and not is_beside
+    is_overhead = call.purpose in OVERHEADS or _is_exchange(call)
+    return call.phase in STEP_PHASES and not is_overhead
 
 
 def _is_exchange(call: Movement) -> bool:
@@ -285,7 +285,7 @@ def _judge(
     if any(plan.is_complete for plan in plans):
         cause, words = _left_out(one.call, plans)
     else:
-        cause, words = _beside_the_law(one.call, event, plans, forward, own)
+        cause, words = _overhead_of(one.call, event, plans, forward, own)
     standing = Standing.UNEXPLAINED if cause is None else Standing.OVERHEAD
     return replace(one, standing=standing, cause=cause, words=words)
 
@@ -307,7 +307,7 @@ def _without_plan(found: Attributed, why: str) -> Attributed:
     return replace(found, standing=Standing.OVERHEAD, cause=Cause.NO_PLAN, words=why)
 
 
-def _beside_the_law(
+def _overhead_of(
     call: Movement,
     event: Event,
     plans: Sequence[Plan],
@@ -322,8 +322,8 @@ def _beside_the_law(
         cause, words = Cause.ASKED_FOR, f"{asked_for}: {call.op} {where}"
     elif call.phase not in STEP_PHASES:
         cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
-    elif call.purpose in BESIDE:
-        cause, words = BESIDE[call.purpose], f"{call.purpose}: {call.op}"
+    elif call.purpose in OVERHEADS:
+        cause, words = OVERHEADS[call.purpose], f"{call.purpose}: {call.op}"
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
         words = f"{call.op} of activations, to experts or parts of sequences on other ranks"

@@ -14,12 +14,12 @@ from functools import cached_property
 from zerosim.events import Algorithm, Purpose
 from zerosim.quantities import format_exact_bytes
 from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
-from zerosim.theory.programs import Claim, Plan
+from zerosim.theory.programs import Plan, PlanClaim
 from zerosim.tiers import Link
 from zerosim.verify.attribution import Attributed, RankStep, Standing
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total
-from zerosim.verify.steps import Step
+from zerosim.verify.steps import TracedStep
 
 WIRE_TOLERANCE = Fraction(2, 1000)
 """Largest part of the wire that may stay unexplained."""
@@ -42,7 +42,7 @@ class Checked:
         algorithm: who carried the calls out, as far as it is known of all together.
     """
 
-    step: Step
+    step: TracedStep
     rows: tuple[LedgerRow, ...]
     copies: tuple[LedgerRow, ...]
     algorithm: Algorithm
@@ -54,7 +54,7 @@ class Checked:
         known = Algorithm.GLOO if self.algorithm is Algorithm.GLOO else Algorithm.RING
         return rank.carriers.get(place, known)
 
-    def claims(self, rank: RankStep, place: int) -> tuple[Claim, ...]:
+    def claims(self, rank: RankStep, place: int) -> tuple[PlanClaim, ...]:
         """Those of a plan, by its place; each worked out once."""
         key = (rank.rank, place)
         if key not in self._claims:
@@ -63,10 +63,10 @@ class Checked:
         return self._claims[key]
 
     @cached_property
-    def _claims(self) -> dict[tuple[int, int], tuple[Claim, ...]]:
+    def _claims(self) -> dict[tuple[int, int], tuple[PlanClaim, ...]]:
         return {}
 
-    def rows_of(self, plan: Plan, claim: Claim) -> list[LedgerRow]:
+    def rows_of(self, plan: Plan, claim: PlanClaim) -> list[LedgerRow]:
         """What a claim speaks of; a plan that knows of everything answers for all calls."""
         if claim.link is not None:
             return [row for row in self.copies if row.link is claim.link]
@@ -122,7 +122,7 @@ def _claim_verdict(
     checked: Sequence[Checked],
     which: tuple[int, int],
     plan: Plan,
-    claim: Claim,
+    claim: PlanClaim,
     identity: str,
     law: SystemLaw,
 ) -> Verdict:
@@ -202,7 +202,7 @@ def _listed(causes: Sequence[CauseBytes]) -> str:
     )
 
 
-def _strays(one: Checked, rank: RankStep, plan: Plan, claim: Claim) -> Iterator[str]:
+def _strays(one: Checked, rank: RankStep, plan: Plan, claim: PlanClaim) -> Iterator[str]:
     """What one rank's plan promised and its trace does not have, and what its wire has beside."""
     step, place = one.step, one.step.ranks.index(rank)
     mine = (plan.title, plan.name)

@@ -37,7 +37,7 @@ from zerosim.verify.configured import config_of
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.report import Report
-from zerosim.verify.side import Held, Reason, Side, Times
+from zerosim.verify.side import Held, Side, Times, TrafficReason
 from zerosim.verify.verify import check, report_on
 
 FEWEST, MOST = 2, 4
@@ -109,10 +109,10 @@ def _side_of(trace: Trace, name: str, complete: tuple[int, ...]) -> Side:
     first = trace.ranks[0]
     [checked] = check(trace, complete[-1:])
     rows = () if checked.step.ranks[0].unknown else checked.rows
-    moved: dict[Reason, int] = defaultdict(int)
+    moved: dict[TrafficReason, int] = defaultdict(int)
     for row in rows:
         if row.op is not None and row.calls[0]:
-            moved[Reason(row.phase, row.purpose, row.op)] += row.sent[0].trace
+            moved[TrafficReason(row.phase, row.purpose, row.op)] += row.sent[0].trace
     losses = [
         metric.value
         for metric in first.metrics

@@ -12,7 +12,7 @@ from zerosim.config import STAGE_NAMES
 from zerosim.events import Purpose
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
 from zerosim.tiers import Link
-from zerosim.verify.side import Reason, Side
+from zerosim.verify.side import Side, TrafficReason
 
 _SMALL = Fraction(1, 200)
 """Of Psi, or of a peak: a smaller part of a difference is not told."""
@@ -109,7 +109,7 @@ def _parts(a: Side, b: Side) -> list[str]:
     return [f"{_signed(gap)}{_in_psi(gap, unit)} {_purpose(reason)}" for reason, gap in told]
 
 
-def _purpose(reason: Reason) -> str:
+def _purpose(reason: TrafficReason) -> str:
     if reason.purpose is Purpose.UNLABELLED:
         return f"by {reason.op}"
     return f"to {reason.purpose} in {reason.phase} ({reason.op})"

@@ -63,16 +63,16 @@ def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
 
 
 def of_systems(
-    systems: Sequence[SystemLaw], beside: Sequence[CauseBytes], verdicts: Sequence[Verdict]
+    systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes], verdicts: Sequence[Verdict]
 ) -> str:
     """Which law the trace obeys, and if it is not the pure one, why.
 
     Args:
-        beside: what the first rank called and no law speaks of.
+        overhead: what the first rank called and no law covers.
     """
     told = [
         cause
-        for cause in beside
+        for cause in overhead
         if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.NO_PLAN
     ]
     unplanned = next((one for one in verdicts if one.id == PLANNED and one.holds is None), None)

@@ -23,7 +23,7 @@ from zerosim.verify.attribution import OF_BLOCKS, RankStep
 from zerosim.verify.measure import STEP_PHASES
 from zerosim.verify.report import LedgerRow
 from zerosim.verify.rows import Cell, RowKey, rows_of
-from zerosim.verify.steps import Step
+from zerosim.verify.steps import TracedStep
 
 Cells = Mapping[RowKey, Cell]
 """What one rank sent in one iteration, by reason and link."""
@@ -116,7 +116,7 @@ def _add(cell: Cell, rank: RankTrace, event: Event, one: Cost) -> None:
         cell.framing[0] += added.sent_bytes
 
 
-def link_rows(step: Step, measured: Mapping[int, Cells]) -> tuple[LedgerRow, ...]:
+def link_rows(step: TracedStep, measured: Mapping[int, Cells]) -> tuple[LedgerRow, ...]:
     """Theory, trace and wire by link class, a row for each reason, in the order of the links.
 
     Args:

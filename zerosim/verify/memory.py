@@ -22,10 +22,9 @@ from zerosim.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
 from zerosim.quantities import format_exact_bytes
 from zerosim.record import Trace, ended_early, iterations
 from zerosim.tiers import Tier
-from zerosim.verify.beside import beside_verdicts
 from zerosim.verify.configured import config_of
 from zerosim.verify.device_places import figures
-from zerosim.verify.memory_plan import PLACES, Plan, plan_of
+from zerosim.verify.memory_plan import PLACES, MemoryPlan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
 from zerosim.verify.peaks import rank_peak
@@ -33,6 +32,7 @@ from zerosim.verify.program_memory import ProgramPlan, program_plan
 from zerosim.verify.report import CauseBytes, Verdict
 from zerosim.verify.residency import gathered_verdict, gradients_verdict
 from zerosim.verify.states import check_states, state_causes, state_rows, states_verdict
+from zerosim.verify.temporary import temporary_verdicts
 from zerosim.verify.tier_report import tier_report
 
 
@@ -77,7 +77,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         verdicts.append(gradients_verdict(trace, plan, lines))
     if config.stage == 3:
         verdicts.append(gathered_verdict(trace, plan, lines, config.prefetch))
-    verdicts += beside_verdicts(trace, plan, config, by_tier)
+    verdicts += temporary_verdicts(trace, plan, config, by_tier)
     peaks = tuple(
         rank_peak(
             line,
@@ -116,7 +116,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     )
 
 
-def _tiers(trace: Trace, plan: Plan) -> list[Tier]:
+def _tiers(trace: Trace, plan: MemoryPlan) -> list[Tier]:
     """The tiers beyond the device where something is, or should be."""
     found = {tier for rank in trace.ranks for tier in tiers_of(rank)} | set(plan.tiers)
     return [tier for tier in Tier if tier in found and tier is not Tier.DEVICE]
@@ -228,7 +228,7 @@ def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
     )
 
 
-def _headline(plan: Plan | ProgramPlan, verdicts: list[Verdict], *, is_complete: bool) -> str:
+def _headline(plan: MemoryPlan | ProgramPlan, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
     states = [verdict for verdict in verdicts if verdict.id.startswith("model-states")]
     name = f"This run of {plan.name}"

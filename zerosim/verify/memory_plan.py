@@ -34,7 +34,7 @@ PLACES = {Tier.DEVICE: "on the device", Tier.HOST: "on the host", Tier.DISK: "on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MemoryPlan:
     """What decides the model states of a run, and what it keeps beside them.
 
     Attributes:
@@ -176,14 +176,14 @@ class Plan:
         return rank // self.ranks_together
 
 
-def plan_of(trace: Trace, config: EngineConfig) -> Plan:
+def plan_of(trace: Trace, config: EngineConfig) -> MemoryPlan:
     """What decides the model states of a trace."""
     manifest = trace.manifest
     ranks_together = tensor_parallel_of(trace)
     num_ranks = manifest.num_ranks // ranks_together
     units = unit_sizes(manifest.units)
     size = config.dtype.element_bytes
-    return Plan(
+    return MemoryPlan(
         placement=Placement(
             stage=config.stage,
             num_ranks=num_ranks,

@@ -21,7 +21,7 @@ from zerosim.analysis.memory import (
 from zerosim.events import Kind, Phase
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes
-from zerosim.verify.memory_plan import Plan
+from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RankPeak, RolePart
 from zerosim.verify.report import CauseBytes
 from zerosim.verify.states import name_units
@@ -38,7 +38,7 @@ _BESIDE = {
 
 def rank_peak(
     line: Timeline,
-    plan: Plan | None,
+    plan: MemoryPlan | None,
     *,
     accumulate: int = 1,
     place: str = "",
@@ -120,7 +120,7 @@ def _during(line: Timeline, position: int) -> str:
 
 
 def _parts(
-    line: Timeline, position: int, state: Holders, plan: Plan | None
+    line: Timeline, position: int, state: Holders, plan: MemoryPlan | None
 ) -> tuple[RolePart, ...]:
     units: dict[Role, tuple[str, ...]] = {
         Role.GATHERED: tuple(unit for role, unit in state if role is Role.GATHERED and unit)
@@ -135,7 +135,7 @@ def _parts(
     return tuple(sorted(found, key=lambda part: -part.bytes))
 
 
-def _whole_gradients(plan: Plan, state: Holders) -> dict[str, int]:
+def _whole_gradients(plan: MemoryPlan, state: Holders) -> dict[str, int]:
     """Units whose whole gradient is there in a stage that keeps only rows."""
     if plan.num_ranks == 1:
         return {}
@@ -147,7 +147,9 @@ def _whole_gradients(plan: Plan, state: Holders) -> dict[str, int]:
     }
 
 
-def peak_causes(plan: Plan, rank: int, state: Holders, other: int | None) -> tuple[CauseBytes, ...]:
+def peak_causes(
+    plan: MemoryPlan, rank: int, state: Holders, other: int | None
+) -> tuple[CauseBytes, ...]:
     """From the law of model states to all that is alive; an unexplained rest is not excused.
 
     Args:

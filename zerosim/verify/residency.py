@@ -19,7 +19,7 @@ from zerosim.quantities import format_exact_bytes
 from zerosim.record import RankTrace, Trace
 from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
 from zerosim.theory.residency import LEAVING
-from zerosim.verify.memory_plan import Plan
+from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units
 
@@ -129,7 +129,7 @@ def spanning_modules(trace: Trace) -> set[str]:
 
 
 def gathered_verdict(
-    trace: Trace, plan: Plan, lines: Mapping[int, Timeline], prefetch: int
+    trace: Trace, plan: MemoryPlan, lines: Mapping[int, Timeline], prefetch: int
 ) -> Verdict:
     """Stage 3: what is gathered at a time is one module's units, the next ones, and the root."""
     spanning = spanning_modules(trace)
@@ -173,7 +173,7 @@ def gathered_verdict(
     )
 
 
-def gradients_verdict(trace: Trace, plan: Plan, lines: Mapping[int, Timeline]) -> Verdict:
+def gradients_verdict(trace: Trace, plan: MemoryPlan, lines: Mapping[int, Timeline]) -> Verdict:
     """Stages 2 and 3: a whole gradient exists only until its last bucket is reduced."""
     title = "No rank holds whole gradients except those being computed or on their way"
     if plan.num_ranks == 1:

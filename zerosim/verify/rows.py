@@ -14,7 +14,7 @@ from zerosim.theory import Cause, Cost, Movement
 from zerosim.tiers import Link, Tier
 from zerosim.verify.attribution import OF_BLOCKS, Attributed, RankStep, Standing
 from zerosim.verify.report import LedgerRow, RankBytes, SourceBytes
-from zerosim.verify.steps import Step
+from zerosim.verify.steps import TracedStep
 
 _ORDER_OF_PHASES = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
 _WAYS = (
@@ -156,12 +156,12 @@ def _cells(step: RankStep, *, counts_calls: bool) -> dict[RowKey, Cell]:
     return cells
 
 
-def has_wire(step: Step, rank: RankStep) -> bool:
+def has_wire(step: TracedStep, rank: RankStep) -> bool:
     """Whether a row of a rank has a wire of its own: calls beside each other have none."""
     return step.wire_by_call or not rank.plans
 
 
-def ledger_rows(step: Step) -> tuple[LedgerRow, ...]:
+def ledger_rows(step: TracedStep) -> tuple[LedgerRow, ...]:
     """One row for each reason of each system, in the order of systems and phases."""
     measured = [
         _cells(rank, counts_calls=has_wire(step, rank) and wire.wire is not None)
@@ -210,7 +210,7 @@ def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRo
     )
 
 
-def sources_of(step: Step) -> tuple[SourceBytes, ...]:
+def sources_of(step: TracedStep) -> tuple[SourceBytes, ...]:
     """What no law speaks of, by source line; of the first rank that called it."""
     found: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = {}
     for rank in step.ranks:

@@ -15,7 +15,7 @@ from zerosim.verify.report import to_json
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Reason:
+class TrafficReason:
     """Why a rank sent bytes."""
 
     phase: Phase
@@ -107,7 +107,7 @@ class Side:
     iteration: int
     iterations: tuple[int, ...]
     incomplete: str
-    sent_bytes: dict[Reason, int]
+    sent_bytes: dict[TrafficReason, int]
     unit_bytes: dict[tuple[Phase, str], int]
     link_bytes: dict[Link, int]
     wire_bytes: int | None

@@ -25,7 +25,7 @@ from zerosim.verify.report import RankWire
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TracedStep:
     """One iteration of all ranks.
 
     Attributes:
@@ -46,7 +46,7 @@ class Step:
     outside: tuple[int, ...]
 
 
-class Steps:
+class TracedSteps:
     """Makes the steps of a trace."""
 
     def __init__(self, trace: Trace, strategies: Mapping[int, Sequence[Strategy]]) -> None:
@@ -71,7 +71,7 @@ class Steps:
         self._num_micro_steps = _micro_steps(trace)
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
-    def all_of(self, iterations: Iterable[int]) -> Iterator[Step]:
+    def all_of(self, iterations: Iterable[int]) -> Iterator[TracedStep]:
         """Iterations in their order, each with what calls sent after or before their own iteration.
 
         The kernel counts a call that is under way when its iteration ends in the next one, and one
@@ -89,7 +89,7 @@ class Steps:
                 step = self._with_under_way(step, owed)
             yield step
 
-    def _with_under_way(self, step: Step, owed: dict[int, int]) -> Step:
+    def _with_under_way(self, step: TracedStep, owed: dict[int, int]) -> TracedStep:
         wires = []
         for wire in step.wires:
             late = self._late[wire.rank].get(step.iteration, 0)
@@ -100,7 +100,7 @@ class Steps:
         outside = tuple(wire.unexplained or 0 for wire in wires)
         return replace(step, wires=tuple(wires), outside=outside)
 
-    def _of(self, iteration: int) -> Step:
+    def _of(self, iteration: int) -> TracedStep:
         """One iteration by itself."""
         count = self._num_micro_steps.get(iteration, 1)
         held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
@@ -111,7 +111,7 @@ class Steps:
             tuple(_wire(step, wire, way) for step, wire in zip(found, counted, strict=True))
             for way in (0, 1)
         )
-        return Step(
+        return TracedStep(
             iteration,
             count if workload is None else workload.accumulate,
             tuple(found),

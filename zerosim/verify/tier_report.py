@@ -10,14 +10,14 @@ from fractions import Fraction
 
 from zerosim.analysis.memory import Timeline, in_training, peak
 from zerosim.quantities import format_bytes
-from zerosim.verify.memory_plan import PLACES, Plan
+from zerosim.verify.memory_plan import PLACES, MemoryPlan
 from zerosim.verify.memory_report import RolePart, TierPeak, TierReport
 from zerosim.verify.peaks import when
 from zerosim.verify.states import StateCheck, state_causes, state_rows
 
 
 def tier_report(
-    plan: Plan, lines: Mapping[int, Timeline], checks: Sequence[StateCheck]
+    plan: MemoryPlan, lines: Mapping[int, Timeline], checks: Sequence[StateCheck]
 ) -> TierReport:
     """A tier of a run.
 

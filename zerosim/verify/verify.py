@@ -48,7 +48,7 @@ from zerosim.verify.measure import STEP_PHASES, algorithm_of, backend_of
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, InterfaceBytes, Report, SystemLaw, Verdict
 from zerosim.verify.rows import ledger_rows, sources_of
-from zerosim.verify.steps import Step, Steps
+from zerosim.verify.steps import TracedStep, TracedSteps
 from zerosim.verify.strategies import strategies_of
 from zerosim.verify.verdicts import (
     conservation_verdict,
@@ -90,7 +90,7 @@ def check(trace: Trace, complete: Sequence[int]) -> list[Checked]:
     """
     strategies = {} if WHOLE in complete else strategies_of(trace)
     algorithm = algorithm_of(trace)
-    return [_checked(step, algorithm) for step in Steps(trace, strategies).all_of(complete)]
+    return [_checked(step, algorithm) for step in TracedSteps(trace, strategies).all_of(complete)]
 
 
 def report_on(trace: Trace, complete: tuple[int, ...], shown: int) -> Report:
@@ -144,7 +144,7 @@ def report_on(trace: Trace, complete: tuple[int, ...], shown: int) -> Report:
     )
 
 
-def _checked(step: Step, algorithm: Algorithm) -> Checked:
+def _checked(step: TracedStep, algorithm: Algorithm) -> Checked:
     """A step with its ledger; of a plan that knows of everything, what is in the step."""
     rows = ledger_rows(step)
     if any(plan.is_complete for rank in step.ranks for plan in rank.plans):
@@ -267,7 +267,7 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
     """
     step = one.step.ranks[0]
     plan, algorithm = step.plans[place], one.carrier(step, place)
-    beside = overhead if len(step.plans) == 1 else ()
+    unplanned = overhead if len(step.plans) == 1 else ()
     hooked = _hooked(step) if plan.left_to else 0
     causes = tuple(map(cause_of, plan.deviations(step.rank, algorithm)))
     if hooked:
@@ -277,8 +277,8 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
             cause=Cause.HOOK.value, bytes=Fraction(hooked), words=words, is_excused=False
         )
         causes = (*causes, hook)
-    told = [cause for cause in (*causes, *beside) if cause.outcome is Outcome.EXPLAINED]
-    if plan.is_likeness:  # what was called, whoever carried it out and whatever is beside it
+    told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
+    if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
         told = [cause for cause in causes if cause.cause == Cause.UNLIKE]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
     return SystemLaw(
@@ -296,20 +296,22 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
         law_bytes=plan.law.sent_bytes,
         sent_bytes=plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0)),
         amount=plan.scale.amount(plan.law.sent_bytes + beyond),
-        why=tuple(_why(plan, causes, beside)),
-        overheads=tuple(_overheads(plan, (*causes, *beside))),
+        why=tuple(_why(plan, causes, unplanned)),
+        overheads=tuple(_overheads(plan, (*causes, *unplanned))),
         causes=causes,
         is_likeness=plan.is_likeness,
         is_far=plan.is_far,
     )
 
 
-def _why(plan: Plan, causes: Sequence[CauseBytes], beside: Sequence[CauseBytes]) -> Iterator[str]:
+def _why(
+    plan: Plan, causes: Sequence[CauseBytes], unplanned: Sequence[CauseBytes]
+) -> Iterator[str]:
     """What makes a step send something else than the law says."""
     for cause in causes:
         if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.UNLIKE:
             yield cause.words
-    for cause in beside:
+    for cause in unplanned:
         if cause.outcome is Outcome.EXPLAINED and not plan.is_likeness:
             yield f"{cause.words}: {plan.scale.in_units(cause.bytes)}"
 
@@ -325,7 +327,7 @@ def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
             yield f"{text} for {name}"
 
 
-def _formulas(plan: Plan, step: Step) -> tuple[str, ...]:
+def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
     """The law of the same strategy on every rank."""
     alike = [
         other
@@ -406,7 +408,7 @@ def _overhead(step: RankStep) -> list[CauseBytes]:
     ]
 
 
-def _notes(trace: Trace, step: Step) -> tuple[str, ...]:
+def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:
     notes = [*trace.warnings, *early_notes(trace)]
     of_zero = _zero(step.ranks[0]) is not None
     if num_nodes(trace) > 1 and of_zero and algorithm_of(trace) is not Algorithm.RING:

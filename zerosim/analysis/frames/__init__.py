@@ -18,7 +18,7 @@ Imports numpy, zerosim's L0, record and graph; never torch.
 
 from zerosim.analysis.frames.find import steps
 from zerosim.analysis.frames.frames import Broken, Frames, play
-from zerosim.analysis.frames.holdings import Holding, Holdings, IllegalFrame, Piece
+from zerosim.analysis.frames.holdings import Holdings, IllegalFrame, Piece, ShardState
 from zerosim.analysis.frames.layout import Band, Layout
 from zerosim.analysis.frames.ledger import cell_number
 from zerosim.analysis.frames.reductions import pieces_of
@@ -28,12 +28,12 @@ __all__ = [
     "Band",
     "Broken",
     "Frames",
-    "Holding",
     "Holdings",
     "IllegalFrame",
     "Layout",
     "Message",
     "Piece",
+    "ShardState",
     "Step",
     "Steps",
     "Wait",

@@ -14,7 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from zerosim.analysis.frames.joined import groups_of, join, stand_in, together
-from zerosim.analysis.frames.order import Part, in_order, with_ends
+from zerosim.analysis.frames.order import StepPart, in_order, with_ends
 from zerosim.analysis.frames.step import Message, Step, Steps
 from zerosim.analysis.frames.waiting import Stood, with_waits
 from zerosim.errors import TraceError
@@ -64,10 +64,10 @@ class _Finder:
             for bucket in trace.manifest.buckets
         }
         self.late = {rank.rank: late_updates(trace, rank) for rank in trace.ranks}
-        self.marks: list[Part] = []
-        self.parts: list[Part] = []
+        self.marks: list[StepPart] = []
+        self.parts: list[StepPart] = []
         self.stood: list[Stood] = []
-        self.end: Part | None = None
+        self.end: StepPart | None = None
         self.notes: list[str] = []
 
     def find(self) -> None:
@@ -83,7 +83,7 @@ class _Finder:
 
     def _find_marks(self) -> None:
         """The phases, the n-th of each rank with the n-th of the others; the iteration's end."""
-        marks: dict[tuple[Phase, int], Part] = {}
+        marks: dict[tuple[Phase, int], StepPart] = {}
         for rank in self.graph.trace.ranks:
             seen: Counter[Phase] = Counter()
             for border in borders(rank, self.shift[rank.rank]):
@@ -91,14 +91,16 @@ class _Finder:
                     continue
                 place = seen[border.phase]
                 seen[border.phase] += 1
-                part = marks.setdefault((border.phase, place), Part(Kind.MARK, border.phase, place))
+                part = marks.setdefault(
+                    (border.phase, place), StepPart(Kind.MARK, border.phase, place)
+                )
                 part.span(rank.rank, border.time_ns, border.time_ns)
         self.end = marks.pop((Phase.OUTSIDE, 0), None)
         self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
 
     def _find_work(self) -> None:
         """Computations and copies, the n-th of a kind with the n-th of the other ranks; waits."""
-        found: dict[tuple[object, ...], Part] = {}
+        found: dict[tuple[object, ...], StepPart] = {}
         for rank in self.graph.trace.ranks:
             seen: Counter[tuple[object, ...]] = Counter()
             shift, unfinished = self.shift[rank.rank], set(rank.unfinished)
@@ -118,7 +120,7 @@ class _Finder:
                 place = seen[key]
                 seen[key] += 1
                 part = found.setdefault(
-                    (*key, place), Part(event.kind, event.phase, event.micro_step)
+                    (*key, place), StepPart(event.kind, event.phase, event.micro_step)
                 )
                 part.is_late = event.id in late
                 part.units = (event.unit,)
@@ -142,7 +144,7 @@ class _Finder:
         collective = self.of_call.get((rank.rank, awaited.id))
         self.stood.append(Stood(event, awaited, collective, start, end))
 
-    def _find_hops(self) -> dict[int, dict[int, Part]]:
+    def _find_hops(self) -> dict[int, dict[int, StepPart]]:
         """The messages of collectives, by collective and hop."""
         ends = self._ends()
         if len(ends) > MOST_MESSAGES:
@@ -151,7 +153,7 @@ class _Finder:
                 f"{MOST_MESSAGES:,}: it is shown by collective, not by hop"
             )
             return {}
-        found: dict[int, dict[int, Part]] = defaultdict(dict)
+        found: dict[int, dict[int, StepPart]] = defaultdict(dict)
         for send, receive in ends:
             known = send or receive
             assert known is not None
@@ -163,7 +165,7 @@ class _Finder:
             is_pairwise = self._of(collective).algorithm is Algorithm.PAIRWISE
             hop = 0 if is_pairwise else known.hop or 0  # those are all posted at once
             part = found[collective].setdefault(
-                hop, Part(Kind.TRANSFER, known.phase, known.micro_step, collective, hop)
+                hop, StepPart(Kind.TRANSFER, known.phase, known.micro_step, collective, hop)
             )
             message, is_over = self._message(send, receive)
             part.span(message.source, message.start_ns, message.end_ns)
@@ -219,7 +221,7 @@ class _Finder:
         graph = self.graph
         return graph.trace.ranks[int(graph.place[row])].events[int(graph.event[row])]
 
-    def _find_collectives(self, hops: dict[int, dict[int, Part]]) -> None:
+    def _find_collectives(self, hops: dict[int, dict[int, StepPart]]) -> None:
         """Collectives that are not shown by hop, and the events of those that are."""
         for index in sorted(set(self.of_call.values())):
             members = self.joined[index]
@@ -232,7 +234,7 @@ class _Finder:
                     part.units = self.units_in.get(event.unit, (event.unit,))
                     self.parts.append(part)
                 continue
-            part = Part(Kind.COLLECTIVE, event.phase, event.micro_step, index, groups=groups)
+            part = StepPart(Kind.COLLECTIVE, event.phase, event.micro_step, index, groups=groups)
             part.units = self.units_in.get(event.unit, (event.unit,))
             for rank, own in matched.events.items():
                 start = own.issue_ns if own.start_ns is None else own.start_ns
@@ -277,7 +279,7 @@ class _Finder:
     def result(self) -> Steps:
         found = in_order([*self.marks, *self.parts])
         zero = min(min(part.starts.values()) for part in found)
-        last = self.end or Part(Kind.MARK, Phase.OUTSIDE, 0)
+        last = self.end or StepPart(Kind.MARK, Phase.OUTSIDE, 0)
         last.end = max(last.end, *(part.end for part in found))
         found.append(last)
         if len(found) > MOST_STEPS:

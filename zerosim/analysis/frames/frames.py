@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zerosim.analysis.frames.holdings import Holding, IllegalFrame
+from zerosim.analysis.frames.holdings import IllegalFrame, ShardState
 from zerosim.analysis.frames.layout import Layout
 from zerosim.analysis.frames.ledger import Change
 from zerosim.analysis.frames.rules import Rules
@@ -44,11 +44,11 @@ class Frames:
     """
 
     layout: Layout
-    initial: tuple[Holding, ...]
+    initial: tuple[ShardState, ...]
     changes: tuple[tuple[Change, ...], ...]
     broken: Broken | None
 
-    def at(self, position: int) -> tuple[Holding, ...]:
+    def at(self, position: int) -> tuple[ShardState, ...]:
         """The frame at a step."""
         cells = list(self.initial)
         for changes in self.changes[: position + 1]:

@@ -30,7 +30,7 @@ class IllegalFrame(ValueError):
     """The trace does what no iteration of its stage may do."""
 
 
-class Holding(IntEnum):
+class ShardState(IntEnum):
     """What a rank has of one shard."""
 
     ABSENT = 0
@@ -284,54 +284,54 @@ class Holdings:
 
     # ------------------------------------------------------------------------------ cells
 
-    def cell(self, rank: int, band: Band, unit: str, shard: int) -> Holding:
+    def cell(self, rank: int, band: Band, unit: str, shard: int) -> ShardState:
         """What a rank has of one shard of one unit in one role and tier."""
         if (rank, unit, band.role, shard, band.tier) in self.arriving:
-            return Holding.ARRIVING
+            return ShardState.ARRIVING
         if band.tier is not Tier.DEVICE:
             return self._cell_away(rank, band, unit, shard)
         return self._cell_on_device(rank, band.role, unit, shard)
 
-    def _cell_on_device(self, rank: int, role: Role, unit: str, shard: int) -> Holding:
+    def _cell_on_device(self, rank: int, role: Role, unit: str, shard: int) -> ShardState:
         if role is Role.PARAMETERS:
             return self._parameter_cell(rank, unit, shard)
         if role is Role.SECONDARY:
             is_kept = shard in self.secondary.get((rank, unit), ())
-            return Holding.GATHERED if is_kept else Holding.ABSENT
+            return ShardState.GATHERED if is_kept else ShardState.ABSENT
         if not self.layout.trainable[unit]:
-            return Holding.ABSENT
+            return ShardState.ABSENT
         if role is Role.GRADIENTS:
             return self._gradient_cell(rank, unit, shard)
         is_master = role is Role.MASTER
         kept = set(self.layout.own(rank, 1)) if is_master else self.moments[rank, unit]
-        return Holding.KEPT if shard in kept else Holding.ABSENT
+        return ShardState.KEPT if shard in kept else ShardState.ABSENT
 
-    def _cell_away(self, rank: int, band: Band, unit: str, shard: int) -> Holding:
+    def _cell_away(self, rank: int, band: Band, unit: str, shard: int) -> ShardState:
         spot = (rank, unit, *band)
         if self.away.has(spot, [shard]):
             if band.role is Role.GRADIENTS:
-                return Holding.REDUCED
-            return Holding.KEPT if self.away.stays(*band) else Holding.GATHERED
-        return Holding.STALE if self.away.is_old(spot, [shard]) else Holding.ABSENT
+                return ShardState.REDUCED
+            return ShardState.KEPT if self.away.stays(*band) else ShardState.GATHERED
+        return ShardState.STALE if self.away.is_old(spot, [shard]) else ShardState.ABSENT
 
-    def _parameter_cell(self, rank: int, unit: str, shard: int) -> Holding:
+    def _parameter_cell(self, rank: int, unit: str, shard: int) -> ShardState:
         if shard in self.parameters[rank, unit]:
             is_own = shard in self.layout.on_device(rank)
-            return Holding.KEPT if is_own else Holding.GATHERED
-        return Holding.STALE if shard in self.stale[rank, unit] else Holding.ABSENT
+            return ShardState.KEPT if is_own else ShardState.GATHERED
+        return ShardState.STALE if shard in self.stale[rank, unit] else ShardState.ABSENT
 
-    def _gradient_cell(self, rank: int, unit: str, shard: int) -> Holding:
+    def _gradient_cell(self, rank: int, unit: str, shard: int) -> ShardState:
         if (rank, unit) in self.applied and self.layout.stage < 2:
-            return Holding.STALE
-        least = Holding.REDUCED
+            return ShardState.STALE
+        least = ShardState.REDUCED
         for piece in self.pieces(unit):
             whole = self.gradients.get((rank, piece))
             if whole is None:
                 if shard in self.reduced.get((rank, piece), ()):
                     continue
-                return Holding.ABSENT
+                return ShardState.ABSENT
             sum_ = whole.get(shard, frozenset())
             if len(sum_) < self.layout.num_ranks:
-                state = Holding.SUMMED if len(sum_) > 1 else Holding.PARTIAL
+                state = ShardState.SUMMED if len(sum_) > 1 else ShardState.PARTIAL
                 least = min(least, state)
         return least

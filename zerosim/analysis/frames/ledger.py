@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from zerosim.analysis.frames.holdings import Holding, Holdings
+from zerosim.analysis.frames.holdings import Holdings, ShardState
 from zerosim.analysis.frames.layout import Band, Layout
 from zerosim.analysis.frames.step import Step
 from zerosim.events import Kind, Op
 from zerosim.memory import Role
 
-Change = tuple[int, Holding]
+Change = tuple[int, ShardState]
 """A cell's number, and what it becomes."""
 Spot = tuple[int, Band, str, int]
 """A rank, a state in a tier, a unit, a shard."""
@@ -42,7 +42,7 @@ class Ledger:
 
     layout: Layout
     holdings: Holdings
-    cells: list[Holding] = field(default_factory=list)
+    cells: list[ShardState] = field(default_factory=list)
     touched: set[Spot] = field(default_factory=set)
     units: dict[str, int] = field(init=False)
     places: dict[int, int] = field(init=False)
@@ -55,7 +55,7 @@ class Ledger:
             role: tuple(band for band in self.layout.states if band.role is role) for role in Role
         }
 
-    def all_cells(self) -> tuple[Holding, ...]:
+    def all_cells(self) -> tuple[ShardState, ...]:
         """Every cell as it is now."""
         layout = self.layout
         return tuple(

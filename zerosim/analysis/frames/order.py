@@ -17,7 +17,7 @@ from zerosim.events import Event, Kind, Phase
 
 
 @dataclass(slots=True)
-class Part:
+class StepPart:
     """A step while it is found: what each rank does for it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Part:
         self.end = max(self.end, end)
 
 
-def in_order(parts: list[Part]) -> list[Part]:
+def in_order(parts: list[StepPart]) -> list[StepPart]:
     """By the last rank's begin, but never against the order of any rank's thread.
 
     Not all ranks take part in everything (a message is two ranks'), so the last begin alone could
@@ -103,7 +103,7 @@ def in_order(parts: list[Part]) -> list[Part]:
         missing[after] += 1
     ready = [_key(parts[place], place) for place, count in enumerate(missing) if not count]
     heapify(ready)
-    done: list[Part] = []
+    done: list[StepPart] = []
     while ready:
         place = heappop(ready)[-1]
         done.append(parts[place])
@@ -116,7 +116,7 @@ def in_order(parts: list[Part]) -> list[Part]:
     return done + [parts[key[-1]] for key in sorted(rest)]
 
 
-def _around_copies(parts: list[Part]) -> Iterator[tuple[int, int]]:
+def _around_copies(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
     """What a copy follows and what follows it, by unit, where that is so on all ranks.
 
     What two ranks did in another order does not depend on each other.
@@ -147,7 +147,7 @@ def _around_copies(parts: list[Part]) -> Iterator[tuple[int, int]]:
                     yield first, second
 
 
-def _is_before(first: Part, second: Part) -> bool:
+def _is_before(first: StepPart, second: StepPart) -> bool:
     """Whether one is over before the other begins, on every rank that does both."""
     return all(
         first.over_on(rank) <= start
@@ -156,7 +156,7 @@ def _is_before(first: Part, second: Part) -> bool:
     )
 
 
-def _after_marks(parts: list[Part]) -> Iterator[tuple[int, int]]:
+def _after_marks(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
     """What only some ranks do comes after the phase has begun, on all of them."""
     marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, part in enumerate(parts):
@@ -174,11 +174,11 @@ def _after_marks(parts: list[Part]) -> Iterator[tuple[int, int]]:
                 yield marks[rank][before][1], place
 
 
-def _key(part: Part, place: int) -> tuple[int, int, int]:
+def _key(part: StepPart, place: int) -> tuple[int, int, int]:
     return part.last_start, _turn(part), place
 
 
-def _turn(part: Part) -> int:
+def _turn(part: StepPart) -> int:
     return _TURN[part.kind] + (part.hop or 0)
 
 

@@ -16,8 +16,8 @@ standard library and layer L0.
 from zerosim.theory.programs.hand_written import plan_hand_written
 from zerosim.theory.programs.plan import (
     Bubble,
-    Claim,
     Plan,
+    PlanClaim,
     Scale,
     element_bytes_of,
 )
@@ -28,10 +28,10 @@ from zerosim.theory.programs.zero import COPIED, ZeroPlan, plan_zero
 __all__ = [
     "COPIED",
     "Bubble",
-    "Claim",
     "Held",
     "KeptStates",
     "Plan",
+    "PlanClaim",
     "Scale",
     "ZeroPlan",
     "element_bytes_of",

@@ -19,7 +19,13 @@ from zerosim.strategies import Parameter, Strategy, System
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import SOURCES
 from zerosim.theory.movement import Movement
-from zerosim.theory.programs.fetches import Fetch, Fetcher, Limits, Meeting, Recompute
+from zerosim.theory.programs.fetches import (
+    ExternalParameter,
+    Fetch,
+    Fetcher,
+    FetchLimits,
+    Recompute,
+)
 from zerosim.theory.programs.options import (
     flag,
     name_lists,
@@ -54,7 +60,7 @@ HeldAt = Callable[[int, int], Strategy]
 
 
 @dataclass(slots=True)
-class _Step:
+class _DeepSpeedStep:
     """What is planned so far, and in what.
 
     Attributes:
@@ -151,7 +157,7 @@ def plan_deepspeed(
     dtype = text(strategy, "dtype") or "float32"
     size = element_bytes_of(dtype)
     share = Fraction(num_ranks - 1, num_ranks)
-    step = _Step(
+    step = _DeepSpeedStep(
         strategy,
         size,
         element_bytes_of(text(strategy, "communication_data_type") or dtype),
@@ -199,7 +205,7 @@ def _up(elements: int, multiple: int) -> int:
     return -(-elements // multiple) * multiple
 
 
-def _reduce(step: _Step, stage: int, parameters: Sequence[Parameter], times: int) -> None:
+def _reduce(step: _DeepSpeedStep, stage: int, parameters: Sequence[Parameter], times: int) -> None:
     """Gradients of stages 0 to 2."""
     trainable = sum(one.elements for one in parameters if one.trainable)
     frozen = sum(one.elements for one in parameters) - trainable
@@ -234,7 +240,7 @@ def _reduce(step: _Step, stage: int, parameters: Sequence[Parameter], times: int
     )
 
 
-def _gather_groups(step: _Step) -> None:
+def _gather_groups(step: _DeepSpeedStep) -> None:
     """Stages 1 and 2: each parameter group's flat buffer, after the update."""
     for bundle in step.strategy.bundles:
         elements = sum(one.elements for one in bundle.parameters)
@@ -244,7 +250,7 @@ def _gather_groups(step: _Step) -> None:
 
 
 def _stage_3(
-    step: _Step, held_at: HeldAt, iteration: int, num_micro_steps: int, rank: int | None
+    step: _DeepSpeedStep, held_at: HeldAt, iteration: int, num_micro_steps: int, rank: int | None
 ) -> None:
     num_ranks = len(step.strategy.ranks)
     parameters = {one.name: one for one in parameters_of(step.strategy)}
@@ -309,7 +315,7 @@ def _secondary(strategy: Strategy, rank: int | None) -> list[int]:
     return ranks
 
 
-def _reduce_stage_3(step: _Step, parameters: Sequence[Parameter], times: int) -> None:
+def _reduce_stage_3(step: _DeepSpeedStep, parameters: Sequence[Parameter], times: int) -> None:
     num_ranks = len(step.strategy.ranks)
     trainable = [one.elements for one in parameters if one.trainable]
     frozen = sum(one.elements for one in parameters) - sum(trainable)
@@ -348,13 +354,13 @@ def _fetcher(
     cut = frozenset(numbers(recorded, "cut_short"))
     places, within = numbers(recorded, "recomputed"), name_lists(recorded, "recomputed_within")
     order = texts(recorded, "module_order")
-    meetings: dict[int, list[Meeting]] = {}
+    externals: dict[int, list[ExternalParameter]] = {}
     for place, names in zip(numbers(recorded, "met_at"), name_lists(recorded, "met"), strict=False):
         if len(names) != 2:
             raise ConfigError(
                 f"option 'met' of {strategy.name!r} has {names}: expected a module and a parameter"
             )
-        meetings.setdefault(place, []).append(Meeting(*names))
+        externals.setdefault(place, []).append(ExternalParameter(*names))
     parameters = parameters_of(strategy)
     has_secondary = bool(numbers(strategy, "secondary_ranks"))
     return Fetcher(
@@ -365,7 +371,7 @@ def _fetcher(
         },
         external={one.name: texts(one, "external") for one in recorded.bundles},
         returned=frozenset(name for one in recorded.bundles for name in texts(one, "returned")),
-        meetings=meetings,
+        externals=externals,
         sizes={one.name: one.elements for one in parameters},
         persistent=persistent,
         recomputes={
@@ -377,7 +383,7 @@ def _fetcher(
         has_secondary=has_secondary,
         # made when parameters are divided, before the first step
         secondary={one.name for one in parameters} if has_secondary else set(),
-        limits=Limits(
+        limits=FetchLimits(
             prefetch=number(strategy, "prefetch_bucket_size"),
             live=number(strategy, "max_live_parameters"),
             reuse=number(strategy, "max_reuse_distance"),

@@ -22,7 +22,7 @@ ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FetchLimits:
     """What decides how long parameters stay, in elements.
 
     Attributes:
@@ -66,7 +66,7 @@ class Recompute:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class ExternalParameter:
     """An external parameter, seen for the first time while the order is recorded.
 
     Attributes:
@@ -103,7 +103,7 @@ class Fetcher:
         direct: of a leaf module, its own alone.
         external: of each module, what it only reads.
         returned: what modules hand out to those around them; let go by no module, but by an update.
-        meetings: by place in the order, before the entry that is there.
+        externals: by place in the order, before the entry that is there.
         sizes: elements of each parameter.
         persistent: what is gathered after each update and kept.
         recomputes: by place in the order.
@@ -122,11 +122,11 @@ class Fetcher:
     own: Mapping[str, Sequence[str]]
     sizes: Mapping[str, int]
     persistent: frozenset[str]
-    limits: Limits
+    limits: FetchLimits
     direct: Mapping[str, Sequence[str]] = field(default_factory=dict)
     external: Mapping[str, Sequence[str]] = field(default_factory=dict)
     returned: frozenset[str] = frozenset()
-    meetings: Mapping[int, Sequence[Meeting]] = field(default_factory=dict)
+    externals: Mapping[int, Sequence[ExternalParameter]] = field(default_factory=dict)
     recomputes: Mapping[int, Recompute] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     has_secondary: bool = False
@@ -149,8 +149,8 @@ class Fetcher:
         order, fetches = self.order, list[Fetch]()
         self.whole -= set(partitioned)
         self.next_use, self.num_live, self.unmet = {}, 0, {}
-        meetings = self.meetings if records else {}
-        for one in (one for met in meetings.values() for one in met):
+        externals = self.externals if records else {}
+        for one in (one for met in externals.values() for one in met):
             self.unmet.setdefault(one.reader, set()).add(one.name)
         uses = [(name, place) for place, module in enumerate(order) for name in self._of(module)]
         self.ahead = deque(() if records else uses)
@@ -160,7 +160,7 @@ class Fetcher:
         num_calls = Counter(order[:goes_back])
         inside: list[_Inside] = []
         for place, module in enumerate(order):
-            again, met = self.recomputes.get(place), deque(meetings.get(place, ()))
+            again, met = self.recomputes.get(place), deque(externals.get(place, ()))
             # backward enters a module once for each output of its call, and leaves it once
             is_another = place > goes_back and num_calls[module] == 1
             is_another &= bool(inside) and _is_same(inside[-1], module, again)
@@ -213,7 +213,7 @@ class Fetcher:
         external = self.external.get(module, ())
         return [name for name in self._of(module) if name not in external]
 
-    def _meet(self, met: deque[Meeting], reader: str = "") -> list[Fetch]:
+    def _meet(self, met: deque[ExternalParameter], reader: str = "") -> list[Fetch]:
         """Gather each external parameter that is met, as long as this module is the one to read."""
         fetches = []
         while met and (not reader or met[0].reader == reader):

@@ -66,7 +66,7 @@ class _Module:
 
 
 @dataclass(slots=True)
-class _Step:
+class _FsdpStep:
     """What is planned so far."""
 
     calls: list[Movement] = field(default_factory=list)
@@ -103,7 +103,7 @@ def plan_fsdp(micro_steps: Sequence[Strategy], order: Sequence[Phase] = ()) -> P
     scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_shards))
     if num_shards == 1 and num_replicas > 1:
         scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
-    step = _Step()
+    step = _FsdpStep()
     gathered: set[str] = set()
     if order:
         _in_pipeline(step, strategy, order)
@@ -219,7 +219,7 @@ def _share(num_ranks: int) -> Fraction:
     return Fraction(num_ranks - 1, num_ranks)
 
 
-def _in_pipeline(step: _Step, strategy: Strategy, order: Sequence[Phase]) -> None:
+def _in_pipeline(step: _FsdpStep, strategy: Strategy, order: Sequence[Phase]) -> None:
     """All micro-batches of a stage, and what is left to the end of the step."""
     kept = replace(
         strategy,
@@ -241,7 +241,9 @@ def _in_pipeline(step: _Step, strategy: Strategy, order: Sequence[Phase]) -> Non
         _reduce(step, module, reduces=True)
 
 
-def _forward(step: _Step, strategy: Strategy, gathered: set[str], *, is_first: bool = True) -> None:
+def _forward(
+    step: _FsdpStep, strategy: Strategy, gathered: set[str], *, is_first: bool = True
+) -> None:
     """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
     for bundle in strategy.bundles:
         module = _module(strategy, bundle)
@@ -260,7 +262,7 @@ def _forward(step: _Step, strategy: Strategy, gathered: set[str], *, is_first: b
             gathered.discard(bundle.name)
 
 
-def _backward(step: _Step, strategy: Strategy, gathered: set[str]) -> None:
+def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
     """A backward; modules before the first that is trained are not gone back through.
 
     FSDP2 gathers ahead, in each module's backward, what comes before it in forward: also the last
@@ -331,7 +333,7 @@ def _of(bundle: Bundle) -> str:
     return " of the root" if bundle.name == "root" else ""
 
 
-def _gather(step: _Step, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
+def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
     share, law_share = _share(len(ranks)), module.share
     if module.padded and len(ranks) > 1:
         step.calls.append(
@@ -354,7 +356,7 @@ def _gather(step: _Step, module: _Module, phase: Phase, ranks: tuple[int, ...]) 
     )
 
 
-def _reduce(step: _Step, module: _Module, *, reduces: bool) -> None:
+def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
     """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
     factor = module.share + module.replica_share
     if not reduces:

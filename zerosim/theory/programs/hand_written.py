@@ -1,8 +1,8 @@
 """A program that calls collectives by itself: which law its calls come nearest to.
 
-There is no telling what its author planned, so what it calls is taken as it is, and the nearest
-law is a likeness and never a proof. It is judged by what was asked for, in which phase and by which
-operation; what the backend makes of that is a cause of its own.
+There is no telling what its author planned, so what it calls is taken as given, and the closest
+known pattern is a resemblance and never a proof. It is judged by what was asked for, in which phase
+and by which operation; what the backend makes of that is a cause of its own.
 May import the standard library and layer L0.
 """
 

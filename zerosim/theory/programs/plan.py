@@ -135,7 +135,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PlanClaim:
     """A sentence about a step that a run can prove or refute.
 
     Attributes:
@@ -221,13 +221,13 @@ class Plan:
             joined for cause in Cause if (joined := _join(cause, by_cause.get(cause, []))).bytes
         )
 
-    def claims(self, rank: int, algorithm: Algorithm) -> tuple[Claim, ...]:
+    def claims(self, rank: int, algorithm: Algorithm) -> tuple[PlanClaim, ...]:
         """What can be held against a run; the first speaks of the whole step.
 
         Raises:
             ConfigError: the algorithm's exact cost is not known.
         """
-        step = Claim(
+        step = PlanClaim(
             id="law",
             title=f"{self.title} sends what the law of {self.law_name} and named causes say",
             formula=f"{self.formula} = {format_exact_bytes(self.law.sent_bytes)}",

@@ -14,7 +14,7 @@ from zerosim.strategies import System
 from zerosim.theory.causes import Deviation
 from zerosim.theory.deviations import deviations
 from zerosim.theory.laws import PHASES, formula, law, system_name
-from zerosim.theory.programs.plan import Claim, Plan, Scale
+from zerosim.theory.programs.plan import Plan, PlanClaim, Scale
 from zerosim.theory.terms import Term
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
@@ -47,14 +47,14 @@ class ZeroPlan(Plan):
         """As of any plan; with this step's numbers in their words."""
         return deviations(self.workload, rank, algorithm)
 
-    def claims(self, rank: int, algorithm: Algorithm) -> tuple[Claim, ...]:
+    def claims(self, rank: int, algorithm: Algorithm) -> tuple[PlanClaim, ...]:
         """The whole step, each phase, and each link between tiers over which anything goes."""
         workload = self.workload
         found = []
         for phase in (None, *PHASES):
             pure = law(workload, phase)
             found.append(
-                Claim(
+                PlanClaim(
                     id="sent-a-step" if phase is None else f"sent-in-{phase}",
                     title=_title(workload, pure.symbols if pure.payloads else "", phase),
                     formula=formula(workload, phase),
@@ -68,7 +68,7 @@ class ZeroPlan(Plan):
                 pure = law(workload, link=link)
                 what = pure.symbols if pure.payloads else "no parameters and no gradients"
                 found.append(
-                    Claim(
+                    PlanClaim(
                         id=identity,
                         title=f"A rank copies {what} {where} a step",
                         formula=formula(workload, link=link),

@@ -1,4 +1,4 @@
-"""What a rank keeps beside its model states for a time, held against its law.
+"""What a rank keeps for a time in addition to its model states, checked against its law.
 
     secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
     checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
@@ -22,7 +22,7 @@ from zerosim.theory import bucket_columns
 from zerosim.theory.residency import NUM_BUFFERS, checkpoint_bytes
 from zerosim.tiers import Tier
 from zerosim.verify.configured import activations_of, tensor_parallel_of
-from zerosim.verify.memory_plan import PLACES, Plan
+from zerosim.verify.memory_plan import PLACES, MemoryPlan
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units
 
@@ -30,7 +30,9 @@ Lines = Mapping[Tier, Mapping[int, Timeline]]
 """By tier and rank; the device is always there."""
 
 
-def beside_verdicts(trace: Trace, plan: Plan, config: EngineConfig, lines: Lines) -> list[Verdict]:
+def temporary_verdicts(
+    trace: Trace, plan: MemoryPlan, config: EngineConfig, lines: Lines
+) -> list[Verdict]:
     """Those of what the run was configured to keep."""
     found = []
     if plan.secondary:
@@ -42,7 +44,9 @@ def beside_verdicts(trace: Trace, plan: Plan, config: EngineConfig, lines: Lines
     return found
 
 
-def secondary_verdict(plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]) -> Verdict:
+def secondary_verdict(
+    plan: MemoryPlan, config: EngineConfig, lines: Mapping[int, Timeline]
+) -> Verdict:
     """hpZ: when an update begins a rank has its part of all that forward gathered, then nothing."""
     size, group = config.dtype.element_bytes, config.secondary_partition
     strays, measured = [], []
@@ -108,7 +112,7 @@ def checkpoints_verdict(trace: Trace, config: EngineConfig, lines: Lines) -> Ver
 
 
 def buffers_verdict(
-    trace: Trace, plan: Plan, config: EngineConfig, lines: Mapping[int, Timeline]
+    trace: Trace, plan: MemoryPlan, config: EngineConfig, lines: Mapping[int, Timeline]
 ) -> Verdict:
     """C_B: no bucket has memory of its own, and what all share does not grow."""
     assert config.bucket_elements is not None
