@@ -63,25 +63,33 @@ def test_a_timeline_holds_all_of_each_ranks_time(run):
 
 
 def test_a_waterfall_ends_at_what_was_sent(run):
-    (bars,) = run.plot.waterfall().data
-    assert bars.y[-1] == run.verify().report.total("kernel", 0)
-    tops = [base + height for base, height in zip(bars.base, bars.y, strict=True)]
-    assert list(bars.base) == [0, *tops[:-2], 0]  # each cause begins where the one before ends
+    figure = run.plot.waterfall()
+    assert figure.data[0].x[-1] == run.verify().report.total("kernel", 0)
+    bars = sorted(
+        (at, base, length, text)
+        for one in figure.data
+        for at, base, length, text in zip(one.y, one.base, one.x, one.text, strict=True)
+    )
+    assert [at for at, *_ in bars] == list(range(len(run.verify().causes) + 1))
+    tops = [base + length for _, base, length, _ in bars]
+    assert [base for _, base, _, _ in bars] == [0, *tops[:-2], 0]  # each begins where one ended
     assert tops[-1] == tops[-2]
-    assert all(text.split()[-1] in {"B", "kB", "KB", "MB"} for text in bars.text)
+    assert all(text.split()[-1] in {"B", "kB", "MB"} for *_, text in bars)
 
 
 def test_what_differs_from_a_law_is_seen_without_colours():
     columns = tuple(map(Column, ("cause", "bytes", "outcome")))
     outcomes = ("", *(outcome.value for outcome in Outcome))
-    (bars,) = plots.waterfall(Table("", columns, tuple((one, 1, one) for one in outcomes))).data
-    assert bars.marker.pattern.shape == ("", "", "/", "x", "")
-    assert len(set(bars.marker.color[1:-1])) == len(Outcome)
+    ends, *bars = plots.waterfall(Table("", columns, tuple((one, 1, one) for one in outcomes))).data
+    assert not ends.showlegend
+    assert [one.name for one in bars] == list(outcomes[1:])
+    assert len({one.marker.color for one in bars}) == len(Outcome)
+    assert len({one.marker.pattern.shape for one in bars}) == len(Outcome)
 
 
 def test_a_run_without_a_law_has_figures_without_bars():
     plot = zerosim.load(COMMITTED / "fused/stage-0").plot
-    assert not plot.waterfall().data[0].y
+    assert not plot.waterfall().data[0].x
     assert not plot.laws().data
 
 
@@ -101,10 +109,10 @@ def test_texts_of_a_trace_are_no_markup_of_a_figure():
     columns = (Column("cause"), Column("bytes"), Column("outcome"), Column("words"))
     table = Table(name, columns, ((name, 4, "", name), (name, 2, "explained", name)))
     drawn = plots.waterfall(table).layout
-    shown = [drawn.title.text, *drawn.xaxis.ticktext[:2]]
+    shown = [drawn.title.text, *drawn.yaxis.ticktext[:2]]
     curves = tuple(Column(one) for one in ("curve", "kind", "ranks", "sent_psi"))
     drawn = plots.laws(Table(name, curves, ((name, "other", 2, 1.0), (name + "!", "run", 2, 1.0))))
-    shown += [drawn.layout.title.text, drawn.layout.annotations[0].text, drawn.data[1].text[0]]
+    shown += [drawn.layout.title.text, drawn.layout.annotations[0].text, drawn.data[1].name]
     columns = ("phase", "purpose", "op", "theory_bytes", "trace_bytes", "wire_bytes")
     row = ("forward", name, name, 1, 1, 1)
     drawn = plots.traffic(Table(name, tuple(map(Column, columns)), (row,)))

@@ -7,7 +7,7 @@ import math
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import CARD, MUTED, PHASES, TEXT, figure, plain
+from zerosim.plots.theme import CARD, MUTED, PHASES, figure, plain
 from zerosim.tables import Table
 
 _TOP = 1.1
@@ -21,7 +21,8 @@ def laws(table: Table) -> go.Figure:
         table: of columns `curve`, `kind` ("own", "other" or "run"), `ranks` and `sent_psi`.
     """
     drawn = figure(table.title, "ranks N", "\N{GREEK CAPITAL LETTER PSI}")
-    drawn.update_layout(showlegend=False, margin={"r": 50})
+    below = {"x": 1, "xanchor": "right", "y": 0.02, "yanchor": "bottom"}  # where no curve comes
+    drawn.update_layout(legend=below, margin={"r": 50})
     own = PHASES[Phase.FORWARD]
     for name in dict.fromkeys(table["curve"]):
         rows = [row for row in table if row["curve"] == name]
@@ -30,12 +31,10 @@ def laws(table: Table) -> go.Figure:
             drawn.add_scatter(
                 x=[end["ranks"]],
                 y=[end["sent_psi"]],
-                mode="markers+text",
-                text=[plain(name)],
-                textposition="bottom right",
-                textfont={"color": TEXT},
+                mode="markers",
                 marker={"size": 14, "color": own, "line": {"color": CARD, "width": 2}},
                 name=plain(name),
+                showlegend=True,
                 cliponaxis=False,
                 hovertemplate="N = %{x}: %{y:.3f} \N{GREEK CAPITAL LETTER PSI}<extra></extra>",
             )
@@ -46,6 +45,7 @@ def laws(table: Table) -> go.Figure:
             y=[row["sent_psi"] for row in rows],
             mode="lines",
             name=plain(name),
+            showlegend=False,
             line={"color": own, "width": 3} if is_own else {"color": MUTED, "dash": "dash"},
             hovertemplate="N = %{x}: %{y:.3f} \N{GREEK CAPITAL LETTER PSI}<extra></extra>",
         )

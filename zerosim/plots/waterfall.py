@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Any
 
 from plotly import graph_objects as go
 
@@ -13,10 +14,10 @@ from zerosim.tables import Table
 
 _HALF = 0.4
 """Of a bar's width, where bars are 1 apart."""
-_LINE_OF_A_NAME = 12
-"""Characters, so that six names stand beside each other."""
-_HEADROOM = 1.12
-"""Above the highest bar, for its number."""
+_LINE_OF_A_NAME = 22
+"""Characters."""
+_ROOM = 1.5
+"""Beside the longest bar, for its number."""
 
 
 def waterfall(table: Table) -> go.Figure:
@@ -25,43 +26,60 @@ def waterfall(table: Table) -> go.Figure:
     Args:
         table: of columns `cause`, `bytes` and `outcome`; its first row is the law itself.
     """
-    drawn = figure(table.title, "", "bytes sent")
+    drawn = figure(table.title)
     levels = list(accumulate(table["bytes"]))
-    heights = [*table["bytes"], *levels[-1:]]
+    names = [*table["cause"], *["sent"] * bool(levels)]
+    lengths = [*table["bytes"], *levels[-1:]]
     bases = [0, *levels[:-1], 0]
-    looks = [OUTCOMES.get(outcome, (PHASES[Phase.FORWARD], "")) for outcome in table["outcome"]]
-    looks.append((PHASES[Phase.FORWARD], ""))
-    names = [*table["cause"], "sent"][: len(heights)]
-    signs = ["", *["+ " if height > 0 else "" for height in heights[1:-1]], ""]
-    drawn.add_bar(
-        x=list(range(len(names))),
-        y=heights,
-        base=bases,
-        width=2 * _HALF,
-        marker={
-            "color": [colour for colour, _ in looks],
-            "line": {"color": [colour for colour, _ in looks], "width": 2},
-            "pattern": {"shape": [pattern for _, pattern in looks], "fgcolor": CARD},
-        },
-        text=[f"{sign}{format_bytes(one)}" for sign, one in zip(signs, heights, strict=False)],
-        textposition="outside",
-        cliponaxis=False,
-        hovertemplate="%{y:,} B<extra></extra>",
-    )
+    ends = [0, len(levels)] if levels else []
+    _add(drawn, "", (PHASES[Phase.FORWARD], ""), [(place, 0, lengths[place]) for place in ends])
+    for outcome, look in OUTCOMES.items():
+        places = [place for place, one in enumerate(table["outcome"]) if one == outcome]
+        _add(drawn, outcome, look, [(place, bases[place], lengths[place]) for place in places])
     for number, level in enumerate(levels):
         drawn.add_shape(
             type="line",
-            x0=number + _HALF,
-            x1=number + 1 - _HALF,
-            y0=level,
-            y1=level,
+            x0=level,
+            x1=level,
+            y0=number + _HALF,
+            y1=number + 1 - _HALF,
             line={"color": MUTED, "dash": "dot"},
         )
-    drawn.update_xaxes(
+    drawn.update_yaxes(
         tickvals=list(range(len(names))),
         ticktext=[wrapped(name, _LINE_OF_A_NAME) for name in names],
-        tickangle=0,
+        range=[len(names) - 0.5, -0.5],
         showgrid=False,
+        zeroline=False,
     )
-    drawn.update_yaxes(range=[0, _HEADROOM * max([1, *levels])], showticklabels=False, title="")
+    longest = _ROOM * max([1, *levels])
+    drawn.update_xaxes(range=[0, longest], showticklabels=False, showgrid=False)
+    drawn.update_layout(barmode="overlay", legend={"y": -0.02})
     return drawn
+
+
+def _add(
+    drawn: go.Figure, name: str, look: tuple[str, str], bars: list[tuple[int, Any, Any]]
+) -> None:
+    """Draw bars of one meaning: the place, base and length of each. The ends need no name."""
+    colour, pattern = look
+    places, bases, lengths = zip(*bars, strict=True) if bars else ((), (), ())
+    drawn.add_bar(
+        x=lengths,
+        y=places,
+        base=bases,
+        orientation="h",
+        width=2 * _HALF,
+        name=name,
+        showlegend=bool(name and bars),
+        marker={
+            "color": colour,
+            "line": {"color": colour, "width": 2},
+            "pattern": {"shape": pattern, "fgcolor": CARD},
+        },
+        text=[f"{'+ ' if name and one > 0 else ''}{format_bytes(one)}" for one in lengths],
+        textposition="outside",
+        constraintext="none",
+        cliponaxis=False,
+        hovertemplate="%{x:,} B<extra></extra>",
+    )
