@@ -28,7 +28,7 @@ const TEXT_ONLY = ["innerHTML", "outerHTML", "insertAdjacentHTML"].map((property
 }));
 
 export default [
-  { ignores: [".venv/", "build/", "dist/", "traces/", "docs/", "zerosim/"] },
+  { ignores: [".venv/", "build/", "dist/", "traces/", "docs/", "zerosim/", "**/*.min.js"] },
   js.configs.recommended,
   {
     linterOptions: { reportUnusedDisableDirectives: "error" },

@@ -12,7 +12,7 @@ Imports flask, its siblings, zerosim's errors and replay.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import PurePosixPath
@@ -46,11 +46,12 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
             "traces": [_plain(entry) for entry in library.entries()],
             "default": None if default is None else default.name,
         }
-        return _respond(make_body(json.dumps(answer).encode(), "application/json"))
+        return respond(make_body(json.dumps(answer).encode(), "application/json"))
 
     @api.get("/api/replay")
     def _replay() -> Response:
-        return _answer(lambda: documents.get(asked_for(library), asked_iteration()))
+        query = request.args
+        return _answer(lambda: documents.get(asked_for(library, query), asked_iteration(query)))
 
     @api.get("/api/compare")
     def _compare() -> Response:
@@ -58,14 +59,15 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
 
     @api.get("/api/graph")
     def _graph() -> Response:
-        return _answer(lambda: graphs.get(asked_for(library), asked_iteration()))
+        query = request.args
+        return _answer(lambda: graphs.get(asked_for(library, query), asked_iteration(query)))
 
     @api.get("/player/<path:name>")
     def _player(name: str) -> Response:
         found = player.find(name)
         if found is None:
             return text("the player has no such file", HTTPStatus.NOT_FOUND)
-        return _respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
+        return respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
 
     return api
 
@@ -87,7 +89,7 @@ def _answer(make: Callable[[], Body]) -> Response:
     except OSError as error:
         reason = error.strerror or first_line(error)
         return _error(f"the trace cannot be read: {reason}", HTTPStatus.UNPROCESSABLE_ENTITY)
-    return _respond(body)
+    return respond(body)
 
 
 def _aligned(library: Library, documents: Documents) -> Body:
@@ -96,13 +98,13 @@ def _aligned(library: Library, documents: Documents) -> Body:
     return make_body(encode(alignment.to_plain()), "application/json")
 
 
-def asked_for(library: Library) -> Entry:
-    """The trace that the present request asks for.
+def asked_for(library: Library, query: Mapping[str, str]) -> Entry:
+    """The trace that an address asks for.
 
     Raises:
         TraceError: there is none of this name, or none at all, or it cannot be shown.
     """
-    name = request.args.get("trace")
+    name = query.get("trace")
     if name is not None:
         return library.find(name)
     entry = library.default()
@@ -115,13 +117,13 @@ def asked_for(library: Library) -> Entry:
     return entry
 
 
-def asked_iteration() -> int | None:
-    """The iteration that the present request asks for; None for the last complete one.
+def asked_iteration(query: Mapping[str, str]) -> int | None:
+    """The iteration that an address asks for; None for the last complete one.
 
     Raises:
         ConfigError: what it asks for is no number.
     """
-    given = request.args.get("iteration")
+    given = query.get("iteration")
     if given is None:
         return None
     try:
@@ -148,7 +150,7 @@ def _plain(entry: Entry) -> dict[str, object]:
     }
 
 
-def _respond(body: Body) -> Response:
+def respond(body: Body) -> Response:
     """Answer with a body, or that the browser has it already.
 
     It is asked for again each time ("no-cache"), so that a page never shows what is no longer so.

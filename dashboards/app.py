@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Iterable
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,9 +22,10 @@ from dash.exceptions import DependencyException
 from flask import Flask, Request, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
-from zerosim.dashboards import page, site
-from zerosim.dashboards.api import make_api
-from zerosim.dashboards.callbacks import runs
+from zerosim.dashboards import page
+from zerosim.dashboards.api import make_api, respond
+from zerosim.dashboards.bodies import make_body
+from zerosim.dashboards.callbacks.verify import VerifyPage, register
 from zerosim.dashboards.classroom import Classroom
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.exchange import given_object
@@ -44,6 +46,10 @@ ASSETS = f"{DASH}assets"
 _CALLBACK = f"{DASH}_dash-update-component"
 _OWN = (f"{DASH}_dash-", f"{ASSETS}/")
 _BUNDLES = f"{DASH}_dash-component-suites/"
+_PLOTLY = f"{_BUNDLES}plotly/package_data/plotly.min.js"
+"""Where `dcc.Graph` asks for all of plotly.js, 1.5 MB compressed; its basic bundle is 0.4 MB and
+draws all of our figures."""
+_PLOTLY_BASIC = Path(__file__).parent / "assets" / "plotly-basic.min.js"
 _BETWEEN = "\n<!-- -->\n"
 _LARGEST_REQUEST = 64 * 1024
 
@@ -74,8 +80,10 @@ def make_app(
     server.register_blueprint(make_room_api(rooms))
     server.register_blueprint(make_lesson_api(classroom, rooms))
     dash = _Dash(server)
-    dash.layout = lambda: site.layout(site.runs_of(library, *_address_of_page()))
-    runs.register(dash, library)
+    verify = VerifyPage(library, dash.parts)
+    dash.layout = lambda: verify.layout(_query_of_page())
+    register(dash, verify)
+    plotly = make_body(_PLOTLY_BASIC.read_bytes(), "text/javascript")
     policy = page.content_security_policy([page.IMPORT_MAP, dash.renderer])
 
     @server.get("/")
@@ -89,8 +97,8 @@ def make_app(
         server,
         library,
         classroom,
+        verify,
         rooms=rooms,
-        dash_parts=dash.parts,
         assets=ASSETS,
         policy=policy,
     )
@@ -103,7 +111,7 @@ def make_app(
             return text("there is no such page", HTTPStatus.NOT_FOUND)
         if problem := dash.refuses(request):
             return text(f"refused: {problem}", HTTPStatus.BAD_REQUEST)
-        return None
+        return respond(plotly) if request.path == _PLOTLY else None
 
     @server.errorhandler(DependencyException)
     def _no_such_script(_: DependencyException) -> Response:
@@ -124,10 +132,10 @@ def make_app(
     return server
 
 
-def _address_of_page() -> tuple[str, str]:
-    """Path and query of the page that now asks for its layout; Dash also looks by itself."""
-    address = urlsplit(request.referrer or "" if has_request_context() else "")
-    return address.path, address.query
+def _query_of_page() -> str:
+    """Of the page that now asks for its layout; Dash also looks by itself."""
+    query = urlsplit(request.referrer or "" if has_request_context() else "").query
+    return f"?{query}" if query else ""
 
 
 class _Dash(Dash):
@@ -141,7 +149,7 @@ class _Dash(Dash):
             "serve_locally": True,
             "include_assets_files": False,
             "compress": False,
-            # or each page would hold the list of runs as it was when the server began
+            # or each page would hold what it showed when the server began
             "suppress_callback_exceptions": True,
             "update_title": None,
             "add_log_handler": False,
@@ -171,7 +179,7 @@ class _Dash(Dash):
             ("inputs", known["inputs"]),
             ("state", known["state"]),
         ):
-            if _places(found.get(part)) != expected:
+            if _places(found.get(part, [])) != expected:
                 return f"its {part} are not those of a page of ours"
         changed = found.get("changedPropIds", [])
         is_named = isinstance(changed, list) and all(isinstance(one, str) for one in changed)
@@ -203,7 +211,8 @@ class _Packed:
 
     def __call__(self, response: Response) -> Response:
         wanted = request.path.startswith(_BUNDLES) and request.accept_encodings["gzip"]
-        if not wanted or response.status_code != HTTPStatus.OK:
+        is_packed = "Content-Encoding" in response.headers
+        if not wanted or is_packed or response.status_code != HTTPStatus.OK:
             return response
         with self._lock:  # its address names its version
             packed = self._packed.get(request.path)

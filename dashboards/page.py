@@ -1,8 +1,8 @@
-"""A page as HTML: the player begins at once, Dash when the player is shown.
+"""A page as HTML.
 
-The player stands outside of what React renders, and its modules and its document are named in the
-head, so that all of them travel while the page is read. Dash's scripts stand at the end as data
-(`type="text/plain"`); `assets/start.js` runs them when the first view is there.
+The player begins at once: its modules and its document are named in the head, so that all of them
+travel while the page is read. Where a page needs Dash, its scripts stand at the end as data
+(`type="text/plain"`); `assets/dash.js` runs them when the page is painted.
 Imports the standard library and zerosim's export.
 """
 
@@ -17,7 +17,7 @@ from zerosim.export import player
 from zerosim.export.offline import digest
 
 SLOT = '<div id="runs" class="runs"></div>'
-"""Where the player's page leaves room for what Dash renders."""
+"""Where the player's page leaves room for the list of runs."""
 TABS = '<nav class="tabs" aria-label="Pages"><a href="/" aria-current="page">Replay</a></nav>'
 """The tabs of a player that stands alone."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
@@ -45,15 +45,14 @@ class Frame:
     Attributes:
         query: what the browser asked for, as it stands in the address after "?".
         tabs: of all pages, HTML.
-        menu: text of the run menu until Dash has rendered it.
-        assets: where `start.js` and its siblings are.
+        runs: the list of runs, HTML.
+        assets: where `runs.js` and its siblings are.
     """
 
     query: str
     tabs: str
-    menu: str
+    runs: str
     assets: str
-    dash: DashParts
     style: str = player.STYLE
 
     @property
@@ -78,23 +77,12 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
     fragment = player.fragment()
     for slot in (SLOT, TABS):
         assert slot in fragment, f"{player.FRAGMENT} has no {slot}"
-    entry = (
-        '<div id="runs" class="runs"><div id="react-entry-point">'
-        f'<span class="runs-waiting">{escape(frame.menu)}</span></div></div>'
-    )
-    start = (
+    runs = "" if is_embedded else f'<div id="runs" class="runs">{frame.runs}</div>'
+    script = (
         ""
         if is_embedded
-        else f"""<script type="module" src="{escape(assets)}/start.js"></script>
+        else f"""<script type="module" src="{escape(assets)}/runs.js"></script>
 <link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">"""
-    )
-    dash = (
-        ""
-        if is_embedded
-        else f"""{frame.dash.config}
-<div id="dash-scripts" hidden>
-{frame.dash.scripts}
-</div>"""
     )
     return f"""<!doctype html>
 <html lang="en"{' data-embed="1"' if is_embedded else ""}>
@@ -108,11 +96,10 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 <link rel="stylesheet" href="{escape(assets)}/runs.css">
 {modules}
 <script type="module" src="/player/{player.MAIN}"></script>
-{start}
+{script}
 </head>
 <body>
-{fragment.replace(SLOT, entry).replace(TABS, frame.tabs)}
-{dash}
+{fragment.replace(SLOT, runs or SLOT).replace(TABS, frame.tabs)}
 </body>
 </html>
 """

@@ -5,7 +5,6 @@ Imports the standard library, flask, its siblings and zerosim's errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -14,20 +13,18 @@ from flask import Flask, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
 from zerosim.dashboards import page, site
-from zerosim.dashboards.api import asked_for, asked_iteration
+from zerosim.dashboards.api import asked_for
+from zerosim.dashboards.callbacks.verify import VerifyPage
 from zerosim.dashboards.classroom import Classroom
+from zerosim.dashboards.components.markup import to_html
 from zerosim.dashboards.lessonapi import make_lesson_pages
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import compare, graph, lessons, replay, verify
-from zerosim.dashboards.results import Results
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
 from zerosim.errors import ZerosimError, first_line
 from zerosim.export import player
 from zerosim.record.text import one_line
-
-MOST_REPORTS = 64
-"""Verified traces that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +32,11 @@ class Surroundings:
     """What stands around every page.
 
     Attributes:
-        dash_parts: what a page needs for Dash to begin in it.
-        assets: where `start.js` and its siblings are.
+        assets: where `runs.js` and its siblings are.
         policy: what a browser may do with a page.
     """
 
     library: Library
-    dash_parts: Callable[[], page.DashParts]
     assets: str
     policy: str
 
@@ -58,10 +53,13 @@ class Surroundings:
         return page.Frame(
             query=query,
             tabs=site.tabs(request.path, site.asked_for(self.library, query)),
-            menu=site.runs_of(self.library, request.path, query).title,
+            runs=self.runs(request.path, query),
             assets=self.assets,
-            dash=self.dash_parts(),
         )
+
+    def runs(self, path: str, query: str) -> str:
+        """The list of runs on a page, HTML."""
+        return render_template("runs.html", runs=site.runs_of(self.library, path, query))
 
     def refuse(self, error: Exception, title: str) -> Response:
         """A page that says in one line why there is none."""
@@ -78,19 +76,27 @@ def add_pages(
     server: Flask,
     library: Library,
     classroom: Classroom,
+    verify_page: VerifyPage,
     *,
     rooms: Rooms,
-    dash_parts: Callable[[], page.DashParts],
     assets: str,
     policy: str,
 ) -> None:
-    """Answer for every page; the arguments are those of `Surroundings`."""
-    around = Surroundings(library, dash_parts, assets, policy)
+    """Answer for every page; `assets` and `policy` are those of `Surroundings`."""
+    around = Surroundings(library, assets, policy)
     teaching = partial(around.answer, policy=page.framing(policy))  # a replay in a frame, too
     server.register_blueprint(make_lesson_pages(classroom, around.frame, teaching))
-    for add in (_add_replay, _add_compare, _add_verify, _add_graph):
+    for add in (_add_runs, _add_replay, _add_compare, _add_graph):
         add(server, around)
+    _add_verify(server, around, verify_page)
     server.register_blueprint(make_room_pages(rooms, around.frame, around.answer))
+
+
+def _add_runs(server: Flask, around: Surroundings) -> None:
+    @server.get("/runs")
+    def _runs() -> Response:
+        shown = around.runs(request.args.get("page", ""), request.args.get("query", ""))
+        return around.answer(shown)
 
 
 def _add_replay(server: Flask, around: Surroundings) -> None:
@@ -120,18 +126,16 @@ def _add_compare(server: Flask, around: Surroundings) -> None:
         return around.answer(render_template("compare.html", view=view, modules=modules, **shared))
 
 
-def _add_verify(server: Flask, around: Surroundings) -> None:
-    reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
-
+def _add_verify(server: Flask, around: Surroundings, shown: VerifyPage) -> None:
     @server.get(verify.PATH)
     def _verify() -> Response:
         try:
-            entry = asked_for(around.library)
-            shown = verify.view(reports.get(entry, asked_iteration()), request.args)
+            name = asked_for(around.library, request.args).name
+            written = to_html(shown.body(request.args))
         except (ZerosimError, OSError) as error:
             return around.refuse(error, verify.TITLE)
-        frame = around.frame()
-        return around.answer(render_template("verify.html", frame=frame, view=shown, entry=entry))
+        parts = {"frame": around.frame(), "dash": shown.parts(), "name": name, "written": written}
+        return around.answer(render_template("verify.html", **parts))
 
 
 def _add_graph(server: Flask, around: Surroundings) -> None:

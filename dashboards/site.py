@@ -1,27 +1,52 @@
 """What all pages have in common: their tabs, and the list of runs.
 
-Imports the standard library, dash, `dashboards.components`, `dashboards.library`,
-`dashboards.pages`.
+Imports the standard library, `dashboards.entry`, `dashboards.library`, `dashboards.pages`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from urllib.parse import parse_qs, quote
 
-from dash import dcc, html
-
-from zerosim.dashboards.components.runs import Runs, run_menu
+from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import compare, graph, lessons, replay, verify
 
 PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, lessons)}
 _WITHOUT_RUN = frozenset({lessons.PATH})
 """Pages that show no run of the user's."""
-ADDRESS = "address"
-CLOCK = "clock"
-LOOK_EVERY_MS = 3000
-"""How often the list of runs is looked at again."""
+NO_RUNS = "no runs yet"
+CHOOSE = "choose a run"
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the list of runs shows: a native disclosure with links (`templates/runs.html`).
+
+    Attributes:
+        entries: all traces.
+        shown: the name of the one on the page.
+        page: where the links lead.
+    """
+
+    entries: Sequence[Entry]
+    shown: str | None
+    page: str
+
+    @property
+    def title(self) -> str:
+        """What the closed menu says."""
+        if not self.entries:
+            return NO_RUNS
+        if self.shown and any(entry.name == self.shown for entry in self.entries):
+            return self.shown
+        return CHOOSE
+
+    def address_of(self, name: str) -> str:
+        """Where a trace is shown."""
+        return f"{self.page}?trace={quote(name)}"
 
 
 def tabs(current: str, name: str | None) -> str:
@@ -52,10 +77,8 @@ def runs_of(library: Library, path: str | None, query: str | None) -> Runs:
         path: of the page: its runs lead to the same page.
         query: what the address says after "?".
     """
-    page = path if path in PAGES and path not in _WITHOUT_RUN else replay.PATH
-    return Runs(
-        library.entries(), asked_for(library, query), lambda name: f"{page}?trace={quote(name)}"
-    )
+    page = path if path and path in PAGES and path not in _WITHOUT_RUN else replay.PATH
+    return Runs(library.entries(), asked_for(library, query), page)
 
 
 def asked_for(library: Library, query: str | None) -> str | None:
@@ -63,15 +86,3 @@ def asked_for(library: Library, query: str | None) -> str | None:
     asked = parse_qs((query or "").removeprefix("?")).get("trace")
     default = library.default()
     return asked[0] if asked else (None if default is None else default.name)
-
-
-def layout(runs: Runs) -> html.Div:
-    """What Dash renders of each page."""
-    return html.Div(
-        [
-            dcc.Location(id=ADDRESS, refresh=False),
-            dcc.Interval(id=CLOCK, interval=LOOK_EVERY_MS),
-            run_menu(runs),
-        ],
-        id="runs-slot",
-    )

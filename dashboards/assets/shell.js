@@ -61,6 +61,7 @@ document.addEventListener("keydown", (event) => {
     turnPresent();
   }
 });
+globalThis.addEventListener("_dashprivate_pushstate", write); // a link that Dash follows has none
 globalThis.addEventListener("hashchange", () => {
   Object.assign(place, read());
   show();

@@ -1,26 +1,26 @@
 """Verify: is the theory true? The three ledgers, the way from the law to the wire, each claim.
 
-Everything is worked out here and drawn by a template without a script; the numbers are those of
-`zerosim verify` and `zerosim memory`.
-Imports the standard library, its siblings, zerosim's L0, theory and verify.
+What the page says is worked out here from its address; `components.verify` makes Dash components of
+it. The numbers are those of `zerosim verify` and `zerosim memory`.
+Imports the standard library, its siblings, zerosim's L0, theory, reading and verify.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import urlencode
 
 from zerosim.config import STAGE_NAMES, STAGES
 from zerosim.dashboards.entry import Entry
-from zerosim.dashboards.figures.laws import Laws, laws
-from zerosim.dashboards.figures.waterfall import Bar, Cause, waterfall
 from zerosim.dashboards.pages.places import Places, places_of
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
-from zerosim.record import Trace, load
+from zerosim.reading import load
+from zerosim.reading.verification import TrafficVerification
+from zerosim.tables import Table
 from zerosim.theory import ideal_model_states, law_words, paper_table_1
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.verify import (
@@ -29,7 +29,6 @@ from zerosim.verify import (
     Outcome,
     Report,
     Verdict,
-    verify,
     verify_memory,
 )
 
@@ -39,6 +38,8 @@ NOT_MEASURED = "not measured"
 NOT_PREDICTED = "nothing predicted"
 NO_PLAN = "no plan"
 NO_LAW = "no law"
+MOST_CHOICES = 16
+"""Ranks or iterations that stand beside each other."""
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
@@ -49,10 +50,10 @@ DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
 class Reports:
     """What is verified of a trace. `memory` is None, with the reason, where it was not recorded."""
 
-    traffic: Report
+    traffic: TrafficVerification
     memory: MemoryReport | None
     no_memory: str
-    model: str
+    iterations: tuple[int, ...]
 
 
 def make_reports(entry: Entry, iteration: int | None) -> Reports:
@@ -61,14 +62,23 @@ def make_reports(entry: Entry, iteration: int | None) -> Reports:
     Raises:
         TraceError: the trace is damaged, or has no such iteration.
     """
-    trace: Trace = load(entry.folder)
-    traffic = verify(trace, iteration)
+    run = load(entry.folder)
+    traffic = run.verify(iteration=iteration)
     memory, reason = None, ""
     try:
-        memory = verify_memory(trace, iteration)
+        memory = verify_memory(run.trace, iteration)
     except TraceError as error:
-        reason = str(error).removeprefix(f"{trace.folder} ").removeprefix(f"{trace.folder}: ")
-    return Reports(traffic, memory, reason, str(trace.manifest.run.get("model", "")))
+        reason = str(error).removeprefix(f"{run.folder} ").removeprefix(f"{run.folder}: ")
+    return Reports(traffic, memory, reason, run.iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A rank or an iteration, and where the page shows it."""
+
+    value: int
+    address: str
+    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +133,13 @@ class View:
     totals: Row
     psi_totals: Row
     spread: str
-    bars: tuple[Bar, ...]
-    laws: Laws | None
+    causes: Table
+    laws: Table
     claims: tuple[Verdict, ...]
     no_memory: str
-    ranks: tuple[tuple[int, str], ...]
+    ranks: tuple[Choice, ...]
     rank: int
+    iterations: tuple[Choice, ...]
     question: Question
     planned: tuple[Planned, ...]
     paper: tuple[tuple[int, tuple[str, ...]], ...]
@@ -140,13 +151,14 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
     """What the page shows.
 
     Args:
-        query: of the address: `rank`, and `psi` and `n` of the reader's own table.
+        query: of the address: `rank`, `psi` and `n` of the reader's own table; what else it says
+            stays in the addresses of the choices.
     """
-    report = reports.traffic
+    report = reports.traffic.report
     known = [cell.rank for cell in report.rows[0].sent] if report.rows else [0]
-    place = known.index(int(asked)) if (asked := query.get("rank", "")) in map(str, known) else 0
+    place = known.index(int(given)) if (given := query.get("rank", "")) in map(str, known) else 0
     rows = tuple(_rows(report, place))
-    question, planned = _plan(query)
+    asked, planned = _plan(query)
     memory = reports.memory
     return View(
         report=report,
@@ -158,13 +170,14 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
         totals=_totals(report, place),
         psi_totals=_psi_totals(report, place),
         spread=_spread(report),
-        bars=_bars(report),
-        laws=_laws(report, place),
+        causes=reports.traffic.causes,
+        laws=reports.traffic.laws(known[place]),
         claims=report.verdicts + (() if memory is None else memory.verdicts),
         no_memory=reports.no_memory,
-        ranks=tuple((rank, _address(query, rank)) for rank in known),
+        ranks=_choices(query, "rank", known, known[place]),
         rank=known[place],
-        question=question,
+        iterations=_choices(query, "iteration", reports.iterations, report.iteration),
+        question=asked,
         planned=planned,
         paper=_paper(),
         notes=report.notes,
@@ -172,8 +185,17 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
     )
 
 
-def _address(query: Mapping[str, str], rank: int) -> str:
-    return f"{PATH}?{urlencode({**query, 'rank': rank})}"
+def _choices(
+    query: Mapping[str, str], name: str, values: Sequence[int], chosen: int
+) -> tuple[Choice, ...]:
+    """All values, or the first, the last and those around the one that is looked at."""
+    at = values.index(chosen) if chosen in values else 0
+    last = len(values) - 1
+    return tuple(
+        Choice(value, f"{PATH}?{urlencode({**query, name: value})}", value == chosen)
+        for place, value in enumerate(values)
+        if last < MOST_CHOICES or place in (0, last) or abs(place - at) <= MOST_CHOICES // 3
+    )
 
 
 def _remark(report: Report) -> str:
@@ -276,34 +298,12 @@ def _spread(report: Report) -> str:
     return f"{alike}{percent}. {outside} bytes were sent outside of every collective."
 
 
-def _bars(report: Report) -> tuple[Bar, ...]:
-    """From the law to the wire of the first rank; nothing without a law."""
-    if report.law_bytes is None or not report.rows:
-        return ()
-    causes = [
-        Cause(cause.cause, cause.bytes, cause.words, cause.outcome.look) for cause in report.causes
-    ]
-    wire = report.total("kernel", 0)
-    end = None if wire is None else Fraction(wire)
-    return waterfall(("the law", report.law_bytes), causes, ("the wire", end))
-
-
-def _laws(report: Report, place: int) -> Laws | None:
-    unit = report.num_parameters * report.element_bytes
-    if report.law_bytes is None or not unit or report.num_ranks < 2 or not report.rows:
-        return None
-    share = Fraction(report.num_ranks - 1, report.num_ranks)
-    sent = report.total("kernel", place)
-    if sent is None:
-        sent = report.total("trace", place)
-    psi = None if sent is None else Fraction(sent, unit)
-    payloads = report.law_bytes / unit / share
-    if payloads.denominator != 1:  # of several groups or of owners: no curve of N alone
-        return None
-    return laws(int(payloads), report.num_ranks, psi)
-
-
 # ------------------------------------------------------------------- the reader's own table
+
+
+def question(query: Mapping[str, str]) -> Question:
+    """What an address asks the table for."""
+    return _plan(query)[0]
 
 
 def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:

@@ -348,6 +348,8 @@ def test_every_string_of_a_trace_is_text_on_every_page(watch, everywhere, tmp_pa
     for path in SHOWN_ON:
         one.page.goto(f"{address}/{path}")
         one.wait(THERE)
+        if path == "verify?trace=program":
+            one.wait("document.querySelector('#laws .main-svg, #waterfall .main-svg')")
         one.settle()
         assert_text(one, "main, #status, #notes, #run-facts")
     one.page.goto(f"{address}/")

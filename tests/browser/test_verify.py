@@ -11,9 +11,16 @@ from zerosim.verify import verify
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 
+DRAWN = (
+    "document.querySelectorAll('#react-entry-point:not([hidden]) .js-plotly-plot .main-svg').length"
+    " >= 4 && !document.getElementById('written')"
+)
+"""Dash has taken the page over, and plotly has drawn both figures."""
+
+
 def visit(one, path: str) -> None:
     one.page.goto(one.address + path)
-    one.wait("document.querySelector('#runs-menu')")
+    one.wait(DRAWN)
     one.settle()
 
 
@@ -23,8 +30,8 @@ def test_the_numbers_are_those_of_zerosim_verify(watch, traces, stage):
     visit(one, f"/verify?trace=stage-{stage}&rank=2")
     report = verify(load(traces / f"stage-{stage}"))
     assert one.text("#headline") == report.headline
-    for ledger in ("theory", "trace", "wire"):
-        assert one.text(f"#total-{ledger}") == f"{report.total(ledger, 2):,}"
+    for shown, ledger in (("theory", "theory"), ("trace", "trace"), ("wire", "kernel")):
+        assert one.text(f"#total-{shown}") == f"{report.total(ledger, 2):,}"
     assert one.page.locator(".claims li").count() > len(report.verdicts)
     assert one.page.locator(".claims .mark.bad").count() == 0
 
@@ -60,11 +67,47 @@ def test_keys_and_links(watch):
     assert again.page.locator("html").get_attribute("data-mode") == "present"
     again.page.locator(".ranks a", has_text="3").click()
     again.wait("document.querySelector('#ledgers-title').textContent.includes('rank 3')")
+    assert "mode=present" in again.page.url
     again.page.get_by_label("Ψ, parameters").fill("1000000")
     again.page.get_by_label("N, ranks").fill("10")
-    again.page.get_by_role("button", name="Work out").click()
+    again.press("Enter")
     again.wait("document.body.textContent.includes('1.60 MB')")
     assert "trace=stage-1" in again.page.url
+    assert "psi=1000000&n=10" in again.page.url
+    again.page.go_back()
+    again.wait("!document.body.textContent.includes('1.60 MB')")
+
+
+def test_controls_change_numbers_and_figures_without_a_new_page(watch):
+    one = watch()
+    asked = []
+    visit(one, "/verify?trace=stage-2&rank=1")
+    one.page.on("request", lambda request: asked.append(request.url))
+    one.page.evaluate("() => { window.stays = true; }")
+    one.page.get_by_role("navigation", name="iteration").get_by_text("0").click()
+    one.wait("document.querySelector('.figure').textContent.includes('iteration 0')")
+    assert one.page.evaluate("() => window.stays")
+    assert "iteration=0" in one.page.url
+    assert {url.partition("?")[0].rpartition("/")[2] for url in asked} <= {
+        "_dash-update-component", "runs",
+    }  # fmt: skip
+    bars = one.page.locator("#waterfall .bars path")
+    assert bars.count() == 4
+    words = one.page.locator("#waterfall text").all_text_contents()
+    assert {"2Ψ(N-1)/N", "message framing", "sent", "9.92 MB"} <= set(words)
+    size = "parseFloat(getComputedStyle(document.querySelector('#waterfall .ytick text')).fontSize)"
+    one.press("p")
+    one.wait(f"{size} >= 20")
+
+
+def test_without_a_script_numbers_and_links_are_there(watch):
+    one = watch(java_script_enabled=False)
+    one.page.goto(f"{one.address}/verify?trace=stage-3&psi=1000000&n=10")
+    assert "1.60 MB" in one.text("main")
+    assert one.text("#total-wire") == "14,889,756"
+    one.page.locator(".ranks a", has_text="2").click()
+    assert "bytes sent by rank 2" in one.text("#ledgers-title")
+    one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
 
 
 def test_from_page_to_page_the_trace_stays(watch):
@@ -72,7 +115,7 @@ def test_from_page_to_page_the_trace_stays(watch):
     one.open("/replay?trace=stage-2#at=9")
     one.page.get_by_role("link", name="Verify").click()
     one.wait("location.pathname === '/verify'")
-    one.wait("document.querySelector('#runs-menu')")
+    one.wait(DRAWN)
     assert "ZeRO-2" in one.text("#headline")
     one.page.locator("#runs summary").click()
     one.page.locator("#runs a", has_text="stage-3").click()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from fractions import Fraction
 from html import unescape
+from urllib.parse import parse_qs
 
 import pytest
+from dash.exceptions import PreventUpdate
 
 from tests.cli.traces import engine_trace, write
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
@@ -16,8 +17,8 @@ from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from tests.theory.programs import fsdp, module, parameter
 from tests.verify.program_traces import Program
-from zerosim.dashboards.figures.laws import laws
-from zerosim.dashboards.figures.waterfall import Cause, waterfall
+from zerosim.dashboards.callbacks.verify import answer_question, query_of
+from zerosim.dashboards.pages.verify import _choices
 from zerosim.record import load
 from zerosim.theory import paper_table_1
 from zerosim.verify import verify
@@ -27,6 +28,79 @@ def text_of(html: str) -> str:
     """What a reader sees."""
     body = html[html.index("<main>") : html.index("</main>")]
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+CALLBACK = "/dash/_dash-update-component"
+
+
+def follow(client, search):
+    """What the page's callback answers at an address: the texts of its components."""
+    body = {
+        "output": "..page.children..",
+        "outputs": [{"id": "page", "property": "children"}],
+        "inputs": [{"id": "address", "property": "search", "value": search}],
+        "changedPropIds": ["address.search"],
+    }
+    answer = client.post(CALLBACK, json=body)
+    assert answer.status_code == 200
+    return [" ".join(texts_of(answer.json["response"]["page"]["children"]))]
+
+
+def texts_of(part):
+    """The texts of components as Dash sends them, in their order."""
+    if isinstance(part, dict):
+        return texts_of(part["props"].get("children"))
+    if isinstance(part, list):
+        return [text for one in part for text in texts_of(one)]
+    return [] if part is None else str(part).split()
+
+
+@pytest.mark.parametrize("query", ["?trace=stage-3", "?trace=stage-0&rank=1&iteration=0&psi=9&n=2"])
+def test_a_callback_and_the_server_show_the_same(client, query):
+    """What stands in the page before Dash is what Dash draws of its layout and of its callback."""
+    written = text_of(client.get(f"/verify{query}").text)
+    (asked,) = follow(client, query)
+    assert asked.split() == written.split()
+    referred = {"Referer": f"http://localhost/verify{query}"}
+    layout = client.get("/dash/_dash-layout", headers=referred).json
+    assert texts_of(layout["props"]["children"][1]) == asked.split()
+
+
+def test_the_question_is_kept_in_the_address():
+    found = answer_question("1,000", "8", "?trace=a%20b&rank=2")
+    assert parse_qs(found[1:]) == {
+        "trace": ["a b"], "rank": ["2"], "psi": ["1,000"], "n": ["8"],
+    }  # fmt: skip
+    for psi, count, search in (
+        ("1,000", "8", found),  # it is answered
+        ("7,500,000,000", "64", "?trace=a"),  # by default
+        (3, "8", "?trace=a"),
+        ("3", "8", {"a": 1}),
+    ):
+        with pytest.raises(PreventUpdate):
+            answer_question(psi, count, search)
+    assert query_of("?rank=1&rank=2&psi=").to_dict() == {"rank": "1", "psi": ""}
+
+
+def test_the_figures_of_a_page_are_those_of_its_rank(tmp_path):
+    sharded = fsdp(2, module("root", parameter("b", 8)), module("a", parameter("w", 12, 10)))
+    Program(sharded).write(tmp_path / "program")
+    layout = (
+        make_site(tmp_path)
+        .client.get(
+            "/dash/_dash-layout",
+            headers={"Referer": "http://localhost/verify?trace=program&rank=1"},
+        )
+        .text
+    )
+    for name in ("waterfall", "laws"):
+        assert f'"id":"{name}"' in layout.replace(" ", "")
+
+
+def test_of_many_iterations_those_around_stand_beside_each_other():
+    values = [choice.value for choice in _choices({}, "iteration", range(100), 50)]
+    assert values == [0, *range(45, 56), 99]
+    assert len(_choices({}, "iteration", range(16), 3)) == 16
 
 
 def test_it_says_what_verify_says(client, tmp_path):
@@ -53,7 +127,7 @@ def test_each_rank_can_be_chosen(client):
     assert "bytes sent by rank 1" in text_of(client.get("/verify?trace=stage-3&rank=1").text)
     assert "bytes sent by rank 0" in text_of(client.get("/verify?trace=stage-3&rank=9").text)
     links = re.findall(r'href="(/verify\?[^"]*rank=\d)"', client.get("/verify?trace=stage-3").text)
-    assert len(links) == 2
+    assert len(links) == 1  # the rank that is shown is no link
     for link in links:
         assert client.get(unescape(link)).status_code == 200
 
@@ -67,10 +141,7 @@ def test_the_tabs_lead_to_the_same_trace(client):
 
 
 def test_the_list_of_runs_leads_to_the_same_page(client):
-    answer = client.get(
-        "/dash/_dash-layout", headers={"Referer": "http://localhost/verify?trace=stage-0"}
-    )
-    assert 'verify?trace=stage-3"' in answer.text
+    assert 'href="/verify?trace=stage-3"' in client.get("/verify?trace=stage-0").text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +156,10 @@ def test_what_cannot_be_shown_is_said_in_one_line(client, query, status, words):
     answer = client.get(f"/verify{query}")
     assert answer.status_code == status
     assert words in text_of(answer.text)
-    assert "react-entry-point" in answer.text  # the list of runs helps
+    assert "runs-menu" in answer.text  # the list of runs helps
+    assert "dash" not in answer.text.partition("</head>")[2]
+    (asked,) = follow(client, query)
+    assert words in asked
 
 
 def test_a_program_without_a_law(tmp_path):
@@ -145,45 +219,6 @@ def test_hostile_names_are_text(tmp_path, name):
     html = make_site(tmp_path).client.get("/verify?trace=t&rank=<b>&psi=<script>x</script>").text
     for tag in ("<script>alert", "<img", "<b>bold", "<script>x"):
         assert tag not in html
-
-
-# ------------------------------------------------------------------------------- figures
-
-
-def test_a_waterfall_ends_where_its_causes_lead():
-    causes = [
-        Cause("padding", Fraction(10), "zeros", "good"),
-        Cause("skipped", Fraction(-30), "an overflow", "good"),
-        Cause("backend", Fraction(100), "all-reduce", "differs"),
-    ]
-    bars = waterfall(("the law", Fraction(100)), causes, ("the wire", Fraction(180)))
-    assert [bar.kind for bar in bars] == ["total", "good", "good", "differs", "total"]
-    assert bars[-2].level == bars[-1].level == 100
-    assert bars[0].height == pytest.approx(100 * 100 / 180)
-    assert bars[2].bottom == pytest.approx(100 * 80 / 180)
-    assert bars[2].height == pytest.approx(100 * 30 / 180)
-    for bar in bars:
-        assert bar.bottom >= 0
-        assert bar.bottom + bar.height <= 100 + 1e-9
-    assert len(waterfall(("the law", Fraction(5)), [], ("the wire", None))) == 1
-
-
-@pytest.mark.parametrize("num_ranks", [2, 4, 64, 1000])
-def test_a_run_that_obeys_its_law_lies_on_its_curve(num_ranks):
-    psi = Fraction(3 * (num_ranks - 1), num_ranks)
-    figure = laws(3, num_ranks, psi)
-    own = next(curve for curve in figure.curves if curve.is_own)
-    assert own.payloads == 3
-    points = [tuple(map(float, point.split(","))) for point in own.points.split()]
-    at = min(points, key=lambda point: abs(point[0] / 10 - figure.left))
-    assert 100 - at[1] / 5 == pytest.approx(figure.bottom, abs=1.2)
-    assert 0 <= figure.left <= 100
-
-
-def test_a_run_beyond_all_laws_is_still_in_the_figure():
-    figure = laws(2, 4, Fraction(9))
-    assert 0 < figure.bottom <= 100
-    assert laws(2, 4, None).bottom is None
 
 
 def test_a_program_of_its_own(tmp_path):

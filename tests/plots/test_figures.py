@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import zerosim
+from zerosim import plots
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.plots import theme
+from zerosim.tables import Column, Table
+from zerosim.verify.outcome import Outcome
 
 PLAYER = Path(__file__).parents[2] / "dashboards" / "player" / "colours.js"
 RUNS = ("ring/stage-0", "ring/stage-3", "native/stage-2", "profiles/fsdp2", "offload/stage-2")
-FIGURES = ("memory", "traffic", "timeline", "waterfall")
+FIGURES = ("laws", "memory", "traffic", "timeline", "waterfall")
 
 
 @pytest.fixture(params=RUNS)
@@ -59,11 +62,64 @@ def test_a_timeline_holds_all_of_each_ranks_time(run):
         assert lanes[f"rank {rank}"] == pytest.approx(whole / 1e6)
 
 
-def test_a_waterfall_ends_at_what_was_sent():
-    run = zerosim.load(COMMITTED / "ring/stage-3")
-    (figure,) = run.plot.waterfall().data
-    assert figure.y[-1] == run.verify().report.total("kernel", 0)
-    assert figure.measure[0] == "absolute"
+def test_a_waterfall_ends_at_what_was_sent(run):
+    figure = run.plot.waterfall()
+    assert figure.data[0].x[-1] == run.verify().report.total("kernel", 0)
+    bars = sorted(
+        (at, base, length, text)
+        for one in figure.data
+        for at, base, length, text in zip(one.y, one.base, one.x, one.text, strict=True)
+    )
+    assert [at for at, *_ in bars] == list(range(len(run.verify().causes) + 1))
+    tops = [base + length for _, base, length, _ in bars]
+    assert [base for _, base, _, _ in bars] == [0, *tops[:-2], 0]  # each begins where one ended
+    assert tops[-1] == tops[-2]
+    assert all(text.split()[-1] in {"B", "kB", "MB"} for *_, text in bars)
+
+
+def test_what_differs_from_a_law_is_seen_without_colours():
+    columns = tuple(map(Column, ("cause", "bytes", "outcome")))
+    outcomes = ("", *(outcome.value for outcome in Outcome))
+    ends, *bars = plots.waterfall(Table("", columns, tuple((one, 1, one) for one in outcomes))).data
+    assert not ends.showlegend
+    assert [one.name for one in bars] == list(outcomes[1:])
+    assert len({one.marker.color for one in bars}) == len(Outcome)
+    assert len({one.marker.pattern.shape for one in bars}) == len(Outcome)
+
+
+def test_a_run_without_a_law_has_figures_without_bars():
+    plot = zerosim.load(COMMITTED / "fused/stage-0").plot
+    assert not plot.waterfall().data[0].x
+    assert not plot.laws().data
+
+
+def test_a_run_that_obeys_its_law_lies_on_its_curve(run):
+    curves = {curve.name: curve for curve in run.plot.laws(rank=1).data}
+    (point,) = (curve for name, curve in curves.items() if name.startswith("this run"))
+    assert point.x[0] == len(run.ranks)
+    (own,) = {row["curve"] for row in run.verify().laws(1) if row["kind"] == "own"}
+    expected = dict(zip(curves[own].x, curves[own].y, strict=True))[point.x[0]]
+    if run.verify().outcome is Outcome.AS_PREDICTED:
+        assert point.y[0] == pytest.approx(expected, rel=0.01)  # message framing
+    assert run.plot.laws().layout.yaxis.range[1] > max(point.y[0], *curves[own].y)
+
+
+def test_texts_of_a_trace_are_no_markup_of_a_figure():
+    name = "<b>x</b> <a href='javascript:1'>y</a> &lt;"
+    columns = (Column("cause"), Column("bytes"), Column("outcome"), Column("words"))
+    table = Table(name, columns, ((name, 4, "", name), (name, 2, "explained", name)))
+    drawn = plots.waterfall(table).layout
+    shown = [drawn.title.text, *drawn.yaxis.ticktext[:2]]
+    curves = tuple(Column(one) for one in ("curve", "kind", "ranks", "sent_psi"))
+    drawn = plots.laws(Table(name, curves, ((name, "other", 2, 1.0), (name + "!", "run", 2, 1.0))))
+    shown += [drawn.layout.title.text, drawn.layout.annotations[0].text, drawn.data[1].name]
+    columns = ("phase", "purpose", "op", "theory_bytes", "trace_bytes", "wire_bytes")
+    row = ("forward", name, name, 1, 1, 1)
+    drawn = plots.traffic(Table(name, tuple(map(Column, columns)), (row,)))
+    shown += [drawn.layout.title.text, *drawn.data[0].x[1]]
+    for text in shown:
+        assert "<" not in text.replace("<br>", "")
+        assert "&amp;lt;" in text
 
 
 def test_the_colours_are_those_of_the_pages():

@@ -6,6 +6,9 @@ Imports plotly and zerosim's L0.
 
 from __future__ import annotations
 
+import html
+import textwrap
+
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
@@ -41,7 +44,23 @@ ROLES = {
     Role.SECONDARY: "#4FA3D1",
     Role.OTHER: "#DCE1E6",
 }
+OUTCOMES = {
+    "as predicted": ("#8AA3BF", ""),
+    "differs, every byte explained": ("#C77A1C", "/"),
+    "unexplained": ("#C0392B", "x"),
+}
+"""Colour and pattern of what a difference makes of a law."""
 SMALLEST_TEXT_PX = 15
+
+
+def plain(text: str) -> str:
+    """Text for a figure: plotly takes `<b>` and its like for markup, names of a trace are none."""
+    return html.escape(text, quote=False)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text for a figure in lines of about `width` characters."""
+    return "<br>".join(map(plain, textwrap.wrap(text, width, break_on_hyphens=False)))
 
 
 def figure(title: str, x: str = "", y: str = "") -> go.Figure:
@@ -49,7 +68,7 @@ def figure(title: str, x: str = "", y: str = "") -> go.Figure:
     axis = {"gridcolor": LINE, "zerolinecolor": LINE, "linecolor": LINE, "automargin": True}
     return go.Figure(
         layout=go.Layout(
-            title={"text": title, "x": 0, "xref": "paper"},
+            title={"text": plain(title), "x": 0, "xref": "paper"},
             font={"size": SMALLEST_TEXT_PX, "color": TEXT},
             paper_bgcolor=CARD,
             plot_bgcolor=CARD,

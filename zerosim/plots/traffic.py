@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import CARD, PHASES, figure
+from zerosim.plots.theme import CARD, PHASES, figure, plain
 from zerosim.tables import Table
 
 _PATTERNS = {"theory": ".", "trace": "", "wire": "/"}
@@ -23,7 +23,7 @@ def traffic(table: Table) -> go.Figure:
     for ledger, pattern in _PATTERNS.items():
         for phase in phases:
             rows = [row for row in table if row["phase"] == phase]
-            reasons = [f"{row['purpose']}: {row['op']}" for row in rows]
+            reasons = [plain(f"{row['purpose']}: {row['op']}") for row in rows]
             drawn.add_bar(
                 x=[[phase] * len(rows), reasons],
                 y=[row[f"{ledger}_bytes"] for row in rows],

@@ -435,6 +435,10 @@ class Plots:
         """From the law to what the first rank sends, cause by cause."""
         return _plots().waterfall(self._run.verify(iteration=iteration).causes)
 
+    def laws(self, rank: int = 0, *, iteration: int | None = None) -> Any:
+        """What a rank sends as the number of ranks grows, and where this run lies."""
+        return _plots().laws(self._run.verify(iteration=iteration).laws(rank))
+
 
 def _plots() -> Any:
     """The figures: plotly takes half a second to load, and not everyone has it."""

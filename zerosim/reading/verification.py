@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from zerosim.quantities import format_psi
 from zerosim.reading.law import Expected, RankAmount, amount_words
 from zerosim.reading.selection import WHOLE
 from zerosim.tables import Cell, Column, Evidence, Table, html_text, written_out
@@ -17,6 +18,9 @@ from zerosim.verify import MemoryReport, Report, Verdict
 from zerosim.verify.outcome import Outcome
 
 _SIGNS = {Outcome.AS_PREDICTED: "✓", Outcome.EXPLAINED: "≠", Outcome.UNEXPLAINED: "✗", None: "?"}
+_LAST = (Column("outcome"), Column("words"))
+_MOST_RANKS = 64
+"""On the axis of the laws, where a run has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,12 @@ class Verification:
         law, symbols = self.report.law_bytes, getattr(self.report, "law_symbols", "")
         rows: list[tuple[Cell, ...]] = []
         if law is not None:
-            rows.append((symbols or "law", _number(law), self.report.law))
-        rows += [(one.cause, _number(one.bytes), one.words) for one in self.report.causes]
-        columns = (Column("cause"), Column("bytes", Evidence.PREDICTED), Column("words"))
+            rows.append((symbols or "law", _number(law), "", self.report.law))
+        rows += [
+            (one.cause, _number(one.bytes), one.outcome.value, one.words)
+            for one in self.report.causes
+        ]
+        columns = (Column("cause"), Column("bytes", Evidence.PREDICTED), *_LAST)
         return Table("From the law to what was found, first rank", columns, tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,6 +107,39 @@ class TrafficVerification(Verification):
             Column("wire_bytes", Evidence.MEASURED),
         )
         return Table(f"Sent by rank {rank}{place}", columns, tuple(rows))
+
+    def laws(self, rank: int = 0) -> Table:
+        """What a rank sends in a step, in Psi, over the number of ranks N.
+
+        Laws k(N-1)/N, this run's own among them, and what its rank sent, by the kernel or the
+        trace. No rows where the run's law is not of N alone.
+        """
+        report = self.report
+        unit = report.num_parameters * report.element_bytes
+        rows: list[tuple[Cell, ...]] = []
+        if report.law_bytes is not None and unit and report.num_ranks > 1 and report.rows:
+            own = report.law_bytes / unit / Fraction(report.num_ranks - 1, report.num_ranks)
+            if own.denominator == 1:
+                rows = self._law_rows(rank, int(own), unit)
+        columns = (Column("curve"), Column("kind"), Column("ranks"), Column("sent_psi"))
+        return Table("Sent in a step as the number of ranks grows, in Ψ", columns, tuple(rows))
+
+    def _law_rows(self, rank: int, own: int, unit: int) -> list[tuple[Cell, ...]]:
+        report = self.report
+        most = max(_MOST_RANKS, report.num_ranks)
+        rows: list[tuple[Cell, ...]] = [
+            (f"{k}Ψ", "own" if k == own else "other", n, k * (n - 1) / n)
+            for k in sorted({2, 3, 4, own})
+            for n in range(1, most + 1)
+        ]
+        place = [cell.rank for cell in report.rows[0].sent].index(rank)
+        sent = report.total("kernel", place)
+        if sent is None:
+            sent = report.total("trace", place)
+        if sent is not None:
+            psi = Fraction(sent, unit)
+            rows.append((f"this run, {format_psi(psi)}", "run", report.num_ranks, float(psi)))
+        return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""The Verify page is a function of its address: controls write it, and the page follows it.
+
+Imports dash, werkzeug and its siblings of the dashboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+from werkzeug.datastructures import MultiDict
+
+from zerosim.dashboards.api import asked_for, asked_iteration
+from zerosim.dashboards.components.verify import BODY, COUNT, PSI, body, problem
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.page import DashParts
+from zerosim.dashboards.pages import verify
+from zerosim.dashboards.results import Results
+from zerosim.errors import ZerosimError, first_line
+from zerosim.record.text import one_line
+
+ADDRESS = "address"
+MOST_REPORTS = 64
+"""Verified traces that are kept."""
+
+
+class VerifyPage:
+    """What the page shows at an address.
+
+    Attributes:
+        parts: what a page needs for Dash to begin in it.
+    """
+
+    def __init__(self, library: Library, parts: Callable[[], DashParts]) -> None:
+        """Of the library's traces."""
+        self.parts = parts
+        self._library = library
+        self._reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
+
+    def body(self, query: Mapping[str, str]) -> list[Component]:
+        """All that stands below the tabs.
+
+        Raises:
+            ZerosimError: there is no such trace or iteration, or it cannot be shown.
+        """
+        entry = asked_for(self._library, query)
+        reports = self._reports.get(entry, asked_iteration(query))
+        return body(verify.view(reports, query), entry.title)
+
+    def layout(self, search: str) -> Component:
+        """The page, and the address that it follows."""
+        place = dcc.Location(id=ADDRESS, search=search, refresh=False)
+        return html.Div([place, html.Div(self.follow(search), id=BODY)])
+
+    def follow(self, search: object) -> list[Component]:
+        """The page at another address of its own, or why there is none."""
+        try:
+            return self.body(query_of(search))
+        except (ZerosimError, OSError) as error:
+            return problem(one_line(first_line(error)))
+
+
+def query_of(search: object) -> MultiDict[str, str]:
+    """What an address says after "?"."""
+    if not isinstance(search, str):
+        raise PreventUpdate  # no page of ours has such an address
+    return MultiDict(parse_qsl(search.removeprefix("?"), keep_blank_values=True))
+
+
+def answer_question(psi: object, count: object, search: object) -> str:
+    """The address that asks for the reader's own numbers."""
+    query = query_of(search)
+    if not isinstance(psi, str) or not isinstance(count, str):
+        raise PreventUpdate
+    found = f"?{urlencode({**query.to_dict(), 'psi': psi, 'n': count})}"
+    shown = verify.question(query)
+    if (psi, count) == (shown.psi, shown.n):
+        raise PreventUpdate  # the page answers it already
+    return found
+
+
+def register(app: Dash, page: VerifyPage) -> None:
+    """Answer for the page's controls."""
+    app.callback([Output(BODY, "children")], Input(ADDRESS, "search"), prevent_initial_call=True)(
+        lambda search: [page.follow(search)]
+    )
+    app.callback(
+        [Output(ADDRESS, "search")],
+        Input(PSI, "value"),
+        Input(COUNT, "value"),
+        State(ADDRESS, "search"),
+        prevent_initial_call=True,
+    )(lambda psi, count, search: [answer_question(psi, count, search)])

@@ -1,0 +1,42 @@
+"""Dash components as HTML, so that a page is there before Dash is.
+
+Imports the standard library and dash.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from dash import dcc
+from dash.development.base_component import Component
+
+_TAGS: dict[type[Component], str] = {dcc.Graph: "div", dcc.Link: "a", dcc.Input: "input"}
+_NAMES = {"className": "class", "colSpan": "colspan", "rowSpan": "rowspan", "tabIndex": "tabindex"}
+_SHOWN = frozenset({"id", "className", "href", "scope", "colSpan", "rowSpan", "role", "tabIndex",
+                    "title", "value", "name"})  # fmt: skip
+_NOT_SEEN = (dcc.Location,)
+
+
+def to_html(part: Any) -> str:
+    """What a browser shows of a component that Dash has not drawn as yet; of a graph its place.
+
+    Args:
+        part: a component, a text, a number, None, or a list of these.
+    """
+    if part is None or isinstance(part, _NOT_SEEN):
+        return ""
+    if isinstance(part, (list, tuple)):
+        return "".join(map(to_html, part))
+    if not isinstance(part, Component):
+        return escape(str(part))
+    props = vars(part)
+    tag = _TAGS.get(type(part)) or type(part).__name__.lower()
+    shown = "".join(
+        f' {_NAMES.get(name, name)}="{escape(str(value))}"'
+        for name, value in sorted(props.items())
+        if name in _SHOWN or name.startswith("aria-")
+    )
+    if tag == "input":
+        return f"<input{shown}>"
+    return f"<{tag}{shown}>{to_html(props.get('children'))}</{tag}>"
