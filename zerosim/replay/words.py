@@ -116,6 +116,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
         "hop": (step.hop or 0) + 1,
         "hops": num_hops,
         "iteration": setting.iteration,
+        "purpose": "" if event is None or event.purpose is None else event.purpose.value,
         "element_bytes": setting.states.get(Role.GRADIENTS, 0),
         "full_bits": 8 * setting.states.get(Role.GRADIENTS, 0),
         "optimizer_bytes": setting.optimizer_bytes,
@@ -141,10 +142,10 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
 
 
 def find(*path: str) -> str:
-    """A text by its path in `words.toml`; KeyError if there is none."""
+    """A text by its path in `words.toml`; for what has none of its own, that of "other" there."""
     here: Any = texts()
     for name in path:
-        here = here[name]
+        here = here[name] if name in here else here["other"]
     assert isinstance(here, str), path
     return here
 

@@ -128,7 +128,6 @@ _LEFT_OUT = {
     Cause.SKIPPED_UPDATE: "not gathered, because an overflow left them unchanged",
     Cause.DELAYED_UPDATE: "not communicated: no update from an earlier step finishes in this one",
 }
-_DTYPES = {Cause.OVERFLOW_FLAG: "fp32", Cause.GRADIENT_NORM: "fp64", Cause.AVERAGE_LOSS: "fp32"}
 
 
 def _words(
@@ -147,10 +146,6 @@ def _words(
             words += f"{format_exact(moved)} times, the law says {format_exact(law)}"
         case Cause.SKIPPED_UPDATE | Cause.DELAYED_UPDATE:
             words = f"{trainable} trainable parameters are {_LEFT_OUT[cause]}"
-        case Cause.OVERFLOW_FLAG | Cause.GRADIENT_NORM | Cause.AVERAGE_LOSS:
-            [one] = next(term.movements for term in found if term.rest is cause)
-            each = f"{workload.num_ranks - 1} x {one.element_bytes} B"
-            words = f"all-gather of one {_DTYPES[cause]} a rank: {each}"
         case Cause.SCALES:
             words = f"an fp32 scale for each {workload.quantization_block} quantized elements"
         case Cause.ACTIVATIONS:
@@ -160,10 +155,13 @@ def _words(
         case Cause.BACKEND_ALGORITHM:
             psi = size / (workload.num_parameters * workload.element_bytes * workload.ring_share)
             words = f"Gloo carries reduce-scatter out as all-reduce: + {format_psi(psi, 2)}"
-        case _:
-            assert cause is Cause.SEGMENT_ROUNDING, cause
+        case Cause.SEGMENT_ROUNDING:
             words = f"rounding of Gloo's segments: ranks send unequal parts, rank {rank} "
             words += f"{format_exact_bytes(size)} off the equal share"
+        case _:  # a number on which the ranks agree
+            [one] = next(term.movements for term in found if term.rest is cause)
+            each = f"{len(one.ranks) - 1} x {one.element_bytes} B"
+            words = f"all-gather of one fp{8 * one.element_bytes} a rank: {each}"
     return words
 
 
