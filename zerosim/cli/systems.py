@@ -112,8 +112,8 @@ def _jobs(run: RunConfig, chosen: Sequence[Preset], folder: Path, disk: str) -> 
 def _what(run: RunConfig) -> str:
     return (
         f"{run.model}, bf16, {run.ranks} ranks in nodes of {RANKS_PER_NODE}, {run.batch} sequences "
-        f"a rank, {run.steps} steps. Memory: the most of any rank; bytes: of one step, the most of "
-        "any rank, between nodes of any node"
+        f"a rank, {run.steps} steps. Memory: the largest of any rank; bytes: of one step, the "
+        "largest of any rank, between nodes of any node"
     )
 
 
