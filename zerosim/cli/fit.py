@@ -233,8 +233,8 @@ def _print_markdown(context: typer.Context, run: RunConfig, found: Mapping[str, 
     words = (
         f"T{_what(run)[1:]}: found by training with different numbers of layers until one fits and "
         "the next does not. A rank's device is host memory that an allocator with that limit gives "
-        "out; peak is the most that any rank had in use. Times is the number of parameters relative "
-        "to the first row."
+        "out; peak is the most that any rank had in use. Times is the number of parameters "
+        "relative to the first row."
     )
     lines = [
         "# The largest model that fits",
