@@ -148,7 +148,7 @@ def test_an_iteration_with_everything_on_the_host():
     [
         ("fetch", "rank 1 sends shard 1 of block, which it does not hold on its device"),
         ("gather", "rank 0 computes with shard 1 of block, which it does not hold on its device"),
-        ("reduce", "rank 0 offloads the gradient of block, of which the sum of all ranks is not"),
+        ("reduce", "rank 0 offloads the gradient of block, whose sum over all ranks is not on"),
         ("offload", "rank 0 updates block on its host with a gradient that has not left the dev"),
     ],
 )
@@ -207,8 +207,8 @@ def test_states_are_fetched_before_an_update_and_stored_before_a_fetch():
     broken = play(on_disk(), BUCKETS, update_on_disk(stores=False).steps).broken
     assert broken is not None
     assert broken.reason == (
-        "rank 0 is to fetch parameters of block from the disk, where it holds only as it was "
-        "before the update the parameters"
+        "rank 0 is to fetch parameters of block from the disk, where it holds only a pre-update "
+        "copy of the parameters"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from playwright.sync_api import Error
 
 from tests.browser.conftest import serving
 from tests.browser.test_access import violations, violations_in_both_themes
@@ -49,7 +50,10 @@ def replay_is_there(one) -> bool:
     frames = [
         (frame, known[page]) for frame in one.page.frames for page in known if page in frame.url
     ]
-    return any(frame.evaluate(f"() => window.{name} !== undefined") for frame, name in frames)
+    try:
+        return any(frame.evaluate(f"() => window.{name} !== undefined") for frame, name in frames)
+    except Error:  # the frame is on its way to another page
+        return False
 
 
 def wait_for_replay(one) -> None:

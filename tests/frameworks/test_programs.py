@@ -298,7 +298,7 @@ def test_model_states_are_the_law_of_the_system_to_the_byte(ran, num_ranks, name
     assert {cause.cause for cause in report.causes} <= {
         "padding", "frozen parameters", "unequal parts of ranks", "replicated parameters",
     }  # fmt: skip
-    beside = [note for note in report.notes if "calls and does not have" in note]
+    beside = [note for note in report.notes if "calls but does not contain" in note]
     assert len(beside) == (num_ranks if name == "experts" else 0)
 
 

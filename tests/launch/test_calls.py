@@ -20,6 +20,7 @@ def adds(number):
 
 
 def leaves_its_groups():
+    dist.barrier()  # a connection that another still opens is not closed
     dist.destroy_process_group()
     return os.getpid()
 

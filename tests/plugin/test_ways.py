@@ -201,7 +201,7 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
     assert "zerosim/pytest_plugin" not in shown, "no line of ours is in a traceback"
     page = re.search(r"<!-- failure -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for line in page[1].splitlines():
-        assert f"E       {line}".rstrip() in shown
+        assert f"E       {line}".rstrip() in shown, shown
     assert "1 x all-reduce of 2,704 B float32 in backward, reduce gradients at" in shown
     assert re.search(r"backward +reduce gradients: all-reduce +1 +2,704 +2,704", shown)
     folder = re.search(r"zerosim show (\S+/kept/test_traffic-1/run-1/trace)", shown)
