@@ -1,5 +1,6 @@
 """Tensor parallel ranks under the engine: stages agree, P_a changes only what is kept."""
 
+import gc
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -130,11 +131,13 @@ def _in_use(config):
         after_steps = []
         for iteration in range(3):
             loss = engine(batches.at(iteration))
+            gc.collect()  # whenever Python would do so by itself
             if iteration == 1:
                 after_forward = device.used_bytes
             engine.backward(loss)
             del loss
             engine.step()
+            gc.collect()
             after_steps.append(device.used_bytes)
         engine.close()
     return after_forward, after_steps
