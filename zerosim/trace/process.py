@@ -81,11 +81,27 @@ def write_manifest(
     temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")
     try:
         temporary.write_bytes(encode_manifest(manifest))
-        temporary.replace(target)
+        if header.local_rank == 0:
+            temporary.replace(target)
+        else:  # another rank's is not replaced, even if it came a moment ago
+            _place(temporary, target)
     except OSError as error:
         raise EnvironmentFault(
             f"cannot write {target}: {error.strerror}; give a folder that can be written"
         ) from None
+
+
+def _place(temporary: Path, target: Path) -> None:
+    """Give a file its name if no other has it."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        if not target.exists():
+            temporary.replace(target)
+            return
+    temporary.unlink()
 
 
 def _identity() -> tuple[int, int]:
