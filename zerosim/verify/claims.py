@@ -112,9 +112,7 @@ def claim_verdicts(
     first = last.step.ranks[0]
     for place, plan in enumerate(first.plans):
         for number, claim in enumerate(last.claims(first, place)):
-            identity = claim.id if plan.is_complete else f"law-{place}"
-            law = systems[place]
-            found = _claim_verdict(checked, (place, number), plan, claim, identity, law)
+            found = _claim_verdict(checked, (place, number), plan, claim, systems)
             yield found, claim.link
 
 
@@ -123,13 +121,13 @@ def _claim_verdict(
     which: tuple[int, int],
     plan: Plan,
     claim: PlanClaim,
-    identity: str,
-    law: SystemLaw,
+    systems: Sequence[SystemLaw],
 ) -> Verdict:
     """Whether a claim holds in every iteration on every rank.
 
     In each row: bytes too many in one are not made up for by bytes too few in another.
     """
+    law = systems[which[0]]
     strays = [
         words
         for one in checked
@@ -152,14 +150,14 @@ def _claim_verdict(
         traced = law.sent_bytes - sum((one.bytes for one in native), Fraction(0))
     measured = plan.in_words(traced, claim.link)
     if parts := [one for one in causes if one not in native]:
-        measured += f", of which overhead: {_listed(parts)}"
+        measured += f", of which overhead: {listed(parts)}"
     if native:
-        measured += f"; beyond that on the wire: {_listed(native)}"
+        measured += f"; beyond that on the wire: {listed(native)}"
     if strays:
         measured += f"; {first_of(strays)}"
     return Verdict(
-        id=identity,
-        title=claim.title if plan.is_complete else _title(law, name_of(law, last)),
+        id=claim.id if plan.is_complete else f"law-{which[0]}",
+        title=claim.title if plan.is_complete else _title(law, name_of(law, systems)),
         formula=claim.formula,
         holds=None if plan.is_likeness else not strays,
         measured=measured,
@@ -189,13 +187,14 @@ def _title(law: SystemLaw, who: str) -> str:
     return f"{who} sends what the law of {law.law_name} and the named causes say"
 
 
-def name_of(law: SystemLaw, checked: Checked) -> str:
+def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
     """A system, and of which of its models where it divides several."""
-    titles = [plan.title for plan in checked.step.ranks[0].plans]
+    titles = [other.system for other in systems]
     return f"{law.system} of {law.name}" if titles.count(law.system) > 1 else law.system
 
 
-def _listed(causes: Sequence[CauseBytes]) -> str:
+def listed(causes: Iterable[CauseBytes | Deviation]) -> str:
+    """Causes with their bytes, in one line."""
     return ", ".join(
         f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
         for cause in causes

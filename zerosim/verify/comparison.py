@@ -119,7 +119,7 @@ def _side_of(trace: Trace, name: str, complete: tuple[int, ...]) -> Side:
         if metric.name == "loss" and (metric.iteration <= last or last == EVERYTHING)
     ]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
-    engine, told = config_of(trace), report_on(trace, complete[-1:], last)
+    engine, told = config_of(trace), report_on(trace, [checked], last)
     return Side(
         name=name,
         folder=str(trace.folder),

@@ -13,7 +13,7 @@ from zerosim.record.text import name_ranks
 from zerosim.theory import Cause, Workload, law, system_name
 from zerosim.theory.laws import multiple
 from zerosim.theory.programs import COPIED
-from zerosim.verify.claims import PLANNED
+from zerosim.verify.claims import PLANNED, name_of
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, SystemLaw, Verdict
 
@@ -79,7 +79,7 @@ def of_systems(
     if not systems and unplanned is not None and not told:
         return f"{unplanned.measured}."
     if systems:
-        answer = " ".join(_sentence(law, _who(law, systems), told) for law in systems)
+        answer = " ".join(_sentence(law, name_of(law, systems), told) for law in systems)
         if told and (len(systems) > 1 or systems[0].is_likeness):
             answer += f" It also sends {_list_of(told)}."
     elif told:
@@ -95,12 +95,6 @@ def of_systems(
 
 def _list_of(causes: Sequence[CauseBytes]) -> str:
     return ", ".join(f"{format_exact_bytes(cause.bytes)} ({cause.words})" for cause in causes)
-
-
-def _who(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
-    """A system, and of which of its models where it divides several."""
-    alike = [other for other in systems if other.system == law.system]
-    return f"{law.system} of {law.name}" if len(alike) > 1 else law.system
 
 
 def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:

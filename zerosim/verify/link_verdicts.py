@@ -12,7 +12,7 @@ from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_b
 from zerosim.theory import node_deviations, node_law, ranks_of_node
 from zerosim.theory.programs import ZeroPlan
 from zerosim.tiers import Link
-from zerosim.verify.claims import WIRE_TOLERANCE, Checked, first_of
+from zerosim.verify.claims import WIRE_TOLERANCE, Checked, first_of, listed
 from zerosim.verify.report import InterfaceBytes, LedgerRow, Verdict
 
 Rows = Mapping[int, Sequence[LedgerRow]]
@@ -47,10 +47,7 @@ def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
     )
     unit = workload.num_parameters * workload.element_bytes
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
-    causes = ", ".join(
-        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-        for cause in node_deviations(workload)
-    )
+    causes = listed(node_deviations(workload))
     if causes:
         measured += f", of which overhead: {causes}"
     if problems:

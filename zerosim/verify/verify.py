@@ -39,7 +39,6 @@ from zerosim.verify.claims import (
     disk_verdicts,
     planned_verdict,
     wire_verdict,
-    without_law,
 )
 from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
@@ -79,7 +78,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             was recorded at all.
     """
     complete = _complete(trace)
-    return report_on(trace, complete, _shown(trace, complete, iteration))
+    shown = _shown(trace, complete, iteration)
+    return report_on(trace, check(trace, complete), shown)
 
 
 def check(trace: Trace, complete: Sequence[int]) -> list[Checked]:
@@ -93,9 +93,8 @@ def check(trace: Trace, complete: Sequence[int]) -> list[Checked]:
     return [_checked(step, algorithm) for step in TracedSteps(trace, strategies).all_of(complete)]
 
 
-def report_on(trace: Trace, complete: tuple[int, ...], shown: int) -> Report:
+def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     """Judge these iterations, all of them finished by all ranks, and show one of them."""
-    checked = check(trace, complete)
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
     overhead = _overhead(first)
@@ -127,7 +126,7 @@ def report_on(trace: Trace, complete: tuple[int, ...], shown: int) -> Report:
         element_bytes=psi[0].scale.unit_bytes // num_parameters if num_parameters else 0,
         accumulate=one.step.num_micro_steps,
         iteration=shown,
-        iterations=complete,
+        iterations=tuple(one.step.iteration for one in checked),
         systems=systems,
         rows=one.rows,
         sources=sources_of(one.step) if one.step.is_told and zero is None else (),
@@ -254,8 +253,7 @@ def _answer(
         return holds if holds is False else None, f"No iteration was finished{_why_early(trace)}."
     zero = _zero(one.step.ranks[0])
     if zero is not None:
-        causes = [*systems[0].causes, *without_law(one.rows, 0)]
-        return holds, headline.of_zero(zero.workload, causes, verdicts)
+        return holds, headline.of_zero(zero.workload, systems[0].causes, verdicts)
     return holds, headline.of_systems(systems, overhead if one.step.is_told else (), verdicts)
 
 
