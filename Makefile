@@ -22,7 +22,7 @@ DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench deepspeed test-deepspeed clean
+.PHONY: help setup demo test test-long check pictures bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -50,6 +50,9 @@ check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as w
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(NPM) run --silent check
+
+pictures: setup  ## draw the film and the pictures of README.md and docs/
+	$(BIN)/python -m tests.pictures docs
 
 bench: setup  ## measure what tracing costs, and what serving takes
 	$(BIN)/python -m tests.bench

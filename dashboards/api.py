@@ -4,6 +4,7 @@
     GET /api/replay?trace=NAME&iteration=I   one iteration as a document
     GET /api/compare?trace=A&trace=B         two to four runs, aligned
     GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
+    GET /api/perfetto?trace=NAME             a run for Perfetto, where pages offer to open it
     GET /player/FILE                         the player's modules and style
 
 Imports flask, its siblings, zerosim's errors and replay.
@@ -19,12 +20,14 @@ from pathlib import PurePosixPath
 
 from flask import Blueprint, Response, request
 
+from zerosim.dashboards import perfetto
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.guard import text
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import replay
+from zerosim.dashboards.perfetto import PerfettoFiles
 from zerosim.errors import ConfigError, TraceError, first_line
 from zerosim.export import player
 from zerosim.export.offline import encode
@@ -38,6 +41,7 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
     """The addresses, for a server to take in."""
     api = Blueprint("api", __name__)
     graphs = Documents(graph_document)
+    files = PerfettoFiles()
 
     @api.get("/api/traces")
     def _traces() -> Response:
@@ -61,6 +65,12 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
     def _graph() -> Response:
         query = request.args
         return _answer(lambda: graphs.get(asked_for(library, query), asked_iteration(query)))
+
+    @api.get("/api/perfetto")
+    def _perfetto() -> Response:
+        if not perfetto.here():
+            return _error("off: zerosim serve --perfetto turns it on", HTTPStatus.NOT_FOUND)
+        return _answer(lambda: files.get(asked_for(library, request.args)))
 
     @api.get("/player/<path:name>")
     def _player(name: str) -> Response:

@@ -25,11 +25,13 @@ from werkzeug.exceptions import HTTPException
 from zerosim.dashboards import page
 from zerosim.dashboards.api import make_api, respond
 from zerosim.dashboards.bodies import make_body
-from zerosim.dashboards.callbacks.verify import VerifyPage, register
+from zerosim.dashboards.callbacks.pages import DashPages
 from zerosim.dashboards.classroom import Classroom
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.exchange import given_object
 from zerosim.dashboards.guard import LOCAL_NAMES, Writable, protect, text
+from zerosim.dashboards.holding import WRITES as DEBUG_WRITES
+from zerosim.dashboards.holding import add_holding
 from zerosim.dashboards.lessonapi import WRITES as LESSON_WRITES
 from zerosim.dashboards.lessonapi import make_lesson_api
 from zerosim.dashboards.library import Library
@@ -40,6 +42,7 @@ from zerosim.dashboards.routes import add_pages
 from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import ConfigError
 from zerosim.quantities import format_bytes, format_exact, format_psi
+from zerosim.stepping import Steering
 
 DASH = "/dash/"
 ASSETS = f"{DASH}assets"
@@ -60,6 +63,7 @@ def make_app(
     hosts: Iterable[str] = LOCAL_NAMES,
     rooms: Rooms | None = None,
     classroom: Classroom | None = None,
+    steering: Steering | None = None,
 ) -> Flask:
     """The application.
 
@@ -67,6 +71,7 @@ def make_app(
         hosts: names under which it may be asked; see `guard.hosts_of`.
         rooms: of the classes that it serves.
         classroom: the lessons; without one it is made with the library's shelf.
+        steering: of ranks that are held.
     """
     rooms = Rooms() if rooms is None else rooms
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
@@ -75,14 +80,14 @@ def make_app(
     server.jinja_env.trim_blocks = True
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
     dash_asks = Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST)
-    protect(server, hosts, (dash_asks, *WRITES, *LESSON_WRITES))
+    protect(server, hosts, (dash_asks, *WRITES, *LESSON_WRITES, *DEBUG_WRITES))
     server.register_blueprint(make_api(library, documents))
     server.register_blueprint(make_room_api(rooms))
     server.register_blueprint(make_lesson_api(classroom, rooms))
     dash = _Dash(server)
-    verify = VerifyPage(library, dash.parts)
-    dash.layout = lambda: verify.layout(_query_of_page())
-    register(dash, verify)
+    drawn = DashPages(library, dash.parts)
+    dash.layout = lambda: drawn.layout(*_address_of_page())
+    drawn.register(dash)
     plotly = make_body(_PLOTLY_BASIC.read_bytes(), "text/javascript")
     policy = page.content_security_policy([page.IMPORT_MAP, dash.renderer])
 
@@ -93,15 +98,16 @@ def make_app(
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    add_pages(
+    around = add_pages(
         server,
         library,
         classroom,
-        verify,
+        drawn,
         rooms=rooms,
         assets=ASSETS,
         policy=policy,
     )
+    add_holding(server, steering, around)
 
     @server.before_request
     def _only_what_dash_needs() -> Response | None:
@@ -121,6 +127,8 @@ def make_app(
     def _refused(error: HTTPException) -> Response:
         status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
         lines = {404: "there is no such page", 405: "refused: traces are only read here"}
+        if status == HTTPStatus.NOT_FOUND and "text/html" in request.headers.get("Accept", ""):
+            return around.nothing_here(lines[status])
         return text(lines.get(status, f"{error.name.lower()}"), status)
 
     @server.errorhandler(Exception)
@@ -132,10 +140,10 @@ def make_app(
     return server
 
 
-def _query_of_page() -> str:
-    """Of the page that now asks for its layout; Dash also looks by itself."""
-    query = urlsplit(request.referrer or "" if has_request_context() else "").query
-    return f"?{query}" if query else ""
+def _address_of_page() -> tuple[str, str]:
+    """Path and query of the page that now asks for its layout; Dash also looks by itself."""
+    asked = urlsplit(request.referrer or "" if has_request_context() else "")
+    return asked.path, f"?{asked.query}" if asked.query else ""
 
 
 class _Dash(Dash):

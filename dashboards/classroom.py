@@ -16,8 +16,9 @@ from typing import Any
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.markup import to_html
+from zerosim.dashboards.pages.blocks import StepPage
 from zerosim.dashboards.pages.lessons import words
-from zerosim.dashboards.pages.steps import StepPage, Writer
+from zerosim.dashboards.pages.steps import Writer
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.workbench import Job, State, Workbench, name_of
 from zerosim.errors import ConfigError
@@ -63,6 +64,7 @@ class Classroom:
         self._committed = Facts(LessonRecordings())
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], Taught] = OrderedDict()
+        self._writing: dict[tuple[str, str], threading.Lock] = {}
 
     def teach(self, lesson_id: str, ticket: str = "") -> Taught:
         """A lesson.
@@ -77,19 +79,24 @@ class Classroom:
         lesson = find_lesson(lesson_id)
         job = self._done(ticket)
         key = (lesson.id, "" if job is None else job.ticket)
-        with self._lock:  # each is written once
-            if key not in self._kept:
-                self._kept[key] = self._write(lesson, job)
+        with self._lock:
+            writing = self._writing.setdefault(key, threading.Lock())
+        with writing:  # each is written once, and nobody waits for another one
+            taught = self._kept.get(key) or self._write(lesson, job)
+            with self._lock:
+                self._kept[key] = taught
+                self._kept.move_to_end(key)
                 while len(self._kept) > MOST_PAGES:
                     self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+                self._writing.pop(key, None)
+        return taught
 
     def check(self, taught: Taught, question_id: str, answer: object) -> Feedback:
         """What is said of an answer.
 
         Raises:
-            ConfigError: there is no such question, or it is no answer to it.
+            AnswerError: it is no answer to the question.
+            ConfigError: there is no such question.
         """
         return check(question_of(taught.lesson, question_id), answer, taught.facts.names())
 

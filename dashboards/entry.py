@@ -6,6 +6,7 @@ Imports the standard library and zerosim's L0 and record.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
 from dataclasses import dataclass, replace
@@ -20,8 +21,10 @@ from zerosim.rows import MANIFEST_NAME, rank_file_name
 
 _LONGEST_TITLE = 90
 _TAIL_BYTES = 256
+_MOST_ROOM = 1 << 17
+"""Of a file that is being written, more than is kept for rows that are to come."""
 _END_ROW = b'{"row":"end"'
-_FILES = re.compile(r"manifest\.json|rank-[0-9]+\.jsonl")
+_FILES = re.compile(r"manifest\.json|rank-[0-9]+\.jsonl(\.before)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def find_entry(folder: Path, name: str, root: Path, known: Entry | None) -> Entr
         return _broken(folder, name, f"cannot be read: {error.strerror or error}")
     except TraceError as error:
         return _broken(folder, name, str(error))
-    signature = _signature(files)
+    signature = _signature(folder, files)
     if known is not None and (known.signature, known.name) == (signature, name):
         return known
     entry = _read(folder, name)
@@ -102,12 +105,32 @@ def _files(folder: Path, root: Path) -> dict[str, os.stat_result]:
     return found
 
 
-def _signature(files: dict[str, os.stat_result]) -> str:
+def _signature(folder: Path, files: dict[str, os.stat_result]) -> str:
     parts = [
-        f"{name}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}"
+        f"{name}:{stat.st_ino}:{_num_bytes(folder / name, stat)}:{stat.st_mtime_ns}"
         for name, stat in sorted(files.items())
     ]
     return _digest(parts)
+
+
+def _num_bytes(file: Path, stat: os.stat_result) -> int:
+    """How long a file is without the zeros that keep room for rows.
+
+    A rank that writes rows there changes neither the file's size nor its time.
+    """
+    if stat.st_size % mmap.PAGESIZE:
+        return stat.st_size
+    try:
+        tail = _tail(file, _MOST_ROOM)
+    except OSError:
+        return stat.st_size
+    return stat.st_size - len(tail) + len(tail.rstrip(b"\0"))
+
+
+def _tail(file: Path, num_bytes: int) -> bytes:
+    with file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - num_bytes))
+        return stream.read()
 
 
 def _digest(parts: list[str]) -> str:
@@ -146,9 +169,7 @@ def _broken(folder: Path, name: str, problem: str) -> Entry:
 def _is_closed(file: Path) -> bool:
     """True if a rank wrote its last row; what `load` says of the rows before is not known here."""
     try:
-        with file.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            tail = stream.read()
+        tail = _tail(file, _TAIL_BYTES)
     except OSError:
         return False
     return tail.endswith(b"\n") and tail[:-1].rpartition(b"\n")[2].startswith(_END_ROW)

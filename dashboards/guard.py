@@ -112,7 +112,7 @@ def protect(server: Flask, hosts: Iterable[str], writes: Iterable[Writable]) -> 
     @server.after_request
     def _add_headers(response: Response) -> Response:
         for name, value in HEADERS.items():
-            response.headers[name] = value
+            response.headers.setdefault(name, value)
         if FRAMED in response.headers.get("Content-Security-Policy", ""):
             response.headers["X-Frame-Options"] = "SAMEORIGIN"
         response.headers.setdefault("Content-Security-Policy", NOTHING)

@@ -4,7 +4,8 @@
     GET  /lessons/notes                  what a lecturer needs
     GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
     POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
-    GET  /api/lessons/ID/rest            ?question=&explain=&run=: what was covered by it
+    GET  /api/lessons/ID/rest            ?settled=&settled=&run=: what these questions covered
+    GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
     POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
     GET  /api/lessons/ID/record/TICKET   how far that is
 
@@ -13,7 +14,8 @@ Imports the standard library, flask, its siblings, lessons and zerosim's errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -24,17 +26,21 @@ from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, is_from_here, text
 from zerosim.dashboards.page import Frame
 from zerosim.dashboards.pages import lessons
-from zerosim.dashboards.pages.steps import AnyBlock, rest_of
+from zerosim.dashboards.pages.blocks import AnyBlock
+from zerosim.dashboards.pages.slides import Deck
+from zerosim.dashboards.pages.steps import rest_of
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.workbench import Job
 from zerosim.errors import ConfigError, ZerosimError, first_line
 from zerosim.export import player
 from zerosim.lessons.course import course, find_lesson
-from zerosim.lessons.questions import read_answer
+from zerosim.lessons.questions import AnswerError, read_answer
 from zerosim.lessons.recordings import can_record
 
 COURSE_MAIN, LESSON_MAIN = "lesson/course.js", "lesson/main.js"
 """The first modules of the two pages."""
+SLIDES_MAIN = "lesson/slides.js"
+"""That of a lesson's slides, which are a file."""
 _LESSON = r"/api/lessons/[a-z0-9_-]{1,40}"
 WRITES = (Writable("POST", f"{_LESSON}/check"), Writable("POST", f"{_LESSON}/record"))
 
@@ -92,10 +98,13 @@ def make_lesson_pages(
         except ZerosimError as error:
             status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
             return text(first_line(error), status)
+        around = frame()
+        if around.is_file:
+            return answer(_file_of(classroom, taught, around, request.args.get("page", "")))
         return answer(
             render_template(
                 "lesson.html",
-                frame=frame(),
+                frame=around,
                 taught=taught,
                 is_lost=bool(request.args.get("run")) and not taught.ticket,
                 can_record=can_record() and is_from_here(request),
@@ -109,6 +118,17 @@ def make_lesson_pages(
     return pages
 
 
+def _file_of(classroom: Classroom, taught: Taught, around: Frame, kind: str) -> str:
+    """A lesson that needs no server, answers and all: as slides, or step below step."""
+    shown = {"frame": around, "taught": taught, "words": lessons.words()}
+    if kind == lessons.SLIDES:
+        slides = Deck(taught.lesson, taught.facts, taught.steps).slides()
+        modules = player.modules(SLIDES_MAIN)
+        return render_template("slides.html", **shown, slides=slides, modules=modules)
+    told = partial(classroom.explain, taught)
+    return render_template("lesson_file.html", **shown, explain=told)
+
+
 def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
     """The other addresses, for a server to take in."""
     api = Blueprint("lessonapi", __name__)
@@ -118,33 +138,23 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
     def _check(lesson_id: str) -> tuple[dict[str, Any], int]:
         given = given_object()
         taught = _taught(classroom, lesson_id, text_of(given, "run", ""))
-        question = text_of(given, "question")
-        said = classroom.check(taught, question, given.get("answer"))
-        room = text_of(given, "room", "")
-        if room:
-            noted = rooms.note(
-                room,
-                given.get("who"),
-                lesson_id,
-                question,
-                _shown(taught, question, given.get("answer")),
-                is_right=said.is_right,
-                misconception_id=said.misconception,
-            )
-            return to_plain(said) | {"room": noted.value}, HTTPStatus.OK
-        return to_plain(said), HTTPStatus.OK
+        return _said(classroom, rooms, taught, given), HTTPStatus.OK
 
     @api.get("/api/lessons/<lesson_id>/rest")
     @_answered
     def _rest(lesson_id: str) -> tuple[dict[str, Any], int]:
         taught = _taught(classroom, lesson_id, request.args.get("run", ""))
-        question = question_of(taught.lesson, request.args.get("question", "")).id
+        settled = {question_of(taught.lesson, each).id for each in request.args.getlist("settled")}
         blocks = [
-            {"id": block.id, "html": _drawn(block)} for block in rest_of(taught.steps, question)
+            {"id": block.id, "html": _drawn(block)} for block in rest_of(taught.steps, settled)
         ]
-        explain = bool(request.args.get("explain"))
-        words = classroom.explain(taught, question) if explain else ""
-        return {"blocks": blocks, "words": words}, HTTPStatus.OK
+        return {"blocks": blocks}, HTTPStatus.OK
+
+    @api.get("/api/lessons/<lesson_id>/explain")
+    @_answered
+    def _explain(lesson_id: str) -> tuple[dict[str, Any], int]:
+        taught = _taught(classroom, lesson_id, request.args.get("run", ""))
+        return {"words": classroom.explain(taught, request.args.get("question", ""))}, HTTPStatus.OK
 
     @api.post("/api/lessons/<lesson_id>/record")
     @_answered
@@ -168,6 +178,32 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
         return _plain(classroom, job), HTTPStatus.OK
 
     return api
+
+
+def _said(
+    classroom: Classroom, rooms: Rooms, taught: Taught, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is said of an answer, here and in a room."""
+    question, answer = text_of(given, "question"), given.get("answer")
+    code = text_of(given, "room", "")
+    try:
+        said = classroom.check(taught, question, answer)
+    except AnswerError:  # a slip of the hand is no failure of the page
+        kind = question_of(taught.lesson, question).kind
+        return {"problem": lessons.words()["unread"][kind]}
+    if not code:
+        return to_plain(said)
+    noted = rooms.note(
+        code,
+        given.get("who"),
+        taught.lesson.id,
+        question,
+        _shown(taught, question, answer),
+        is_right=said.is_right,
+        misconception_id=said.misconception,
+    )
+    is_held = rooms.is_held(code, taught.lesson.id, question)
+    return ({"held": True} if is_held else to_plain(said)) | {"room": noted.value}
 
 
 def _drawn(block: AnyBlock) -> str:

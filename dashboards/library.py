@@ -74,6 +74,11 @@ class Library:
                 self._looked_at = now
             return self._entries
 
+    def look_again(self) -> None:
+        """Take the next look anew, however fresh the last one is."""
+        with self._lock:
+            self._looked_at = None
+
     def find(self, name: str) -> Entry:
         """A trace by its name.
 

@@ -20,6 +20,8 @@ SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for the list of runs."""
 TABS = '<nav class="tabs" aria-label="Pages"><a href="/" aria-current="page">Replay</a></nav>'
 """The tabs of a player that stands alone."""
+ALONE = "zerosim.alone"
+"""In the environment of a request: the page becomes a file. No browser can ask for that."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
 _TYPE = re.compile(r'\s*\btype="[^"]*"')
 IMPORT_MAP = json.dumps({"imports": {player.PREFIX: "/player/"}}, separators=(",", ":"))
@@ -47,6 +49,8 @@ class Frame:
         tabs: of all pages, HTML.
         runs: the list of runs, HTML.
         assets: where `runs.js` and its siblings are.
+        is_file: the page becomes a file, without a server.
+        perfetto: origin of the Perfetto that the page offers to open; "" for none.
     """
 
     query: str
@@ -54,6 +58,8 @@ class Frame:
     runs: str
     assets: str
     style: str = player.STYLE
+    is_file: bool = False
+    perfetto: str = ""
 
     @property
     def import_map(self) -> str:
@@ -82,7 +88,8 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
         ""
         if is_embedded
         else f"""<script type="module" src="{escape(assets)}/runs.js"></script>
-<link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">"""
+<link rel="icon" type="image/svg+xml" href="{escape(assets)}/icon.svg">
+{_perfetto(frame)}"""
     )
     return f"""<!doctype html>
 <html lang="en"{' data-embed="1"' if is_embedded else ""}>
@@ -103,6 +110,16 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 </body>
 </html>
 """
+
+
+def _perfetto(frame: Frame) -> str:
+    """The button, where one is wanted."""
+    if not frame.perfetto:
+        return ""
+    return (
+        f'<meta name="perfetto" content="{escape(frame.perfetto)}">\n'
+        f'<script type="module" src="{escape(frame.assets)}/perfetto.js"></script>'
+    )
 
 
 def put_off(scripts: str) -> str:

@@ -2,7 +2,7 @@
 
     POST   /api/rooms                 a new room: its code and its key; the lecturer's machine alone
     GET    /api/rooms/CODE            where the class is; with ?who= a student's page is counted
-    POST   /api/rooms/CODE/show       {key, lesson, question, reveal}: point the class at a question
+    POST   /api/rooms/CODE/show       {key, lesson, question, reveal, solved}: where the class is
     GET    /api/rooms/CODE/tally      ?key=: what is answered to it
     DELETE /api/rooms/CODE            {key}: forget the room
 
@@ -21,7 +21,8 @@ from flask import Blueprint, current_app, request
 from zerosim.dashboards.exchange import answered, given_object
 from zerosim.dashboards.guard import Writable, is_from_here
 from zerosim.dashboards.pages import room
-from zerosim.dashboards.rooms import NoRoomError, Pointed, Rooms, WrongKeyError
+from zerosim.dashboards.rooms import NoRoomError, Rooms, WrongKeyError
+from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.tokens import read_code
 from zerosim.errors import ConfigError
 
@@ -63,9 +64,11 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     def _look(code: str) -> tuple[dict[str, Any], int]:
         try:
             at = rooms.look(code, request.args.get("who"))
+            told = ["/".join(each) for each in rooms.solved(code)]
         except NoRoomError:  # the question is whether there is one, so this is no failure
             return {"open": False}, HTTPStatus.OK
         answer = {"open": True, "code": read_code(code), **asdict(at), "title": "", "step": 0}
+        answer["told"] = told
         if at.lesson:
             lesson = room.require(at.lesson, at.question)
             answer |= {"title": room.title_of(lesson), "step": room.step_of(lesson, at.question)}
@@ -74,11 +77,12 @@ def make_room_api(rooms: Rooms) -> Blueprint:
     @api.post("/api/rooms/<code>/show")
     @_answered
     def _show(code: str) -> tuple[dict[str, Any], int]:
-        given = _given(key=str, lesson=str, question=str, reveal=bool)
+        given = _given(key=str, lesson=str, question=str, reveal=bool, solved=bool)
         lesson, question = given["lesson"], given["question"]
         if lesson or question:
             room.require(lesson, question)
-        rooms.show(code, given["key"], Pointed(lesson, question, given["reveal"]))
+        pointed = Pointed(lesson, question, given["reveal"], given["solved"])
+        rooms.show(code, given["key"], pointed)
         return {}, HTTPStatus.OK
 
     @api.get("/api/rooms/<code>/tally")

@@ -3,25 +3,27 @@
     GET /room               the lecturer's page; on the machine that serves alone
     GET /join               a field for a code
     GET /join/CODE          to the lesson that the class is at, and into the room
+    GET /join/CODE/qr       that address as a QR code
 
-Imports the standard library, flask and its siblings.
+Imports the standard library, flask, its siblings and zerosim's errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from urllib.parse import quote
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from zerosim.dashboards.guard import is_from_here
+from zerosim.dashboards.guard import is_from_here, text
 from zerosim.dashboards.page import Frame
 from zerosim.dashboards.pages import room
+from zerosim.dashboards.qr import qr_svg
 from zerosim.dashboards.roomapi import elsewhere
 from zerosim.dashboards.rooms import NoRoomError, Rooms
 from zerosim.dashboards.tokens import read_code
+from zerosim.errors import first_line
 from zerosim.export import player
 
 ADDRESSES = "CLASS_ADDRESSES"
@@ -62,9 +64,20 @@ def make_room_pages(
             at = rooms.look(code)
         except NoRoomError as error:
             return _form(str(error), HTTPStatus.NOT_FOUND)
-        found = redirect(f"{room.lesson_address(at.lesson)}?room={quote(read_code(code))}")
+        found = redirect(room.address_in(at.lesson, at.question, read_code(code)))
         found.headers["Cache-Control"] = "no-store"
         return found
+
+    @pages.get(f"{room.JOIN}/<code>/qr")
+    def _qr(code: str) -> Response:
+        try:
+            rooms.look(code)
+        except NoRoomError as error:
+            return text(first_line(error), HTTPStatus.NOT_FOUND)
+        public = current_app.config.get(ADDRESSES, ())
+        own = next(iter(public), request.host_url)
+        drawn = qr_svg(f"{own.rstrip('/')}{room.JOIN}/{read_code(code)}")
+        return Response(drawn, mimetype="image/svg+xml", headers={"Cache-Control": "no-store"})
 
     def _form(problem: str, status: int) -> Response:
         return answer(render_template("join.html", frame=frame(), problem=problem), status)

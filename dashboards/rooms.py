@@ -11,16 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+from zerosim.dashboards.roomstate import Pointed, Room, Student
 from zerosim.dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
 from zerosim.dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
 from zerosim.errors import ConfigError
 
 PRESENT_S = 90.0
 """So long after its last word a student's page counts: one in the background asks once a minute."""
-MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,50 +71,6 @@ class Opened:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pointed:
-    """Where the class is.
-
-    Attributes:
-        lesson, question: ids; "" as long as the lecturer points at none.
-        reveal: the lecturer shows the answers.
-    """
-
-    lesson: str = ""
-    question: str = ""
-    reveal: bool = False
-
-
-@dataclass(slots=True)
-class _Rate:
-    """How many there were in the present minute."""
-
-    begin: float = -MINUTE_S
-    num: int = 0
-
-    def is_over(self, most: int, now: float) -> bool:
-        if now - self.begin >= MINUTE_S:
-            self.begin, self.num = now, 0
-        return self.num >= most
-
-
-@dataclass(slots=True)
-class _Student:
-    seen: float
-    rate: _Rate = field(default_factory=_Rate)
-    has_answered: bool = False
-
-
-@dataclass(slots=True, weakref_slot=True)
-class _Room:
-    key: str
-    end: float
-    pointed: Pointed = field(default_factory=Pointed)
-    rate: _Rate = field(default_factory=_Rate)
-    students: dict[str, _Student] = field(default_factory=dict)
-    votes: dict[tuple[str, str], dict[str, Vote]] = field(default_factory=dict)
-
-
 class Rooms:
     """All rooms of a server. May be used by many threads at once."""
 
@@ -129,7 +85,7 @@ class Rooms:
         self.limits = limits or Limits()
         self._clock = clock
         self._lock = threading.Lock()
-        self._rooms: dict[str, _Room] = {}
+        self._rooms: dict[str, Room] = {}
 
     def open(self) -> Opened:
         """A new room.
@@ -147,7 +103,7 @@ class Rooms:
             while code in self._rooms:
                 code = new_code()
             key = new_key()
-            self._rooms[code] = _Room(key, now + self.limits.life_s)
+            self._rooms[code] = Room(key, now + self.limits.life_s)
             return Opened(code, key)
 
     def look(self, code: str, who: object = "") -> Pointed:
@@ -166,14 +122,34 @@ class Rooms:
             return room.pointed
 
     def show(self, code: str, key: str, pointed: Pointed) -> None:
-        """Point the class at a question, and reveal what is answered or hide it.
+        """Point the class at a question, and reveal what is answered and right, or hide it.
+
+        What is right was then told to the class, and hiding it on the wall takes nothing back.
 
         Raises:
             NoRoomError: there is none of this code.
             WrongKeyError: the room is somebody else's.
         """
         with self._at_now():
-            self._own(code, key).pointed = pointed
+            room = self._own(code, key)
+            room.pointed = pointed
+            if pointed.solved:
+                room.solved[pointed.lesson, pointed.question] = None
+
+    def solved(self, code: str) -> tuple[tuple[str, str], ...]:
+        """The questions, each with its lesson, of which the class was shown what is right.
+
+        Raises:
+            NoRoomError: there is none of this code.
+        """
+        with self._at_now():
+            return tuple(self._find(code).solved)
+
+    def is_held(self, code: str, lesson_id: str, question_id: str) -> bool:
+        """Whether a room's students are not told yet if they are right: first the class answers."""
+        with self._at_now():
+            room = self._rooms.get(read_code(code))
+            return room is not None and (lesson_id, question_id) not in room.solved
 
     def note(
         self,
@@ -231,6 +207,7 @@ class Rooms:
                 lesson=pointed.lesson,
                 question=pointed.question,
                 reveal=pointed.reveal,
+                solved=pointed.solved,
                 num_students=sum(now - one.seen < PRESENT_S for one in room.students.values()),
                 num_answered=len(votes),
                 answers=count(votes.values()),
@@ -268,19 +245,19 @@ class Rooms:
                 del self._rooms[code]
             yield now
 
-    def _find(self, code: str) -> _Room:
+    def _find(self, code: str) -> Room:
         room = self._rooms.get(read_code(code))
         if room is None:
             raise NoRoomError("there is no such room, or it is closed: look at its code again")
         return room
 
-    def _own(self, code: str, key: str) -> _Room:
+    def _own(self, code: str, key: str) -> Room:
         room = self._find(code)
         if not is_same_key(room.key, key):
             raise WrongKeyError("the key is not this room's: only who opened it has it")
         return room
 
-    def _admit(self, room: _Room, who: str, now: float) -> _Student | None:
+    def _admit(self, room: Room, who: str, now: float) -> Student | None:
         """The student of a token; None if the room is full of others."""
         student = room.students.get(who)
         if student is not None:
@@ -291,9 +268,9 @@ class Rooms:
             if gone is None:
                 return None
             del room.students[gone]
-        room.students[who] = _Student(now)
+        room.students[who] = Student(now)
         return room.students[who]
 
 
-def _is_gone(student: _Student, now: float) -> bool:
+def _is_gone(student: Student, now: float) -> bool:
     return now - student.seen >= PRESENT_S and not student.has_answered

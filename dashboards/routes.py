@@ -12,14 +12,16 @@ from http import HTTPStatus
 from flask import Flask, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from zerosim.dashboards import page, site
+from zerosim.dashboards import page, perfetto, site
 from zerosim.dashboards.api import asked_for
+from zerosim.dashboards.callbacks.pages import DashPages
+from zerosim.dashboards.callbacks.plan import PlanPage
 from zerosim.dashboards.callbacks.verify import VerifyPage
 from zerosim.dashboards.classroom import Classroom
 from zerosim.dashboards.components.markup import to_html
 from zerosim.dashboards.lessonapi import make_lesson_pages
 from zerosim.dashboards.library import Library, NoSuchTraceError
-from zerosim.dashboards.pages import compare, graph, lessons, replay, verify
+from zerosim.dashboards.pages import compare, graph, lessons, plan, replay, verify
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
 from zerosim.errors import ZerosimError, first_line
@@ -47,6 +49,13 @@ class Surroundings:
         response.headers["Cache-Control"] = "no-cache"
         return response
 
+    def answer_of_run(self, content: str, policy: str) -> Response:
+        """A page of a run, which may have a button for Perfetto."""
+        response = self.answer(content, policy=policy)
+        if perfetto.here():
+            response.headers.update(perfetto.OPENS)
+        return response
+
     def frame(self) -> page.Frame:
         """Around the page that is asked for now."""
         query = request.query_string.decode("latin-1")
@@ -55,6 +64,8 @@ class Surroundings:
             tabs=site.tabs(request.path, site.asked_for(self.library, query)),
             runs=self.runs(request.path, query),
             assets=self.assets,
+            is_file=page.ALONE in request.environ,
+            perfetto="" if page.ALONE in request.environ else perfetto.here(),
         )
 
     def runs(self, path: str, query: str) -> str:
@@ -66,30 +77,41 @@ class Surroundings:
         missing = isinstance(error, NoSuchTraceError)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
         problem = one_line(first_line(error))
-        return self.answer(
-            render_template("problem.html", frame=self.frame(), title=title, problem=problem),
-            status,
+        if page.ALONE in request.environ:
+            return Response(problem, status, mimetype="text/plain")
+        return self._problem(title, problem, "Choose another run from the list above.", status)
+
+    def nothing_here(self, problem: str) -> Response:
+        """A page for an address that has none."""
+        return self._problem(
+            "No such page", problem, "The pages are named above.", HTTPStatus.NOT_FOUND
         )
+
+    def _problem(self, title: str, problem: str, hint: str, status: int) -> Response:
+        shown = {"frame": self.frame(), "title": title, "problem": problem, "hint": hint}
+        return self.answer(render_template("problem.html", **shown), status)
 
 
 def add_pages(
     server: Flask,
     library: Library,
     classroom: Classroom,
-    verify_page: VerifyPage,
+    drawn: DashPages,
     *,
     rooms: Rooms,
     assets: str,
     policy: str,
-) -> None:
-    """Answer for every page; `assets` and `policy` are those of `Surroundings`."""
+) -> Surroundings:
+    """Answer for every page, some of which Dash draws; the rest is that of `Surroundings`."""
     around = Surroundings(library, assets, policy)
     teaching = partial(around.answer, policy=page.framing(policy))  # a replay in a frame, too
     server.register_blueprint(make_lesson_pages(classroom, around.frame, teaching))
     for add in (_add_runs, _add_replay, _add_compare, _add_graph):
         add(server, around)
-    _add_verify(server, around, verify_page)
+    _add_verify(server, around, drawn.verify)
+    _add_plan(server, around, drawn.plan)
     server.register_blueprint(make_room_pages(rooms, around.frame, around.answer))
+    return around
 
 
 def _add_runs(server: Flask, around: Surroundings) -> None:
@@ -105,7 +127,7 @@ def _add_replay(server: Flask, around: Surroundings) -> None:
         is_embedded = lessons.EMBED in request.args
         shown = page.render(f"{replay.TITLE} · zerosim", around.frame(), is_embedded=is_embedded)
         policy = page.framed(around.policy) if is_embedded else around.policy
-        return around.answer(shown, policy=policy)
+        return around.answer_of_run(shown, policy)
 
 
 def _add_compare(server: Flask, around: Surroundings) -> None:
@@ -131,11 +153,22 @@ def _add_verify(server: Flask, around: Surroundings, shown: VerifyPage) -> None:
     def _verify() -> Response:
         try:
             name = asked_for(around.library, request.args).name
-            written = to_html(shown.body(request.args))
+            frame = around.frame()
+            written = to_html(shown.body(request.args), alone=frame.is_file)
         except (ZerosimError, OSError) as error:
             return around.refuse(error, verify.TITLE)
-        parts = {"frame": around.frame(), "dash": shown.parts(), "name": name, "written": written}
-        return around.answer(render_template("verify.html", **parts))
+        parts = {"frame": frame, "dash": shown.parts(), "written": written}
+        title = f"{verify.TITLE} · {name}"
+        return around.answer(render_template("figures.html", title=title, **parts))
+
+
+def _add_plan(server: Flask, around: Surroundings, shown: PlanPage) -> None:
+    @server.get(plan.PATH)
+    def _plan() -> Response:
+        frame = around.frame()
+        written = to_html(shown.body(request.args), alone=frame.is_file)
+        parts = {"frame": frame, "dash": shown.parts(), "written": written}
+        return around.answer(render_template("figures.html", title=plan.TITLE, **parts))
 
 
 def _add_graph(server: Flask, around: Surroundings) -> None:
@@ -145,4 +178,4 @@ def _add_graph(server: Flask, around: Surroundings) -> None:
         is_embedded = lessons.EMBED in request.args
         shown = {"frame": around.frame(), "modules": modules, "is_embedded": is_embedded}
         policy = page.framed(around.policy) if is_embedded else around.policy
-        return around.answer(render_template("graph.html", **shown), policy=policy)
+        return around.answer_of_run(render_template("graph.html", **shown), policy)

@@ -23,12 +23,14 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.guard import OWN, hosts_of
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import compare, replay, room
+from zerosim.dashboards.perfetto import AT, origin_of
 from zerosim.dashboards.roomapi import HERE
 from zerosim.dashboards.roompages import ADDRESSES
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import EnvironmentFault, TraceError, ZerosimError
 from zerosim.lessons.course import course
+from zerosim.stepping import Steering
 
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""
@@ -70,6 +72,8 @@ class Server:
         *,
         may_come: bool = False,
         patience: Patience | None = None,
+        perfetto: str = "",
+        steering: Steering | None = None,
     ) -> None:
         """Take the port; nothing is answered before `run`.
 
@@ -77,11 +81,14 @@ class Server:
             port: 0 for any free one.
             may_come: a folder need not be there as yet.
             patience: with connections.
+            perfetto: address of a Perfetto that pages offer to open; none by default.
+            steering: of ranks that are held, whose page it then has.
 
         Raises:
             ConfigError: a folder does not exist.
             EnvironmentFault: the port is taken, or the host is none of this machine's.
         """
+        origin = origin_of(perfetto) if perfetto else ""
         self.library = Library(folders, shelf=lesson_shelf(), may_come=may_come)
         self.documents = Documents()
         self.workbench = Workbench(self.library.shelf)
@@ -89,7 +96,7 @@ class Server:
         self.rooms = Rooms()
         self._ended = threading.Event()
         self.app = make_app(
-            self.library, self.documents, hosts_of(host), self.rooms, self.classroom
+            self.library, self.documents, hosts_of(host), self.rooms, self.classroom, steering
         )
         # more requests than threads are no reason for a warning each: they wait their turn
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
@@ -97,6 +104,7 @@ class Server:
         number, port = self._socket.getsockname()[:2]
         self.url = f"http://{shown(host, '127.0.0.1')}:{port}"
         self.public_url = f"http://{shown(host, socket.gethostname())}:{port}"
+        self.app.config[AT] = origin
         self.app.config[ADDRESSES] = class_addresses(host, port)
         self.app.config[HERE] = f"{self.url}{room.PATH}"
         if host not in EVERYWHERE:
@@ -115,6 +123,12 @@ class Server:
             clear_untrusted_proxy_headers=True,
         )
 
+    def url_of(self, iteration: int) -> str:
+        """Where an iteration of the trace that is shown first is replayed."""
+        first = self.library.default()
+        trace = "" if first is None else first.name
+        return f"{self.url}{replay.address_of(trace)}&iteration={iteration}"
+
     def run(self) -> None:
         """Answer until Ctrl-C.
 
@@ -122,13 +136,20 @@ class Server:
         """
         for task in (self._answer, self._sweep):
             threading.Thread(target=task, daemon=True).start()
-        threading.Thread(target=warm, args=(self,), daemon=True).start()
+        warming = threading.Thread(target=warm, args=(self,), daemon=True)
+        warming.start()
         try:
             self._ended.wait()
         finally:
             self._ended.set()
             self._server.task_dispatcher.shutdown()  # answers that are being written are ended
             self.close()
+            warming.join()  # a process that exits while a thread computes may be aborted
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody is answered any more."""
+        return self._ended.is_set()
 
     def _answer(self) -> None:
         try:
@@ -153,17 +174,21 @@ class Server:
 
 
 def warm(server: Server) -> None:
-    """Make what the first browser asks for before it asks."""
+    """Make what the first browser asks for before it asks, as long as one may ask."""
     with server.app.test_client() as client:
         client.get(replay.PATH)
     entry = server.library.default()
     beside = () if entry is None else compare.siblings(entry, server.library.entries())
     for one in sorted(beside, key=lambda sibling: sibling is not entry):  # Replay's comes first
+        if server.has_ended:
+            return
         # who asks for what cannot be made is told why
         with suppress(TraceError, OSError):
             server.documents.get(one)
     with suppress(ZerosimError, OSError):
         for lesson in course():
+            if server.has_ended:
+                return
             server.classroom.teach(lesson.id)
 
 

@@ -48,6 +48,7 @@ class Tally:
     Attributes:
         lesson, question: ids; "" if the class is at none.
         reveal: the lecturer shows the answers.
+        solved: and what is right of them.
         num_students: whose page is in the room now.
         num_answered: who answered this question.
         left_s: until the room is forgotten.
@@ -56,6 +57,7 @@ class Tally:
     lesson: str
     question: str
     reveal: bool
+    solved: bool
     num_students: int
     num_answered: int
     answers: tuple[Counted, ...]

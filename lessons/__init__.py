@@ -13,6 +13,7 @@
     runs.toml            how each run is recorded
     misconceptions.toml  what students get wrong, by name, with a hint that leads on
     claims.toml          what is said of ZeRO on the web, each to be tested
+    coverage.md          what is spoken of elsewhere, and where it is taught here; held by a test
 
 Imports the standard library, markdown-it-py, simpleeval, rich and zerosim's readers.
 """

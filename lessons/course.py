@@ -9,6 +9,7 @@ Imports the standard library and its siblings.
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from zerosim.lessons.recordings import HERE
 from zerosim.lessons.syntax import parse
 
 _CELL = re.compile(r"^# %%(.*)$")
+_NEAR = 3
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")
 CALLS = frozenset({"ask", "record", "show", "replay", "graph", "reveal", "end"})
 """What of the lab the page shows in a way of its own."""
@@ -150,11 +152,13 @@ def find_lesson(name: str) -> Lesson:
     Raises:
         ConfigError: there is none.
     """
-    for lesson in course():
-        if lesson.id == name:
-            return lesson
+    ids = {lesson.id: lesson for lesson in course()}
+    if name in ids:
+        return ids[name]
+    near = difflib.get_close_matches(name, ids, n=_NEAR, cutoff=0)
     raise ConfigError(
-        f"there is no lesson {name[:40]!r}: expected one of {', '.join(one.id for one in course())}"
+        f"there is no lesson {name[:40]!r}: expected one of {len(ids)}, which page Lessons lists; "
+        f"the nearest are {', '.join(near)}"
     )
 
 

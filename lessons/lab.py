@@ -19,12 +19,19 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
-from zerosim.errors import ConfigError, ZerosimError
+from zerosim.errors import ZerosimError
 from zerosim.lessons.course import Block, Call, Text, read_lesson
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import QuestionKind, check, explanation, options_of, wording
+from zerosim.lessons.questions import (
+    AnswerError,
+    QuestionKind,
+    check,
+    explanation,
+    offered,
+    wording,
+)
 from zerosim.lessons.recordings import HERE, LessonRecordings, can_record, command_of, record
-from zerosim.lessons.views import Bars, View, view
+from zerosim.lessons.views import Bars, Drawing, View, view
 
 BAR_COLUMNS = 40
 
@@ -90,18 +97,21 @@ class Lab:
         question = self.lesson.questions[question_id]
         names = self.facts.names()
         self.console.print(f"\n[bold]Predict:[/bold] {wording(question, names)}")
-        for option in options_of(question, names):
+        for option in offered(question, names):
             words = "" if option.label == option.key else f": {option.label}"
             self.console.print(f"  {option.key}{words}")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
-        given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
-        try:
-            parsed = given.split() if question.kind is QuestionKind.ORDER else given
-            said = check(question, parsed, names)
-        except ConfigError as error:
-            self.console.print(str(error))
-            return
+        said = None
+        while said is None:
+            given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
+            if not given:  # who only wants to look presses enter
+                return
+            try:
+                parsed = given.split() if question.kind is QuestionKind.ORDER else given
+                said = check(question, parsed, names)
+            except AnswerError as error:
+                self.console.print(str(error), markup=False, highlight=False)
         self.console.print("noted; the run will tell" if said.is_right else said.headline)
         if not said.is_right:
             self.console.print(said.words)
@@ -169,12 +179,14 @@ class Lab:
 
 
 def print_view(console: Console, shown: View) -> None:
-    """A figure in a terminal."""
+    """A figure in a terminal; of a drawing what it shows, in rows."""
+    if isinstance(shown, Drawing):
+        shown = shown.table
     console.print(f"\n[bold]{shown.title}[/bold]")
     table = RichTable(box=None, pad_edge=False)
     if not isinstance(shown, Bars):
-        for number, column in enumerate(shown.columns):
-            table.add_column(column, justify="right" if number else "left")
+        for number, (column, is_text) in enumerate(zip(shown.columns, shown.is_text, strict=True)):
+            table.add_column(column, justify="right" if number and not is_text else "left")
         for row in shown.rows:
             table.add_row(*row)
         console.print(table)

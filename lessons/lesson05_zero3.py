@@ -94,7 +94,9 @@ lab.reveal("freed")
 lab.reveal("at_update")
 
 # %% [markdown]
-# This is the whole trade of ZeRO-3: the memory of a share, for the traffic of one more gather.
+# This is the whole trade of ZeRO-3: the memory of a share, for the traffic of one more gather. Here
+# it is beside those of the other stages.
 
 # %%
+lab.show("trade")
 lab.end()

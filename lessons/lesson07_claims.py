@@ -105,6 +105,7 @@ lab.reveal("traffic")
 # your own, add it to the file: what it says, what theory says, what a run measures.
 
 # %%
+lab.show("figure_one")
 lab.show("verdicts")
 
 # %%

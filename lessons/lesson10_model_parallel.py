@@ -35,6 +35,7 @@ lab.graph("parallel/tensor-parallel")
 # sum is not the sum of the GELUs. How should A be cut?
 
 # %%
+lab.show("two_cuts", "parallel/tensor-parallel")
 lab.ask("cut")
 
 # %% [markdown]
@@ -55,6 +56,7 @@ lab.ask("calls")
 lab.record("parallel/ddp", "parallel/tensor-parallel", "parallel/gpipe", "parallel/1f1b")
 
 # %%
+lab.show("block", "parallel/tensor-parallel")
 lab.show("all_reduces", "parallel/tensor-parallel")
 lab.reveal("cut")
 lab.reveal("calls")

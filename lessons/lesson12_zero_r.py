@@ -9,10 +9,10 @@ lab = Lab("lesson12_zero_r")
 # %% [markdown]
 # # ZeRO-R: what the stages leave over
 #
-# The three stages divide model states: parameters, gradients, what the optimizer keeps. Then you
-# start a real run, and the device is still full. What is in it now is called residual: activations
-# that backward will need, buffers for what is sent, and gaps between all these that are too small
-# for anything.
+# The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients, what the
+# optimizer keeps. Then you start a real run, and the device is still full. What is in it now is
+# called residual: activations that backward will need, buffers for what is sent, and gaps between
+# all these that are too small for anything.
 #
 # The first paper has a part for each, and calls them together ZeRO-R. You go through them in this
 # lesson, on two ranks that compute each layer together. Look at all events of a step of theirs,
@@ -95,6 +95,7 @@ lab.ask("room")
 lab.record("scattered/stage-2")
 
 # %%
+lab.show("addresses", "scattered/stage-2")
 lab.show("pieces", "scattered/stage-2")
 lab.reveal("room")
 
@@ -116,6 +117,7 @@ lab.ask("buffers")
 lab.record("contiguous/stage-2")
 
 # %%
+lab.show("addresses", "scattered/stage-2", "contiguous/stage-2")
 lab.show("pieces", "scattered/stage-2", "contiguous/stage-2")
 lab.reveal("pays")
 lab.reveal("buffers")

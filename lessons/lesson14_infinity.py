@@ -19,6 +19,7 @@ lab = Lab("lesson14_infinity")
 
 # %%
 lab.replay("infinity/stage-3", at="forward copy hidden.1")
+lab.show("journey", "infinity/stage-3", "hidden.1")
 
 # %% [markdown]
 # ## What the disk has to carry

@@ -15,7 +15,7 @@ lab = Lab("lesson15_zeropp")
 #
 # ZeRO++ sends less between nodes, and pays with memory and with exactness. It has three parts, one
 # for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border between them is
-# drawn in the replay.
+# drawn in the replay, which shows ZeRO++.
 
 # %%
 lab.replay("plusplus/stage-3", at="forward gather hidden.1")
@@ -23,14 +23,15 @@ lab.replay("plusplus/stage-3", at="forward gather hidden.1")
 # %% [markdown]
 # ## What leaves a node
 #
-# Begin with plain ZeRO-3. A ring passes from rank to rank, in order, and back from the last one to
-# the first. Ranks of a node are neighbours. So only one rank of each node sends to another node, in
-# each of the three collectives.
+# Begin with plain ZeRO-3; this is what the replay shows now. A ring passes from rank to rank, in
+# order, and back from the last one to the first. Ranks of a node are neighbours. So only one rank
+# of each node sends to another node, in each of the three collectives.
 #
 # The paper counts in M, the bytes of all parameters with sixteen bits, and says that ZeRO-3 sends
 # three of them between nodes. Say what our trace has for one node.
 
 # %%
+lab.replay("nodes/stage-3", at="forward gather hidden.1")
 lab.ask("plain")
 
 # %% [markdown]
@@ -45,6 +46,7 @@ lab.ask("plain")
 # By the paper that leaves a half, nothing and a quarter. All together, then?
 
 # %%
+lab.replay("plusplus/stage-3", at="backward reduce hidden.1")
 lab.ask("together")
 
 # %%
@@ -68,6 +70,9 @@ lab.reveal("together")
 
 # %%
 lab.ask("scales")
+
+# %%
+lab.show("blocks", "plusplus/stage-3")
 lab.reveal("scales")
 
 # %% [markdown]

@@ -6,6 +6,7 @@ name. Imports the standard library and its siblings.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tomllib
 from collections.abc import Callable, Mapping
@@ -15,12 +16,17 @@ from functools import cache
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.expressions import evaluate, fill
 from zerosim.lessons.recordings import HERE
 
 Names = Mapping[str, Callable[..., Any]]
 Answer = float | str | tuple[str, ...]
 _LONGEST = 200
+
+
+class AnswerError(ConfigError):
+    """It is no answer to this question, neither right nor wrong."""
 
 
 class QuestionKind(StrEnum):
@@ -142,6 +148,16 @@ def options_of(question: Question, names: Names) -> tuple[Option, ...]:
     return tuple(Option(str(key), label) for key, label in evaluate(question.targets, names))
 
 
+def offered(question: Question, names: Names) -> tuple[Option, ...]:
+    """The options as they are shown: where their order is the answer, in one that tells nothing."""
+
+    def draw(option: Option) -> str:
+        return hashlib.sha256(f"{question.id}:{option.key}".encode()).hexdigest()
+
+    options = options_of(question, names)
+    return tuple(sorted(options, key=draw)) if question.kind is QuestionKind.ORDER else options
+
+
 def right_answer(question: Question, names: Names) -> Answer:
     """The right answer, worked out."""
     return _value(question, evaluate(question.answer, names))
@@ -154,21 +170,24 @@ def read_answer(question: Question, given: object, names: Names) -> Answer:
         given: a number or its text; a key; keys in order.
 
     Raises:
-        ConfigError: it is no answer to this question.
+        AnswerError: it is no answer to this question.
     """
     if question.kind is QuestionKind.NUMBER:
-        return read_number(given)
+        try:
+            return read_number(given, question.unit)
+        except ConfigError as error:
+            raise AnswerError(str(error)) from None
     keys = [option.key for option in options_of(question, names)]
     wanted = given if isinstance(given, list | tuple) else [given]
     answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
     if question.kind is QuestionKind.ORDER:
         if sorted(answer) != sorted(keys):
-            raise ConfigError(
+            raise AnswerError(
                 f"answer is {' '.join(answer)!r}: expected {', '.join(keys)} in order"
             )
         return answer
     if len(answer) != 1 or answer[0] not in keys:
-        raise ConfigError(f"answer is {' '.join(answer)!r}: expected one of {', '.join(keys)}")
+        raise AnswerError(f"answer is {' '.join(answer)!r}: expected one of {', '.join(keys)}")
     return answer[0]
 
 
@@ -176,7 +195,7 @@ def check(question: Question, given: object, names: Names) -> Feedback:
     """Say whether an answer is right, and if not, what leads on.
 
     Raises:
-        ConfigError: it is no answer to this question.
+        AnswerError: it is no answer to this question.
     """
     answer = read_answer(question, given, names)
     if _same(question, answer, right_answer(question, names)):
@@ -211,23 +230,6 @@ def _value(question: Question, value: Any) -> Answer:
     if question.kind is QuestionKind.ORDER:
         return tuple(map(str, value))
     return str(value)
-
-
-def read_number(given: object) -> float:
-    """A number as a student writes it.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    text = str(given).strip().replace(",", "").replace("\u2212", "-")
-    try:
-        left, slash, right = text.partition("/")  # a student may well write 3/4
-        value = float(left) / float(right) if slash else float(left)
-    except (ValueError, ZeroDivisionError):
-        raise ConfigError(f"answer is {text[:40]!r}: expected a number") from None
-    if not math.isfinite(value):
-        raise ConfigError(f"answer is {text[:40]!r}: expected a number")
-    return value
 
 
 def _same(question: Question, one: Answer, other: Answer) -> bool:

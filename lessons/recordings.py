@@ -33,8 +33,16 @@ DEADLINE_S = 120
 _STAGE = "stage-"
 _IMPLEMENTATIONS = "implementations"
 """In a setting whose runs are of `zerosim profiles`."""
+_SAYS = "says"
+"""In a setting whose ranks are held: what is said to `zerosim debug`."""
+SESSION = "session.txt"
+"""Beside the trace of such a run: what was said, and what was answered."""
+_SIGN = "(zerosim) "
+_LET_GO = "the gates are open"
 _DISK = "disk"
 """The folder of `--nvme-path` in `runs.toml` and in a manifest; a new one for each recording."""
+_OUT = "traces"
+"""A trace's own folder, in the command that its manifest names."""
 _RESUME = "--resume"
 
 
@@ -46,7 +54,9 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
     `stages` whose traces are committed, and `program`, if there is one, which `torchrun` starts in
     its place; of `zerosim profiles` the `implementations` whose traces are. `before` is a program
     that torchrun starts first and that is killed, with the same disk; a run that `fails` is one
-    that has no room on its device. Figures call a run by its `title`.
+    that has no room on its device, or a rank at fault. `says` are the commands for whoever holds
+    the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`.
+    Figures call a run by its `title`.
     """
     with (HERE / "runs.toml").open("rb") as file:
         return tomllib.load(file)
@@ -97,26 +107,54 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
                 _run_until_killed(before, [*own, *ways], Path(disk))
             command = [*_command(setting), *options, *ways]
             into = ["--out", str(out), "--overwrite"]
-            done = _start([*_starts(setting, options), *command, *into])
-            if disk in options:
-                _forget_place(out)
+            said = "".join(f"{one}\n" for one in _said(setting))
+            done = _start([*_starts(setting, options), *command, *into], said)
+            if said and done.returncode == 0:
+                session = done.stdout.partition(_LET_GO)[0] + f"{_LET_GO}\n"
+                (out / SESSION).write_text(session, encoding="utf-8")
+            _forget_places(out, {disk: _DISK, str(out): _OUT})
         expected: tuple[int, ...] = (0, ClaimFailed.exit_code)  # a claim that fails is a lesson too
         if settings()[setting].get("fails"):
             expected = (RunError.exit_code,)
             for said_to_a_programmer in out.rglob("*.error.txt"):  # the trace says it too
                 said_to_a_programmer.unlink()
         if done.returncode not in expected:
-            said = (done.stderr or done.stdout).strip()
-            raise RunError(f"zerosim {' '.join(command)} ended with {done.returncode}: {said}")
+            answer = (done.stderr or done.stdout).strip()
+            raise RunError(f"zerosim {' '.join(command)} ended with {done.returncode}: {answer}")
     return {run: folder / run for run in runs}
 
 
-def _start(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _said(setting: str) -> list[str]:
+    """What is said to those who hold the ranks of a setting; nothing if nobody does."""
+    parts: Mapping[str, list[str]] = settings()[setting].get(_SAYS, {})
+    return [one for part in parts.values() for one in part]
+
+
+def session_of(run: str, folder: Path) -> Mapping[str, list[tuple[str, list[str]]]]:
+    """By the part of a session each command and what was answered to it, in order.
+
+    Args:
+        folder: where the run's trace is.
+    """
+    lines = (folder / SESSION).read_text(encoding="utf-8").splitlines()
+    answers: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith(_SIGN):
+            answers.append((line.removeprefix(_SIGN), []))
+        elif answers:
+            answers[-1][1].append(line)
+    following = iter(answers)
+    parts: Mapping[str, list[str]] = settings()[_split(run)[0]][_SAYS]
+    return {name: [next(following) for _ in part] for name, part in parts.items()}
+
+
+def _start(words: Sequence[str], said: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-m", *words],
         capture_output=True,
         check=False,
         text=True,
+        input=said,
         timeout=DEADLINE_S,
         env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun has a remark where it is not set
     )
@@ -134,12 +172,16 @@ def _run_until_killed(program: str, options: Sequence[str], disk: Path) -> None:
         raise RunError(f"lessons/{program} ended by itself: expected that it is killed")
 
 
-def _forget_place(folder: Path) -> None:
-    """A manifest names the disk as `runs.toml` does: the folder that it was is gone."""
+def _forget_places(folder: Path, names: Mapping[str, str]) -> None:
+    """Manifests name no folder of the machine: the trace's own may be moved, the disk is gone."""
     for path in folder.rglob("manifest.json"):
         manifest = load(path.parent).trace.manifest
-        config = manifest.config | {"nvme_path": _DISK}
-        path.write_bytes(encode_manifest(replace(manifest, config=config)))
+        config = {
+            name: names.get(value, value) if isinstance(value, str) else value
+            for name, value in manifest.config.items()
+        }
+        program = " ".join(names.get(word, word) for word in manifest.program.split(" "))
+        path.write_bytes(encode_manifest(replace(manifest, config=config, program=program)))
 
 
 def command_of(run: str, changes: Sequence[str] = ()) -> str:
@@ -174,6 +216,10 @@ def _is_profiled(setting: str) -> bool:
 
 
 def _command(setting: str) -> list[str]:
+    if settings()[setting].get("dry"):
+        return ["simulate"]
+    if _SAYS in settings()[setting]:
+        return ["debug", "--no-browser"]
     return ["profiles"] if _is_profiled(setting) else ["run"]
 
 

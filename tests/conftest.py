@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
@@ -39,6 +41,35 @@ def pytest_collection_modifyitems(items):
     """The longest files come first, so that none of them is left alone at the end."""
     places = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+
+
+def left_behind():
+    """What all tests of a process share, and each must leave as it was."""
+    torch, labels = (sys.modules.get(name) for name in ("torch", "zerosim.trace.labels"))
+    return {
+        "folder": Path.cwd(),
+        "group": torch is not None and torch.distributed.is_initialized(),
+        "dtype": "torch.float32" if torch is None else str(torch.get_default_dtype()),
+        "trace": None if labels is None else labels.attached(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def fresh_process():
+    """Where a process is, and what its engine was, is one thing for all tests that share it.
+
+    An engine of an earlier test that nobody closed speaks for this one no more.
+    """
+    if "zerosim.trace.labels" in sys.modules:
+        from zerosim.events import Phase
+        from zerosim.trace import labels
+        from zerosim.trace.sink import Description
+
+        labels.describe(Description())
+        labels.enter(-1, Phase.OUTSIDE)
+    before = left_behind()
+    yield
+    assert not {name: what for name, what in left_behind().items() if what != before[name]}
 
 
 # Two processes that write to one pipe then write whole lines.

@@ -51,6 +51,17 @@ def recorded_family(
     return folder
 
 
+def recorded_run(*options: object) -> Path:
+    """The folder of what `zerosim OPTIONS` recorded: a run, or several of them."""
+
+    def make(folder: Path) -> int:
+        answer = command(*options, "--out", folder, "--overwrite")
+        assert answer.code in (0, 1), answer.err
+        return answer.code
+
+    return _once(" ".join(map(str, options)), make)[0]
+
+
 def _once(name: str, make: Callable[[Path], Any]) -> tuple[Path, Any]:
     """A folder and what it was made with; others who want it wait until it is there."""
     home = Path(os.environ["ZEROSIM_TESTS_RECORDED"])

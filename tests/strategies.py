@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -22,16 +22,19 @@ from zerosim.events import (
     InterfaceSample,
     Kind,
     Metric,
+    Occurrence,
     Op,
+    OperatorWork,
     Phase,
     Purpose,
     Repeated,
     Socket,
+    Template,
     Transfer,
     WireDelta,
     WireSample,
 )
-from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, UnitLayout
+from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, Source, UnitLayout
 from zerosim.memory import (
     AddressBlock,
     AddressMap,
@@ -58,6 +61,7 @@ counts = st.integers(0, 2**53)
 small = st.integers(0, 7)
 
 wire_deltas = st.builds(WireDelta, small, counts, counts)
+operator_work = st.builds(OperatorWork, texts, counts, counts, counts)
 
 
 def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -124,6 +128,7 @@ def events(
         tensors=_tuples(texts),
         hop=_maybe(small),
         shard=_maybe(small),
+        work=_tuples(operator_work),
         error=texts,
     ).map(_credible)
 
@@ -139,6 +144,7 @@ def closes(ids: st.SearchStrategy[int] = small, num_ranks: int = 8) -> st.Search
         wire=_tuples(wire_deltas),
         start_ns=_maybe(times),
         end_ns=_maybe(times),
+        work=_tuples(operator_work),
         error=texts,
     )
 
@@ -261,7 +267,7 @@ units = st.builds(
 segments = st.builds(Segment, unit=texts, start=counts, stop=counts)
 buckets = st.builds(BucketLayout, name=texts, segments=_tuples(segments))
 json_values = st.recursive(
-    st.none() | st.booleans() | counts | st.floats(allow_nan=False) | texts,
+    st.none() | st.booleans() | counts | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
     max_leaves=4,
 )
@@ -282,6 +288,8 @@ def manifests(num_ranks: st.SearchStrategy[int]) -> st.SearchStrategy[Manifest]:
         run=st.dictionaries(texts, json_values, max_size=2),
         units=_tuples(units),
         buckets=_tuples(buckets),
+        source=st.sampled_from(Source),
+        notes=_tuples(texts),
     )
 
 
@@ -313,6 +321,42 @@ def manifest(num_ranks: int) -> Manifest:
     )
 
 
+def said_once(event: Event, number: int) -> tuple[Template, Occurrence]:
+    """What recurs of an event, and what does not; what neither can say is left out."""
+    return (
+        Template(number=number, **_values(event, Template, "number")),
+        Occurrence(template=number, **_values(event, Occurrence, "template")),
+    )
+
+
+def from_template(occurrence: Occurrence, template: Template, rank: int) -> Event:
+    """The event that two such rows say."""
+    shared = _values(template, Template, "number")
+    return Event(rank=rank, **shared, **_values(occurrence, Occurrence, "template"))
+
+
+def _ways_to_say(event: Event, *, is_open: bool) -> list[tuple[list[Row], Event]]:
+    """Rows that say an event, and what they say: all at once, or what recurs of it in advance."""
+    template, occurrence = said_once(event, number=event.id)
+    said = [("template", template), ("begin" if is_open else "happened", occurrence)]
+    return [
+        ([("open" if is_open else "event", event)], event),
+        (said, from_template(occurrence, template, event.rank)),
+    ]
+
+
+def _values(record: Any, kind: type, left_out: str) -> dict[str, Any]:
+    names = {field.name for field in fields(kind)} - {left_out}
+    return {name: getattr(record, name) for name in names}
+
+
+def _close_of(opened: Event, num_ranks: int) -> st.SearchStrategy[Close]:
+    """Closes that leave an event's times in order."""
+    return closes(ids=st.just(opened.id), num_ranks=num_ranks).map(
+        lambda close: _not_before(_in_order(close, opened.issue_ns, opened.start_ns), opened)
+    )
+
+
 @st.composite
 def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -> list[Row]:
     """Rows of one rank without its end row: a header, then all kinds in a legal order."""
@@ -329,16 +373,14 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
     still_open: list[Event] = []
     num_samples = 0
     for place in ids:
-        event = draw(events(st.just(place), st.just(rank), num_ranks))
         is_open = draw(st.booleans())
-        rows.append(("open" if is_open else "event", event))
+        drawn = draw(events(st.just(place), st.just(rank), num_ranks))
+        said, event = draw(st.sampled_from(_ways_to_say(drawn, is_open=is_open)))
+        rows += said
         if is_open:
             still_open.append(event)
         if draw(st.booleans()) and still_open:
-            opened = still_open.pop(0)
-            close = draw(closes(ids=st.just(opened.id), num_ranks=num_ranks))
-            close = _in_order(close, opened.issue_ns, opened.start_ns)
-            rows.append(("close", _not_before(close, opened)))
+            rows.append(("close", draw(_close_of(still_open.pop(0), num_ranks))))
         if draw(st.booleans()):
             parents = ids[: ids.index(place) + 1]
             rows.append(("transfer", draw(transfers(100 + place, parents, num_ranks))))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import inspect
+import pydoc
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
@@ -17,15 +19,31 @@ from zerosim.rows import ROW_TYPES
 COMMANDS = {
     # and every option of EngineConfig and RunConfig that has a help
     "run": """
-        --stage --ranks --timeout --port --deepspeed-config --explain --out --overwrite --json
-        --help
+        --stage --ranks --timeout --port --deepspeed-config --explain --fault --check-replicas
+        --debuggable --out --overwrite
+        --verbose/-v --open --json --help
     """,
-    "trace": "COMMAND --out --overwrite --memory/--no-memory --help",
-    "serve": "FOLDERS --host --port --open --help",
-    "verify": "FOLDER --iteration --received --json --help",
-    "show": "FOLDER --rank --iteration --phase --unit --hops --json --help",
+    "simulate": """
+        COMMAND --stage --system --ranks --machine --out --overwrite --verbose/-v --json --help
+    """,
+    "trace": """
+         COMMAND --out --overwrite --memory/--no-memory --light --fault --check-replicas
+         --debuggable --every --keep --help
+     """,
+    "debug": "WORDS --out --overwrite --browser/--no-browser --attach --host --help",
+    "diagnose": "PATHS --patience --json --help",
+    "puzzle": "NAME --check --hint --grade --out --json --help",
+    "replay": "FOLDER --iteration --at --port --open/--no-open --help",
+    "serve": "FOLDERS --host --port --open --perfetto --help",
+    "verify": "FOLDER --iteration --received --verbose/-v --json --help",
+    "show": "FOLDER --rank --iteration --phase --unit --hops --raw --tour --json --help",
     "graph": "FOLDER --iteration --rank --top --graphml --nodelink --json --help",
-    "memory": "FOLDER --rank --iteration --json --help",
+    "calibrate": "FOLDERS --out --check --cores --json --help",
+    "whatif": """
+        FOLDER --bandwidth --latency --compute --batch --bus --disk --no-straggler
+        --overlap/--serial --slow --jitter --seed --iteration --out --json --help
+    """,
+    "memory": "FOLDER --rank --iteration --verbose/-v --json --help",
     "compare": "FOLDERS --json --help",
     "profiles": """
         --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
@@ -41,8 +59,18 @@ COMMANDS = {
         --checkpoint-activations --cpu-checkpointing --constant-buffers --contiguous-memory --tiles
         --timeout --markdown --json --help
     """,
+    "plan": """
+        --model --gpus --gpu --tokens-per-batch --sequence --stage --tensor-parallel
+        --pipeline-parallel --batch --recompute --only --ds-config --margin --top --write --json
+        --help
+    """,
     "table": "NAME --json --help",
-    "export": "FOLDER --html --iteration --overwrite --help",
+    "import": "PATHS --out --help",
+    "export": """
+        FOLDERS --html --page --lesson --iteration --overwrite --perfetto --chakra --hta --graphml
+        --csv --parquet --png --svg --pdf --gif --webm --at --beats --tour
+        --figure --theme --present --rank --size --speed --help
+    """,
     "doctor": "--json --help",
 }
 EXIT_CODES = {
@@ -50,6 +78,7 @@ EXIT_CODES = {
     "InputError": 2,
     "ConfigError": 2,
     "UnplannedError": 2,
+    "UnknownValue": 2,
     "TraceError": 2,
     "EnvironmentFault": 2,
     "ClaimFailed": 1,
@@ -59,7 +88,8 @@ EXIT_CODES = {
     "DiskError": 3,
 }
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+SCHEMAS_READ = (1, 2)
 ENUMS = {
     "Kind": ["compute", "collective", "transfer", "copy", "wait", "mark"],
     "Phase": ["setup", "forward", "backward", "update", "outside"],
@@ -103,6 +133,7 @@ ENUMS = {
         "barrier",
         "unknown",
     ],
+    "Held": ["given", "result", "state"],
     "Algorithm": ["ring", "pairwise", "gloo", "nccl", "other"],
     "Role": [
         "parameters",
@@ -117,8 +148,9 @@ ENUMS = {
         "secondary parameters",
         "other",
     ],
-    "Moment": ["begin", "end", "phase"],
+    "Moment": ["begin", "end", "phase", "recomputed"],
     "MapMoment": ["phase", "peak", "full"],
+    "Source": ["executed", "traced", "simulated", "predicted", "imported"],
     "System": [
         "ZeRO",
         "DDP",
@@ -133,17 +165,24 @@ ENUMS = {
 }
 RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
+    "OperatorWork": "operator calls flops touched_bytes",
     "Event": """
         id parent rank kind iteration micro_step phase unit purpose op operator algorithm group
         sequence peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes
-        wire issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes error
+        wire issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes work
+        error
     """,
+    "Template": """
+        number kind phase unit purpose op operator algorithm group peers dtype elements
+        payload_bytes parts received_parts source tensors origin target
+    """,
+    "Occurrence": "template id parent iteration micro_step sequence issue_ns start_ns end_ns",
     "Close": """
-        id sent_bytes received_bytes peers wire start_ns end_ns counted_bytes error
+        id sent_bytes received_bytes peers wire start_ns end_ns counted_bytes work error
     """,
     "Transfer": "id parent op peer elements payload_bytes start_ns end_ns hop shard",
     "Header": """
-        schema rank num_ranks local_rank host pid device clock_ns wall_ns node
+        schema rank num_ranks local_rank host pid device clock_ns wall_ns node segment follows since
     """,
     "Group": "name backend ranks",
     "Socket": "index local remote",
@@ -154,8 +193,10 @@ RECORDS = {
     """,
     "Metric": "iteration name value time_ns",
     "Failure": """
-        message iteration phase unit op purpose waiting_for peer_lost time_ns
+        message iteration phase unit op purpose waiting_for peer_lost time_ns source
     """,
+    "Standstill": "since_ns time_ns stack",
+    "Checksum": "held iteration phase unit role event digest largest time_ns",
     "End": "time_ns num_rows",
     "Holding": "role unit bytes tier",
     "MemorySample": """
@@ -166,11 +207,13 @@ RECORDS = {
     "AddressBlock": "offset bytes role unit",
     "AddressMap": "moment iteration micro_step phase time_ns limit_bytes blocks",
     "Slot": "name shape offset elements",
-    "UnitLayout": "name elements padded_elements trainable slots",
+    "UnitLayout": "name elements padded_elements trainable slots module",
     "Segment": "unit start stop",
     "BucketLayout": "name segments",
+    "Alike": "rank first last",
     "Manifest": """
         schema created program num_ranks backend device versions config run units buckets
+        light source machine alike notes is_timed
     """,
     "Parameter": "name shape dtype trainable",
     "Bundle": "name parameters options",
@@ -182,6 +225,9 @@ ROWS = {
     "socket": "Socket",
     "event": "Event",
     "open": "Event",
+    "template": "Template",
+    "begin": "Occurrence",
+    "happened": "Occurrence",
     "close": "Close",
     "transfer": "Transfer",
     "wire": "WireSample",
@@ -191,6 +237,8 @@ ROWS = {
     "addresses": "AddressMap",
     "strategy": "Strategy",
     "metric": "Metric",
+    "standstill": "Standstill",
+    "checksum": "Checksum",
     "failure": "Failure",
     "end": "End",
 }
@@ -214,14 +262,16 @@ def test_commands_and_options():
             for param in params
         }
     expected = {name: set(words.split()) for name, words in COMMANDS.items()}
-    expected["run"] |= {
+    declared = {
         f"--{name}/--no-{name}" if one.default is True else f"--{name}"
         for one in (*EngineConfig.options(), *RunConfig.options())
         if one.option.help and (name := one.name.replace("_", "-"))
     }
+    expected["run"] |= declared
+    expected["simulate"] |= declared - {"--device"}
     assert found == expected
     options = {word for param in group.get_params(context) for word in param.opts}
-    assert options == {"--version", "--help"}
+    assert options == {"--version", "--install-completion", "--show-completion", "--help"}
 
 
 def test_exit_codes():
@@ -250,9 +300,26 @@ def test_the_schema_of_events():
     assert records == {name: words.split() for name, words in RECORDS.items()}
     assert {name: kind.__name__ for name, kind in ROW_TYPES.items()} == ROWS
     assert events.SCHEMA_VERSION == SCHEMA_VERSION
+    assert events.SCHEMAS_READ == SCHEMAS_READ
 
 
 def test_public_names():
     assert sorted(zerosim.__all__) == sorted(NAMES.split())
     for name in zerosim.__all__:
         assert getattr(zerosim, name) is not None
+
+
+def test_help_shows_every_public_name_and_what_each_option_is():
+    text = pydoc.plain(pydoc.render_doc(zerosim))
+    assert set(zerosim.__all__) <= set(dir(zerosim))
+    assert {name for name in zerosim.__all__ if name not in text} == {"__version__"}
+    for kind in (zerosim.EngineConfig, zerosim.RunConfig):
+        assert "Spec(" not in str(inspect.signature(kind))
+        assert all(f"{one.name}: {one.meaning}" in kind.__doc__ for one in kind.options())
+
+
+def test_without_torch_help_shows_what_needs_none(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert {*zerosim.__all__} & set(dir(zerosim)) == {
+        "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"
+    }  # fmt: skip

@@ -27,9 +27,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TRACES = Path("lessons/traces")
 PER_TRACE = {
-    "verify": ("verify",),
-    "verify-received": ("verify", "--received"),
-    "memory": ("memory",),
+    "verify": ("verify", "-v"),
+    "verify-received": ("verify", "-v", "--received"),
+    "memory": ("memory", "-v"),
     "graph": ("graph",),
     "show": ("show", "--hops"),
 }
@@ -62,7 +62,7 @@ def _said(job: tuple[str, str]) -> dict[str, str]:
 
 def _of_trace(name: str) -> Iterator[tuple[str, str]]:
     from zerosim.record import iterations, load
-    from zerosim.replay import replay_document
+    from zerosim.replay import MOST_RANKS, replay_document
 
     stem = "-".join(Path(name).relative_to(TRACES).parts)
     for command, words in PER_TRACE.items():
@@ -73,7 +73,8 @@ def _of_trace(name: str) -> Iterator[tuple[str, str]]:
     for iteration in complete[:-1]:
         words = ["verify", name, "--iteration", str(iteration), "--json"]
         yield f"{stem}-verify-{iteration}.json", _command(words)
-    yield f"{stem}-replay.json", json.dumps(replay_document(trace, name=name), indent=1)
+    if trace.manifest.num_ranks <= MOST_RANKS:
+        yield f"{stem}-replay.json", json.dumps(replay_document(trace, name=name), indent=1)
 
 
 def _of_group(name: str) -> Iterator[tuple[str, str]]:

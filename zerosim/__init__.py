@@ -1,11 +1,16 @@
 """zerosim: run ZeRO for real, record what it sends, prove it.
 
-    engine = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
-    with zerosim.trace("traces/mine"):
-        ...
-    run = zerosim.load("traces/mine")
+    run = zerosim.run(stage=3, ranks=2)     # train, record, read
+    run = zerosim.load("traces/mine")       # read what was recorded; without PyTorch, too
+    run.traffic(by="phase")                 # a table; docs/api.md has all of them
+    run.verify()                            # theory, trace and kernel against each other
+    run.replay()                            # the player, in a notebook's cell
 
-Names that need torch are loaded when they are first used, so that reading a trace needs none.
+    with zerosim.trace("traces/mine"):      # in a program of your own, on each rank
+        ...
+    engine = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
+
+Names that need torch are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -58,6 +63,15 @@ _DEEPSPEEDS = {
     "init_inference": "zerosim trains only",
 }
 """What a loop written for DeepSpeed may look for in vain, and what to do instead."""
+
+
+def __dir__() -> list[str]:
+    """What `help` and completion show; without torch, the names that need none."""
+    from importlib.util import find_spec
+
+    has_torch = find_spec("torch") is not None
+    needing = {*__all__} - {"EngineConfig", "Run", "RunConfig", "__version__", "load", "run"}
+    return sorted({*globals(), *__all__} - (set() if has_torch else needing))
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ ZerosimError                   carries the exit code that the command line retur
 ├── InputError (ValueError)    exit 2: what was given cannot be used
 │   ├── ConfigError            an option, a model name, a combination that does not exist
 │   │   └── UnplannedError     it exists, and theory has no plan for what it sends
+│   ├── UnknownValue           a program asked a dry run for what only a run for real knows
 │   ├── TraceError             a trace that is missing, damaged, truncated or unreadable
 │   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
 ├── ClaimFailed                exit 1: a claim was held against a measurement and is false
@@ -39,6 +40,10 @@ class ConfigError(InputError):
 
 class UnplannedError(ConfigError):
     """An option of a program's system that theory has no plan for."""
+
+
+class UnknownValue(InputError):
+    """A program asked a dry run for something that depends on computed values."""
 
 
 class TraceError(InputError):

@@ -4,19 +4,23 @@ A rank writes rows, one JSON object a line, in the order in which things happene
 
     header                       who this rank is; always the first row
     group, socket                what later rows refer to by name or index
-    event                        something that is over and stands alone: a message, a mark
+    template                     what recurs, each step with other numbers: said once
+    begin ... close              something that takes time: a computation, a collective
+    happened                     something that is over and stands alone: a wait
     transfer                     one message of a collective, when it is over
-    open ... close               something that takes time: a computation, a collective
     wire                         the kernel's counters at a phase border
     interface                    its counters of a network interface, of a run over several nodes
     memory, allocations          what is alive, by role; what PyTorch's allocator counted
     strategy                     how the program divides its training (`zerosim.strategies`)
     metric                       a number that the program reported: loss, gradient norm
+    standstill                   it has written nothing for some seconds: where its program is
+    checksum                     what it held, in a number (`--check-replicas`)
     failure                      this rank could not go on
     end                          always the last row of a run that closed its trace
 
-Every row carries a checksum chained to the row before it (`zerosim.record`). An `open` row
-without its `close` is what the rank was doing when it stopped.
+Every row carries a checksum chained to the row before it (`zerosim.rows`). A `begin` row without
+its `close` is what the rank was doing when it stopped. Schema 1 knows no templates: there `open`
+and `event`, which any schema may hold, say all of an event in place of `begin` and `happened`.
 Imports the standard library and `zerosim.tiers`.
 """
 
@@ -27,7 +31,9 @@ from enum import StrEnum
 
 from zerosim.tiers import Tier
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""What is written."""
+SCHEMAS_READ = (1, 2)
 
 
 class Kind(StrEnum):
@@ -56,6 +62,14 @@ class Phase(StrEnum):
     UPDATE = "update"
     OUTSIDE = "outside"
     """Before the first iteration, between two, or after the last."""
+
+
+STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+"""What belongs to an optimizer step: an evaluation or a checkpoint does not."""
+
+
+WHOLE = -1
+"""In place of an iteration: a program without an optimizer's step is taken as a whole."""
 
 
 class Purpose(StrEnum):
@@ -148,6 +162,23 @@ class WireDelta:
     received_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorWork:
+    """What a computation asked of one operator, of a dry run, which counts it.
+
+    Attributes:
+        operator: PyTorch's name of it: "mm".
+        calls: how often, with as much to do each time.
+        flops: floating point operations of one call; a multiplication and an addition are two.
+        touched_bytes: what one call reads and writes: its tensors, each once.
+    """
+
+    operator: str
+    calls: int
+    flops: int
+    touched_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened on one rank.
@@ -162,8 +193,8 @@ class Event:
         unit: what communicates or computes together: a layer, a bucket; "" if unknown.
         purpose: why, for collectives, transfers and copies; None for the other kinds.
         op: what the group was asked for; None for computations, copies and marks.
-        operator: PyTorch's name of an operator that zerosim does not know, whose payload is not
-            known either; "" of those that it knows.
+        operator: PyTorch's name of an operator whose payload is not known: zerosim does not know
+            it, or the source of an imported run does not say how much it was given; else "".
         algorithm: who carries it out; likewise None.
         group: name of a `Group` row; likewise "".
         sequence: position among the collectives of that group on this rank.
@@ -193,6 +224,7 @@ class Event:
         origin, target: of a copy, the tiers that it leads from and to; else None.
         counted_bytes: of a copy from or to a disk, what the kernel counted for the thread that
             did it (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if it was not measured.
+        work: of a dry run's computation, what it asked of each operator; else empty.
         error: why it failed; "" if it did not.
     """
 
@@ -229,7 +261,66 @@ class Event:
     origin: Tier | None = None
     target: Tier | None = None
     counted_bytes: int | None = None
+    work: tuple[OperatorWork, ...] = ()
     error: str = ""
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of all its operators; 0 where they were not counted."""
+        return sum(one.calls * one.flops for one in self.work)
+
+    @property
+    def touched_bytes(self) -> int:
+        """What all its operators read and write, each for itself; likewise."""
+        return sum(one.calls * one.touched_bytes for one in self.work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """What events of a rank have in common that recur, in each step with other numbers.
+
+    Attributes: as in `Event`, but for
+        number: by which rows refer to it.
+    """
+
+    number: int
+    kind: Kind
+    phase: Phase
+    unit: str = ""
+    purpose: Purpose | None = None
+    op: Op | None = None
+    operator: str = ""
+    algorithm: Algorithm | None = None
+    group: str = ""
+    peers: tuple[int, ...] = ()
+    dtype: str = ""
+    elements: int = 0
+    payload_bytes: int = 0
+    parts: tuple[int, ...] = ()
+    received_parts: tuple[int, ...] = ()
+    source: str = ""
+    tensors: tuple[str, ...] = ()
+    origin: Tier | None = None
+    target: Tier | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """One time that what a template says began, or happened; a reader makes an `Event` of both.
+
+    Attributes: as in `Event`, but for
+        template: number of a `Template` row before it.
+    """
+
+    template: int
+    id: int
+    parent: int | None = None
+    iteration: int
+    micro_step: int = 0
+    sequence: int | None = None
+    issue_ns: int
+    start_ns: int | None = None
+    end_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +338,7 @@ class Close:
     start_ns: int | None = None
     end_ns: int | None = None
     counted_bytes: int | None = None
+    work: tuple[OperatorWork, ...] = ()
     error: str = ""
 
 
@@ -284,6 +376,11 @@ class Header:
         clock_ns: the rank's clock (monotonic) when the trace began.
         wall_ns: nanoseconds since 1970 at the same moment, to align hosts.
         node: position of its node, as its launcher counts them.
+        segment: position of this file among those that the rank wrote, one after another, of a
+            light trace; 0 for the first.
+        follows: checksum of the last row of the file before; "" for the first.
+        since: the iteration that this file begins with; None for the first, and if it begins
+            within one.
     """
 
     schema: int
@@ -296,6 +393,9 @@ class Header:
     clock_ns: int
     wall_ns: int
     node: int = 0
+    segment: int = 0
+    follows: str = ""
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +480,8 @@ class Failure:
     Attributes:
         waiting_for: global ranks that the open collective was waiting for.
         peer_lost: True if the cause is another rank that died or fell silent.
+        source: the line of the program that it was raised below, "train.py:88 in step"; "" if that
+            is not known.
     """
 
     message: str
@@ -390,6 +492,60 @@ class Failure:
     purpose: Purpose | None
     waiting_for: tuple[int, ...]
     peer_lost: bool
+    time_ns: int
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """This rank has written nothing for some time: where its program stands.
+
+    Attributes:
+        since_ns: of its last row.
+        time_ns: of this look.
+        stack: where the thread that computes is, "train.py:88 in step", the innermost line first;
+            of what belongs neither to a framework nor to the tracing.
+    """
+
+    since_ns: int
+    time_ns: int
+    stack: tuple[str, ...]
+
+
+class Held(StrEnum):
+    """Of what a checksum is."""
+
+    GIVEN = "given"
+    """What a call was given by its rank."""
+    RESULT = "result"
+    """What the rank got from it."""
+    STATE = "state"
+    """What the rank keeps of a role for a unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checksum:
+    """What a rank held at a moment, in a number: what is equal has equal checksums.
+
+    Attributes:
+        held: of what.
+        iteration, phase: where the rank was; of a state, the phase that began.
+        unit: whose.
+        role: of a state, what it is for ("parameters"); else "".
+        event: of what a call was given or gave, the call or the message; else None.
+        digest: the CRC-32 of the bytes, of several tensors added up (modulo 2^32).
+        largest: the largest absolute value, of floating point values; nan or inf if there is one
+            that is not finite; None if it was not looked for.
+    """
+
+    held: Held
+    iteration: int
+    phase: Phase
+    unit: str = ""
+    role: str = ""
+    event: int | None = None
+    digest: int
+    largest: float | None = None
     time_ns: int
 
 

@@ -42,7 +42,10 @@ class Role(StrEnum):
     """Never recorded: what the allocator counted and no role explains."""
 
 
-MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
+MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
+"""What Adam's first update makes."""
+OPTIMIZER_STATES = (Role.MASTER, *MOMENTS)
+MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER_STATES)
 
 
 OUTSIDE_THE_MODEL = "outside the model"
@@ -58,6 +61,8 @@ class Moment(StrEnum):
     """An event was over."""
     PHASE = "phase"
     """A phase began."""
+    RECOMPUTED = "recomputed"
+    """Inside of a unit's backward: its activations had been computed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ class MemorySample:
 
     Attributes:
         number: counted from 0 on its rank.
-        event: id of the event that began or was over; None at a phase's beginning.
+        event: id of the event that began or was over, or inside of which it was; None at a phase's
+            beginning.
         changes: the roles and units whose bytes changed, with the new bytes.
         unrecorded_bytes: of all roles together, what the allocator's record leaves out: what was
             there before it began, and buffers that another thread allocated.

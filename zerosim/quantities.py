@@ -9,6 +9,7 @@ Imports nothing but the standard library.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
@@ -59,6 +60,14 @@ def format_bytes(value: int | Fraction) -> str:
     return text
 
 
+def format_amount(value: float) -> str:
+    """Write a large number of things with three significant digits: `57.2B`, `4M`, `2.81T`."""
+    for power, name in ((12, "T"), (9, "B"), (6, "M"), (3, "k")):
+        if value >= 0.9995 * 10**power:
+            return f"{value / 10**power:.3g}{name}"
+    return f"{value:.3g}"
+
+
 def format_decimal(value: int | Fraction, num_decimals: int) -> str:
     """Write a number rounded to `num_decimals` places, with thousands separators."""
     scaled = round(Fraction(value) * 10**num_decimals)
@@ -87,6 +96,12 @@ def parse_count(text: str) -> int:
     if match is None or match[2] or "." in match[1]:
         raise ConfigError(f"{text!r} is not a count: expected a whole number such as 3,188,736")
     return int(match[1].replace(",", "").replace("_", ""))
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first of several sentences, and how many more there are."""
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return f"{lines[0]}{more}"
 
 
 def parse_bytes(text: str) -> int:

@@ -7,7 +7,8 @@ A line is a JSON object whose first field is the row's name and whose last is a 
 The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
 before. So a line that was changed, dropped, doubled or moved breaks the chain at that line.
 Fields that have their default value are left out. Values that JSON has no number for are written
-as strings ("nan", "inf"). Shared by the writer (`zerosim.trace`) and the reader
+as strings ("nan", "inf"). A file that is being written, or whose rank was killed, ends in zeros:
+room for rows that did not come. Shared by the writer (`zerosim.trace`) and the reader
 (`zerosim.record`). Imports the standard library and
 the records of L0.
 """
@@ -15,17 +16,13 @@ the records of L0.
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields, is_dataclass
-from enum import StrEnum
-from functools import cache
-from json.encoder import encode_basestring_ascii
-from operator import attrgetter
+from dataclasses import asdict
 from typing import Any
 
 from zerosim.events import (
+    Checksum,
     Close,
     End,
     Event,
@@ -34,12 +31,16 @@ from zerosim.events import (
     Header,
     InterfaceSample,
     Metric,
+    Occurrence,
     Socket,
+    Standstill,
+    Template,
     Transfer,
     WireSample,
 )
 from zerosim.manifest import Manifest
 from zerosim.memory import AddressMap, Allocations, MemorySample
+from zerosim.rowtext import fields_text, plain, values_text
 from zerosim.strategies import Strategy
 
 ROW_TYPES: dict[str, type] = {
@@ -48,6 +49,9 @@ ROW_TYPES: dict[str, type] = {
     "socket": Socket,
     "event": Event,
     "open": Event,
+    "template": Template,
+    "begin": Occurrence,
+    "happened": Occurrence,
     "close": Close,
     "transfer": Transfer,
     "wire": WireSample,
@@ -57,14 +61,19 @@ ROW_TYPES: dict[str, type] = {
     "addresses": AddressMap,
     "strategy": Strategy,
     "metric": Metric,
+    "standstill": Standstill,
+    "checksum": Checksum,
     "failure": Failure,
     "end": End,
 }
 """The name that a row carries in its first field, and the record that it holds."""
 
 MANIFEST_NAME = "manifest.json"
+_PREFIX = b'{"row":"'
 _MARK = b',"crc":"'
-_NO_DEFAULT = object()
+_SEAL_LENGTH = len(_MARK) + len('5f0c1a9e"}')
+_NAMES = {_PREFIX + name.encode(): name for name in ROW_TYPES}
+"""By the beginning of a line, up to the end of its row's name."""
 
 
 def rank_file_name(rank: int) -> str:
@@ -72,63 +81,14 @@ def rank_file_name(rank: int) -> str:
     return f"rank-{rank}.jsonl"
 
 
-def _fields(kind: type) -> tuple[tuple[tuple[str, object], ...], Callable[[Any], Any]]:
-    """Names, as a line has them, and defaults of a record's fields; what reads them all at once."""
-    pairs = [
-        (f',"{field.name}":', _NO_DEFAULT if field.default is MISSING else field.default)
-        for field in fields(kind)
-    ]
-    return tuple(pairs), attrgetter(*(field.name for field in fields(kind)))
+def earlier_file_name(rank: int) -> str:
+    """Name of the file before it, of a light trace that has thrown its beginning away."""
+    return f"{rank_file_name(rank)}.before"
 
 
-_FIELDS = {kind: _fields(kind) for kind in set(ROW_TYPES.values())}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, str):
-        # a path may hold bytes that are no text, which JSON has no way to write
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if is_dataclass(value):
-        return _plain(_inner(value))
-    return value
-
-
-def _inner(record: Any) -> dict[str, Any]:
-    """A record within a row; `asdict` would copy it deeply, which takes ten times as long."""
-    return {name: getattr(record, name) for name in record.__slots__}
-
-
-_encoder = json.JSONEncoder(
-    ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"), default=_inner
-)
-
-
-@cache
-def _known_text(value: StrEnum) -> str:
-    return encode_basestring_ascii(value)
-
-
-def _to_json(value: Any) -> str:
-    """JSON text; values that JSON cannot hold are rare, so they are looked for only then."""
-    kind = type(value)
-    if kind is int:
-        return int.__repr__(value)
-    if kind is str:
-        text = encode_basestring_ascii(value)
-    elif isinstance(value, StrEnum):
-        return _known_text(value)
-    else:
-        try:
-            text = _encoder.encode(value)
-        except ValueError:
-            return _encoder.encode(_plain(value))
-    return text if "\\ud" not in text else _encoder.encode(_plain(value))
+def next_file_name(rank: int) -> str:
+    """Name of the file after it, until that can be read by itself."""
+    return f".{rank_file_name(rank)}.next"
 
 
 def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
@@ -142,14 +102,24 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
     Returns:
         The line with its newline, and its checksum.
     """
-    known, read = _FIELDS[type(record)]
-    parts = [f'{{"row":"{name}"']
-    for (field, default), value in zip(known, read(record), strict=True):
-        if value is not default and value != default:
-            parts += field, _to_json(value)
-    body = "".join(parts).encode()
+    return seal(row_text(name, record), crc)
+
+
+def row_text(name: str, record: Any) -> str:
+    """A record as a row that is not sealed; arguments as `encode_row`."""
+    return f'{{"row":"{name}"{fields_text(record.__class__)(record)}'
+
+
+def row_writer(name: str, *fields: str) -> Callable[..., str]:
+    """What writes rows of this name from the values of these fields; the others have a default."""
+    return values_text(ROW_TYPES[name], *fields, head=f'{{"row":"{name}"')
+
+
+def seal(text: str, crc: int) -> tuple[bytes, int]:
+    """Make a row a line, with its checksum; arguments and result as `encode_row`."""
+    body = text.encode()
     crc = zlib.crc32(body, crc)
-    return b'%s%s%08x"}\n' % (body, _MARK, crc), crc
+    return b'%s,"crc":"%08x"}\n' % (body, crc), crc
 
 
 def check_line(line: bytes, crc: int) -> tuple[str, int]:
@@ -162,29 +132,29 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
         ValueError: the line is not what was written, or not at this place; the message says
             which of the two sides was found and expected.
     """
-    body, mark, tail = line.rpartition(_MARK)
-    if not mark or len(tail) != 10 or not tail.endswith(b'"}'):
-        raise ValueError("no checksum at its end")
-    expected = zlib.crc32(body, crc)
-    if tail[:8] != b"%08x" % expected:
-        found = tail[:8].decode("ascii", "replace")
+    expected = zlib.crc32(line[:-_SEAL_LENGTH], crc)
+    seal = line[-_SEAL_LENGTH:]
+    if seal != b'%s%08x"}' % (_MARK, expected):
+        if not seal.startswith(_MARK) or not seal.endswith(b'"}'):
+            raise ValueError("no checksum at its end")
+        found = seal[len(_MARK) : -2].decode("ascii", "replace")
         raise ValueError(f"checksum {found!r}, expected '{expected:08x}'")
-    prefix = b'{"row":"'
-    name = body[len(prefix) : body.find(b'"', len(prefix))].decode("ascii", "replace")
-    if not body.startswith(prefix) or name not in ROW_TYPES:
-        raise ValueError(f"unknown row {name!r}")
+    start = line[: line.find(b'"', len(_PREFIX))]
+    name = _NAMES.get(start)
+    if name is None:
+        raise ValueError(f"unknown row {start[len(_PREFIX) :].decode('ascii', 'replace')!r}")
     return name, expected
 
 
-def _manifest_crc(plain: dict[str, Any]) -> str:
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+def _manifest_crc(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The manifest as indented JSON, with a checksum as its last field."""
-    plain = json.loads(json.dumps(_plain(asdict(manifest))))
-    return (json.dumps(plain | {"crc": _manifest_crc(plain)}, indent=2) + "\n").encode()
+    values = json.loads(json.dumps(plain(asdict(manifest))))
+    return (json.dumps(values | {"crc": _manifest_crc(values)}, indent=2) + "\n").encode()
 
 
 def check_manifest(text: bytes) -> dict[str, Any]:
@@ -193,10 +163,10 @@ def check_manifest(text: bytes) -> dict[str, Any]:
     Raises:
         ValueError: not JSON, not an object, or not what was written.
     """
-    plain = json.loads(text)
-    if not isinstance(plain, dict):
-        raise ValueError(f"expected a JSON object, found {type(plain).__name__}")
-    found = plain.pop("crc", None)
-    if found != (expected := _manifest_crc(plain)):
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError(f"expected a JSON object, found {type(values).__name__}")
+    found = values.pop("crc", None)
+    if found != (expected := _manifest_crc(values)):
         raise ValueError(f"checksum {found!r}, expected {expected!r}")
-    return plain
+    return values

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from typing import Any
@@ -36,7 +36,7 @@ class Evidence(StrEnum):
     COMPUTED = "computed"
     """Worked out from what was traced: the bound of a native call, a budget of time."""
     PREDICTED = "predicted"
-    """By theory alone."""
+    """By theory alone; a time, by a machine's constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,14 @@ class Table:
             raise ConfigError(f"column is {name!r}: expected one of {', '.join(self.names)}")
         place = self.names.index(name)
         return tuple(row[place] for row in self.rows)
+
+    def with_times(self, evidence: Evidence) -> Table:
+        """The same, with times (columns in ns) that came about otherwise."""
+        columns = (
+            replace(one, evidence=evidence) if one.evidence and one.name.endswith("_ns") else one
+            for one in self.columns
+        )
+        return replace(self, columns=tuple(columns))
 
     def total(self, name: str) -> int | None:
         """The sum of a column; None if one of its numbers was not recorded."""
@@ -152,7 +160,9 @@ class Table:
         for row in self.rows[:MOST_SHOWN]:
             shown.add_row(*(Text(cell_text(cell)) for cell in row))
         written = StringIO()
-        Console(file=written, width=1000, color_system=None).print(shown)
+        # in a notebook rich would show it there at once, and again when the cell does
+        console = Console(file=written, width=1000, color_system=None, force_jupyter=False)
+        console.print(shown)
         rows = written.getvalue().rstrip("\n")
         return "\n".join([written_out(self.title), rows, *self._remarks()])
 

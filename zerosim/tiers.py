@@ -21,6 +21,11 @@ class Tier(StrEnum):
     HOST = "host"
     DISK = "disk"
 
+    @property
+    def place(self) -> str:
+        """In a sentence: "on the device"."""
+        return f"on the {self}"
+
 
 class Link(StrEnum):
     """What bytes travel over: a link class."""

@@ -38,7 +38,7 @@ function fitWords() {
 }
 
 new MutationObserver((_, observer) => {
-  if (drawn.querySelector("#page")) {
+  if (drawn.querySelector("#page, #planner")) {
     observer.disconnect();
     written.remove();
     drawn.hidden = false;

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl, urlencode
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 from werkzeug.datastructures import MultiDict
 
 from zerosim.dashboards.api import asked_for, asked_iteration
-from zerosim.dashboards.components.verify import BODY, COUNT, PSI, body, problem
+from zerosim.dashboards.callbacks.answering import register_page
+from zerosim.dashboards.components.parts import problem
+from zerosim.dashboards.components.verify import BODY, COUNT, PSI, body
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import verify
@@ -60,7 +62,7 @@ class VerifyPage:
         try:
             return self.body(query_of(search))
         except (ZerosimError, OSError) as error:
-            return problem(one_line(first_line(error)))
+            return problem(one_line(first_line(error)), "Choose another run from the list above.")
 
 
 def query_of(search: object) -> MultiDict[str, str]:
@@ -84,13 +86,4 @@ def answer_question(psi: object, count: object, search: object) -> str:
 
 def register(app: Dash, page: VerifyPage) -> None:
     """Answer for the page's controls."""
-    app.callback([Output(BODY, "children")], Input(ADDRESS, "search"), prevent_initial_call=True)(
-        lambda search: [page.follow(search)]
-    )
-    app.callback(
-        [Output(ADDRESS, "search")],
-        Input(PSI, "value"),
-        Input(COUNT, "value"),
-        State(ADDRESS, "search"),
-        prevent_initial_call=True,
-    )(lambda psi, count, search: [answer_question(psi, count, search)])
+    register_page(app, BODY, ADDRESS, (PSI, COUNT), follow=page.follow, answer=answer_question)

@@ -18,16 +18,17 @@ _SHOWN = frozenset({"id", "className", "href", "scope", "colSpan", "rowSpan", "r
 _NOT_SEEN = (dcc.Location,)
 
 
-def to_html(part: Any) -> str:
+def to_html(part: Any, *, alone: bool = False) -> str:
     """What a browser shows of a component that Dash has not drawn as yet; of a graph its place.
 
     Args:
         part: a component, a text, a number, None, or a list of these.
+        alone: Dash will not come: a graph's place has its figure as JSON, no field is in use.
     """
     if part is None or isinstance(part, _NOT_SEEN):
         return ""
     if isinstance(part, (list, tuple)):
-        return "".join(map(to_html, part))
+        return "".join(to_html(one, alone=alone) for one in part)
     if not isinstance(part, Component):
         return escape(str(part))
     props = vars(part)
@@ -38,5 +39,7 @@ def to_html(part: Any) -> str:
         if name in _SHOWN or name.startswith("aria-")
     )
     if tag == "input":
-        return f"<input{shown}>"
-    return f"<{tag}{shown}>{to_html(props.get('children'))}</{tag}>"
+        return f"<input{shown}{' disabled' if alone else ''}>"
+    if alone and isinstance(part, dcc.Graph):
+        shown += f' data-figure="{escape(props["figure"].to_json())}"'
+    return f"<{tag}{shown}>{to_html(props.get('children'), alone=alone)}</{tag}>"

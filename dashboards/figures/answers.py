@@ -1,6 +1,6 @@
 """What a class answered, as bars: by value, or by what could be chosen.
 
-Imports the standard library, `dashboards.votes`, `lessons.questions` and zerosim's errors.
+Imports the standard library, `dashboards.votes`, lessons and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from zerosim.dashboards.votes import Counted
 from zerosim.errors import ConfigError
-from zerosim.lessons.questions import Option, QuestionKind, read_number
+from zerosim.lessons.arithmetic import read_number
+from zerosim.lessons.questions import Option, QuestionKind
 
 MOST_BARS = 8
 """More cannot be read from the last row; what is rare is counted together."""

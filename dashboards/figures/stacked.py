@@ -14,10 +14,12 @@ from zerosim.lessons.views import Bars
 _ROOM = 1.04
 """Of the axis beyond the longest bar, so that a mark at its end is seen."""
 _MOST_TICKS = 6
-_WIDE = 14.0
-"""Percent of the width from which a part's name stands inside of it."""
+_SHORT = 2
+"""Letters of a unit that stands at each tick; a longer one stands beside each bar alone."""
+_LETTER = 1.45
+"""Percent of the width that a letter of a part's name needs, to stand inside of it on a wall."""
 _KNOWN = re.compile(
-    r"forward|backward|update|gathered|buffer|activation|parameter|gradient|master|momentum|variance"
+    r"forward|backward|update|gathered|buffer|activation|parameter|gradient|master|momentum|variance|other$"
 )
 _RANK = re.compile(r"rank (\d+)")
 _HUES = 8
@@ -70,7 +72,7 @@ def stacked(shown: Bars) -> Stacked:
     step = _step(longest)
     whole = longest * _ROOM
     names = list(dict.fromkeys(part.name for bar in shown.bars for part in bar.parts))
-    looks = {name: _look(name, number) for number, name in enumerate(names)}
+    looks = {name: look_of(name, number) for number, name in enumerate(names)}
 
     def place(value: float) -> float:
         return round(100 * value / whole, 3)
@@ -83,7 +85,7 @@ def stacked(shown: Bars) -> Stacked:
                 _text(part.value, shown.unit),
                 place(part.value),
                 looks[part.name],
-                place(part.value) >= _WIDE and len(bar.parts) > 1,
+                place(part.value) >= _LETTER * len(part.name) and len(bar.parts) > 1,
             )
             for part in bar.parts
             if part.value > 0
@@ -91,9 +93,8 @@ def stacked(shown: Bars) -> Stacked:
         law = None if bar.law is None else place(bar.law)
         law_text = "" if bar.law is None else _text(bar.law, shown.unit)
         bars.append(Bar(bar.label, _text(bar.total, shown.unit), parts, law, law_text))
-    ticks = tuple(
-        (place(at * step), _text(at * step, shown.unit)) for at in range(int(whole / step) + 1)
-    )
+    unit = shown.unit if len(shown.unit) <= _SHORT else ""
+    ticks = tuple((place(at * step), _text(at * step, unit)) for at in range(int(whole / step) + 1))
     drawn = {part.name for bar in bars for part in bar.parts}
     legend = tuple((name, look) for name, look in looks.items() if name in drawn)
     return Stacked(
@@ -120,8 +121,12 @@ def _text(value: float, unit: str) -> str:
     return f"{number} {unit}".strip()
 
 
-def _look(name: str, number: int) -> str:
-    """A colour's class: each name means one colour everywhere."""
+def look_of(name: str, number: int = 0) -> str:
+    """A colour's class: each name means one colour everywhere.
+
+    Args:
+        number: of the colour of a name that is not known.
+    """
     if rank := _RANK.search(name):
         return f"shard-{int(rank[1]) % _HUES}"
     known = _KNOWN.search(name.lower())

@@ -26,7 +26,7 @@ class Choice:
 
     Attributes:
         is_chosen: it is looked at now.
-        is_other: it trains another model than those, so it cannot stand beside them.
+        is_other: it trains another model than those.
     """
 
     name: str
@@ -82,22 +82,19 @@ def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
     beside = siblings(first, library.entries())
     if len(beside) < FEWEST:
         raise ConfigError(
-            f"{first.name} is the only run of its model here, and it takes {FEWEST} to compare: "
+            f"{first.name} is the only run here, and it takes {FEWEST} to compare: "
             "zerosim run --stage all records four"
         )
     return tuple(entry.name for entry in beside)
 
 
 def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """A run and up to three others of its model, by stage.
+    """A run and up to three others, of its model if there are any, by stage.
 
     The folder that it lies in comes first; there as many ranks, whole runs and other stages.
     """
-    beside = [
-        entry
-        for entry in entries
-        if entry.name != first.name and not entry.problem and entry.model == first.model
-    ]
+    others = [one for one in entries if one.name != first.name and not one.problem]
+    beside = [one for one in others if one.model == first.model] or others
     of_folder = [entry for entry in beside if entry.folder.parent == first.folder.parent]
     picked = [first]
     left = of_folder or beside
@@ -120,7 +117,7 @@ def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def view(names: Sequence[str], entries: Sequence[Entry]) -> View:
     """What the page is made of, for runs that `chosen` gave."""
-    models = {entry.model for entry in entries if entry.name in names}
+    models = {entry.model for entry in entries if entry.name in names} | {""}  # not told
     return View(
         names=tuple(names),
         choices=tuple(

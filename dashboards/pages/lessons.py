@@ -22,6 +22,8 @@ NOTES = f"{PATH}/notes"
 """For lecturers."""
 EMBED = "embed"
 """In the query of a replay or graph that stands in a lesson."""
+SLIDES = "slides"
+"""In the query of a lesson that becomes a file: one idea on each, for a wall."""
 CLAIMS = "claims"
 """In the id of a lesson that tests what is said of ZeRO."""
 

@@ -23,7 +23,7 @@ from zerosim.lessons.questions import (
     QuestionKind,
     explanation,
     misconceptions,
-    options_of,
+    offered,
     right_answer,
     wording,
 )
@@ -87,6 +87,12 @@ def words() -> Mapping[str, Mapping[str, Any]]:
 def lesson_address(lesson_id: str) -> str:
     """Where a lesson is; the first one, if the class is at none."""
     return f"{lessons.PATH}/{quote(lesson_id or course()[0].id)}"
+
+
+def address_in(lesson_id: str, question_id: str, code: str) -> str:
+    """Where who joins a room comes: to the step that asks what the class is asked."""
+    step = f"#step={step_of(find_lesson(lesson_id), question_id)}" if question_id else ""
+    return f"{lesson_address(lesson_id)}?room={quote(code)}{step}"
 
 
 def _asks(call: Call, question_id: str) -> bool:
@@ -156,7 +162,7 @@ def asked(lesson_id: str, question_id: str) -> Asked:
         words=wording(question, names),
         unit=question.unit,
         kind=question.kind,
-        options=options_of(question, names),
+        options=offered(question, names),
         right=right if isinstance(right, str) else "",
         explain=explanation(question, names),
     )
@@ -172,6 +178,7 @@ def plain(tally: Tally) -> dict[str, Any]:
         "lesson": tally.lesson,
         "question": tally.question,
         "reveal": tally.reveal,
+        "solved": tally.solved,
         "num_students": tally.num_students,
         "num_answered": tally.num_answered,
         "left_s": round(tally.left_s),
@@ -183,6 +190,7 @@ def plain(tally: Tally) -> dict[str, Any]:
     return answer | {
         "words": of.words,
         "unit": of.unit,
+        "choices": [] if of.kind is QuestionKind.MARK else [one.label for one in of.options],
         "explain": of.explain,
         "bars": [asdict(bar) for bar in bars(of.kind, of.options, of.right, tally.answers)],
         "thoughts": [asdict(one) for one in thoughts(tally.answers, names)],

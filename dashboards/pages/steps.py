@@ -1,158 +1,43 @@
 """A lesson as the page has it: its steps, made of blocks with this run's numbers.
 
-What comes after a question stays out of the page until there is an answer to it: its place is
-kept by a cover, and `rest_of` gives it. A right answer is never in a page.
+What comes after questions stays out of the page until they are settled, answered rightly or
+shown: its place is kept by a cover, and `rest_of` gives it. A right answer is never in a page.
 Imports the standard library, its siblings, lessons and zerosim's errors.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
 from urllib.parse import urlencode
 
-from zerosim.dashboards.figures.stacked import Stacked, stacked
+from zerosim.dashboards.figures.drawn import drawn
+from zerosim.dashboards.figures.stacked import stacked
 from zerosim.dashboards.markup import to_html, to_inline_html
 from zerosim.dashboards.pages import graph, replay
+from zerosim.dashboards.pages.blocks import (
+    AnyBlock,
+    AskBlock,
+    CodeBlock,
+    EndBlock,
+    FigureBlock,
+    GraphBlock,
+    ReplayBlock,
+    RevealBlock,
+    RunBlock,
+    StepPage,
+    TextBlock,
+)
 from zerosim.dashboards.pages.lessons import EMBED, words
 from zerosim.errors import ZerosimError, first_line
-from zerosim.lessons.course import Call, Code, Lesson, Text, course
+from zerosim.lessons.course import Block, Call, Code, Lesson, Text, course
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import Option, Question, QuestionKind, options_of, wording
+from zerosim.lessons.questions import Question, offered, wording
 from zerosim.lessons.recordings import command_of
-from zerosim.lessons.views import Bars, FigureTable, view
+from zerosim.lessons.views import Bars, Drawing, view
+from zerosim.replay.places import names_hop
 
 Place = Callable[[str, str], int]
 """The step at which a run's replay stands, of the run and where in words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LessonBlock:
-    """What all blocks have.
-
-    Attributes:
-        id: its step and its place in it, "2.0"; unique in its lesson.
-        after: the question that it is covered by until it is answered; "" for none.
-    """
-
-    id: str
-    after: str = ""
-    kind: str = field(init=False, default="")
-    is_seen: bool = field(init=False, default=False)
-    """It stands on the right, with what is looked at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextBlock(LessonBlock):
-    """Markdown, as HTML."""
-
-    html: str
-    kind: str = field(init=False, default="text")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeBlock(LessonBlock):
-    """Python that a script runs."""
-
-    source: str
-    kind: str = field(init=False, default="code")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskBlock(LessonBlock):
-    """A question. `options` are shuffled where their order is the answer."""
-
-    question: str
-    how: QuestionKind
-    html: str
-    unit: str
-    options: tuple[Option, ...]
-    kind: str = field(init=False, default="ask")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunBlock(LessonBlock):
-    """Runs that can be recorded here. `choices`: value, command, whether it is the present one."""
-
-    command: str
-    what: str
-    remark: str
-    choices: tuple[tuple[str, str, bool], ...]
-    kind: str = field(init=False, default="run")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayBlock(LessonBlock):
-    """Where to watch. `problem` says why it cannot be."""
-
-    run: str
-    at: str
-    address: str
-    problem: str = ""
-    kind: str = field(init=False, default="replay")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphBlock(LessonBlock):
-    """Where a run's events stand by rank and time."""
-
-    run: str
-    address: str
-    kind: str = field(init=False, default="graph")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBlock(LessonBlock):
-    """A figure: bars or a table; `problem` says why there is none."""
-
-    bars: Stacked | None = None
-    table: FigureTable | None = None
-    problem: str = ""
-    kind: str = field(init=False, default="figure")
-    is_seen: bool = field(init=False, default=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevealBlock(LessonBlock):
-    """The answer to a question of another step, which is `step`."""
-
-    question: str
-    step: int
-    kind: str = field(init=False, default="reveal")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndBlock(LessonBlock):
-    """What to take away, to try and to read."""
-
-    takeaway: str
-    vary: str
-    reading: tuple[str, ...]
-    next: Lesson | None
-    kind: str = field(init=False, default="end")
-
-
-AnyBlock = (
-    TextBlock
-    | CodeBlock
-    | AskBlock
-    | RunBlock
-    | ReplayBlock
-    | GraphBlock
-    | FigureBlock
-    | RevealBlock
-    | EndBlock
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StepPage:
-    """A step: `number` from 1."""
-
-    number: int
-    title: str
-    blocks: tuple[AnyBlock, ...]
 
 
 class Writer:
@@ -183,22 +68,26 @@ class Writer:
         end: tuple[AnyBlock, ...] = ()
         for number, step in enumerate(self.lesson.steps):
             blocks: list[AnyBlock] = []
-            after = ""
+            asked: tuple[str, ...] = ()  # in this step
+            after: tuple[str, ...] = ()
             for place, block in enumerate(step.blocks):
                 if isinstance(block, Call) and block.name == "end":
                     end = (self._end(f"{number}.{place}"),)
                     continue
+                question = _asked_by(block)
+                if not question:
+                    after = asked
                 blocks += self._write(block, f"{number}.{place}", after, number)
-                if isinstance(block, Call) and block.name == "ask":
-                    after = block.args[0]
-                    self._asked_in[after] = number
+                if question:  # one that follows at once is not covered by it
+                    asked = (*asked, question)
+                    self._asked_in[question] = number
             steps.append(StepPage(number + 1, step.title, tuple(blocks)))
         if end:
             steps.append(StepPage(len(steps) + 1, words()["lesson"]["take_away"], end))
         return tuple(steps)
 
     def _write(
-        self, block: Text | Code | Call, name: str, after: str, step: int
+        self, block: Text | Code | Call, name: str, after: tuple[str, ...], step: int
     ) -> Iterator[AnyBlock]:
         if isinstance(block, Text):
             yield TextBlock(id=name, after=after, html=to_html(block.markdown))
@@ -227,11 +116,8 @@ class Writer:
             case _:
                 return
 
-    def _ask(self, name: str, after: str, question: Question) -> AskBlock:
+    def _ask(self, name: str, after: tuple[str, ...], question: Question) -> AskBlock:
         names = self.facts.names()
-        options = options_of(question, names)
-        if question.kind is QuestionKind.ORDER:
-            options = _shuffled(question, options)
         return AskBlock(
             id=name,
             after=after,
@@ -239,10 +125,10 @@ class Writer:
             how=question.kind,
             html=to_inline_html(wording(question, names)),
             unit=question.unit,
-            options=options,
+            options=offered(question, names),
         )
 
-    def _run(self, name: str, after: str, runs: Sequence[str]) -> RunBlock:
+    def _run(self, name: str, after: tuple[str, ...], runs: Sequence[str]) -> RunBlock:
         vary = self.lesson.vary
         is_varied = vary.run in runs
 
@@ -262,16 +148,18 @@ class Writer:
             else (),
         )
 
-    def _figure(self, name: str, after: str, shown: str, *runs: str) -> FigureBlock:
+    def _figure(self, name: str, after: tuple[str, ...], shown: str, *runs: str) -> FigureBlock:
         try:
             made = view(self.facts, shown, *runs)
         except ZerosimError as error:
             return FigureBlock(id=name, after=after, problem=first_line(error))
         if isinstance(made, Bars):
             return FigureBlock(id=name, after=after, bars=stacked(made))
+        if isinstance(made, Drawing):
+            return FigureBlock(id=name, after=after, drawing=drawn(made))
         return FigureBlock(id=name, after=after, table=made)
 
-    def _replay(self, name: str, after: str, run: str, at: str) -> ReplayBlock:
+    def _replay(self, name: str, after: tuple[str, ...], run: str, at: str) -> ReplayBlock:
         problem, step = "", 0
         try:
             step = self._place(run, at)
@@ -282,7 +170,7 @@ class Writer:
             after=after,
             run=run,
             at=at,
-            address=f"{self._address(replay.PATH, run)}#at={step + 1}",
+            address=f"{self._address(replay.PATH, run)}#at={step + 1}{'&hops=1' * names_hop(at)}",
             problem=problem,
         )
 
@@ -304,15 +192,16 @@ class Writer:
         )
 
 
-def rest_of(steps: Sequence[StepPage], question: str) -> tuple[AnyBlock, ...]:
-    """What a question covers."""
-    return tuple(block for step in steps for block in step.blocks if block.after == question)
+def rest_of(steps: Sequence[StepPage], settled: Collection[str]) -> tuple[AnyBlock, ...]:
+    """What questions covered that are settled now."""
+    return tuple(
+        block
+        for step in steps
+        for block in step.blocks
+        if block.after and all(question in settled for question in block.after)
+    )
 
 
-def _shuffled(question: Question, options: Sequence[Option]) -> tuple[Option, ...]:
-    """In an order that tells nothing and is always the same."""
-
-    def draw(option: Option) -> str:
-        return hashlib.sha256(f"{question.id}:{option.key}".encode()).hexdigest()
-
-    return tuple(sorted(options, key=draw))
+def _asked_by(block: Block) -> str:
+    """The question that a block asks; "" if it asks none."""
+    return block.args[0] if isinstance(block, Call) and block.name == "ask" else ""

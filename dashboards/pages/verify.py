@@ -21,7 +21,7 @@ from zerosim.quantities import format_bytes, format_decimal, format_exact, forma
 from zerosim.reading import load
 from zerosim.reading.verification import TrafficVerification
 from zerosim.tables import Table
-from zerosim.theory import ideal_model_states, law_words, paper_table_1
+from zerosim.theory import paper_table_1, stage_states
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.verify import (
     LedgerRow,
@@ -35,6 +35,7 @@ from zerosim.verify import (
 PATH = "/verify"
 TITLE = "Verify"
 NOT_MEASURED = "not measured"
+NOT_RECORDED = "not recorded"
 NOT_PREDICTED = "nothing predicted"
 NO_PLAN = "no plan"
 NO_LAW = "no law"
@@ -200,14 +201,13 @@ def _choices(
 
 def _remark(report: Report) -> str:
     parts = [NOT_PREDICTED if report.outcome is None else report.outcome.value]
-    parts[0] = f"{parts[0][0].upper()}{parts[0][1:]}"
     parts += [report.law] if report.law else []
     if report.unexplained_wire is not None:
         most = max(report.unexplained_trace, report.unexplained_wire)
         parts.append(f"{format_exact(most)} bytes are unexplained, in the trace or on the wire")
     elif report.rows:
         parts.append("the wire was not measured")
-    return ". ".join(parts)
+    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
 
 
 def _facts(report: Report) -> str:
@@ -267,17 +267,18 @@ def _measured(value: int | None, otherwise: str = NOT_MEASURED) -> str:
 
 def _totals(report: Report, place: int) -> Row:
     theory, trace, wire = (
-        report.total(name, place) if report.rows else 0 for name in ("theory", "trace", "kernel")
+        report.total(name, place) if report.rows or report.unrecorded else 0
+        for name in ("theory", "trace", "kernel")
     )
     planned = NO_PLAN if _has_no_plan(report) else _measured(theory)
-    return Row("total", "", "", planned, _measured(trace), _measured(wire))
+    return Row("total", "", "", planned, _measured(trace, NOT_RECORDED), _measured(wire))
 
 
 def _psi_totals(report: Report, place: int) -> Row:
     unit = report.num_parameters * report.element_bytes
 
     def in_psi(name: str) -> str:
-        total = report.total(name, place) if report.rows else 0
+        total = report.total(name, place) if report.rows or report.unrecorded else 0
         return "" if total is None or not unit else format_psi(Fraction(total, unit))
 
     planned = "" if _has_no_plan(report) else in_psi("theory")
@@ -319,11 +320,12 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
     for stage in STAGES:
         payloads = 3 if stage == 3 else 2
         sent = payloads * psi * 2 * Fraction(count - 1, count)
+        states = stage_states(stage, count, psi)
         lines.append(
             Planned(
                 STAGE_NAMES[stage],
-                law_words(stage),
-                format_bytes(ideal_model_states(stage, count, psi)),
+                states.law(),
+                format_bytes(states.law_bytes()),
                 f"{payloads}Ψ(N\N{MINUS SIGN}1)/N",
                 format_bytes(sent),
             )

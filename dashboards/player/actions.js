@@ -2,7 +2,8 @@
 
 import { unitName } from "#player/breakpoints.js";
 import { openDialog } from "#player/dialogs.js";
-import { effectiveTheme, storeTheme } from "#player/theme.js";
+import { effectiveTheme, storeMode, storeTheme } from "#player/theme.js";
+import { NO_STOP, TOUR_MOVES } from "#player/tour.js";
 import { atTenth, move } from "#player/transport.js";
 
 /** @import { Player } from "#player/player.js" */
@@ -11,7 +12,7 @@ import { atTenth, move } from "#player/transport.js";
 /** @typedef {Record<string, (key: string) => void>} Actions by name; told the key, or "" */
 
 const MOVES = /** @type {const} */ ([
-  "first", "back", "forward", "last", "over", "into", "out", "nextPhase", "previousPhase",
+  "first", "back", "forward", "last", "nextHop", "previousHop", "over", "into", "out", "nextPhase", "previousPhase",
 ]);
 
 /**
@@ -39,7 +40,11 @@ export function commonActions(screen) {
     rankUp: () => turn(-1),
     rankDown: () => turn(1),
     table: () => screen.change({ table: !place.table }),
-    present: () => screen.change({ mode: place.mode === "present" ? "work" : "present" }),
+    present() {
+      const mode = place.mode === "present" ? "work" : "present";
+      storeMode(mode);
+      screen.change({ mode });
+    },
     theme() {
       const theme = effectiveTheme(place.theme) === "dark" ? "light" : "dark";
       storeTheme(theme);
@@ -60,13 +65,25 @@ export function createActions(player) {
   /** @type {Actions} */
   const moves = {};
   for (const name of MOVES) {
-    moves[name] = () => player.seek(move(name, model, clock.position, player.breaks));
+    const onTour = TOUR_MOVES[name];
+    moves[name] = () => {
+      if (onTour && place.tour !== NO_STOP) {
+        player.visit(onTour(place.tour, model.doc.tour.length));
+      } else {
+        player.seek(move(name, model, clock.position, player.breaks, place.hops));
+      }
+    };
   }
   return {
     ...moves,
     ...commonActions(player),
+    hops: () => player.change({ hops: !place.hops }),
+    tour: () => (place.tour === NO_STOP ? player.visit(0) : player.change({ tour: NO_STOP })),
+    say: () => player.speech.toggle(),
+    search: () => player.search(),
     breakHere: () => player.change({ breakpoints: toggleHere(player) }),
     breakpoints: () => openDialog(root, "breaks"),
+    take: () => player.openMenu(),
     peak: () => player.seek(model.doc.memory?.ranks[place.rank]?.peak_step ?? clock.position),
   };
 }

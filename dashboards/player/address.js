@@ -2,13 +2,19 @@
 // stands in the query instead. What is not understood is ignored, what is out of range clamped.
 
 import { SPEEDS } from "#player/clock.js";
+import { restOf } from "#player/beats.js";
+import { NO_STOP } from "#player/tour.js";
 import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
 
 /** @import { Breakpoint } from "#player/breakpoints.js" */
 
 /**
  * @typedef {object} Place
- * @property {number} position a step, from 0; `at` in the URL is the step's number, from 1
+ * @property {number} position a step, from 0; `beat` in the URL is the beat's number, from 1, and
+ *   `at` that of the step where it is not the one that the beat is about
+ * @property {number} tour the stop of a tour at which it stands, from 0; -1 off tour. `tour` in the URL
+ *   is the stop's number, from 1, and stands for its step as well
+ * @property {boolean} hops one hop after the other, not beat by beat
  * @property {number} rank a position in `ranks`; `rank` in the URL is the global rank
  * @property {"work" | "present"} mode
  * @property {"light" | "dark" | null} theme null: as the system wants it
@@ -17,8 +23,10 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
  * @property {Breakpoint[]} breakpoints
  */
 
-/** What places are in: the steps of a document and its ranks.
- *  @typedef {{numSteps: number, doc: {ranks: readonly number[]}}} Ground */
+/** What places are in: the steps of a document, its ranks, and the steps of its tour; of a comparison
+ *  there are neither beats nor a tour.
+ *  @typedef {{numSteps: number, doc: {ranks: readonly number[]}, stops?: readonly number[]} & Partial<Beats>} Ground
+ *  @typedef {Pick<import("#player/scene.d.ts").Track, "beatOf" | "beatMain">} Beats */
 
 /**
  * Read a fragment; only what it says is in the answer.
@@ -30,9 +38,21 @@ export function parsePlace(hash, model) {
   const fields = readFields(hash);
   /** @type {Partial<Place>} */
   const place = {};
-  const at = fields.get("at")?.[0];
-  if (at !== undefined && /^-?\d{1,15}$/.test(at)) {
-    place.position = Math.max(0, Math.min(model.numSteps - 1, Number(at) - 1));
+  const beat = readNumber(fields.get("beat")?.[0], model.beatMain?.length ?? 0);
+  if (beat !== null && model.beatMain) {
+    place.position = model.beatMain[beat];
+  }
+  const at = readNumber(fields.get("at")?.[0], model.numSteps);
+  if (at !== null) {
+    place.position = at;
+  }
+  const stop = readNumber(fields.get("tour")?.[0], model.stops?.length ?? 0);
+  if (stop !== null && model.stops) {
+    place.tour = stop;
+    place.position = model.stops[stop];
+  }
+  if (fields.get("hops")?.[0] === "1" && model.beatOf) {
+    place.hops = true;
   }
   const rank = model.doc.ranks.findIndex((one) => String(one) === fields.get("rank")?.[0]);
   if (rank >= 0) {
@@ -60,6 +80,23 @@ export function parsePlace(hash, model) {
   return place;
 }
 
+/** A place in a list by its number, from 1; out of range it is the nearest. @param {string | undefined} text
+ *  @param {number} length @returns {number | null} from 0; null where it is none */
+function readNumber(text, length) {
+  const isNumber = text !== undefined && /^-?\d{1,15}$/.test(text) && length > 0;
+  return isNumber ? Math.max(0, Math.min(length - 1, Number(text) - 1)) : null;
+}
+
+/** @param {number} position @param {Ground} ground @returns {[string, string][]} */
+function formatPosition(position, { beatOf, beatMain }) {
+  if (!beatOf || !beatMain) {
+    return [["at", String(position + 1)]];
+  }
+  /** @type {[string, string]} */
+  const beat = ["beat", String(beatOf[position] + 1)];
+  return restOf({ beatOf, beatMain }, position) === position ? [beat] : [beat, ["at", String(position + 1)]];
+}
+
 /**
  * Write a fragment; what is as usual is left out, except for the event.
  * @param {Place} place
@@ -68,7 +105,11 @@ export function parsePlace(hash, model) {
  */
 export function formatPlace(place, model) {
   /** @type {[string, string][]} */
-  const fields = [["at", String(place.position + 1)]];
+  const tour = [["tour", String(place.tour + 1)]];
+  const fields = place.tour === NO_STOP ? formatPosition(place.position, model) : tour;
+  if (place.hops) {
+    fields.push(["hops", "1"]);
+  }
   if (place.rank > 0) {
     fields.push(["rank", String(model.doc.ranks[place.rank])]);
   }

@@ -5,24 +5,18 @@
 
 export const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
-/** Milliseconds on screen for one millisecond of the trace, at speed 1. */
-const STRETCH = 60;
-const SHORTEST_MS = 250;
-const SHORTEST_WITH_PACKETS_MS = 350;
-const LONGEST_MS = 1600;
 /** A longer pause between two ticks is a page that was hidden: play on from where it was. */
 const LONGEST_TICK_MS = 250;
 
 /**
  * How long a step is shown while playing, in milliseconds.
- * @param {Track} model
+ * @param {Pick<Track, "stepMs" | "hopMs">} model
  * @param {number} position
  * @param {number} speed
+ * @param {boolean} [hops] one hop after the other, not beat by beat
  */
-export function stepDuration({ times, numSteps, numPackets }, position, speed) {
-  const span = position + 1 < numSteps ? times[position + 1] - times[position] : 0;
-  const least = numPackets[position] > 0 ? SHORTEST_WITH_PACKETS_MS : SHORTEST_MS;
-  return Math.min(LONGEST_MS, Math.max(least, (span / 1e6) * STRETCH)) / speed;
+export function stepDuration({ stepMs, hopMs }, position, speed, hops = false) {
+  return (hops ? hopMs : stepMs)[position] / speed;
 }
 
 export class Clock {
@@ -34,6 +28,8 @@ export class Clock {
     this.tween = null;
     this.playing = false;
     this.speed = 1;
+    /** One hop after the other, each at its own pace; else beat by beat. */
+    this.hops = false;
     /** Steps change at once. */
     this.reduced = false;
     /** @type {ReadonlySet<number>} steps at which playing stops */
@@ -82,7 +78,7 @@ export class Clock {
     let left = Math.min(LONGEST_TICK_MS, Math.max(0, now - (this.lastTick ?? now)));
     this.lastTick = now;
     while (this.playing) {
-      const duration = stepDuration(this.model, this.position, this.speed);
+      const duration = stepDuration(this.model, this.position, this.speed, this.hops);
       if (left < duration * (1 - this.played)) {
         this.played += left / duration;
         break;

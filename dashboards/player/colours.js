@@ -1,5 +1,6 @@
-// Colours, each with one meaning: a shard's hue, a phase, a memory role. Both themes; text on a
-// colour is chosen by contrast.
+// Colours, each with one meaning. Hues belong to shards and their owners; phases are tints of one neutral,
+// the later the further from the card; roles of memory and places of copies have dull tones of their own,
+// which meet neither. Both themes; text on a colour is chosen by contrast.
 
 /** @import { Phase } from "#player/types.d.ts" */
 /** @typedef {"light" | "dark"} Theme */
@@ -18,8 +19,9 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {string} text
  * @property {string} muted text of lesser weight, still readable
  * @property {string} arc where packets travel
- * @property {string} strong outlines, the cursor
+ * @property {string} strong outlines
  * @property {string} path the critical path
+ * @property {string} cursor how far each rank is
  * @property {string} wait a rank or lane that waits
  * @property {string} break a breakpoint
  * @property {string} select the selected rank
@@ -29,7 +31,6 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {Readonly<Record<Phase, string>>} communication
  * @property {readonly [string, string]} copies over the bus, to and from a disk
  * @property {string} unknown a packet of which the shard is not known
- * @property {string} traffic
  */
 
 /** @type {Readonly<Record<Theme, Palette>>} */
@@ -45,24 +46,24 @@ const PALETTES = {
     arc: "#ccd2da",
     strong: "#1b2430",
     path: "#1b2430",
+    cursor: "#B3124F",
     wait: "#a3acb8",
     break: "#c0342b",
     select: "#4a5868",
     shards: [
-      "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#4D4D4D",
+      "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7B4FB5",
     ],
     edges: [
-      "#0072B2", "#B97F00", "#00805D", "#B4588D", "#2B8AC2", "#B85000", "#8C8400", "#4D4D4D",
+      "#0072B2", "#B97F00", "#00805D", "#B4588D", "#2B8AC2", "#B85000", "#8C8400", "#7B4FB5",
     ],
     phases: {
-      forward: "#4572A7", backward: "#DB8428", update: "#2A7F50", setup: "#7B8593", outside: "#7B8593",
+      forward: "#8292AD", backward: "#566887", update: "#28344D", setup: "#88919D", outside: "#88919D",
     },
     communication: {
-      forward: "#8594A9", backward: "#AD6C2F", update: "#7C9A89", setup: "#A3ABB6", outside: "#A3ABB6",
+      forward: "#C7CEDA", backward: "#B3BBC9", update: "#9EA4AF", setup: "#CCD0D5", outside: "#CCD0D5",
     },
-    copies: ["#2f8f8a", "#8a6d3b"],
+    copies: ["#B08D6E", "#6E4A60"],
     unknown: "#6b7684",
-    traffic: "#4572A7",
   },
   dark: {
     theme: "dark",
@@ -75,39 +76,39 @@ const PALETTES = {
     arc: "#4a5667",
     strong: "#f4f7fa",
     path: "#c3ccd7",
+    cursor: "#FF5C93",
     wait: "#76828f",
     break: "#ff7b70",
     select: "#c0cbd8",
     shards: [
-      "#2F8FD3", "#E69F00", "#12B184", "#D68AB5", "#7CC7F2", "#E4702A", "#F0E442", "#A7AFB9",
+      "#2F8FD3", "#E69F00", "#12B184", "#D68AB5", "#7CC7F2", "#E4702A", "#F0E442", "#A98BE0",
     ],
     edges: [
-      "#4FA5E3", "#EDB033", "#25C497", "#DF9EC3", "#8FD0F5", "#EE8748", "#F0E442", "#B9C0C9",
+      "#4FA5E3", "#EDB033", "#25C497", "#DF9EC3", "#8FD0F5", "#EE8748", "#F0E442", "#B79CE8",
     ],
     phases: {
-      forward: "#5F93CE", backward: "#E2943F", update: "#4BAE79", setup: "#8E99A6", outside: "#8E99A6",
+      forward: "#64748F", backward: "#97A7C2", update: "#D3DDED", setup: "#7C8794", outside: "#7C8794",
     },
     communication: {
-      forward: "#6A7A91", backward: "#A06D38", update: "#567C68", setup: "#626D7A", outside: "#626D7A",
+      forward: "#3D485A", backward: "#566274", update: "#747C89", setup: "#49525C", outside: "#49525C",
     },
-    copies: ["#4fb8b2", "#c09a5f"],
+    copies: ["#8A6A50", "#8A6478"],
     unknown: "#93a0af",
-    traffic: "#5F93CE",
   },
 };
 
 /** Memory by role; the first that is part of the role's name. */
 const ROLES = /** @type {const} */ ([
-  ["gathered", "#8CC6EC", "#5B9CC9"],
-  ["secondary", "#4FA3D1", "#7DB8DE"],
-  ["checkpoint", "#9B7FC0", "#B79BD6"],
-  ["buffer", "#E3CF6B", "#C7B14A"],
-  ["activation", "#C9B5DF", "#9D84BD"],
-  ["parameters", "#0072B2", "#2F8FD3"],
-  ["gradient", "#DB8428", "#E2943F"],
-  ["master", "#76828F", "#66727F"],
-  ["momentum", "#929DA9", "#808C99"],
-  ["variance", "#AFB8C2", "#9BA6B2"],
+  ["gathered", "#86AFA9", "#3F7276"],
+  ["secondary", "#5F8A8E", "#77A9AD"],
+  ["checkpoint", "#8A6257", "#B98F84"],
+  ["buffer", "#DCCFB0", "#E6DFC4"],
+  ["activation", "#D3B3A6", "#8E6F67"],
+  ["parameters", "#2F5D62", "#4E8A90"],
+  ["gradient", "#7A2E46", "#B0566F"],
+  ["master", "#6B6248", "#8C8264"],
+  ["momentum", "#8F866B", "#A99F80"],
+  ["variance", "#B4AC93", "#C3BCA3"],
   ["", "#DCE1E6", "#48535F"],
 ]);
 

@@ -1,15 +1,16 @@
-// The transport's own state on screen: the play button, the scrubber's handle, the step's number,
-// the breakpoint button, and the list of speeds.
+// The transport's own state on screen: the play button, the beat's number, the breakpoint button, and
+// the list of speeds.
 
 import { SPEEDS } from "#player/clock.js";
-import { fillSelect, find, write } from "#player/dom.js";
-import { formatDuration, joinDots } from "#player/format.js";
+import { fillSelect, find, setPressed, write } from "#player/dom.js";
+import { formatTime, joinDots } from "#player/format.js";
+
+import { NO_STOP, nameOfStop } from "#player/tour.js";
 
 /** @import { Scene } from "#player/scene.d.ts" */
 
 /**
  * @typedef {object} Wishes
- * @property {(step: number) => void} seek
  * @property {(speed: number) => void} setSpeed
  * @property {(rank: number) => void} selectRank
  */
@@ -20,32 +21,33 @@ import { formatDuration, joinDots } from "#player/format.js";
  * @param {Wishes} wishes
  */
 export function createControls(root, model, wishes) {
-  const { doc, numSteps, lastStep } = model;
+  const { doc, numSteps, beatOf } = model;
   const play = find(root, "#play", HTMLButtonElement);
-  const seek = find(root, "#seek", HTMLInputElement);
   const event = find(root, "#event", HTMLElement);
+  const stops = root.querySelectorAll(".stop-word");
   const here = find(root, "#break", HTMLButtonElement);
   const all = find(root, "#breaks", HTMLButtonElement);
   const speed = find(root, "#speed", HTMLSelectElement);
   const rank = find(root, "#rank", HTMLSelectElement);
-  seek.max = String(lastStep + 1);
   fillSelect(speed, SPEEDS.map((one) => [String(one), `${one}×`]));
   fillSelect(rank, doc.ranks.map((global, at) => [String(at), `rank ${global}`]));
-  seek.addEventListener("input", () => wishes.seek(Number(seek.value) - 1));
   speed.addEventListener("change", () => wishes.setSpeed(Number(speed.value)));
   rank.addEventListener("change", () => wishes.selectRank(Number(rank.value)));
-  let shown = -1;
+  let shown = "";
 
   /** @param {Scene} scene @param {{playing: boolean, speed: number, numBreakpoints: number}} state */
   return function update(scene, state) {
-    const { position } = scene;
-    if (position !== shown) {
-      shown = position;
-      const step = doc.steps[position];
-      const number = `${position + 1} / ${numSteps}`;
-      write(event, joinDots([`step ${number}`, formatDuration(step.time_ns)]));
-      seek.value = String(position + 1);
-      seek.setAttribute("aria-valuetext", `step ${position + 1} of ${numSteps}: ${doc.texts[step.title]}`);
+    const { position, hops, tour } = scene;
+    const key = `${position} ${hops} ${tour}`;
+    if (key !== shown) {
+      shown = key;
+      const beat = `beat ${beatOf[position] + 1} of ${doc.beats.length}`;
+      const step = hops ? `step ${position + 1} of ${numSteps}` : "";
+      const time = formatTime(doc.steps[position].time_ns, doc.run.is_predicted);
+      write(event, tour === NO_STOP ? joinDots([beat, step, time]) : nameOfStop(model, tour));
+      setPressed(root, "#hops", hops);
+      setPressed(root, "#tour", tour !== NO_STOP);
+      stops.forEach((word) => write(word, tour !== NO_STOP ? "stop" : hops ? "hop" : "beat"));
     }
     play.classList.toggle("playing", state.playing);
     play.setAttribute("aria-label", state.playing ? "Pause" : "Play");

@@ -1,5 +1,6 @@
 // The dialogs: breakpoints, help with its settings, and what the run was.
 
+import { GLYPHS, MEANINGS, signsIn } from "#player/beats.js";
 import { STEP_KINDS, describeBreakpoint, unitName } from "#player/breakpoints.js";
 import { fillSelect, find, make } from "#player/dom.js";
 import { KEYS } from "#player/keys.js";
@@ -9,7 +10,7 @@ import { KEYS } from "#player/keys.js";
 
 /**
  * @param {HTMLElement} root
- * @param {"run" | "breaks" | "help"} name
+ * @param {"run" | "breaks" | "take" | "help"} name
  */
 export function openDialog(root, name) {
   const dialog = find(root, `#${name}-dialog`, HTMLDialogElement);
@@ -31,6 +32,13 @@ export function fillHelp(root, actions, words = {}) {
       list.append(make("div", "", make("dt", "", make("kbd", "", shown)), make("dd", "", does)));
     }
   }
+}
+
+/** The signs of the strip, in the help. @param {HTMLElement} root @param {Model} model */
+export function fillSigns(root, { doc }) {
+  const entries = signsIn(doc).map((sign) => make("div", "", make("dt", "", GLYPHS[sign]), make("dd", "", MEANINGS[sign])));
+  find(root, "#help-signs", HTMLElement).append(...entries);
+  find(root, "#help-signs-part", HTMLElement).hidden = false;
 }
 
 /**

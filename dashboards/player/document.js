@@ -37,7 +37,7 @@ export const MAX_CELL_CODE = 7;
  * @throws {DocumentError} naming the first field that is wrong, and what was expected
  */
 export function checkDocument(value) {
-  record({ schema: oneOf([1]) })(value, "");
+  record({ schema: oneOf([2]) })(value, "");
   outline(value, "");
   const doc = /** @type {ReplayDocument} */ (value);
   const num = {
@@ -58,7 +58,11 @@ export function checkDocument(value) {
         `(${num.ranks} ranks x ${num.states} states x ${num.units} units x ${doc.num_shards} shards)`,
     );
   }
+  list(matrixCheck(num))(doc.matrices, "matrices");
   list(stepCheck(num, doc.num_shards))(doc.steps, "steps");
+  list(beatCheck(num))(doc.beats, "beats");
+  checkPartition(doc);
+  list(record({ about: oneOf(ABOUTS), step: index(num.steps), title: text, text }))(doc.tour, "tour");
   list(list(finite, num.steps), num.ranks)(doc.local_ns, "local_ns");
   list(collectiveCheck(num))(doc.collectives, "collectives");
   for (let k = 1; k < num.steps; k += 1) {
@@ -89,6 +93,12 @@ export function checkDocument(value) {
 
 /** @type {readonly import("#player/types.d.ts").Tier[]} */
 export const TIERS = ["device", "host", "disk"];
+/** @type {readonly import("#player/types.d.ts").Sign[]} */
+export const SIGNS = [
+  "gather", "compute", "free", "reduce", "update", "copy", "send", "combine", "agree", "exchange", "begin", "end",
+];
+/** @type {readonly import("#player/types.d.ts").About[]} */
+const ABOUTS = ["run", "free", "turn", "again", "beat", "reduced", "wait", "peak", "sum"];
 /** @type {readonly import("#player/types.d.ts").Link[]} */
 export const LINKS = ["within a node", "between nodes", "bus", "storage"];
 
@@ -116,11 +126,13 @@ const outline = record({
   }),
   ranks: list(whole(0)),
   units: list(
-    record({ name: text, elements: count, padded_elements: count, trainable: flag }),
+    record({ name: text, elements: count, padded_elements: count, trainable: flag, module: text, stage: text, hue: whole(0) }),
   ),
   states: list(record({ role: text, tier: oneOf(TIERS), label: text, bytes_per_parameter: atLeast(0) })),
+  matrices: list(record({})),
   texts: list(text),
   steps: list(record({})),
+  beats: list(record({})),
   collectives: list(record({})),
   cells: text,
   num_shards: whole(1),
@@ -136,12 +148,24 @@ const outline = record({
     record({ roles: list(text), tiers: list(text), ranks: list(() => {}), law: text, law_bytes: nullable(atLeast(0)), laws: list(record({ law: text, law_bytes: atLeast(0) })) }),
   ),
   verdict: record({ headline: text, outcome: nullable(oneOf(OUTCOMES)) }),
+  tour: list(record({})),
   notes: list(text),
   broken: nullable(record({ step: whole(0), reason: text })),
 });
 
 /** @typedef {{ranks: number, units: number, texts: number, steps: number, collectives: number,
  *             cells: number}} Lengths */
+
+/** @param {Lengths} num @returns {Check} */
+const matrixCheck = (num) =>
+  record({
+    unit_name: text,
+    module: text,
+    style: oneOf(["column", "row"]),
+    shape: list(whole(0)),
+    num_parts: whole(1),
+    parts: list(whole(-1), num.ranks),
+  });
 
 /** @param {Lengths} num @param {number} numShards @returns {Check} */
 const stepCheck = (num, numShards) => {
@@ -182,8 +206,49 @@ const stepCheck = (num, numShards) => {
     sent: (value, path, key) =>
       (Array.isArray(value) && value.length === 0) || sentByRank(value, path, key),
     cells: rows([index(num.cells), whole(0, MAX_CELL_CODE + 1)]),
+    freed: list(index(num.units)),
   });
 };
+
+/** @param {Lengths} num @returns {Check} */
+const beatCheck = (num) =>
+  record({
+    first: index(num.steps),
+    last: index(num.steps),
+    main: index(num.steps),
+    signs: list(oneOf(SIGNS)),
+    label: text,
+    units: list(index(num.units)),
+    phase,
+    micro_step: whole(-1),
+    freed: list(text),
+    title: index(num.texts),
+    what: index(num.texts),
+    meanwhile: indexOrNone(num.texts),
+    waiting: indexOrNone(num.texts),
+    within: text,
+    is_prefetch: flag,
+  });
+
+/** Each step belongs to one beat, and beats follow each other. @param {ReplayDocument} doc */
+function checkPartition({ beats, steps }) {
+  let next = 0;
+  for (const [k, { first, last, main, signs }] of beats.entries()) {
+    if (first !== next || last < first) {
+      throw new DocumentError(`beats[${k}] is of steps ${first} to ${last}: expected it to begin with ${next}`);
+    }
+    if (main < first || main > last) {
+      throw new DocumentError(`beats[${k}].main is ${main}: expected one of its steps, ${first} to ${last}`);
+    }
+    if (signs.length === 0) {
+      throw new DocumentError(`beats[${k}].signs is empty: expected at least one`);
+    }
+    next = last + 1;
+  }
+  if (next !== steps.length) {
+    throw new DocumentError(`the beats end with step ${next - 1}: expected ${steps.length - 1}`);
+  }
+}
 
 /** @param {Lengths} num @returns {Check} */
 const copyCheck = (num) => {
@@ -211,6 +276,7 @@ const collectiveCheck = (num) => {
     first: index(num.steps),
     last: index(num.steps),
     num_hops: whole(0),
+    shards_each: whole(1),
     payload_bytes: atLeast(0),
     elements: atLeast(0),
     element_bytes: atLeast(0),

@@ -62,3 +62,19 @@ export function fillSelect(select, options) {
 export function setPressed(root, selector, pressed) {
   find(root, selector, HTMLElement).setAttribute("aria-pressed", String(pressed));
 }
+
+/**
+ * What takes a box to its top, without asking where it is: that would lay out the page at once.
+ * @param {HTMLElement} box
+ * @returns {() => void}
+ */
+export function returnsToTop(box) {
+  let isMoved = false;
+  box.addEventListener("scroll", () => { isMoved = true; }, { passive: true });
+  return () => {
+    if (isMoved) {
+      box.scrollTop = 0;
+      isMoved = false;
+    }
+  };
+}

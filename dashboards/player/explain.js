@@ -1,8 +1,12 @@
 // The words of a moment: title, what happens, why, the formula and its three ledgers.
 
-import { find, make, write } from "#player/dom.js";
+import { hopOf } from "#player/beats.js";
+import { find, make, returnsToTop, write } from "#player/dom.js";
 import { formatBytes, formatPsi } from "#player/format.js";
 import { readCopy, readLedger } from "#player/ledger.js";
+import { wordsOf } from "#player/moment.js";
+import { createSources } from "#player/source.js";
+import { nameOfStop } from "#player/tour.js";
 import { lookOf, markOf } from "#player/outcome.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -17,29 +21,42 @@ export function createExplanation(root, model) {
   const at = (id) => find(root, `#${id}`, HTMLElement);
   const [title, what, why, waiting, sentBy] = ["title", "what", "why", "waiting", "sent-by"].map(at);
   const [formula, filled, ledger, source] = ["formula", "filled", "ledger", "source"].map(at);
+  const hop = at("hop");
+  const writeSource = createSources(root);
+  const moment = find(root, ".moment", HTMLElement);
   const [traffic, cause, scroll] = ["traffic-text", "cause", "why-scroll"].map(at);
   const peak = find(root, "#peak", HTMLButtonElement);
   const [peakBytes, peakEvent] = ["peak-bytes", "peak-event"].map(at);
+  const [toTopOfWhat, toTopOfWhy] = [what, scroll].map(returnsToTop);
   let shown = "";
 
   /** What changes with the step or the selected rank. @param {Scene} scene */
-  function explain({ position, rank }) {
+  function explain({ position, rank, hops, tour }) {
     const step = doc.steps[position];
+    const beat = model.beatOf[position];
+    const told = hops ? step : doc.beats[beat];
+    const stop = doc.tour[tour];
     const collective = doc.collectives[step.collective];
     const moved = step.copy ?? collective;
     const takesPart = step.ranks.includes(rank);
     const global = doc.ranks[rank];
-    write(title, doc.texts[step.title]);
-    title.title = doc.texts[step.title];
-    write(what, doc.texts[step.what]);
+    const words = wordsOf({ model, position, hops, tour });
+    write(title, words.title);
+    title.title = words.title;
+    write(what, words.what);
+    moment.classList.toggle("touring", stop !== undefined);
+    toTopOfWhat();
+    what.tabIndex = stop && what.scrollHeight > what.clientHeight ? 0 : -1;
+    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position));
+    hop.hidden = hop.textContent === "";
     write(why, doc.texts[step.why]);
-    write(source, doc.texts[step.source] ?? "");
-    write(waiting, doc.texts[step.waiting] ?? "");
-    waiting.hidden = step.waiting < 0;
+    writeSource(source, doc.texts[step.source] ?? "");
+    write(waiting, doc.texts[told.waiting] ?? "");
+    waiting.hidden = told.waiting < 0;
     write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? sendWords(global, takesPart, collective.num_hops) : "no bytes are sent in this step");
-    const told = takesPart ? moved : undefined;
-    write(formula, (told && doc.texts[told.formula]) ?? "");
-    write(filled, told && doc.texts[told.filled] ? `= ${doc.texts[told.filled]}` : "");
+    const law = takesPart ? moved : undefined;
+    write(formula, (law && doc.texts[law.formula]) ?? "");
+    write(filled, law && doc.texts[law.filled] ? `= ${doc.texts[law.filled]}` : "");
     const entries = !takesPart ? [] : step.copy ? readCopy(step, step.copy, rank) : collective ? readLedger(collective, rank) : [];
     ledger.replaceChildren(...entries.map(entryBox));
     const memory = doc.memory?.ranks[rank];
@@ -49,12 +66,12 @@ export function createExplanation(root, model) {
     peak.disabled = !memory;
     peak.title = memory ? `Go to the peak, step ${memory.peak_step + 1}: ${doc.texts[memory.cause]}` : "";
     cause.title = cause.textContent ?? "";
-    scroll.scrollTop = 0;
+    toTopOfWhy();
   }
 
   /** @param {Scene} scene */
   return function update(scene) {
-    const key = `${scene.position} ${scene.rank}`;
+    const key = `${scene.position} ${scene.rank} ${scene.hops} ${scene.tour}`;
     if (key !== shown) {
       shown = key;
       explain(scene);
@@ -83,8 +100,8 @@ function entryBox({ name, value, outcome, note }) {
   return make("div", `entry ${lookOf(outcome)}`, term, make("dd", "value", value), make("dd", "note", note));
 }
 
-/** @param {Model} model @param {number} sent @param {number} rank */
-function trafficText({ doc }, sent, rank) {
+/** How much a rank has sent of all that it sends. @param {Model} model @param {number} sent @param {number} rank */
+export function trafficText({ doc }, sent, rank) {
   const { psi_bytes: psi, law_bytes: law, total } = doc.traffic;
   const whole = law ?? total[rank];
   /** @param {number} bytes */

@@ -78,6 +78,25 @@ export function formatDuration(ns) {
 }
 
 /**
+ * A time of a run: where it is not one that a run took, it says so.
+ * @param {number} ns
+ * @param {boolean} isPredicted
+ */
+export function formatTime(ns, isPredicted) {
+  return `${formatDuration(ns)}${isPredicted ? " predicted" : ""}`;
+}
+
+/**
+ * How long a rank waits: `waits 3.8 ms`.
+ * @param {number} ns
+ * @param {boolean} isPredicted
+ */
+export function formatWait(ns, isPredicted) {
+  const time = ns < 5e4 ? formatDuration(ns) : `${(ns / 1e6).toFixed(1)} ms`;
+  return `waits ${time}${isPredicted ? " predicted" : ""}`;
+}
+
+/**
  * A list in words: `0`, `0 and 1`, `0, 1 and 3`, `0–3` where three or more follow each other.
  * @param {readonly number[]} values ascending
  * @returns {string}

@@ -2,6 +2,10 @@
 
 import { NUMBERS_PER_WAIT } from "#player/document.js";
 
+/** Of a step that frees something: from this part of it on it is gone. */
+const FREED_FROM = 0.6;
+const [ABSENT, GATHERED] = [0, 2];
+
 /** @import { Model } from "#player/scene.d.ts" */
 
 /** The cells of all ranks, moved from step to step by changes and their inverses. */
@@ -12,6 +16,8 @@ export class Cells {
     /** The changes of no step are applied yet. */
     this.position = -1;
     this.codes = model.initial.slice();
+    /** @type {{position: number, codes: Uint8Array}} what was asked for last without what is freed */
+    this.after = { position: -1, codes: new Uint8Array(0) };
   }
 
   /**
@@ -35,6 +41,51 @@ export class Cells {
     this.position = position;
     return this.codes;
   }
+
+  /**
+   * The same without what this step gives back when it is over: another array.
+   * @param {number} position
+   * @returns {Uint8Array}
+   */
+  freed(position) {
+    if (this.after.position !== position) {
+      const codes = this.seek(position).slice();
+      for (const cell of freedCells(this.model, position)) {
+        codes[cell] = ABSENT;
+      }
+      this.after = { position, codes };
+    }
+    return this.after.codes;
+  }
+}
+
+/**
+ * Whether what a step frees is gone, while it plays.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number | null} tween
+ */
+export function isFreedAt({ doc }, position, tween) {
+  return tween !== null && tween >= FREED_FROM && doc.steps[position].freed.length > 0;
+}
+
+/**
+ * The cells that a step gives back when it is over: gathered ones of the units that it frees, which
+ * change as the next step begins.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function freedCells({ doc, changeStart, changeCell, changeBefore, numShards, numUnits }, position) {
+  const freed = new Set(doc.steps[position].freed);
+  /** @type {number[]} */
+  const cells = [];
+  for (let i = changeStart[position + 1]; freed.size > 0 && i < changeStart[position + 2]; i += 1) {
+    const unit = Math.floor(changeCell[i] / numShards) % numUnits;
+    if (freed.has(unit) && changeBefore[i] === GATHERED) {
+      cells.push(changeCell[i]);
+    }
+  }
+  return cells;
 }
 
 /**
@@ -87,10 +138,15 @@ export function waitedIn({ waits }, rank) {
  * @param {number} rank a position in `ranks`
  * @returns {number}
  */
-export function stepAtTime({ doc, numSteps }, ns, rank) {
-  const times = doc.local_ns[rank];
+export function stepAtTime({ doc }, ns, rank) {
+  return lastAt(doc.local_ns[rank], ns);
+}
+
+/** The last of some times that is not after a moment; the first of all before. @param {readonly number[]} times
+ *  @param {number} ns */
+export function lastAt(times, ns) {
   let low = 0;
-  let high = numSteps;
+  let high = times.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (times[middle] <= ns) {

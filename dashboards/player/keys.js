@@ -11,12 +11,18 @@
 /** @type {readonly Key[]} */
 export const KEYS = [
   { shown: "space", keys: [" "], action: "play", does: "play or pause" },
-  { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: "forward one step" },
-  { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: "back one step" },
+  { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: "next beat, or hop" },
+  { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: "previous beat, or hop" },
+  { shown: "h", keys: ["h"], action: "hops", does: "hop by hop, or beat by beat" },
+  { shown: "g", keys: ["g"], action: "tour", does: "a tour of this run" },
+  { shown: "s", keys: ["s"], action: "say", does: "say aloud what is shown" },
+  { shown: "/", keys: ["/", "shift+/"], action: "search", does: "search beats" },
+  { shown: ". ,", keys: ["."], action: "nextHop", does: "one step on, one back" },
+  { shown: "", keys: [","], action: "previousHop", does: "" },
   { shown: "shift →", keys: ["shift+ArrowRight"], action: "nextPhase", does: "next phase" },
   { shown: "shift ←", keys: ["shift+ArrowLeft"], action: "previousPhase", does: "previous phase" },
-  { shown: "Home", keys: ["Home"], action: "first", does: "first step" },
-  { shown: "End", keys: ["End"], action: "last", does: "last step" },
+  { shown: "Home", keys: ["Home"], action: "first", does: "first beat" },
+  { shown: "End", keys: ["End"], action: "last", does: "last beat" },
   { shown: "1 … 9", keys: [..."123456789"], action: "tenth", does: "tenths of the iteration" },
   { shown: "o", keys: ["o"], action: "over", does: "over: past this collective" },
   { shown: "i", keys: ["i"], action: "into", does: "into: the next hop" },
@@ -27,19 +33,21 @@ export const KEYS = [
   { shown: "B", keys: ["B", "shift+B"], action: "breakpoints", does: "all breakpoints" },
   { shown: "t", keys: ["t"], action: "table", does: "this step as a table" },
   { shown: "r", keys: ["r"], action: "run", does: "about this run" },
+  { shown: "x", keys: ["x"], action: "take", does: "take away: PNG, SVG, WebM" },
   { shown: "p", keys: ["p"], action: "present", does: "large, for a wall" },
   { shown: "d", keys: ["d"], action: "theme", does: "light or dark" },
   { shown: "?", keys: ["?", "shift+?"], action: "help", does: "this help" },
 ];
 
 /** What has the focus: it decides which keys are its own.
- *  @typedef {"page" | "button" | "range" | "scroll" | "text" | "dialog"} Focus */
+ *  @typedef {"page" | "button" | "range" | "scroll" | "drawing" | "text" | "dialog"} Focus */
 
-/** @type {Record<"page" | "button" | "range" | "scroll", readonly string[]>} */
+/** @type {Record<"page" | "button" | "range" | "scroll" | "drawing", readonly string[]>} */
 const OWN_KEYS = {
   page: [],
   button: [" ", "Enter"],
   range: ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"],
+  drawing: ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"],
   scroll: ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "],
 };
 
@@ -77,6 +85,9 @@ export function focusOf(target) {
   }
   if (target instanceof HTMLInputElement && target.type === "range") {
     return "range";
+  }
+  if (target.closest("[data-named]")) {
+    return "drawing";
   }
   if (target.closest("input, select, textarea, [contenteditable]")) {
     return "text";

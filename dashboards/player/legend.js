@@ -8,7 +8,7 @@ import { legend } from "#player/draw/legend.js";
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
 /** CSS pixels of a swatch at a text size of 15 px. */
-const SWATCH = { width: 20, height: 14 };
+export const SWATCH = { width: 20, height: 14 };
 
 /** In as few words as the stage's head has room for; the tooltip has the full label. */
 const SHORT = ["", "kept", "gathered", "arriving", "local gradient", "partial sum", "reduced", "old value"];
@@ -18,7 +18,7 @@ const SHORT = ["", "kept", "gathered", "arriving", "local gradient", "partial su
  * @param {readonly Model[]} models
  */
 export function createLegend(list, models) {
-  const seen = new Set(models.flatMap(({ initial, changeAfter }) => [...initial, ...changeAfter]));
+  const entriesIn = legendOf(models);
   let shown = "";
 
   /** @param {Pick<Scene, "theme" | "present">} scene */
@@ -28,22 +28,34 @@ export function createLegend(list, models) {
       return;
     }
     shown = key;
-    const entries = legend(theme).filter((entry) => seen.has(entry.code));
-    const shownWays = WAYS.filter(({ occurs }) => models.some(occurs));
-    list.replaceChildren(
-      ...entries.map(({ code, label, draw }) => entry(draw, SHORT[code] ?? label, label)),
-      ...shownWays.map(({ draw, short, label }) => entry(draw(theme), short, label)),
-    );
+    list.replaceChildren(...entriesIn(theme).map(item));
   };
 }
 
 /** @typedef {(ctx: CanvasRenderingContext2D, x: number, y: number, w: number, h: number) => void} Draw */
+/** @typedef {{short: string, label: string, draw: Draw}} Entry */
 
-/** @param {Draw} draw @param {string} short @param {string} label */
-function entry(draw, short, label) {
-  const item = make("li", "", swatch(draw), short);
-  item.title = label;
-  return item;
+/**
+ * What occurs in some documents.
+ * @param {readonly Model[]} models
+ * @returns {(theme: Theme) => Entry[]}
+ */
+export function legendOf(models) {
+  const seen = new Set(models.flatMap(({ initial, changeAfter }) => [...initial, ...changeAfter]));
+  const ways = WAYS.filter(({ occurs }) => models.some(occurs));
+  return (theme) => [
+    ...legend(theme)
+      .filter(({ code }) => seen.has(code))
+      .map(({ code, label, draw }) => ({ short: SHORT[code] ?? label, label, draw })),
+    ...ways.map(({ draw, short, label }) => ({ short, label, draw: draw(theme) })),
+  ];
+}
+
+/** @param {Entry} entry */
+function item({ draw, short, label }) {
+  const element = make("li", "", swatch(draw), short);
+  element.title = label;
+  return element;
 }
 
 /** What packets and their ways can be beside the usual.

@@ -36,13 +36,31 @@ export function embeddedSource(text) {
   };
 }
 
+/** Whether this page is a file, without a server. */
+export function isOffline() {
+  return "offline" in document.documentElement.dataset;
+}
+
 /**
- * A document that a server gives.
+ * A document that a server gives, or the page that was made of its pages.
  * @param {string} address with its query
  * @returns {Source}
  */
 export function serverSource(address) {
+  if (isOffline()) {
+    const held = [...document.querySelectorAll("script[data-address]")];
+    const asked = held.find(
+      (one) => one instanceof HTMLElement && plain(one.dataset.address ?? "") === plain(address),
+    );
+    // A page in a frame of such a file has an address of its own, without a query.
+    return embeddedSource((asked ?? (held.length === 1 ? held[0] : null))?.textContent ?? "");
+  }
   return { embedded: false, load: () => fetchDocument(address) };
+}
+
+/** An address in one writing: Python's and a browser's differ. @param {string} address */
+function plain(address) {
+  return decodeURIComponent(address.replaceAll("+", " "));
 }
 
 /** @param {string} address @returns {Promise<unknown>} */

@@ -1,7 +1,9 @@
 // Reads a replay document into what is needed in every frame: typed arrays of times, cell changes
 // with their inverses, and bytes sent before each step.
 
+import { paceOfBeats, readBeats } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET, TIERS, checkDocument } from "#player/document.js";
+import { paceOfTimes } from "#player/pace.js";
 
 /** @import { Model, PhaseSpan } from "#player/scene.d.ts" */
 /** @import { Link, ReplayDocument, Run } from "#player/types.d.ts" */
@@ -15,6 +17,11 @@ import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET, TIERS, checkDocument } from "#pla
 export function readModel(document) {
   const doc = checkDocument(document);
   const initial = Uint8Array.from(doc.cells, Number);
+  const times = Float64Array.from(doc.steps, (step) => step.time_ns);
+  const numPackets = Int32Array.from(
+    doc.steps,
+    ({ packets, copies }) => packets.length / NUMBERS_PER_PACKET + copies.length / NUMBERS_PER_COPY,
+  );
   return {
     doc,
     numRanks: doc.ranks.length,
@@ -23,17 +30,17 @@ export function readModel(document) {
     numUnits: doc.units.length,
     numStates: doc.states.length,
     numShards: doc.num_shards,
-    times: Float64Array.from(doc.steps, (step) => step.time_ns),
+    times,
+    stepMs: paceOfBeats(doc),
+    hopMs: paceOfTimes(times, numPackets),
+    ...readBeats(doc),
     ...readPhases(doc),
     initial,
     ...readChanges(doc, initial),
     sentBefore: sumSent(doc),
     movedBefore: doc.traffic.links.map(({ link }) => sumMoved(doc, link)),
     tiers: TIERS.filter((tier) => doc.states.some((state) => state.tier === tier)),
-    numPackets: Int32Array.from(
-      doc.steps,
-      ({ packets, copies }) => packets.length / NUMBERS_PER_PACKET + copies.length / NUMBERS_PER_COPY,
-    ),
+    numPackets,
   };
 }
 

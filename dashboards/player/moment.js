@@ -1,11 +1,12 @@
 // A step in words and in rows: what the narration says, and the table shows.
 
+import { sentenceOf, spokenBeat } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
-import { formatBytes, formatRanks } from "#player/format.js";
+import { formatBytes, formatRanks, formatWait } from "#player/format.js";
 import { sentInStep, waitedIn } from "#player/frames.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
-/** @import { Step, Tier } from "#player/types.d.ts" */
+/** @import { ReplayDocument, Step, Tier } from "#player/types.d.ts" */
 
 /**
  * What one rank does in a step.
@@ -21,10 +22,42 @@ import { sentInStep, waitedIn } from "#player/frames.js";
  */
 
 /**
+ * What a moment is called and what happens then: of a stop of a tour, of a beat, or of a step while
+ * hops are on.
+ * @param {Pick<import("#player/scene.d.ts").Scene, "model" | "position" | "hops" | "tour">} scene
+ */
+export function wordsOf({ model, position, hops, tour }) {
+  const { doc, beatOf } = model;
+  const stop = doc.tour[tour];
+  if (stop) {
+    return { title: stop.title, what: stop.text };
+  }
+  const step = doc.steps[position];
+  const beat = beatOf[position];
+  return hops
+    ? { title: doc.texts[step.title], what: doc.texts[step.what] }
+    : { title: doc.texts[doc.beats[beat].title], what: sentenceOf(model, beat) };
+}
+
+/**
+ * What is said aloud: of a beat, or of a step while hops are on.
  * @param {Model} model
  * @param {number} position
+ * @param {boolean} hops
  */
-export function narrate(model, position) {
+export function narrate(model, position, hops) {
+  const { doc, beatOf } = model;
+  if (hops) {
+    return narrateStep(model, position);
+  }
+  const beat = beatOf[position];
+  const spoken = spokenBeat(model, beat);
+  const waits = doc.texts[doc.beats[beat].waiting] ?? "";
+  return [sentence(spoken[0].toUpperCase() + spoken.slice(1)), sentenceOf(model, beat), waits].filter(Boolean).join(" ");
+}
+
+/** @param {Model} model @param {number} position */
+function narrateStep(model, position) {
   const { doc, numSteps } = model;
   const step = doc.steps[position];
   const amounts = [...doc.ranks.keys()]
@@ -89,7 +122,7 @@ export function readRows(model, position) {
     }
     return {
       rank: global,
-      doing: [doing(model, position, rank), waits(doc.steps[position], rank)].filter(Boolean).join("; "),
+      doing: [doing(model, position, rank), waits(doc, doc.steps[position], rank)].filter(Boolean).join("; "),
       sends: sentInStep(model, position, rank),
       to: formatRanks([...to].sort((a, b) => a - b)),
       receives,
@@ -115,10 +148,10 @@ function doing({ doc }, position, rank) {
   return "";
 }
 
-/** How long a rank waits in a step, in words. @param {Step} step @param {number} rank */
-function waits(step, rank) {
+/** How long a rank waits in a step, in words. @param {ReplayDocument} doc @param {Step} step @param {number} rank */
+function waits({ run }, step, rank) {
   const waited = waitedIn(step, rank);
-  return waited > 0 ? `waits ${(waited / 1e6).toFixed(1)} ms` : "";
+  return waited > 0 ? formatWait(waited, run.is_predicted) : "";
 }
 
 /**

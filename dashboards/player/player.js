@@ -3,21 +3,30 @@
 import { createActions } from "#player/actions.js";
 import { findBreaks } from "#player/breakpoints.js";
 import { createControls } from "#player/controls.js";
-import { createBreakpointDialog, fillHelp } from "#player/dialogs.js";
+import { createBreakpointDialog, fillHelp, fillSigns } from "#player/dialogs.js";
 import { DocumentError } from "#player/checks.js";
 import { find, write } from "#player/dom.js";
 import { createViews } from "#player/draw/index.js";
 import { createExplanation } from "#player/explain.js";
-import { Cells, sentAt, stepAtTime } from "#player/frames.js";
+import { stepAtTime } from "#player/frames.js";
 import { listen } from "#player/input.js";
 import { createLegend } from "#player/legend.js";
 import { LoadError, failure } from "#player/load.js";
 import { readModel } from "#player/model.js";
 import { narrate } from "#player/moment.js";
+import { Regions } from "#player/regions.js";
+import { Scenes } from "#player/scenes.js";
 import { Screen, themeOfAddress } from "#player/screen.js";
+import { createSearch } from "#player/searchfield.js";
 import { fillShell } from "#player/shell.js";
+import { createSpeech } from "#player/speech.js";
+import { createStrip } from "#player/strip.js";
 import { createTable } from "#player/table.js";
+import { createMenu } from "#player/take/menu.js";
+import { takeAway } from "#player/take/takeaway.js";
+import { NO_STOP, narrateStop, tourSteps } from "#player/tour.js";
 import { markPage } from "#player/theme.js";
+import { createTimelineLegend } from "#player/timelinelegend.js";
 
 /** @import { Place } from "#player/address.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -56,36 +65,49 @@ export class Player extends Screen {
    * @param {Model} model
    */
   constructor(root, model) {
-    super(root, model, model.doc.ranks);
+    super(root, model, model.doc.ranks, { beatOf: model.beatOf, beatMain: model.beatMain, stops: tourSteps(model) });
     this.model = model;
-    this.cells = new Cells(model);
-    this.sent = new Float64Array(model.numRanks);
+    this.scenes = new Scenes(model);
     /** @type {number[]} */
     this.breaks = [];
+    /** @type {readonly number[]} steps that a search found */
+    this.hits = [];
     const host = (/** @type {string} */ id) => find(root, `#${id}`, HTMLElement);
     this.table = host("table");
+    this.regions = new Regions(root, host("named"));
     this.views = createViews(
       {
         stage: host("stage"),
-        scrubber: host("scrubber"),
         timeline: host("timeline"),
         traffic: host("traffic"),
         memory: host("memory"),
       },
       {
         onSeekTime: (ns, rank) => this.seek(stepAtTime(model, ns, rank)),
-        onSeekStep: (step) => this.seek(step),
         onSelectRank: (rank) => this.change({ rank }),
       },
+      this.regions,
     );
+    this.updateStrip = createStrip(host("strip"), model, (step) => this.seek(step));
     this.updateExplanation = createExplanation(root, model);
     this.updateLegend = createLegend(host("legend"), [model]);
+    this.updateHelpLegend = createLegend(host("help-shards"), [model]);
+    this.updateTimelineLegend = createTimelineLegend(host("timeline-legend"), model);
     this.updateTable = createTable(this.table, model);
+    this.take = takeAway(model);
+    this.openMenu = createMenu(root, model, this.take, () => this.scene());
     this.updateControls = createControls(root, model, {
-      seek: (step) => this.seek(step),
       setSpeed: (speed) => this.change({ speed }),
       selectRank: (rank) => this.change({ rank }),
     });
+    this.search = createSearch(root, model, {
+      found: (steps) => {
+        this.hits = steps;
+        this.ask();
+      },
+      goTo: (step) => this.seek(step),
+    });
+    this.speech = createSpeech(root, () => this.narrate());
     this.updateBreakpoints = createBreakpointDialog(root, model, (breakpoints) =>
       this.change({ breakpoints }),
     );
@@ -98,12 +120,30 @@ export class Player extends Screen {
     }
     const actions = createActions(this);
     fillHelp(this.root, actions);
+    fillSigns(this.root, this.model);
+    find(this.root, "#help-shards-part", HTMLElement).hidden = this.model.numStates === 0;
     listen(this, actions);
     this.follow();
     Object.defineProperty(window, "__player", {
       configurable: true,
-      value: Object.freeze({ model: this.model, state: () => this.state() }),
+      value: Object.freeze({
+        model: this.model,
+        take: this.take,
+        state: () => this.state(),
+        shown: () => this.views.shown(),
+      }),
     });
+  }
+
+  /** Stop at a place of the tour. @param {number} stop */
+  visit(stop) {
+    this.clock.seek(this.model.doc.tour[stop].step);
+    this.change({ tour: stop });
+  }
+
+  /** A fragment that says nothing is the first beat. */
+  usual() {
+    return { ...super.usual(), position: this.ground.beatMain?.[0] ?? 0 };
   }
 
   state() {
@@ -121,7 +161,8 @@ export class Player extends Screen {
     this.table.hidden = !table;
     find(this.root, "#timeline", HTMLElement).hidden = table;
     find(this.root, "#timeline-hint", HTMLElement).hidden = table;
-    write(find(this.root, "#timeline-title", HTMLElement), table ? "Table of this step" : "Timeline");
+    find(this.root, "#timeline-legend", HTMLElement).hidden = table;
+    write(find(this.root, "#timeline-title", HTMLElement), table ? "Table of this step" : this.model.doc.run.is_predicted ? "Timeline, predicted" : "Timeline");
     find(this.root, "#timeline-card", HTMLElement).classList.toggle("tabled", table);
     this.updateBreakpoints(this.place.breakpoints);
   }
@@ -129,33 +170,32 @@ export class Player extends Screen {
   draw() {
     const scene = this.scene();
     this.views.render(scene);
+    this.regions.refresh(scene.position);
+    this.updateStrip(scene);
     this.updateExplanation(scene);
     this.updateLegend(scene);
+    this.updateHelpLegend(scene);
+    this.updateTimelineLegend(scene);
     this.updateTable(scene);
     const { speed, breakpoints } = this.place;
     const { playing } = this.clock;
     this.updateControls(scene, { playing, speed, numBreakpoints: breakpoints.length });
+    if (!playing) {
+      this.speech.follow(this.narrate());
+    }
   }
 
   narrate() {
-    return narrate(this.model, this.clock.position);
+    const { tour, hops } = this.place;
+    return tour === NO_STOP ? narrate(this.model, this.clock.position, hops) : narrateStop(this.model, tour);
   }
 
   /** @returns {Scene} */
   scene() {
-    const { model, clock, place } = this;
-    const { position, tween } = clock;
-    return {
-      model,
-      document: model.doc,
-      position,
-      tween,
-      cells: this.cells.seek(position),
-      sent: sentAt(model, position, tween, this.sent),
-      rank: place.rank,
-      ...this.look(),
-      reduced: clock.reduced,
-      breakpoints: this.breaks,
-    };
+    const { position, tween, reduced } = this.clock;
+    const { hops, rank, tour } = this.place;
+    const marks = tour === NO_STOP ? this.hits : this.ground.stops ?? [];
+    const seen = { hops, rank, tour, marks, reduced, breakpoints: this.breaks, ...this.look() };
+    return this.scenes.at(position, tween, seen);
   }
 }

@@ -4,6 +4,8 @@
  * `doc.ranks`, never global ranks.
  */
 
+import type { MagnifierLayout } from "#player/draw/magnifierlayout.js";
+import type { Magnified } from "#player/lens/magnify.js";
 import type { Phase, ReplayDocument, Tier } from "#player/types.d.ts";
 
 /** Steps of one phase that follow each other: `first` and `last` belong to it. */
@@ -24,6 +26,13 @@ export interface Track {
   phases: PhaseSpan[];
   /** Which of `phases` a step belongs to. */
   phaseOf: Int32Array;
+  /** By beat, the step that it is about; a comparison has a beat for each moment. */
+  beatMain: Int32Array;
+  /** Which beat a step belongs to. */
+  beatOf: Int32Array;
+  /** How long a step is shown while playing, ms at speed 1: beat by beat, and hop by hop. */
+  stepMs: Float64Array;
+  hopMs: Float64Array;
   /** Messages and copies of a step. */
   numPackets: Int32Array;
 }
@@ -63,6 +72,14 @@ export interface Scene {
   tween: number | null;
   /** Codes of all cells, the changes of the current step included. Read it, do not keep it. */
   cells: Uint8Array;
+  /** What the current step gives back when it is over is gone: its last part plays. */
+  isFreed: boolean;
+  /** One hop after the other, with its own words; else beat by beat. */
+  hops: boolean;
+  /** The stop of a tour that is shown, from 0; -1 off tour. */
+  tour: number;
+  /** Steps whose beats the strip marks: the tour's, or those that a search found. */
+  marks: readonly number[];
   /** Bytes sent by rank: by all steps before, and by the played part of the current one. */
   sent: Float64Array;
   /** The selected rank. */
@@ -83,7 +100,6 @@ export interface TrackScene extends Pick<Scene, "position" | "tween" | "theme" |
 /** The elements in which the views draw; the player's page owns them and gives them a size. */
 export interface Hosts {
   stage: HTMLElement;
-  scrubber: HTMLElement;
   timeline: HTMLElement;
   traffic: HTMLElement;
   memory: HTMLElement;
@@ -93,7 +109,6 @@ export interface Hosts {
 export interface ViewCallbacks {
   /** A moment on the timeline of one rank (a position in `ranks`). */
   onSeekTime(ns: number, rank: number): void;
-  onSeekStep(step: number): void;
   onSelectRank(rank: number): void;
 }
 
@@ -102,7 +117,9 @@ export interface Views {
   render(scene: Scene): void;
   /** A host has another size; the next `render` follows. */
   resize(): void;
+  /** What the magnifier holds, and where: null before the first frame. */
+  shown(): { magnified: Magnified | null; layout: MagnifierLayout | null };
 }
 
 /** `createViews` of `draw/index.js`. */
-export type CreateViews = (hosts: Hosts, callbacks: ViewCallbacks) => Views;
+export type CreateViews = (hosts: Hosts, callbacks: ViewCallbacks, regions: import("#player/regions.js").Regions) => Views;

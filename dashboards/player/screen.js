@@ -4,7 +4,8 @@
 import { formatPlace, parsePlace } from "#player/address.js";
 import { Clock } from "#player/clock.js";
 import { find, setPressed, write } from "#player/dom.js";
-import { effectiveTheme, markPage, storedTheme, wantsStill } from "#player/theme.js";
+import { effectiveTheme, markPage, storedMode, storedTheme, wantsStill } from "#player/theme.js";
+import { NO_STOP } from "#player/tour.js";
 
 /** @import { Ground, Place } from "#player/address.js" */
 /** @import { Track } from "#player/scene.d.ts" */
@@ -26,12 +27,13 @@ export class Screen {
    * @param {HTMLElement} root
    * @param {Track} track
    * @param {readonly number[]} ranks global, that can be selected
+   * @param {Partial<Ground>} [more] where its beats stand, and the stops of a tour, if it has some
    */
-  constructor(root, track, ranks) {
+  constructor(root, track, ranks, more = {}) {
     this.root = root;
     this.clock = new Clock(track);
     /** @type {Ground} */
-    this.ground = { numSteps: track.numSteps, doc: { ranks } };
+    this.ground = { numSteps: track.numSteps, doc: { ranks }, ...more };
     /** @type {Place} */
     this.place = { ...this.usual() };
     /** @type {boolean | null} no motion; null: as the system wants it */
@@ -55,7 +57,9 @@ export class Screen {
   /** What a fragment that says nothing means. @returns {Place} */
   usual() {
     const theme = storedTheme();
-    return { position: 0, rank: 0, mode: "work", theme, speed: 1, table: false, breakpoints: [] };
+    return {
+      position: 0, tour: NO_STOP, hops: false, rank: 0, mode: storedMode(), theme, speed: 1, table: false, breakpoints: [],
+    };
   }
 
   state() {
@@ -78,8 +82,9 @@ export class Screen {
   /** @param {Partial<Place>} part */
   change(part) {
     Object.assign(this.place, part);
-    const { theme, mode, speed } = this.place;
+    const { theme, mode, speed, hops } = this.place;
     this.clock.speed = speed;
+    this.clock.hops = hops;
     this.clock.reduced = this.still ?? wantsStill();
     markPage(theme, mode === "present");
     setPressed(this.root, "#table-toggle", this.place.table);
@@ -107,6 +112,9 @@ export class Screen {
     this.clock.tick(now);
     const { playing } = this.clock;
     this.place.position = this.clock.position;
+    if (playing || this.ground.stops?.[this.place.tour] !== this.place.position) {
+      this.place.tour = NO_STOP; // who goes elsewhere has left the tour
+    }
     this.draw();
     if (!playing || now - this.narratedAt > NARRATION_MS) {
       write(this.narration, this.narrate());

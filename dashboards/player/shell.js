@@ -33,8 +33,8 @@ export function fillShell(root, doc, embedded) {
   }
 }
 
-/** @param {ReplayDocument} doc */
-function summary({ run, ranks }) {
+/** The run in a line. @param {ReplayDocument} doc */
+export function summary({ run, ranks }) {
   const num = ranks.length === run.num_ranks ? "" : `${ranks.length} of `;
   return joinDots([
     run.model,
@@ -51,7 +51,7 @@ function fillIterations(root, { run }) {
   fillSelect(select, run.iterations.map((one) => [String(one), String(one)]));
   select.value = String(run.iteration);
   select.addEventListener("change", () => {
-    const hash = location.hash.replace(/([#&])at=[^&]*&?/, "$1");
+    const hash = location.hash.replace(/([#&])(beat|at|tour)=[^&]*&?/g, "$1");
     location.assign(iterationSearch(location.search, Number(select.value)) + hash);
   });
   find(root, "#iteration-label", HTMLElement).hidden = false;

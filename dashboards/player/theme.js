@@ -3,6 +3,7 @@
 /** @typedef {"light" | "dark"} Theme */
 
 const STORE = "zerosim-theme";
+const MODE_STORE = "zerosim-mode";
 
 /**
  * The theme that is shown.
@@ -36,20 +37,41 @@ export function watchSystem(changed) {
   }
 }
 
-/** The theme that was chosen last; a page from a file may not remember. @returns {Theme | null} */
+/** The theme that was chosen last. @returns {Theme | null} */
 export function storedTheme() {
+  const theme = read(STORE);
+  return theme === "light" || theme === "dark" ? theme : null;
+}
+
+/** @param {Theme} theme */
+export function storeTheme(theme) {
+  write(STORE, theme);
+}
+
+/** Whether a page was last presented; one inside a lesson does as the lesson does.
+ *  @returns {"work" | "present"} */
+export function storedMode() {
+  return read(MODE_STORE) === "present" && !("embed" in document.documentElement.dataset) ? "present" : "work";
+}
+
+/** @param {"work" | "present"} mode */
+export function storeMode(mode) {
+  write(MODE_STORE, mode);
+}
+
+/** What was wished for; a page from a file may not remember. @param {string} name */
+function read(name) {
   try {
-    const theme = localStorage.getItem(STORE);
-    return theme === "light" || theme === "dark" ? theme : null;
+    return localStorage.getItem(name);
   } catch {
     return null;
   }
 }
 
-/** @param {Theme} theme */
-export function storeTheme(theme) {
+/** @param {string} name @param {string} value */
+function write(name, value) {
   try {
-    localStorage.setItem(STORE, theme);
+    localStorage.setItem(name, value);
   } catch {
     // Nothing is lost but the wish.
   }

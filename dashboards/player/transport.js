@@ -1,11 +1,13 @@
-// Where a button leads: from a step to a step, as in a debugger. Nothing here moves anything.
+// Where a button leads: from beat to beat, and inside of them from step to step, as in a debugger.
+// Nothing here moves anything.
 
+import { nextBeat, previousBeat, restOf } from "#player/beats.js";
 import { unitName } from "#player/breakpoints.js";
 
 /** @import { Model, Track } from "#player/scene.d.ts" */
 
-/** @typedef {"first" | "back" | "forward" | "last" | "over" | "into" | "out" | "nextPhase"
- *           | "previousPhase"} Move */
+/** @typedef {"first" | "back" | "forward" | "last" | "nextHop" | "previousHop" | "over" | "into"
+ *           | "out" | "nextPhase" | "previousPhase"} Move */
 
 /** Moves that a breakpoint on the way cuts short: those that run, not those that jump. */
 const RUNS = new Set(["over", "into", "out", "nextPhase"]);
@@ -81,9 +83,9 @@ export function previousPhase({ phases, phaseOf }, position) {
   return position > begin ? begin : (phases[phaseOf[position] - 1]?.first ?? 0);
 }
 
-/** A tenth of the iteration's steps. @param {Track} model @param {number} tenths 0 to 10 */
-export function atTenth({ numSteps }, tenths) {
-  return Math.round(((numSteps - 1) * tenths) / 10);
+/** A tenth of the iteration's beats. @param {Track} model @param {number} tenths 0 to 10 */
+export function atTenth({ beatMain }, tenths) {
+  return beatMain[Math.round(((beatMain.length - 1) * tenths) / 10)];
 }
 
 /**
@@ -96,7 +98,22 @@ export function runTo(model, from, breaks) {
   return breaks.find((step) => step > from) ?? model.numSteps - 1;
 }
 
-const MOVES = { first, back: previous, forward: next, last, over, into, out, nextPhase, previousPhase };
+const MOVES = {
+  first, back: previous, forward: next, last, nextHop: next, previousHop: previous, over, into, out, nextPhase, previousPhase,
+};
+
+/** Those that lead to what a beat is about, unless hops are on. */
+const BY_BEAT = {
+  first: (/** @type {Model} */ model) => model.beatMain[0],
+  back: previousBeat,
+  forward: nextBeat,
+  nextPhase: (/** @type {Model} */ model, /** @type {number} */ position) => restOf(model, nextPhase(model, position)),
+  /** @param {Model} model @param {number} position */
+  previousPhase(model, position) {
+    const begin = restOf(model, previousPhase(model, position));
+    return begin < position ? begin : restOf(model, previousPhase(model, model.phases[model.phaseOf[position]].first));
+  },
+};
 
 /**
  * Where a move leads, or the first breakpoint on the way there.
@@ -104,9 +121,11 @@ const MOVES = { first, back: previous, forward: next, last, over, into, out, nex
  * @param {Model} model
  * @param {number} position
  * @param {readonly number[]} breaks
+ * @param {boolean} [hops] step inside the beats
  */
-export function move(name, model, position, breaks) {
-  const target = MOVES[name](model, position);
+export function move(name, model, position, breaks, hops = true) {
+  const moves = hops ? MOVES : { ...MOVES, ...BY_BEAT };
+  const target = moves[name](model, position);
   return RUNS.has(name) ? Math.min(target, runTo(model, position, breaks)) : target;
 }
 

@@ -13,7 +13,7 @@ export type Tier = "device" | "host" | "disk";
 export type Link = "bus" | "storage" | "within a node" | "between nodes";
 
 export interface ReplayDocument {
-  schema: 1;
+  schema: 2;
   /** The trace's name, as its reader knows it: a folder. */
   name: string;
   run: Run;
@@ -22,9 +22,13 @@ export interface ReplayDocument {
   units: Unit[];
   /** The bands of a rank card, from top to bottom; empty where a program's states are unknown. */
   states: State[];
+  /** Weights that tensor parallel cuts. */
+  matrices: Matrix[];
   /** Texts that steps refer to. Plain text: never markup. */
   texts: string[];
   steps: Step[];
+  /** The steps cut into what is watched at once: each step in one beat, in the order of the steps. */
+  beats: Beat[];
   /**
    * By rank, then by step: how far that rank's own clock was, ns. The steps are consistent cuts
    * through the ranks' timelines, so the cut is a zigzag line: each rank at its own time.
@@ -36,7 +40,7 @@ export interface ReplayDocument {
    * ((rank * states + state) * units + unit) * shards + shard.
    */
   cells: string;
-  /** Shards of a unit: the number of ranks of the run. */
+  /** Shards of a unit: the number of ranks of the run, but where a program divides otherwise. */
   num_shards: number;
   timeline: Timeline;
   traffic: Traffic;
@@ -44,6 +48,8 @@ export interface ReplayDocument {
   memory: Memory | null;
   /** What `zerosim verify` says of the whole trace in one sentence; null: nothing was predicted. */
   verdict: { headline: string; outcome: Outcome | null };
+  /** Ten to twelve places of the iteration, in the order in which a tour stops at them. */
+  tour: Stop[];
   /** Warnings for the reader: ranks that are missing, and the like. */
   notes: string[];
   /** A law that the trace breaks: the replay ends at this step. Null if there is none. */
@@ -67,6 +73,8 @@ export interface Run {
   num_parameters: number;
   element_bytes: number;
   accumulate: number;
+  /** All its times are predicted: it was simulated, or placed anew. */
+  is_predicted: boolean;
   iteration: number;
   /** All iterations that can be shown. */
   iterations: number[];
@@ -81,6 +89,25 @@ export interface Unit {
   elements: number;
   padded_elements: number;
   trainable: boolean;
+  /** The class of its module: "TransformerEncoderLayer"; "" where that is not known. */
+  module: string;
+  /** Of a pipeline: "stage 1"; "" for no other. */
+  stage: string;
+  /** Of its first shard: shards have the hues of the ranks that keep them. */
+  hue: number;
+}
+
+export interface Matrix {
+  /** What steps call the unit that it is in; "" if it is in none. */
+  unit_name: string;
+  module: string;
+  /** Cut along its output, or along its input. */
+  style: "column" | "row";
+  /** Of the whole weight: outputs, then inputs. */
+  shape: number[];
+  num_parts: number;
+  /** Which part each rank holds; -1 for none. */
+  parts: number[];
 }
 
 export interface State {
@@ -163,6 +190,74 @@ export interface Step {
   copy: CopyLedger | null;
   /** Cells that change as this step begins, two numbers each: cell, new code. */
   cells: number[];
+  /** Units whose gathered parameters are given back when this step is over: positions in `units`.
+   *  Those cells change as the next step begins. */
+  freed: number[];
+}
+
+/**
+ * What is done in a beat. A unit's parameters are gathered, it is computed, what was gathered is
+ * freed; gradients are reduced, the optimizer updates, bytes are copied between tiers; pipelines
+ * send, tensor parallel ranks combine; all agree on a number, or exchange what has no other name.
+ */
+export type Sign =
+  | "gather"
+  | "compute"
+  | "free"
+  | "reduce"
+  | "update"
+  | "copy"
+  | "send"
+  | "combine"
+  | "agree"
+  | "exchange"
+  | "begin"
+  | "end";
+
+/** Steps that follow each other, which a class would call one thing. */
+export interface Beat {
+  /** First and last step; both belong to it. */
+  first: number;
+  last: number;
+  /** The step that it is about: a still picture of the beat shows it. */
+  main: number;
+  /** At least one, in the order in which it is done. */
+  signs: Sign[];
+  /** What a strip calls its unit: "3", "emb"; "" for several, and for none. */
+  label: string;
+  /** Positions in `units`; empty for a program that told of none. */
+  units: number[];
+  phase: Phase;
+  micro_step: number;
+  /** Other units whose gathered parameters are given back meanwhile, as a strip calls them. */
+  freed: string[];
+  /** Positions in `texts`: a headline, a sentence of about twenty words. */
+  title: number;
+  what: number;
+  /** What goes on beside it, in `texts`; -1. */
+  meanwhile: number;
+  /** Who waits in it, for what and how long, in `texts`; -1 if nobody does. */
+  waiting: number;
+  /** The module of which it goes through all units, one after the other: tile by tile; "" for any other. */
+  within: string;
+  /** It gathers what is computed later, while something else is computed. */
+  is_prefetch: boolean;
+}
+
+/**
+ * What a stop of a tour is about: the run and what each rank keeps, what has just been freed, that
+ * forward is over, that the second micro-step begins, a beat that happens for the first time, that
+ * the last gradients are reduced, the longest wait, the peak of memory, what was sent in all.
+ */
+export type About = "run" | "free" | "turn" | "again" | "beat" | "reduced" | "wait" | "peak" | "sum";
+
+/** One place of a tour. Plain text: never markup. */
+export interface Stop {
+  about: About;
+  step: number;
+  /** A headline, and a few sentences. */
+  title: string;
+  text: string;
 }
 
 /** What a verdict comes to, as everywhere in zerosim. */
@@ -192,6 +287,8 @@ export interface Collective {
   first: number;
   last: number;
   num_hops: number;
+  /** Shards of a unit in the part that a rank of a ring sends: several in a ring of only some ranks. */
+  shards_each: number;
   payload_bytes: number;
   elements: number;
   element_bytes: number;

@@ -10,17 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zerosim.lessons.facts.activations import Activations
 from zerosim.lessons.facts.claims import Claims
+from zerosim.lessons.facts.faults import Faults
 from zerosim.lessons.facts.hops import HopFacts
-from zerosim.lessons.facts.memory import MemoryFacts
+from zerosim.lessons.facts.patterns import Patterns
 from zerosim.lessons.facts.pipeline import Pipeline
+from zerosim.lessons.facts.predicted import Predicted
 from zerosim.lessons.facts.programs import Programs
 from zerosim.lessons.facts.scaling import Scaling
 from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
 
 
-class Facts(Pipeline, Programs, MemoryFacts, Tiers, HopFacts, Time, Scaling, Claims):
+class Facts(
+    Pipeline,
+    Programs,
+    Activations,
+    Tiers,
+    HopFacts,
+    Time,
+    Predicted,
+    Scaling,
+    Patterns,
+    Claims,
+    Faults,
+):
     """The facts of some recordings."""
 
     def names(self) -> Mapping[str, Callable[..., Any]]:

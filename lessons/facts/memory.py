@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from zerosim.config import DType
+from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Phase
 from zerosim.lessons.facts.base import Base
@@ -16,7 +16,7 @@ from zerosim.lessons.recordings import name_in
 from zerosim.memory import Role
 from zerosim.reading.moments import Passed
 from zerosim.replay.places import place
-from zerosim.theory import Optimizer, bytes_a_parameter, ideal_model_states
+from zerosim.theory import bytes_a_parameter, stage_states
 
 _BEFORE_END = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
@@ -30,13 +30,22 @@ class MemoryFacts(Base):
         """By theory, with Adam: of one role, or of all."""
         return sum(
             each.bytes
-            for each in bytes_a_parameter(DType(dtype), Optimizer.ADAM)
+            for each in bytes_a_parameter(EngineConfig(dtype=DType(dtype)))
             if role in ("", each.role)
         )
 
     def states(self, stage: int, num_ranks: int, psi: float = 1, dtype: str = "bf16") -> float:
         """Model states of a rank by the paper's law."""
-        return float(ideal_model_states(stage, num_ranks, 1, DType(dtype))) * psi
+        return float(stage_states(stage, num_ranks, 1, DType(dtype)).law_bytes()) * psi
+
+    def role_states(self, stage: int, num_ranks: int, role: str) -> float:
+        """What one role has of it, for each parameter of the model."""
+        laws = stage_states(stage, num_ranks, num_ranks).role_laws()  # N elements divide by N
+        return sum(float(one.bytes) for one in laws if one.role == role) / num_ranks
+
+    def states_law(self, stage: int) -> str:
+        """The law in words, such as "4Ψ + 12Ψ/N"."""
+        return stage_states(stage, 2, 2).law()
 
     def law_held(self, run: str) -> float:
         """Model states of a rank by the paper's law, for this stage and these ranks."""

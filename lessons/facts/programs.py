@@ -23,9 +23,9 @@ class Programs(Base):
         units = self._run(run).events(rank=0, phase="forward")["unit"]
         return list(dict.fromkeys(unit for unit in units if _BLOCK.fullmatch(unit)))
 
-    def shape(self, run: str, module: str) -> list[int]:
-        """What a divided module is given in one forward, whole: b, s, h."""
-        found = self._bundle(run, module).options["input_shape"]
+    def shape(self, run: str, module: str, end: str = "input") -> list[int]:
+        """What a divided module is given in one forward, whole: b, s, h; or its "output"."""
+        found = self._bundle(run, module).options[f"{end}_shape"]
         assert isinstance(found, Sequence), module
         return [int(size) for size in found]
 

@@ -1,4 +1,4 @@
-"""Loss scaling, iteration by iteration: losses, scales, and steps that all ranks left out.
+"""Number formats, and loss scaling: losses, scales, and steps that all ranks left out.
 
 Imports `facts.base` and zerosim's L0.
 """
@@ -12,6 +12,9 @@ from zerosim.config import DType
 from zerosim.errors import ConfigError
 from zerosim.events import Metric
 from zerosim.lessons.facts.base import Base
+
+_BITS = {DType.FP32: (8, 23), DType.BF16: (8, 7), DType.FP16: (5, 10)}
+"""Of exponent and fraction, beside one of the sign: IEEE 754, and the upper half of its fp32."""
 
 
 class Scaling(Base):
@@ -53,6 +56,43 @@ class Scaling(Base):
         if DType(dtype) is DType.BF16:  # the upper half of an fp32
             bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
         return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+
+    def exponent_bits(self, dtype: str) -> int:
+        """What decides how large and how small a number can be."""
+        return _BITS[DType(dtype)][0]
+
+    def fraction_bits(self, dtype: str) -> int:
+        """What decides how many numbers lie between one and two."""
+        return _BITS[DType(dtype)][1]
+
+    def spacing(self, dtype: str) -> float:
+        """How far the next number after one is."""
+        return float(2.0 ** -self.fraction_bits(dtype))
+
+    def largest(self, dtype: str) -> float:
+        """The largest number that is not infinite."""
+        return float((2 - self.spacing(dtype)) * 2.0 ** self._bias(dtype))
+
+    def smallest(self, dtype: str) -> float:
+        """The smallest number that is not zero."""
+        return float(self.spacing(dtype) * 2.0 ** (1 - self._bias(dtype)))
+
+    def updated(self, update: float, times: int, dtype: str) -> float:
+        """A weight of one, rounded to a dtype after each of so many updates."""
+        weight = 1.0
+        for _ in range(times):
+            weight = self.rounded(weight + update, dtype)
+        return weight
+
+    def updates_until_seen(self, update: float, dtype: str) -> int:
+        """Updates of an fp32 master of one until what is rounded from it is another number."""
+        times = 1
+        while self.rounded(self.updated(update, times, DType.FP32), dtype) == 1:
+            times += 1
+        return times
+
+    def _bias(self, dtype: str) -> int:
+        return int(2 ** (self.exponent_bits(dtype) - 1) - 1)
 
     def _metrics(self, run: str) -> Sequence[Metric]:
         return self._run(run).trace.ranks[0].metrics

@@ -1,16 +1,18 @@
-"""Where a rank keeps what, and what it copies between its tiers. Imports `facts.base` and theory.
+"""Where a rank keeps what, and what it copies between its tiers.
 
 Tiers are "device", "host" and "disk", links "bus" and "storage"; of rank 0 unless one is given.
+Imports `facts.base`, analysis, theory and verify.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
 
+from zerosim.analysis.addresses import address_table
 from zerosim.config import DType
 from zerosim.events import Phase, Purpose
 from zerosim.lessons.facts.base import Base
-from zerosim.memory import Role
+from zerosim.memory import AddressMap, Role
 from zerosim.tables import Table
 from zerosim.theory import law
 from zerosim.tiers import Link, Tier
@@ -73,15 +75,13 @@ class Tiers(Base):
         """Each reason for copies, with its ledgers."""
         return self._report(run).copies
 
-    def fetched(self, run: str, unit: str, rank: int = 0) -> int:
+    def fetched(self, run: str, unit: str, rank: int = 0, target: str = Tier.DEVICE) -> int:
         """What a rank brings to its device of one unit's parameters in one forward."""
         table = self._run(run).copies(
             ("unit", "target"), rank=rank, phase="forward", purpose=Purpose.FETCH_PARAMETERS
         )
         return sum(
-            row["payload_bytes"]
-            for row in table
-            if (row["unit"], row["target"]) == (unit, Tier.DEVICE)
+            row["payload_bytes"] for row in table if (row["unit"], row["target"]) == (unit, target)
         )
 
     def most_fetched(self, run: str, unit: str) -> int:
@@ -153,6 +153,10 @@ class Tiers(Base):
         """Bytes of the parameters of the largest unit."""
         units = self._run(run).trace.manifest.units
         return max(unit.padded_elements for unit in units) * self.element_bytes(run)
+
+    def scattered(self, run: str, rank: int = 0) -> AddressMap:
+        """What lay where when the free memory of `pieces` was in the smallest ones."""
+        return address_table(self._run(run).trace.ranks[rank])[-1].scattered
 
     def limit(self, run: str) -> int:
         """The device's limit."""

@@ -5,7 +5,7 @@ Imports `facts.base` and zerosim's L0, theory and verify.
 
 from __future__ import annotations
 
-from zerosim.config import DType
+from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.lessons.facts.base import Base
@@ -45,6 +45,15 @@ class Traffic(Base):
         table = self._run(run).traffic(rank=0, iteration=iteration, purpose=purpose or None)
         return table.sent_bytes or 0
 
+    def payload_in(self, run: str, micro_step: int, purpose: str = "") -> float:
+        """What rank 0 communicates in one micro-step, in Psi; an all-reduce counts twice.
+
+        The update belongs to the last one.
+        """
+        table = self._run(run).traffic(by="micro_step", rank=0, purpose=purpose or None)
+        elements = {row["micro_step"]: row["volume_elements"] for row in table}
+        return float(elements.get(micro_step, 0) / self.model_psi(run))
+
     def model_sent(self, run: str, rank: int = 0) -> int:
         """What PyTorch was asked to send of gradients and parameters: all but the loss."""
         return sum(self.sent(run, rank, purpose=purpose) for purpose in _OF_THE_MODEL)
@@ -52,8 +61,16 @@ class Traffic(Base):
     def wire(
         self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
     ) -> int:
-        """What the kernel sent."""
-        return self._moved(run, rank, phase, purpose, op).total("wire_sent_bytes") or 0
+        """What the kernel sent.
+
+        Raises:
+            ConfigError: it does not tell one call's bytes from another's.
+        """
+        table = self._moved(run, rank, phase, purpose, op)
+        total = table.total("wire_sent_bytes")
+        if total is None and len(table):
+            raise ConfigError(f"{run}: what the kernel sent was not measured call by call")
+        return total or 0
 
     def calls(self, run: str, phase: str = "", purpose: str = "", op: str = "") -> int:
         """Number of collectives."""
@@ -158,9 +175,8 @@ class Traffic(Base):
 
     def law_psi(self, stage: int, accumulate: int = 1, phase: str = "") -> float:
         """The paper's law: payload of a step, or of one phase of it, in Psi."""
-        workload = Workload(
-            stage=stage, num_ranks=2, units=(UnitSize("model", 2),), accumulate=accumulate
-        )
+        config = EngineConfig(stage=stage, accumulate=accumulate)
+        workload = Workload(config=config, num_ranks=2, units=(UnitSize("model", 2),))
         return float(law(workload, Phase(phase) if phase else None).payloads)
 
     def traffic_law(self, run: str) -> str:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
+from pathlib import Path
 
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -18,17 +21,22 @@ from zerosim.cli import main
 
 KILLED_RANK = 1
 LAYERS = 7
-"""Linear layers computed before it, of four in a forward: the other ranks are as far by then."""
+"""Linear layers computed before it, of four in a forward."""
 
 
 def kill_after(layers: int) -> None:
-    """End this process when one more layer is about to be computed."""
-    begun = 0
+    """End this process when one more layer is about to be computed, and all ranks have committed
+    the state after the first iteration: a slow disk may still be writing it.
+    """
+    begun, disk = 0, Path(sys.argv[sys.argv.index("--nvme-path") + 1])
 
     def count(module: nn.Module, _: object) -> None:
         nonlocal begun
         begun += isinstance(module, nn.Linear)
         if begun > layers:
+            # each rank's second: its first is the state that it begins with
+            while len(list(disk.glob("rank-*/commit-*.json"))) < 2 * int(os.environ["WORLD_SIZE"]):
+                time.sleep(0.02)
             os.kill(os.getpid(), signal.SIGKILL)
 
     register_module_forward_pre_hook(count)

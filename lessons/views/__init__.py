@@ -1,4 +1,4 @@
-"""The figures of lessons: bars and tables, which a script prints and the page draws.
+"""The figures of lessons: bars, tables and drawings, which a script prints and the page draws.
 
 A view is a pure function of facts and the names of runs. Imports its modules.
 """
@@ -9,16 +9,25 @@ from collections.abc import Callable
 
 from zerosim.errors import ConfigError
 from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.activations import kept, saved, variants
+from zerosim.lessons.views.addresses import addresses
+from zerosim.lessons.views.blocks import blocks
 from zerosim.lessons.views.claims import claim, verdicts
+from zerosim.lessons.views.compared import figure_one, trade
+from zerosim.lessons.views.faults import endings, orders, session, verdict
 from zerosim.lessons.views.gathered import gathered
 from zerosim.lessons.views.hops import hops, shares
+from zerosim.lessons.views.journey import journey
 from zerosim.lessons.views.ledgers import causes, excess
+from zerosim.lessons.views.matrices import block, two_cuts
 from zerosim.lessons.views.memory import gradients, moments, roles, states
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part, View
+from zerosim.lessons.views.model import Bar, Bars, Drawing, FigureTable, Part, View
 from zerosim.lessons.views.nodes import both, leaves
 from zerosim.lessons.views.parallel import all_reduces, messages, slots, stages
+from zerosim.lessons.views.patterns import broadcasts, senders, tree, trees
+from zerosim.lessons.views.predicted import changes, scales
 from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
-from zerosim.lessons.views.scaling import precisions, scaling
+from zerosim.lessons.views.scaling import formats, precisions, scaling, updates
 from zerosim.lessons.views.tiers import (
     checkpoints,
     copies,
@@ -31,9 +40,9 @@ from zerosim.lessons.views.tiers import (
     tiled,
 )
 from zerosim.lessons.views.time import budget, compute, overlap, path
-from zerosim.lessons.views.traffic import ledgers, purposes, traffic
+from zerosim.lessons.views.traffic import ledgers, micro_steps, purposes, traffic
 
-__all__ = ["VIEWS", "Bar", "Bars", "FigureTable", "Part", "View", "view"]
+__all__ = ["VIEWS", "Bar", "Bars", "Drawing", "FigureTable", "Part", "View", "view"]
 
 VIEWS: dict[str, Callable[..., View]] = {
     "roles": roles,
@@ -45,6 +54,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "traffic": traffic,
     "purposes": purposes,
     "ledgers": ledgers,
+    "micro_steps": micro_steps,
     "gathered": gathered,
     "causes": causes,
     "excess": excess,
@@ -52,6 +62,10 @@ VIEWS: dict[str, Callable[..., View]] = {
     "budget": budget,
     "overlap": overlap,
     "path": path,
+    "scales": scales,
+    "changes": changes,
+    "formats": formats,
+    "updates": updates,
     "precisions": precisions,
     "scaling": scaling,
     "all_reduces": all_reduces,
@@ -74,8 +88,26 @@ VIEWS: dict[str, Callable[..., View]] = {
     "tiled": tiled,
     "leaves": leaves,
     "both": both,
+    "two_cuts": two_cuts,
+    "block": block,
+    "addresses": addresses,
+    "senders": senders,
+    "broadcasts": broadcasts,
+    "tree": tree,
+    "trees": trees,
+    "kept": kept,
+    "saved": saved,
+    "variants": variants,
+    "figure_one": figure_one,
+    "trade": trade,
+    "journey": journey,
+    "blocks": blocks,
     "claim": claim,
     "verdicts": verdicts,
+    "endings": endings,
+    "orders": orders,
+    "verdict": verdict,
+    "session": session,
 }
 """By the names that lessons use."""
 

@@ -1,8 +1,11 @@
-"""What a figure is made of: bars to one scale, or a table. Imports the standard library."""
+"""What a figure is made of: bars to one scale, a table, a drawing. Imports the standard library."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+_LONG = 24
+"""Letters of a cell from which it is one that is read, not looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +54,78 @@ class FigureTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @property
+    def is_text(self) -> tuple[bool, ...]:
+        """Of each column, whether there are sentences in it."""
+        return tuple(
+            any(len(cell) > _LONG for cell in column) for column in zip(*self.rows, strict=True)
+        )
 
-View = Bars | FigureTable
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A piece of a drawing: a matrix, a part of one, a block of memory.
+
+    Attributes:
+        look: a colour's name, as that of a `Part`; "" for paper.
+        label: in its middle, where there is room for it.
+        is_partial: what is in it is not complete yet.
+        shrinks_from: it comes so many times as wide; 1 for a box that does not move.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    look: str = ""
+    label: str = ""
+    is_partial: bool = False
+    shrinks_from: float = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Words in a drawing; `anchor` says which end of them stands at x, `y` is their line."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    is_strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """Something goes from one place to another."""
+
+    x: float
+    y: float
+    to_x: float
+    to_y: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Boxes, words and arrows, whose places are computed from numbers.
+
+    Attributes:
+        width, height: in the units of all places; a letter takes about nine.
+        legend: names of colours that no label tells.
+        table: the same in rows, for a terminal and for who does not see it.
+    """
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    notes: tuple[Note, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    legend: tuple[str, ...] = ()
+    table: FigureTable
+
+    @property
+    def title(self) -> str:
+        """Says what is drawn."""
+        return self.table.title
+
+
+View = Bars | FigureTable | Drawing

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from zerosim.events import Phase
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, Bars, Box, Drawing, FigureTable, Note, Part
 from zerosim.memory import MODEL_STATES, Role
 
 MEGA = 1e6
+_WIDTH, _NAMES = 790.0, 66.0
+_ROW, _GAP = 40.0, 6.0
 
 
 def all_reduces(facts: Facts, run: str) -> FigureTable:
@@ -35,15 +38,38 @@ def messages(facts: Facts, run: str) -> FigureTable:
     return FigureTable("What each rank sends in one step, traced", columns, tuple(rows))
 
 
-def slots(facts: Facts, run: str) -> FigureTable:
+def slots(facts: Facts, run: str) -> Drawing:
     """Which micro-batch each rank computes in which slot: F its forward, B its backward."""
-    numbers = range(facts.num_slots(run))
+    tasks_of, count = facts.slots(run), facts.num_slots(run)
+    wide = (_WIDTH - _NAMES) / count
+    boxes, notes = [], []
+    for rank, tasks in enumerate(tasks_of):
+        top = rank * _ROW
+        notes.append(Note(0, top + 22, f"rank {rank}"))
+        for slot in range(count):
+            task = tasks.get(slot)
+            left, high = _NAMES + slot * wide, _ROW - _GAP
+            look, label = ("", "") if task is None else (task.phase.value, task.label)
+            box = Box(x=left, y=top, width=wide, height=high, look=look, label=label)
+            boxes.append(box)
+    bottom = len(tasks_of) * _ROW + 18
+    notes += [
+        Note(_NAMES, bottom, "slot 1"),
+        Note(_WIDTH, bottom, f"slot {count}: what is empty is the bubble", "end"),
+    ]
     rows = tuple(
-        (f"rank {rank}", *(tasks[slot].label if slot in tasks else "·" for slot in numbers))
-        for rank, tasks in enumerate(facts.slots(run))
+        (f"rank {rank}", *(tasks[slot].label if slot in tasks else "·" for slot in range(count)))
+        for rank, tasks in enumerate(tasks_of)
     )
     title = f"{facts.title(run)}: who computes which micro-batch when, in the order traced"
-    return FigureTable(title, ("", *(str(slot + 1) for slot in numbers)), rows)
+    return Drawing(
+        width=_WIDTH,
+        height=bottom + 8,
+        boxes=tuple(boxes),
+        notes=tuple(notes),
+        legend=(Phase.FORWARD.value, Phase.BACKWARD.value),
+        table=FigureTable(title, ("", *(str(slot + 1) for slot in range(count))), rows),
+    )
 
 
 def stages(facts: Facts, *runs: str) -> Bars:

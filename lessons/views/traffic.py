@@ -49,3 +49,18 @@ def ledgers(facts: Facts, *runs: str) -> FigureTable:
     )
     columns = ("bytes", "the law", "traced", "wire, framed", "collectives")
     return FigureTable("What rank 0 sends in one step: law, trace, kernel", columns, rows)
+
+
+def micro_steps(facts: Facts, *runs: str) -> Bars:
+    """What rank 0 communicates in each micro-step, by what it is for; the last one updates."""
+    bars = []
+    for run in runs:
+        count = facts.micro_steps(run)
+        for number in range(count):
+            parts = tuple(
+                Part(str(purpose), facts.payload_in(run, number, purpose))
+                for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+            )
+            bars.append(Bar(f"{facts.title(run)}, {number + 1} of {count}", parts))
+    title = "What rank 0 communicates in each micro-step, by what it is for, traced"
+    return Bars(title, f"payload in {PSI}", tuple(bars))

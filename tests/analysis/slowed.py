@@ -17,8 +17,8 @@ STEPS = 5
 NUM_RANKS = 3
 SLOW_RANK = 1
 SLOW_UNIT = "blocks.1"
-SLOW_S = 0.04
-STEADY_S = 0.01
+SLOW_S = 0.2
+STEADY_S = 0.06
 WIDTH = 256
 
 
@@ -70,6 +70,12 @@ def _train(folder, seconds, **config):
             engine.backward(engine(torch.ones(1, WIDTH)).square().mean())
             engine.step()
         engine.close()
+
+
+def train_only(folder):
+    """The same runs, and that of the slow rank without what makes it slow."""
+    train_all(folder)
+    _train(Path(folder, "fast"), [0.0] * 4)
 
 
 def train_all(folder):

@@ -20,6 +20,7 @@ from zerosim.analysis.frames import (
     play,
     steps,
 )
+from zerosim.config import EngineConfig
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.graph import build_graph
 from zerosim.manifest import BucketLayout, Segment
@@ -31,7 +32,7 @@ PIECE = Piece(unit=UNIT, index=0)
 
 def layout(stage=3, num_ranks=3, **changes) -> Layout:
     fields = {
-        "stage": stage,
+        "config": EngineConfig(stage=stage),
         "ranks": tuple(range(num_ranks)),
         "num_ranks": num_ranks,
         "trainable": {UNIT: True},

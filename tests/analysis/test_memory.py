@@ -13,7 +13,6 @@ from tests.strategies import header
 from tests.verify.memory_traces import OTHER_BYTES, memory_trace, write
 from zerosim.analysis.memory import (
     ROLES,
-    STEP_PHASES,
     disagreement,
     in_steps,
     peak,
@@ -24,7 +23,7 @@ from zerosim.analysis.memory import (
     updates_begin,
     whole_iteration,
 )
-from zerosim.events import Event, Kind, Phase
+from zerosim.events import STEP_PHASES, Event, Kind, Phase
 from zerosim.memory import MODEL_STATES, Allocations, Holding, MemorySample, Moment, Role
 from zerosim.record import RankTrace, load
 

@@ -17,9 +17,8 @@ from tests.graph.planted import Planted, plant, straggling
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, traces, write_files
 from zerosim.analysis import TimeCause, report
-from zerosim.analysis.report import EVERYTHING
 from zerosim.errors import ConfigError, ZerosimError
-from zerosim.events import Phase
+from zerosim.events import WHOLE, Phase
 from zerosim.graph import build_graph
 from zerosim.record import load
 
@@ -89,7 +88,7 @@ def test_a_program_without_iterations_is_shown_as_a_whole(tmp_path):
         assert call.id == 0
     trace = plant(tmp_path, first, second)
     answer = report(build_graph(trace))
-    assert answer.iteration == EVERYTHING
+    assert answer.iteration == WHOLE
     assert answer.headline == (
         "The recording took 8.00 ms; what the program waited for was not recorded; collectives of "
         "rank 0 waited 4.00 ms for rank 1."

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from zerosim.analysis.frames import Band, Layout, ShardState, Step, cell_number, play
+from zerosim.config import EngineConfig
 from zerosim.events import Event, Kind, Op, Phase, Purpose
 from zerosim.manifest import BucketLayout, Segment
 from zerosim.memory import MODEL_STATES, Role
@@ -19,12 +20,16 @@ HOST, DISK, DEVICE = Tier.HOST, Tier.DISK, Tier.DEVICE
 OPTIMIZER = MODEL_STATES[2:]
 
 
-def layout(**changes) -> Layout:
+ALL_HOST = {"offload_optimizer": "cpu", "offload_param": "cpu"}
+ALL_DISK = {"offload_optimizer": "nvme", "offload_param": "nvme", "nvme_path": "disk"}
+
+
+def layout(options=ALL_HOST, **changes) -> Layout:
     """Stage 3 on two ranks, everything on the host that can be."""
     states = [Band(role) for role in (Role.PARAMETERS, Role.GRADIENTS)]
     states += [Band(role, HOST) for role in (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER)]
     fields = {
-        "stage": 3,
+        "config": EngineConfig(stage=3, **options),
         "ranks": (0, 1),
         "num_ranks": 2,
         "trainable": {UNIT: True},
@@ -32,8 +37,6 @@ def layout(**changes) -> Layout:
         "states": tuple(states),
         "first_update": True,
         "keeps_gradients": False,
-        "states_tier": HOST,
-        "parameters_tier": HOST,
     }
     return Layout(**fields | changes)
 
@@ -162,8 +165,7 @@ def on_disk(**changes) -> Layout:
     states = [Band(role) for role in (Role.PARAMETERS, Role.GRADIENTS)]
     states += [Band(role, HOST) for role in (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER)]
     states += [Band(role, DISK) for role in (Role.PARAMETERS, Role.MASTER)]
-    tiers = {"states_tier": DISK, "parameters_tier": DISK}
-    return layout(states=tuple(states), **tiers | changes)
+    return layout(ALL_DISK, states=tuple(states), **changes)
 
 
 def update_on_disk(*, fetches=True, stores=True) -> Script:
@@ -217,12 +219,12 @@ def test_an_owner_fetches_all_of_its_units_and_broadcasts_them():
     script.fetch(ranks=(0,))
     script.gather(op=Op.BROADCAST, peers=(0,))
     script.compute(Phase.FORWARD)
-    frames = play(layout(owners=True), BUCKETS, script.steps)
+    frames = play(layout({**ALL_HOST, "owner_broadcast": True}), BUCKETS, script.steps)
     assert frames.broken is None
     assert cells_at(frames, 0, Role.PARAMETERS, HOST) == [KEPT, KEPT]
     assert cells_at(frames, 0, Role.PARAMETERS, HOST, rank=1) == [A, A]
     assert cells_at(frames, 2, Role.PARAMETERS, rank=1) == [GATHERED, GATHERED]
-    alone = play(layout(owners=True), BUCKETS, script.steps[1:])
+    alone = play(layout({**ALL_HOST, "owner_broadcast": True}), BUCKETS, script.steps[1:])
     assert alone.broken is not None
     assert alone.broken.reason.startswith("rank 0 sends shard 0 of block")
 
@@ -230,9 +232,8 @@ def test_an_owner_fetches_all_of_its_units_and_broadcasts_them():
 def of_nodes() -> Layout:
     """Four ranks in nodes of two, with a secondary partition."""
     states = [Band(r) for r in (Role.PARAMETERS, Role.SECONDARY, Role.GRADIENTS, *OPTIMIZER)]
-    on_device = {"states_tier": DEVICE, "parameters_tier": DEVICE, "secondary": 2}
-    four = {"ranks": (0, 1, 2, 3), "num_ranks": 4}
-    return layout(states=tuple(states), **on_device | four)
+    options = {"secondary_partition": 2}
+    return layout(options, states=tuple(states), ranks=(0, 1, 2, 3), num_ranks=4)
 
 
 NODES, PLACES = ((0, 1), (2, 3)), ((0, 2), (1, 3))
@@ -264,6 +265,11 @@ def test_groups_gather_what_they_keep_and_add_up_in_two_exchanges():
     assert [cells(2, Role.SECONDARY, rank) for rank in (0, 3)] == [
         [GATHERED, GATHERED, A, A],
         [A, A, GATHERED, GATHERED],
+    ]
+    # backward: the own secondary part is there at once, what a rank owns stays, the rest arrives
+    assert [cells(2, Role.PARAMETERS, rank) for rank in (0, 1)] == [
+        [KEPT, GATHERED, ARRIVING, ARRIVING],
+        [ARRIVING, KEPT, GATHERED, GATHERED],
     ]
     own, partial, summed = A, ShardState.PARTIAL, ShardState.SUMMED
     assert cells(5, Role.GRADIENTS, 1) == [partial, ARRIVING, partial, summed]

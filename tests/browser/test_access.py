@@ -25,14 +25,14 @@ def violations_in_both_themes(one) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("what", ["", "&mode=present", "&table=1"])
+@pytest.mark.parametrize("what", ["", "&mode=present", "&table=1", "&tour=12"])
 def test_the_replay_page(watch, what):
     one = watch(reduced_motion="reduce")
     one.open(f"/replay?trace=stage-3#at=20{what}")
     assert violations_in_both_themes(one) == []
 
 
-@pytest.mark.parametrize("key", ["Shift+?", "Shift+B", "r"])
+@pytest.mark.parametrize("key", ["Shift+?", "Shift+B", "r", "/"])
 def test_the_dialogs(watch, key):
     one = watch(reduced_motion="reduce")
     one.open("/replay?trace=stage-0#at=20")

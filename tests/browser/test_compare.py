@@ -15,11 +15,11 @@ from zerosim.analysis.budget import budgets
 from zerosim.graph import build_graph
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.quantities import format_bytes
+from zerosim.reading import Comparison
 from zerosim.record import load
 from zerosim.replay import replay_document
 from zerosim.replay.alignment import align
 from zerosim.verify import verify
-from zerosim.verify.comparison import compare
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
@@ -81,7 +81,7 @@ def test_at_the_end_it_has_sent_what_verify_and_compare_say(watch, traces, rank)
     one.open(f"{FOUR}#rank={rank}&table=1")
     one.press("End")
     shown = numbers(one)
-    sides = compare([load(traces / f"stage-{stage}") for stage in range(4)])
+    sides = Comparison([load(traces / f"stage-{stage}") for stage in range(4)]).sides
     for stage, (row, side) in enumerate(zip(shown, sides, strict=True)):
         report = verify(load(traces / f"stage-{stage}"))
         assert row[5] == f"{report.total('trace', rank):,} B"
@@ -191,8 +191,7 @@ def test_an_address_restores_the_screen(watch):
     one = watch(reduced_motion="reduce")
     one.open(FOUR)
     one.press("Shift+ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "p", "d")
-    one.wait("location.hash.includes('rank=1') && location.hash.includes('at=')")
-    one.page.wait_for_timeout(400)
+    one.wait("location.hash.includes('theme=')")  # what was pressed last; all of it is written
     again = watch(reduced_motion="reduce")
     again.open(one.page.url.removeprefix(one.address))
     assert again.state() == one.state()
@@ -280,6 +279,23 @@ def test_nothing_is_cut_off(watch, mode):
         assert min(maps.evaluate_all("all => all.map(e => e.clientHeight)")) >= 80
 
 
+def test_the_transport_is_in_reach_below_cards_that_are_higher_than_the_window(watch):
+    one = watch(viewport={"width": 820, "height": 600}, reduced_motion="reduce")
+    one.open(FOUR)
+    tops = one.page.locator(".run-card").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1] < tops[2] == tops[3]
+    for where in (0, 200):
+        one.page.evaluate(f"() => scrollTo(0, {where})")
+        one.settle()
+        box = one.page.locator(".transport").bounding_box()
+        assert 0 < box["y"] <= 600 - box["height"]
+    one.page.locator("[data-action='forward']").click()
+    one.settle()
+    assert one.state()["position"] == 1
+
+
 def test_a_screen_reader_hears_the_moment_and_each_run(watch, aligned):
     one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=21")
@@ -298,7 +314,6 @@ def strange(tmp_path_factory):
     write_files(folder / "stage-1", trace_files(record(Plan(stage=1))))
     write_files(folder / "four", trace_files(record(Plan(num_ranks=4))))
     write_files(folder / "many", trace_files(record(Plan(num_ranks=64, iterations=1))))
-    write_files(folder / "other", trace_files(record(Plan(units=("only",)))))
     with serving(folder) as address:
         yield address
 
@@ -324,8 +339,8 @@ def test_however_many_ranks(watch, strange):
 
 def test_what_cannot_be_compared_is_refused_in_one_line(watch, strange):
     one = watch(address=strange, reduced_motion="reduce")
-    line = refused(one, address_of("stage-1", "other"))
-    assert "only runs of the same model can be aligned" in line
+    line = refused(one, address_of("stage-1", "nothing"))
+    assert "there is no trace 'nothing' here" in line
     assert "\n" not in line
     one.press("ArrowRight", "End", " ")  # nothing to move: nothing may fail
 

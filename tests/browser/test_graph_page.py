@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.browser.conftest import DEADLINE_S
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.cli.traces import engine_trace, write
 from tests.graph.planted import Planted, plant
@@ -19,10 +20,9 @@ from zerosim.record import load
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 STAGE_3 = "/graph?trace=stage-3&iteration=1"
-ADDRESS_MS = 600
 
 
-def visit(one, path: str, *, deadline_s: float = 30.0) -> None:
+def visit(one, path: str, *, deadline_s: float = DEADLINE_S) -> None:
     one.page.goto(one.address + path)
     one.wait("window.__graph !== undefined", deadline_s=deadline_s)
     one.settle()
@@ -219,7 +219,7 @@ def test_enter_goes_to_replay_and_back_returns(watch):
     one.page.locator("#chart").focus()
     one.press(".", ".", ".")
     selected = state(one)["selected"]
-    one.page.wait_for_timeout(ADDRESS_MS)
+    one.wait(f"location.hash.includes('event={selected + 1}')")
     one.page.keyboard.press("Enter")
     one.page.wait_for_url("**/replay?*")
     one.wait("window.__player !== undefined")
@@ -237,7 +237,7 @@ def test_a_link_restores_the_screen(watch):
     one.page.get_by_role("button", name="Exposed").click()
     one.page.locator("#chart").focus()
     one.press("ArrowRight", "+", "+", "Shift+ArrowRight", "w", "d", "p")
-    one.page.wait_for_timeout(ADDRESS_MS)
+    one.wait("location.hash.includes('mode=present')")  # what was pressed last; all is written
     here = state(one)
     again = watch()
     visit(again, one.page.url.removeprefix(one.address))

@@ -41,6 +41,10 @@ FOLDERS = (
     "a name with spaces & more?x=1#at=3%20%00",
     "one\u2028two",
 )
+DRAWN = frozenset(
+    ["svg", "title", "desc", "defs", "pattern", "clipPath", "g", "path", "rect", "text"]
+)
+"""What a picture is made of."""
 STATUS = "document.getElementById('status')"
 
 
@@ -110,9 +114,12 @@ def assert_plays(one: Watched) -> None:
     one.page.evaluate("() => document.activeElement?.blur()")
     one.press("End")
     assert one.state()["position"] == last
+    mains = [beat["main"] for beat in found["beats"]]
     one.press("Home", "ArrowRight")
+    assert one.state()["position"] == min(mains[:2][-1], last)
+    one.press("h", "Home", "ArrowRight")
     assert one.state()["position"] == min(1, last)
-    one.press("4", "i", "t", "t", "p", "p")
+    one.press("h", "4", "i", "t", "t", "p", "p")
     assert one.text("#title")
 
 
@@ -168,7 +175,17 @@ def test_texts_are_shown_as_they_are(watch, hostile, name):
     assert_plays(one)
     one.press("Home")
     title = one.page.evaluate("() => document.getElementById('title').textContent")
-    assert title == found["texts"][found["steps"][0]["title"]]
+    assert title == found["texts"][found["beats"][0]["title"]]
+    one.press("g")
+    told = one.page.evaluate("() => document.getElementById('what').textContent")
+    assert told == found["tour"][0]["text"]
+    one.page.locator("#stage").focus()
+    one.press("ArrowRight", "ArrowRight")
+    one.page.evaluate("() => document.activeElement.blur()")
+    one.press("/")
+    one.page.keyboard.type("beat 1")
+    assert_harmless(one)
+    one.press("Escape", "Home")
     one.page.locator("#run").click()
     facts = one.page.locator("#run-facts")
     if visible(text):
@@ -193,6 +210,27 @@ def test_an_offline_page_likewise(watch, hostile, tmp_path):
     assert refusal == ""
     assert one.document()["units"][0]["name"] == TEXTS["end-of-json"]
     assert_plays(one)
+    assert_harmless(one)
+    one.press("x")
+    with one.page.expect_download() as picture:
+        one.page.locator("#take-form button[value=svg]").click()
+    names = one.page.evaluate(
+        """svg => [...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("*")]
+          .map(({ nodeName }) => nodeName)""",
+        picture.value.path().read_text(),
+    )
+    assert {"svg", "text", "rect"} <= set(names) <= DRAWN
+    assert_harmless(one)
+
+
+def test_an_offline_comparison_likewise(watch, hostile, tmp_path):
+    file = tmp_path / "compare.html"
+    folders = [hostile[0] / name for name in FOLDERS]
+    answer = command("export", *folders, "--html", file)
+    assert (answer.code, answer.err) == (0, "")
+    one = watch(address=file.as_uri())
+    one.open("")
+    one.press("End", "Home", "t")
     assert_harmless(one)
 
 
@@ -229,6 +267,8 @@ def test_hostile_fragments_are_ignored(watch, hostile):
     for fragment in (
         "#at=99999999999999999999",
         "#at=-1&rank=99",
+        "#beat=99999999999999999999&hops=2",
+        "#beat=-1&hops=0",
         "#at=NaN&speed=1e9&theme=x&mode=y",
         "#break=kind:%3Cscript%3E,unit:%E2%80%A8,bytes:1e400,rank:-5",
         "#%",
@@ -360,7 +400,7 @@ def test_every_string_of_a_trace_is_text_on_every_page(watch, everywhere, tmp_pa
     for path in (f"/{quote(EVERYTHING)}", f"/lessons/{quote(EVERYTHING)}"):  # lessons read no run
         one.page.goto(address + path)
         assert one.page.evaluate("() => window.hacked") is None
-        assert one.text("body").strip() == "there is no such page"
+        assert "there is no such page" in one.text("main")
     one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
     for number, name in enumerate(("program", NAMED)):
         file = tmp_path / f"{number}.html"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+from itertools import combinations
 
 import pytest
 from playwright.sync_api import Error
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import DEADLINE_S, serving
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
 from zerosim.lessons.course import find_lesson
 from zerosim.lessons.questions import QuestionKind, options_of, right_answer
+from zerosim.lessons.views import view
 
 pytestmark = pytest.mark.browser
 
@@ -57,11 +60,15 @@ def replay_is_there(one) -> bool:
 
 
 def wait_for_replay(one) -> None:
-    for _ in range(500):
-        if replay_is_there(one):
-            return
+    until(one, lambda: replay_is_there(one), "the replay did not come")
+
+
+def until(one, holds, otherwise: str) -> None:
+    """Wait for what is asked of the page in several questions, or of its frames."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, otherwise
         one.page.wait_for_timeout(20)
-    raise AssertionError("the replay did not come")
 
 
 def wrong_answer(question, names):
@@ -135,12 +142,16 @@ def test_a_lesson_from_start_to_end(watch, school, names, lesson):
             if not todo:
                 break
             question = lesson.questions[todo[0]]
+            under = one.page.locator(f"[data-after~='{question.id}'].covered")
+            covered = under.count()
             give(one, question, wrong_answer(question, names))
             assert said(one, question) == "said wrong"
-            assert one.page.locator(f"[data-after='{question.id}'].covered").count() == 0
+            assert under.count() == covered  # or the right answer stood there
             give(one, question, right_answer(question, names))
             assert said(one, question) == "said right"
             answered.add(question.id)
+            if answered >= set(forms):
+                one.wait(f"!document.querySelector('[data-after~={question.id}].covered')")
         assert one.page.locator(".step:visible .covered").count() == 0
         if step < steps:
             one.page.locator("#next").click()
@@ -165,17 +176,15 @@ def test_the_replay_stands_where_the_step_says(watch, school):
     assert not frame.locator(".side").is_visible()
     assert frame.locator("#play").is_visible()
     frame.locator("[data-action='forward']").click()
-    frame.wait_for_timeout(700)
-    assert frame.evaluate("() => window.__player.state().position") > state["position"]
+    position = "() => window.__player.state().position"
+    until(one, lambda: frame.evaluate(position) > state["position"], "it did not go forward")
     one.page.locator(".watch-button:visible").click()
-    frame.wait_for_timeout(700)
-    assert frame.evaluate("() => window.__player.state().position") == state["position"]
+    until(one, lambda: frame.evaluate(position) == state["position"], "it did not go back")
     one.page.locator("#theme").click()
     one.page.locator("#present").click()
-    frame.wait_for_timeout(500)
     page = one.page.locator("html").get_attribute("data-theme")
-    assert frame.evaluate("() => document.documentElement.dataset.theme") == page
-    assert frame.evaluate("() => document.documentElement.dataset.mode") == "present"
+    looks = "() => [document.documentElement.dataset.theme, document.documentElement.dataset.mode]"
+    until(one, lambda: frame.evaluate(looks) == [page, "present"], "it looks otherwise")
 
 
 def test_the_events_of_a_program_stand_beside_the_text(watch, school):
@@ -191,11 +200,8 @@ def test_the_events_of_a_program_stand_beside_the_text(watch, school):
     assert chart["y"] + chart["height"] <= card["y"] + card["height"]
     one.page.locator("#theme").click()
     page = one.page.locator("html").get_attribute("data-theme")
-    for _ in range(100):
-        if frame.evaluate("() => document.documentElement.dataset.theme") == page:
-            break
-        frame.wait_for_timeout(20)
-    assert frame.evaluate("() => document.documentElement.dataset.theme") == page
+    theme = "() => document.documentElement.dataset.theme"
+    until(one, lambda: frame.evaluate(theme) == page, "the graph has another theme")
     frame.locator("#chart").focus()
     frame.locator("#chart").press("ArrowRight")
     frame.locator("#chart").press("Enter")  # to Replay, where the graph is a page of its own
@@ -224,9 +230,30 @@ def test_what_is_no_answer_is_one_line(watch, school):
     one.page.locator("#answer-sent").fill("many")
     one.page.locator("form[data-question='sent'] button.primary").click()
     one.wait("document.querySelector('.said.problem')")
-    assert "expected a number" in one.text(".said.problem")
-    assert one.page.locator("[data-after='sent'].covered").count() > 0
-    one.complaints.clear()  # a browser complains of every answer that is an error
+    assert one.text(".said.problem") == words()["unread"]["number"]
+    assert one.page.locator("[data-after~='sent'].covered").count() > 0
+    kept = json.loads(one.page.evaluate("() => localStorage.getItem('zerosim-lessons')"))
+    assert kept["zero3"]["questions"] == {}
+
+
+def test_questions_of_a_step_stand_together_and_their_cover_says_how_many(watch, school, names):
+    lesson = find_lesson("infinity")
+    one = visit(watch, school, "/lessons/infinity#step=2")
+    said_there = words()["lesson"]
+    assert one.page.locator(".step:visible form.ask").count() == 2
+    one.wait("document.querySelector('.step-figures:not([hidden]) .cover p').textContent")
+    cover = ".step-figures:not([hidden]) .cover p"
+    assert one.text(cover) == said_there["covered_other"].format(num=2)
+    give(one, lesson.questions["kernel"], right_answer(lesson.questions["kernel"], names))
+    one.wait(f"document.querySelector({cover!r}).textContent === {said_there['covered_one']!r}")
+    for answer in ("1", "2"):
+        give(one, lesson.questions["disk"], answer)
+    one.page.locator(".show-me").click()
+    one.wait(f"!document.querySelector({cover!r})")
+    assert one.page.locator(".step-figures:visible table").count() == 1
+    one.page.reload()
+    one.wait("document.querySelectorAll('.said').length === 2")
+    one.wait(f"!document.querySelector({cover!r})")
 
 
 def test_the_address_restores_the_step_and_keys_change_it(watch, school):
@@ -298,11 +325,37 @@ def test_axe_finds_nothing(watch, school, names, path):
         ):
             question = lesson.questions[name]
             give(one, question, wrong_answer(question, names))
+            assert violations(one.page) == []
+            give(one, question, right_answer(question, names))
     if lesson is not None and is_watched(lesson):
         wait_for_replay(one)
     assert violations_in_both_themes(one) == []
     one.press("p")
     assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_a_drawing_is_seen_first_and_has_words(watch, school, mode):
+    one = visit(watch, school, f"/lessons/model-parallel#step=2&mode={mode}")
+    wait_for_replay(one)
+    table = view(facts(), "two_cuts", "parallel/tensor-parallel").table
+    figure = one.page.locator(".step-figures:visible figure")
+    assert figure.locator("tbody tr").all_inner_texts() == ["\t".join(row) for row in table.rows]
+    assert figure.locator("svg").get_attribute("aria-hidden") == "true"
+    assert figure.bounding_box()["y"] < one.page.locator("#replay-card").bounding_box()["y"]
+    for width, _ in one.sized((1280, 720), (820, 1180), (1920, 1080)):
+        heights = figure.locator("svg text").evaluate_all(
+            "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+        )
+        assert min(heights) >= 15
+        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        texts = figure.locator("svg text").evaluate_all(
+            "all => all.map(e => { const b = e.getBoundingClientRect();"
+            " return [b.left, b.right, b.top, b.bottom]; })"
+        )
+        for (left, right, top, bottom), (x, to_x, y, to_y) in combinations(texts, 2):
+            assert right <= x or to_x <= left or bottom <= y + 8 or to_y <= top + 8
+    assert violations_in_both_themes(one) == []
 
 
 @pytest.mark.parametrize("mode", ["work", "present"])

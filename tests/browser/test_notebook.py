@@ -26,10 +26,10 @@ def test_a_replay_plays_in_a_cell(browser, run, tmp_path):
     page.on("console", lambda said: complaints.append(said.text))
     page.goto(file.as_uri())
     frame = page.frame_locator("iframe")
-    frame.get_by_text("gather the parameters of blocks.2").first.wait_for()
+    frame.get_by_text("prefetch the parameters of blocks.2").first.wait_for()
     frame.locator("#title").click()
     page.keyboard.press("Home")
-    frame.get_by_text(re.compile(r"step\s1\s/")).first.wait_for()
+    frame.get_by_text(re.compile(r"beat\s1\sof")).first.wait_for()
     page.close()
     assert complaints == []
 

@@ -45,17 +45,20 @@ async (moves) => {
 
 
 @pytest.mark.parametrize("stage", range(4))
-def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, stage):
+@pytest.mark.parametrize("what", ["beats", "steps"])
+def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, stage, what):
     one = watch(**STILL)
-    one.open(f"/replay?trace=stage-{stage}#at=1")
-    count = len(one.document()["steps"])
+    one.open(f"/replay?trace=stage-{stage}#beat=1{'&hops=1&at=1' if what == 'steps' else ''}")
+    found = one.document()
+    count, last = len(found[what]), len(found["steps"]) - 1
+    begin = one.state()["position"]
     one.page.evaluate("() => document.activeElement?.blur()")
     forward = one.page.evaluate(FRAMES, ["ArrowRight"] * (count - 1))
-    assert one.state()["position"] == count - 1
+    assert one.state()["position"] == last
     back = one.page.evaluate(FRAMES, ["ArrowLeft"] * (count - 1))
-    assert one.state()["position"] == 0
+    assert one.state()["position"] == begin
     assert forward == back[::-1]
-    assert len(set(forward)) == count  # no two steps look the same
+    assert len(set(forward)) == count  # no two look the same
 
 
 @pytest.mark.parametrize("stage", range(4))
@@ -91,35 +94,52 @@ def test_each_ledger_shown_is_that_of_the_document(watch):
     assert seen == len(found["collectives"])
 
 
-def test_every_key(watch):
+@pytest.mark.parametrize("hops", [False, True])
+def test_keys_go_from_beat_to_beat_or_from_hop_to_hop(watch, hops):
     one = watch(**STILL)
-    one.open("/replay?trace=stage-3#at=1")
+    one.open("/replay?trace=stage-3")
+    if hops:
+        one.press("h")
+        assert one.page.locator("#hops").get_attribute("aria-pressed") == "true"
     found = one.document()
-    steps, count = found["steps"], len(found["steps"])
+    steps, mains = found["steps"], [beat["main"] for beat in found["beats"]]
+    stops = list(range(len(steps))) if hops else mains
 
     def at():
         return one.state()["position"]
 
-    one.press("ArrowRight", "ArrowRight")
-    assert at() == 2
-    one.press("ArrowLeft")
-    assert at() == 1
-    one.press("PageDown")
-    assert at() == 2
-    one.press("PageUp")
-    assert at() == 1
-    one.press("End")
-    assert at() == count - 1
     one.press("Home")
-    assert at() == 0
+    assert at() == stops[0]
+    one.press("ArrowRight", "ArrowRight")
+    assert at() == stops[2]
+    one.press("ArrowLeft")
+    assert at() == stops[1]
+    one.press("PageDown")
+    assert at() == stops[2]
+    one.press("PageUp")
+    assert at() == stops[1]
+    one.press("End")
+    assert at() == stops[-1]
+    one.press("ArrowRight")
+    assert at() == stops[-1]
+    one.press("Home", "Shift+ArrowRight")
+    assert steps[at()]["phase"] == "backward"
+    assert at() in stops
     one.press("Shift+ArrowRight")
-    assert (steps[at()]["kind"], steps[at()]["phase"]) == ("mark", "backward")
-    one.press("Shift+ArrowRight")
-    assert (steps[at()]["kind"], steps[at()]["phase"]) == ("mark", "update")
+    assert steps[at()]["phase"] == "update"
     one.press("Shift+ArrowLeft")
     assert steps[at()]["phase"] == "backward"
     one.press("Home", "5")
-    assert abs(at() - count / 2) <= 1
+    assert at() == mains[len(mains) // 2]
+    one.press(".", ".")
+    assert at() == mains[len(mains) // 2] + 2
+    one.press(",")
+    assert at() == mains[len(mains) // 2] + 1
+
+
+def test_every_other_key(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#at=1")
     one.press("ArrowDown")
     assert one.state()["rank"] == 1
     one.press("ArrowUp")
@@ -165,6 +185,117 @@ def test_into_over_and_out(watch):
     assert step()["unit"] != first["unit"]
 
 
+def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#beat=2")
+    found = one.document()
+    texts, beat = found["texts"], found["beats"][1]
+    assert one.text("#title") == texts[beat["title"]] == "Forward · compute embedding, then free it"
+    assert one.text("#what") == f"{texts[beat['what']]} {texts[beat['meanwhile']]}"
+    assert one.text("#event").startswith("beat 2 of 33\u2009")
+    assert not one.page.locator("#hop").is_visible()
+    one.press("ArrowLeft", ".")
+    assert one.text("#title") == texts[found["beats"][0]["title"]]
+    assert one.text("#hop") == "hop 2 of 3"
+    one.press("h")
+    step = found["steps"][one.state()["position"]]
+    assert one.text("#title") == texts[step["title"]]
+    assert one.text("#what") == texts[step["what"]]
+    assert "step 3 of 79" in one.text("#event")
+
+
+def test_the_strip_has_a_named_button_for_each_beat(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#beat=5")
+    found = one.document()
+    buttons = one.page.locator("#strip button")
+    names = [button.get_attribute("aria-label") for button in buttons.all()]
+    count = len(found["beats"])
+    assert names == [
+        f"beat {number + 1} of {count}: {found['texts'][beat['title']]}"
+        for number, beat in enumerate(found["beats"])
+    ]
+    current = one.page.locator("#strip [aria-current='step']")
+    assert current.get_attribute("aria-label") == names[4]
+    assert current.inner_text().split() == ["▼", "1", "\u00d7", "0"]
+    assert one.page.locator("#strip .band").all_inner_texts() == [
+        "forward", "backward", "update", "",
+    ]  # fmt: skip
+    buttons.nth(20).click()
+    one.settle()
+    assert one.state()["position"] == found["beats"][20]["main"]
+    assert current.get_attribute("aria-label") == names[20]
+    current.focus()
+    one.press("ArrowRight", "ArrowRight")  # the focus goes along
+    focused = "document.activeElement.getAttribute('aria-label')"
+    assert one.page.evaluate(f"() => {focused}") == names[22]
+    tabbable = one.page.locator("#strip [tabindex='0']")
+    assert tabbable.count() == 1
+
+
+def test_the_strip_keeps_the_current_beat_in_view(watch):
+    one = watch(viewport={"width": 820, "height": 900}, **STILL)
+    one.open("/replay?trace=stage-3")
+    inside = """() => {
+        const strip = document.querySelector("#strip").getBoundingClientRect();
+        const beat = document.querySelector("#strip [aria-current]").getBoundingClientRect();
+        return beat.left >= strip.left - 1 && beat.right <= strip.right + 1 && beat.width >= 24;
+    }"""
+    for _ in one.document()["beats"]:
+        assert one.page.evaluate(inside)
+        one.press("ArrowRight")
+
+
+def test_a_breakpoint_marks_the_beats_that_it_stops_in(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#break=unit:head")
+    found = one.document()
+    expected = [
+        number
+        for number, beat in enumerate(found["beats"])
+        if any(
+            step["unit_name"] == "head" for step in found["steps"][beat["first"] : beat["last"] + 1]
+        )
+    ]
+    marked = one.page.locator("#strip .stop").all()
+    assert [int(button.get_attribute("data-beat")) for button in marked] == expected
+
+
+def test_an_old_link_opens_at_its_step(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#at=40")
+    found = one.document()
+    assert one.state()["position"] == 39
+    beat = next(beat for beat in found["beats"] if beat["first"] <= 39 <= beat["last"])
+    assert one.text("#title") == found["texts"][beat["title"]]
+    one.wait("location.hash === '#beat=18&at=40'")
+    one.press("ArrowLeft")
+    one.wait("location.hash === '#beat=18'")
+    assert one.state()["position"] == beat["main"]
+
+
+FREEING = """async () => {
+    const cells = () => document.querySelectorAll("#stage canvas")[1].toDataURL();
+    const found = [cells()];
+    for (const key of [".", ",", "."]) {
+        document.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        found.push(cells());
+    }
+    return found;
+}"""
+
+
+def test_what_is_freed_is_there_with_a_cross_and_then_gone(watch):
+    one = watch(**STILL)
+    one.open("/replay?trace=stage-3#beat=2")
+    found = one.document()
+    position = one.state()["position"]
+    assert found["steps"][position]["freed"] == [0]
+    shown = one.page.evaluate(FREEING)
+    assert shown[0] == shown[2] != shown[1] == shown[3]
+
+
 @pytest.mark.parametrize(
     ("breakpoint_", "stops"),
     [
@@ -182,7 +313,7 @@ def test_playing_stops_at_breakpoints_and_nowhere_else(watch, breakpoint_, stops
     found = []
     for _ in expected:
         one.press(" ")
-        one.wait("!window.__player.state().playing", deadline_s=60)
+        one.wait("!window.__player.state().playing")
         found.append(one.state()["position"])
     assert found == expected
 
@@ -190,8 +321,9 @@ def test_playing_stops_at_breakpoints_and_nowhere_else(watch, breakpoint_, stops
 def test_a_link_restores_the_screen(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-2")
-    one.press("4", "ArrowDown", "ArrowDown", "d", "p", "b", "t")
     one.page.select_option("#speed", "2")
+    one.page.evaluate("() => document.activeElement.blur()")
+    one.press("4", "ArrowDown", "ArrowDown", "d", "p", "b", "t")
     one.wait("location.hash.includes('break=') && location.hash.includes('speed=2')")
     address, state = one.page.url, one.state()
     again = watch(**STILL)
@@ -210,12 +342,11 @@ def test_playing_goes_on_by_itself_and_moves_packets(watch):
     one.open("/replay?trace=stage-3#at=1&speed=4")
     pictures = set()
     one.press(" ")
-    for _ in range(12):
-        one.page.wait_for_timeout(60)
+    while one.state()["position"] < 1 or len(pictures) < 5:
+        assert one.state()["playing"], "it came to the end"
         pictures.add(one.page.evaluate(FRAMES, [])[0])
     one.press(" ")
-    assert one.state()["position"] >= 1
-    assert len(pictures) > 4
+    assert not one.state()["playing"]
 
 
 def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch):
@@ -231,13 +362,13 @@ def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch)
     assert one.state()["position"] > 10
 
 
-def test_narration_says_each_step(watch):
+def test_narration_says_each_beat(watch):
     one = watch(**STILL)
-    one.open("/replay?trace=stage-1#at=1")
+    one.open("/replay?trace=stage-1")
     found = one.document()
     for number in (1, 2, 3):
         one.press("ArrowRight")
-        title = found["texts"][found["steps"][number]["title"]]
+        title = found["texts"][found["beats"][number]["title"]]
         narration = "document.getElementById('narration').textContent"
         one.wait(f"{narration}.includes({json.dumps(title)})")
 

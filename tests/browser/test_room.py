@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import DEADLINE_S
 from tests.browser.test_access import violations
+from tests.browser.test_lessons import until
 from zerosim.dashboards.pages.room import step_of
 from zerosim.lessons.course import find_lesson
 
@@ -12,6 +14,7 @@ pytestmark = pytest.mark.browser
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
 STEP = step_of(find_lesson("zero3"), "sent")
+PATIENCE_MS = 1000 * DEADLINE_S
 LINK = "document.querySelector('.class-at') && !document.querySelector('.class-at').hidden"
 
 
@@ -30,12 +33,12 @@ def open_room(one, fragment: str = "") -> str:
     return one.text("#how .room-code")
 
 
-def ask(one, lesson: str = "zero3", question: str = "sent") -> None:
+def ask(one, lesson: str = "zero3", question: str = "sent", word: str = "send") -> None:
     """Point the class at a question."""
     one.page.locator("#lesson").select_option(lesson)
     one.wait("!document.querySelector('#question').disabled")
     one.page.locator("#question").select_option(question)
-    one.wait("document.querySelector('#words').textContent.includes('send')")
+    one.wait(f"document.querySelector('#words').textContent.includes('{word}')")
 
 
 def join(one, code: str) -> None:
@@ -83,8 +86,13 @@ def test_a_class(watch, empty):
     lecturer.wait("document.querySelector('#bars').textContent.includes('1 → 2')")
     assert bars(lecturer) == {"2.25 Ψ": "1 → 2", "3 Ψ": "2 → 1"}
     assert lecturer.page.locator(".told, .bars .mark").count() == 0
+    for one in students:
+        assert "Noted" in one.text(".said.held")
+        assert one.page.locator("[data-after~='sent'].covered").count() > 0
     lecturer.press("c")
     lecturer.wait("!document.querySelector('#solved').hidden")
+    for one, how in zip(students, ("right", "right", "wrong"), strict=True):
+        one.wait(f"document.querySelector('form[data-question=sent] .said.{how}')")
     assert lecturer.page.locator(".bars .told").inner_text().startswith("2.25 Ψ ✓")
     assert [lecturer.text(f"#share-{one}") for one in ("first", "latest")] == ["33 %", "67 %"]
     assert "Each collective sends all of its payload" in lecturer.text("#thoughts")
@@ -119,6 +127,59 @@ def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
     assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
 
 
+def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, empty):
+    lecturer, student = watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    student.page.goto(f"{empty}/lessons/zero3?room={code}")
+    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    held = []
+
+    def hold(route) -> None:
+        held.append(route)
+
+    student.page.route("**/api/rooms/*", hold)
+    student.page.evaluate("() => { location.hash = '#step=2' }")  # it asks where the class is
+    until(student, lambda: held, "it did not ask")
+    student.page.locator(".room-menu summary").click()
+    student.page.get_by_role("button", name="Leave").click()
+    with student.page.expect_event("requestfinished"):
+        held[0].continue_()
+    student.settle()
+    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+
+
+def test_who_leaves_is_told(watch, empty):
+    lecturer, student = watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    ask(lecturer)
+    student.page.goto(f"{empty}/lessons/zero3?room={code}#step={STEP}")
+    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    answer(student, "3")
+    student.page.reload()
+    student.wait("document.querySelector('.said.held')")
+    assert student.page.locator("#answer-sent").input_value() == "3"
+    student.page.locator(".room-menu summary").click()
+    student.page.get_by_role("button", name="Leave").click()
+    student.wait("document.querySelector('.said.wrong')")
+    kept = student.page.evaluate("() => JSON.parse(localStorage.getItem('zerosim-lessons'))")
+    assert kept["zero3"]["questions"]["sent"]["wrong"] == 1
+
+
+def test_the_wall_shows_the_choices_and_how_to_join(watch, empty):
+    one = watch(address=empty)
+    code = open_room(one)
+    one.wait("document.querySelector('#qr').naturalWidth > 0")
+    size = one.page.locator("#qr").bounding_box()
+    assert min(size["width"], size["height"]) >= 190
+    assert one.page.locator("#qr").get_attribute("src") == f"/join/{code}/qr"
+    ask(one, "model-parallel", "cut", "GELU")
+    labels = [option.label for option in find_lesson("model-parallel").questions["cut"].options]
+    assert one.page.locator("#choices li").all_inner_texts() == labels
+    one.press("a")
+    one.wait("document.querySelectorAll('#bars li').length === 3")
+    assert one.page.locator("#choices").is_hidden()
+
+
 def test_a_wrong_code_is_said(watch, empty):
     one = watch(address=empty)
     one.page.goto(f"{empty}/lessons/zero3")
@@ -138,17 +199,21 @@ def test_markup_is_text(watch, empty):
     tally = {
         "lesson": "zero3", "question": "sent", "reveal": True, "num_students": 2,
         "num_answered": 2, "left_s": 900, "words": MARKUP, "unit": MARKUP, "explain": MARKUP,
+        "solved": False, "choices": [MARKUP],
         "bars": [{"label": MARKUP, "first": 1, "latest": 2, "is_right": True}],
         "thoughts": [{"name": MARKUP, "first": 1, "latest": 0}],
         "right_first": 1, "right_latest": 2,
     }  # fmt: skip
     one.page.route("**/tally?*", lambda route: route.fulfill(json=tally))
     one.wait("document.querySelectorAll('#bars li').length === 1")
-    one.page.locator("#mark").click()
+    tally["reveal"] = False
+    one.wait("!document.querySelector('#choices').hidden")
+    assert one.text("#choices") == MARKUP
+    tally |= {"reveal": True, "solved": True}
     one.wait("!document.querySelector('#solved').hidden")
     for place in ("#words", "#explain", "#thoughts", ".bar-name"):
         assert MARKUP in one.text(place)
-    assert one.page.locator("#room img").count() == 0
+    assert one.page.locator("#room img:not(#qr)").count() == 0
     assert one.page.evaluate("() => window.hacked") is None
 
 
@@ -175,7 +240,8 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     for number, value in enumerate(("3", "2.25", "1.5", "1000000", "-4", "2")):
         who = f"student-token-{number:04}"
         sent = {"question": "sent", "answer": value, "room": code, "who": who}
-        assert one.page.request.post(f"{empty}/api/lessons/zero3/check", data=sent).ok
+        address = f"{empty}/api/lessons/zero3/check"
+        assert one.page.request.post(address, data=sent, timeout=PATIENCE_MS).ok
     one.page.locator("#mark").click()
     one.wait("document.querySelectorAll('#bars li').length === 6")
     look()

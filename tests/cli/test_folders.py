@@ -58,7 +58,7 @@ def test_a_folder_is_kept_until_the_verdict(tmp_path, monkeypatch):
     """What is judged is what was recorded, so nobody may have written there since."""
     refused = []
 
-    def report(folders, *, as_json):
+    def report(folders, *, is_whole, as_json):
         for each in folders:
             with ExitStack() as held, pytest.raises(EnvironmentFault) as caught:
                 reserve(each, held, overwrite=True)

@@ -28,7 +28,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("stage", range(4))
 def test_json_and_text_say_the_same(tmp_path, stage):
     folder = write(tmp_path, memory_trace(stage, 3))
-    answer = command("memory", folder)
+    answer = command("memory", folder, "-v")
     assert (answer.code, answer.err) == (0, "")
     text = answer.out
     plain = json.loads(command("memory", folder, "--json").out)
@@ -101,13 +101,18 @@ def test_a_rank_and_an_iteration(folder):
 
 
 def test_ranks_that_are_alike_are_told_once(folder, tmp_path):
-    assert "Ranks 0-2 peaked at" in command("memory", folder).out
+    assert "Ranks 0-2 peaked at" in command("memory", folder, "-v").out
     written = memory_trace(3, 3)
     begin = position_of(written, 1, 1, Phase.BACKWARD, Moment.PHASE)
     change(written, 1, begin, Role.ACTIVATIONS, "", 5000)
-    text = command("memory", write(tmp_path / "other", written)).out
+    other = write(tmp_path / "other", written)
+    text = command("memory", other, "-v").out
     assert "Ranks 0, 2 peaked at" in text
     assert "Rank 1 peaked at" in text
+    brief = command("memory", other).out
+    assert "Ranks 0, 2 peaked at" not in brief
+    assert "Rank 1 peaked at" in brief
+    assert "the highest of 3 ranks; --rank shows any other" in brief
 
 
 def test_a_false_claim_is_exit_1(tmp_path):
@@ -130,7 +135,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     assert answer.out.splitlines()[0].endswith("as far as all ranks got.")
     assert "note: rank 1: the trace stops after" in answer.out
     file.write_bytes(b"".join(lines[: len(lines) // 4]))
-    answer = command("memory", folder)
+    answer = command("memory", folder, "-v")
     assert answer.code == 0
     headline = answer.out.splitlines()[0]
     assert headline.startswith("- This run of ZeRO-3 finished no iteration on all ranks")

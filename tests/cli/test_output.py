@@ -13,15 +13,17 @@ from dataclasses import replace
 import pytest
 from rich.measure import Measurement
 
-from tests.cli.command import assert_one_line, command, numbers_of, plain_text, process
+from tests.cli.command import DEADLINE_S, assert_one_line, command, numbers_of, plain_text, process
 from tests.cli.traces import engine_trace, write
+from tests.strategies import header, said_once, write_trace
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.cli import doctor
 from zerosim.cli.console import make_console, make_table, print_rows, print_table
 from zerosim.cli.pages import require_pages
+from zerosim.events import Event, Kind, Phase
 from zerosim.record import load
-from zerosim.verify import verify
+from zerosim.verify import Outcome, verify
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def folder(tmp_path):
 
 
 def test_verify_says_the_same_as_json_and_as_text(folder):
-    text = command("verify", folder).out
+    text = command("verify", folder, "-v").out
     plain = json.loads(command("verify", folder, "--json").out)
     report = verify(load(folder))
     assert plain == json.loads(json.dumps(report.to_plain()))
@@ -46,6 +48,25 @@ def test_verify_says_the_same_as_json_and_as_text(folder):
     total = sum(row["sent"][0]["trace"] for row in plain["rows"])
     assert total in shown
     assert total == report.total("trace", 0)
+
+
+def test_verify_is_brief_where_all_is_as_predicted(folder):
+    """Claims that hold are counted; what was not checked is told in any case."""
+    verdicts = verify(load(folder)).verdicts
+    text = command("verify", folder).out
+    hold = [verdict for verdict in verdicts if verdict.outcome is Outcome.AS_PREDICTED]
+    assert f"✓ {len(hold)} claims hold: -v prints all" in text
+    told = [verdict for verdict in verdicts if verdict.measured in text]
+    assert told == [verdict for verdict in verdicts if verdict not in hold]
+    assert "from the formula to the wire" not in text
+    whole = command("verify", folder, "-v").out
+    assert "from the formula to the wire" in whole
+    assert set(text.splitlines()[:-1]) <= set(whole.splitlines())
+
+
+def test_ranks_that_sent_the_same_share_a_column(folder):
+    header = next(line for line in command("verify", folder).out.splitlines() if "purpose" in line)
+    assert header.split()[-3:] == ["wire,", "all", "ranks"]
 
 
 def test_verify_shows_what_was_received(folder):
@@ -69,6 +90,45 @@ def test_show_says_the_same_as_json_and_as_text(folder):
     assert {event["phase"] for event in events} == {"backward"}
     assert {event["rank"] for event in events} == {0, 1, 2, 3}
     assert {event["iteration"] for event in events} == {0}
+
+
+def test_show_raw_prints_what_each_row_says_with_its_template(tmp_path):
+    """Of a rank of the current schema and of one of schema 1."""
+    mark = Event(
+        id=4, rank=0, kind=Kind.COMPUTE, iteration=2, phase=Phase.FORWARD, unit="a\x1bb", issue_ns=7
+    )
+    template, occurrence = said_once(mark, number=9)
+    now = [("header", header(0, 2)), ("template", template), ("begin", occurrence)]
+    before = [("header", replace(header(1, 2), schema=1)), ("open", replace(mark, rank=1))]
+    write_trace(tmp_path, {0: now, 1: before})
+    lines = command("show", tmp_path, "--raw", "--rank", "all").out.splitlines()
+    assert [line.split(" ", 2)[:2] for line in lines] == [
+        ["0:1", "header:"], ["0:2", "template:"], ["0:3", "begin:"], ["0:4", "end:"],
+        ["1:1", "header:"], ["1:2", "open:"], ["1:3", "end:"],
+    ]  # fmt: skip
+    said = 'kind "compute", phase "forward", unit "a\\u001bb"'
+    assert lines[2] == f"0:3 begin: template 9, id 4, iteration 2, issue_ns 7, {said}"
+    rows = json.loads(command("show", tmp_path, "--raw", "--json").out)
+    assert {row["rank"] for row in rows} == {0}
+    assert (rows[2]["line"], rows[2]["name"], rows[2]["values"]["unit"]) == (3, "begin", "a\x1bb")
+    own = {"template": 9, "id": 4, "iteration": 2, "issue_ns": 7}
+    assert rows[2]["values"] == {**own, **_said(template)}
+    (opened,) = json.loads(command("show", tmp_path, "--raw", "--rank", "1", "--json").out)[1:2]
+    assert opened["values"].items() >= _said(template).items()
+
+
+def _said(template):
+    return {"kind": template.kind.value, "phase": template.phase.value, "unit": template.unit}
+
+
+def test_show_raw_prints_rows_up_to_a_damage(folder):
+    file = folder / "rank-0.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:4], *lines[5:]]))
+    answer = command("show", folder, "--raw")
+    assert answer.code == 2
+    assert len(answer.out.splitlines()) == 4
+    assert "rank-0.jsonl, line 5: checksum" in answer.err
 
 
 def test_rows_are_printed_as_a_table_is_without_laying_each_cell_out(capsys, monkeypatch):
@@ -212,7 +272,7 @@ def test_a_reader_that_is_gone_changes_not_the_verdict(tmp_path, args, holds, co
     )
     os.close(reader)
     os.close(writer)
-    _, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=DEADLINE_S)
     assert (started.returncode, err) == (code, "")
 
 

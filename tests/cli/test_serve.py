@@ -27,6 +27,8 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
         ("serve . --host no.such.host.invalid --port 0", ("no.such.host.invalid", "this machine")),
         ("serve . --host 203.0.113.7 --port 0", ("203.0.113.7", "this machine")),
         ("serve . --frob", ("--frob", "zerosim serve --help")),
+        ("replay nowhere", ("nowhere: there is no such folder", "check the path")),
+        ("replay .", ("no manifest.json in it", "check the path")),
     ],
 )
 def test_wrong_words(tmp_path, monkeypatch, args, words):
@@ -52,6 +54,22 @@ def test_without_a_folder_the_lessons_are_served(tmp_path, monkeypatch):
         process.terminate()
         _, err = process.communicate(timeout=DEADLINE_S)
     assert "no trace in traces yet" in err
+
+
+def test_one_iteration_of_a_run_is_replayed(tmp_path):
+    folder = write(tmp_path / "t", engine_trace(3))
+    assert_one_line(
+        command("replay", folder, "--iteration", 7), "iteration is 7: expected one of 0 to 1"
+    )
+    process = start("replay", folder, "--iteration", 0, "--no-open")
+    try:
+        line = process.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/replay\?trace=t&iteration=0", line)[0]
+        with urllib.request.urlopen(address) as answer:  # noqa: S310 - our own server
+            assert b"Replay" in answer.read()
+    finally:
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
 
 
 def test_a_file_is_no_folder(tmp_path):

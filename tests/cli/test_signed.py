@@ -218,6 +218,8 @@ def test_what_a_user_chose_may_be_more_than_64_bits(tmp_path):
         ({"num_ranks": 10**18}, "num_ranks is 1000000000000000000, expected 1 to 1048576"),
         ({"config": {"stage": 9}}, "stage is 9"),
         ({"config": {"stage": "3"}}, "stage is '3'"),
+        ({"run": {"tensor_parallel": 0}}, "tensor_parallel is 0"),
+        ({"run": {"tensor_parallel": 3}}, "tensor_parallel is 3, expected"),
         ({"config": {"bucket_elements": 10**30}}, "expected a number of at most 30 digits"),
         ({"run": {"batch": -(10**30)}}, "expected a number of at most 30 digits"),
         ({"run": {"batch": HUGE}}, "a number that is too long to be read, expected at most 30"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.config import DType, EngineConfig
+from zerosim.config import EngineConfig
 from zerosim.events import Algorithm, Event, Group, Kind, Op
 from zerosim.manifest import Manifest, UnitLayout
 from zerosim.theory import Movement, UnitSize, Workload, padded_elements, planned
@@ -27,23 +27,11 @@ def workload_of(stage: int, num_ranks: int, iteration: int, **config: object) ->
     """What an engine that is so configured does in an iteration without an overflow."""
     settings = EngineConfig(stage=stage, **config)
     return Workload(
-        stage=stage,
+        config=settings,
         num_ranks=num_ranks,
         units=UNITS,
-        element_bytes=settings.dtype.element_bytes,
-        accumulate=settings.accumulate,
-        clips=settings.clip is not None,
-        scales_loss=settings.dtype is DType.FP16,
-        offload_optimizer=settings.offload_optimizer.tier,
-        offload_param=settings.offload_param.tier,
-        owner_broadcast=settings.owner_broadcast,
-        delayed_update=settings.delayed_update,
         has_pending_update=iteration > 0,
         ranks_per_node=settings.ranks_per_node,
-        quantize_weights=settings.quantize_weights,
-        secondary_partition=settings.secondary_partition,
-        quantize_gradients=settings.quantize_gradients,
-        quantization_block=settings.quantization_block,
     )
 
 

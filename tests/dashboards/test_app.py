@@ -302,6 +302,12 @@ def test_there_are_no_other_pages(client):
     for path in ("/nowhere", "/dash/", "/dash/replay", "/static/x", "/assets/x", "/api", "/_mcp"):
         answer = client.get(path)
         assert (answer.status_code, answer.text) == (404, "there is no such page\n"), path
+    page = client.get("/<b>nowhere", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert page.status_code == 404
+    assert "<p>there is no such page</p>" in page.text
+    assert "<b>" not in page.text
+    assert "/nowhere?" not in page.text
+    assert 'href="/lessons"' in page.text
 
 
 @pytest.mark.parametrize("host", ["localhost", "LocalHost:8050", "127.0.0.1:1", "[::1]:8050",

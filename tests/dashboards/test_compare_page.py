@@ -87,7 +87,7 @@ def test_runs_are_chosen_once_each(tmp_path):
     assert chosen(library, ["stage-3", "stage-1", "stage-3"]) == ("stage-3", "stage-1")
 
 
-def test_what_is_of_another_model_cannot_be_chosen():
+def test_what_is_of_another_model_says_so():
     found = view(["a", "b"], [entry("a"), entry("b"), entry("c", model="mlp"), entry("d")])
     assert [(one.name, one.is_chosen, one.is_other) for one in found.choices] == [
         ("a", True, False),
@@ -132,7 +132,6 @@ def test_the_alignment_is_served(client, tmp_path):
         ("", 422, "0 runs: expected 2 to 4"),
         ("trace=stage-1", 422, "1 runs: expected 2 to 4"),
         ("&".join(["trace=stage-1"] * 9), 422, "5 runs: expected 2 to 4"),
-        ("trace=stage-1&trace=other", 422, "only runs of the same model"),
         ("trace=stage-1&trace=nothing", 404, "there is no trace 'nothing' here"),
     ],
 )
@@ -147,9 +146,20 @@ def test_pages_that_cannot_be_say_why(client):
     answer = client.get("/compare?trace=nothing")
     assert answer.status_code == 404
     assert "there is no trace" in answer.text
-    answer = client.get("/compare?trace=other")
+
+
+def test_a_run_alone_has_nothing_beside_it(tmp_path):
+    put(tmp_path / "alone", stage=1)
+    answer = make_site(tmp_path).client.get("/compare?trace=alone")
     assert answer.status_code == 422
-    assert "is the only run of its model here" in answer.text
+    assert "alone is the only run here" in answer.text
+
+
+def test_a_run_of_another_model_stands_beside_any(client):
+    answer = client.get("/compare?trace=other")
+    assert answer.headers["Location"] == "/compare?trace=stage-1&trace=other&trace=stage-3"
+    answer = client.get("/api/compare?trace=stage-1&trace=other")
+    assert any("do not compute the same units" in note for note in answer.json["notes"])
 
 
 @pytest.mark.parametrize("name", [one for one in HOSTILE if "/" not in one and "\0" not in one])

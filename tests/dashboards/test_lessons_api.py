@@ -7,6 +7,7 @@ import re
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -19,9 +20,10 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.workbench import MOST_WAITING, State, Workbench, name_of
 from zerosim.errors import ConfigError
-from zerosim.lessons.course import course
+from zerosim.lessons.course import course, find_lesson
 from zerosim.lessons.questions import explanation, right_answer
 from zerosim.lessons.recordings import COMMITTED
 
@@ -87,9 +89,8 @@ def as_sent(answer):
 
 def record_block(client):
     """The block of the lesson on ZeRO-3 that records."""
-    pages = client.get("/lessons/zero3").text
-    for question in re.findall(r'data-after="([^"]+)"', pages):
-        pages += json.dumps(client.get(f"/api/lessons/zero3/rest?question={question}").json)
+    settled = {"settled": list(find_lesson("zero3").questions)}
+    pages = json.dumps(client.get("/api/lessons/zero3/rest", query_string=settled).json)
     return re.search(r'data-run-block=\\?"([0-9.]+)', pages)[1]
 
 
@@ -124,15 +125,34 @@ def test_every_question_is_checked_and_uncovers(client, names, lesson):
         said = client.post(f"/api/lessons/{lesson.id}/check", json=body).json
         assert said["right"] is True, question.id
         assert said["words"].startswith("<")
-        rest = client.get(f"/api/lessons/{lesson.id}/rest?question={question.id}&explain=1").json
-        assert rest["words"] == said["words"]
-        page = client.get(f"/lessons/{lesson.id}").text
-        covered = set(re.findall(rf'data-block="([^"]+)" data-after="{question.id}"', page))
+        told = client.get(f"/api/lessons/{lesson.id}/explain?question={question.id}").json
+        assert told["words"] == said["words"]
+
+
+@pytest.mark.parametrize("lesson", course(), ids=lambda lesson: lesson.id)
+def test_what_is_covered_comes_when_all_questions_above_it_are_settled(client, lesson):
+    page = client.get(f"/lessons/{lesson.id}").text
+    after = dict(re.findall(r'data-block="([^"]+)" data-after="([^"]+)"', page))
+    settled: list[str] = []
+    assert client.get(f"/api/lessons/{lesson.id}/rest").json["blocks"] == []
+    for question in lesson.questions:
+        settled.append(question)
+        query = {"settled": settled}
+        rest = client.get(f"/api/lessons/{lesson.id}/rest", query_string=query).json
+        covered = {name for name, above in after.items() if {*above.split()} <= {*settled}}
         assert {block["id"] for block in rest["blocks"]} == covered
         for block in rest["blocks"]:
             assert block["html"].strip()
             assert 'class="wrong"' not in block["html"]
             assert "built-in" not in block["html"]
+    assert covered == set(after)
+
+
+def test_a_question_is_not_covered_by_the_one_before_it(client):
+    page = client.get("/lessons/infinity").text
+    assert {'data-question="disk"', 'data-question="kernel"'} <= set(page.split())
+    assert 'data-after="disk kernel"' in page
+    assert 'data-after="disk"' not in page
 
 
 def test_an_order_is_not_given_away(tmp_path, names):
@@ -170,13 +190,6 @@ def test_a_wrong_answer_has_a_name_and_a_hint(client):
         (b'{"question": 7, "answer": 3}', "question is no text"),
         (b'{"question": "nothing", "answer": 3}', "question is 'nothing'"),
         (b'{"question": "<script>", "answer": 3}', "question is '<script>'"),
-        (b'{"question": "sent"}', "expected a number"),
-        (b'{"question": "sent", "answer": "many"}', "expected a number"),
-        (b'{"question": "sent", "answer": "1/0"}', "expected a number"),
-        (b'{"question": "sent", "answer": "nan"}', "expected a number"),
-        (b'{"question": "sent", "answer": {"a": [1]}}', "expected a number"),
-        (b'{"question": "life", "answer": "x"}', "expected"),
-        (b'{"question": "life", "answer": [["x"]]}', "expected"),
         (b'{"question": "sent", "answer": 3, "run": 7}', "run is no text"),
         (b'{"question": "sent", "answer": 3, "room": 7}', "room is no text"),
     ],
@@ -187,6 +200,19 @@ def test_hostile_answers_are_refused_in_one_line(client, body, words):
     assert words in answer.json["error"]
     assert len(answer.json["error"].splitlines()) == 1
     assert len(answer.json["error"]) < 400
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "words"),
+    [
+        *(("sent", one, "Write a number") for one in (None, "", "many", "1/0", "nan", {"a": [1]})),
+        *(("life", one, "Put all of them in order") for one in ("x", [["x"]], [], "gather")),
+    ],
+)
+def test_what_is_no_answer_is_said_and_is_no_failure(client, question, answer, words):
+    said = client.post(CHECK, json={"question": question, "answer": answer})
+    assert (said.status_code, [*said.json]) == (200, ["problem"])
+    assert said.json["problem"].startswith(words)
 
 
 def test_what_is_too_large_or_no_json_is_refused(client):
@@ -214,7 +240,7 @@ def test_there_are_no_other_lessons(client, path):
     page = client.get(f"/lessons/{path}")
     assert page.status_code == 404
     assert len(page.text.splitlines()) == 1
-    assert client.get(f"/api/lessons/{path}/rest?question=sent").status_code == 404
+    assert client.get(f"/api/lessons/{path}/rest?settled=sent").status_code == 404
     assert client.post(f"/api/lessons/{path}/check", json={}).status_code in (404, 405)
 
 
@@ -244,6 +270,23 @@ def test_an_answer_in_a_room_is_counted(room):
     assert room.client.post(CHECK, json=body | {"room": "ZZZZZZ"}).json["room"] == "no room"
     assert room.client.post(CHECK, json=body | {"who": 7}).json["room"] == "refused"
     assert "room" not in room.client.post(CHECK, json={"question": "sent", "answer": "3"}).json
+
+
+def test_in_a_room_nobody_is_told_before_all_are(room):
+    opened = room.rooms.open()
+    body = {"question": "sent", "answer": "3", "room": opened.code, "who": "student-0123456789"}
+    told = {"held": True, "room": "counted"}
+    assert room.client.post(CHECK, json=body).json == told
+    here = Pointed("zero3", "sent", reveal=True)
+    room.rooms.show(opened.code, opened.key, here)
+    assert room.client.post(CHECK, json=body | {"answer": "9/4"}).json == told
+    assert room.client.post(CHECK, json=body | {"answer": "much"}).json["problem"]
+    room.rooms.show(opened.code, opened.key, replace(here, solved=True))
+    assert room.client.post(CHECK, json=body).json["misconception"]["id"] == "forgot-share"
+    room.rooms.show(opened.code, opened.key, Pointed("zero3", "life"))
+    assert room.client.post(CHECK, json=body).json["right"] is False
+    assert room.client.post(CHECK, json=body | {"answer": "9/4"}).json["right"] is True
+    assert room.client.post(CHECK, json=body | {"room": "ZZZZZZ"}).json["right"] is False
 
 
 # -------------------------------------------------------------------------------- the shelf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from dataclasses import replace
 
@@ -37,6 +38,32 @@ def test_traces_at_any_depth_are_named_by_their_place(tmp_path):
     assert entry.folder == tmp_path / "a" / "b" / "c"
     assert entry.title == "gpt-tiny · data parallel · 2 ranks · bf16"
     assert (entry.stage, entry.complete, entry.problem) == (0, True, "")
+
+
+def test_a_row_that_takes_room_that_was_kept_is_seen(tmp_path, clock):
+    """As a rank writes it: neither the size of the file nor its time change."""
+    file = put_trace(tmp_path / "t") / "rank-0.jsonl"
+    whole = file.read_bytes()
+    room = bytes(-len(whole) % mmap.PAGESIZE + mmap.PAGESIZE)
+    last = whole[:-1].rindex(b"\n") + 1
+    file.write_bytes(whole[:last] + bytes(len(whole) - last) + room)
+    status = file.stat()
+    library = Library([tmp_path], clock)
+    before = library.find("t")
+    file.write_bytes(whole + room)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    clock.now += 100
+    assert library.find("t").signature != before.signature
+
+
+def test_who_knows_that_something_was_written_need_not_wait(tmp_path, clock):
+    library = Library([tmp_path], clock)
+    assert library.entries() == ()
+    put_trace(tmp_path / "t")
+    assert names(library) == []
+    library.look_again()
+    assert names(library) == ["t"]
 
 
 def test_a_given_folder_may_be_a_trace(tmp_path):

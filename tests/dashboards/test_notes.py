@@ -32,7 +32,7 @@ def test_they_stand_in_the_frame_of_all_pages(client):
     assert answer.status_code == 200
     assert "Teaching with zerosim</h1>" in answer.text
     assert re.search(r'<a href="/lessons"[^>]* aria-current="page">', answer.text)
-    assert answer.text.count("<table>") == 3
+    assert answer.text.count("<table>") == 4
     assert "Content-Security-Policy" in answer.headers
 
 

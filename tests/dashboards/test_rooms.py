@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -26,10 +27,10 @@ from zerosim.dashboards.rooms import (
     Limits,
     NoRoomError,
     Noted,
-    Pointed,
     Rooms,
     WrongKeyError,
 )
+from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.tokens import ALPHABET, CODE_LENGTH, new_code, new_key, read_code
 from zerosim.dashboards.votes import LONGEST_ANSWER
 from zerosim.errors import ConfigError
@@ -110,6 +111,23 @@ def test_only_the_question_that_the_class_is_at_is_counted(rooms):
     rooms.show(opened.code, opened.key, Pointed("zero3", "other", reveal=True))
     assert rooms.tally(opened.code, opened.key).num_answered == 1
     assert rooms.look(opened.code) == Pointed("zero3", "other", reveal=True)
+
+
+def test_what_is_right_is_held_back_until_it_is_shown(rooms):
+    opened = rooms.open()
+    code, key = opened.code, opened.key
+    rooms.show(code, key, replace(SENT, reveal=True))
+    assert rooms.is_held(code, "zero3", "sent")
+    rooms.show(code, key, replace(SENT, reveal=True, solved=True))
+    rooms.show(code, key, Pointed("zero3", "other"))
+    assert rooms.solved(code) == (("zero3", "sent"),)
+    assert not rooms.is_held(code.lower(), "zero3", "sent")
+    assert rooms.is_held(code, "zero3", "other")
+    assert not rooms.is_held("ZZZZZZ", "zero3", "other")
+    rooms.close(code, key)
+    assert not rooms.is_held(code, "zero3", "other")
+    with pytest.raises(NoRoomError):
+        rooms.solved(code)
 
 
 def test_rooms_know_nothing_of_each_other(rooms):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 import urllib.request
 from contextlib import ExitStack
 
 import pytest
 
+from zerosim.dashboards import server as module
+from zerosim.dashboards.classroom import Classroom
 from zerosim.dashboards.guard import OWN
 from zerosim.dashboards.roomapi import HERE
 from zerosim.dashboards.server import Patience, Server
@@ -44,6 +47,49 @@ def test_requests_that_nobody_ends_keep_no_other_out(serve):
         url = f"{server.url}/api/traces"
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own server
             assert json.load(answer)["traces"] is not None
+
+
+def test_a_server_ends_when_what_it_makes_beforehand_has_ended(serve, monkeypatch):
+    """A process that exits while a thread of its computes may be aborted."""
+    made = []
+
+    def slowly(one):
+        while not one.has_ended:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        made.append(one)
+
+    monkeypatch.setattr(module, "warm", slowly)
+    server = serve()
+    running = threading.Thread(target=server.run)
+    running.start()
+    server._ended.set()
+    running.join(PATIENCE_S)
+    assert made == [server]
+
+
+def test_who_asks_for_a_lesson_does_not_wait_for_others_to_be_written(serve, monkeypatch):
+    classroom, may_go_on, asked = serve().classroom, threading.Event(), threading.Event()
+    write, written = Classroom._write, []
+
+    def slowly(room, lesson, job):
+        written.append(lesson.id)
+        if lesson.id == "memory":
+            asked.set()
+            assert may_go_on.wait(PATIENCE_S)
+        return write(room, lesson, job)
+
+    monkeypatch.setattr(Classroom, "_write", slowly)
+    threads = [threading.Thread(target=classroom.teach, args=("memory",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert asked.wait(PATIENCE_S)
+    assert classroom.teach("zero3").lesson.id == "zero3"
+    assert not may_go_on.is_set()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(written) == ["memory", "zero3"]
 
 
 def test_a_server_at_one_address_is_asked_from_its_own_machine_there(serve):

@@ -19,6 +19,7 @@ from tests.theory.programs import fsdp, module, parameter
 from tests.verify.program_traces import Program
 from zerosim.dashboards.callbacks.verify import answer_question, query_of
 from zerosim.dashboards.pages.verify import _choices
+from zerosim.dashboards.texts import tied
 from zerosim.record import load
 from zerosim.theory import paper_table_1
 from zerosim.verify import verify
@@ -234,6 +235,12 @@ def test_a_program_of_its_own(tmp_path):
     assert f"{report.total('trace', 1):,}" in seen
     assert f"{report.total('kernel', 1):,}" in seen
     assert "root parameters kept after forward: - 0.06 Ψ" in seen
+
+
+def test_no_line_ends_between_a_sign_its_number_and_its_unit():
+    said = "kept after forward: - 0.27 Ψ, all-reduce: + 1.00 Ψ; 12 B of 3.2 MB, not 2 Boxes - no"
+    kept = "kept after forward: -~0.27~Ψ, all-reduce: +~1.00~Ψ; 12~B of 3.2~MB, not 2 Boxes - no"
+    assert tied(said) == kept.replace("~", "\N{NO-BREAK SPACE}")
 
 
 def test_why_a_folder_whose_name_is_no_text_has_no_such_iteration(tmp_path):

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.deepspeed import expected, training
+from tests.held import check_bytes
 from tests.ranks import free_port, run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import load, match_collectives
+from zerosim.replay.subject import Subject
 from zerosim.strategies import System
 from zerosim.theory import Cause
 from zerosim.verify import verify
@@ -304,3 +307,21 @@ def test_a_launched_program_is_traced_without_a_line_in_it(tmp_path):
         # two layers, 8 * 16 + 16 and 16 + 1, padded for two ranks; three steps
         assert sent == {(Op.ALL_GATHER, 164): 3}
         assert {row.options["stage"] for row in rank.strategies} == {2}
+
+
+WHOLE = (Role.PARAMETERS, Role.GATHERED, Role.GRADIENTS, *OPTIMIZER_STATES)
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    # gradients of stage 3 are in DeepSpeed's own buffers
+    [("stage 0", WHOLE), ("stage 3, keeps nothing", (Role.PARAMETERS, Role.GATHERED))],
+)
+def test_each_frame_is_legal_and_holds_what_the_memory_ledger_has(trained, name, roles):
+    trace = load(trained[2][0] / name)
+    for iteration in (1, 2):
+        subject = Subject(trace, iteration)
+        frames = subject.frames()
+        assert frames is not None, subject.notes
+        assert frames.broken is None
+        check_bytes(subject, frames, roles)

@@ -23,9 +23,10 @@ from zerosim.collectives import Group
 from zerosim.engine import initialize
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Phase, Purpose
-from zerosim.memory import Role
+from zerosim.memory import Moment, Role
 from zerosim.record import load
 from zerosim.tiers import Tier
+from zerosim.trace import allocations
 from zerosim.trace.holdings import holdings
 
 ALONE = Group()
@@ -150,9 +151,14 @@ def test_a_trace_shows_what_is_kept_and_copied(tmp_path, way):
             engine.step()
     engine.close()
     rank = load(tmp_path, strict=True).ranks[0]
-    sizes, at_border = {}, {}
+    sizes, at_border, recomputed = {}, {}, []
     for sample in rank.memory_samples:
         sizes |= {(h.role, h.unit, h.tier): h.bytes for h in sample.changes}
+        if sample.moment is Moment.RECOMPUTED:
+            held = [u for (role, u, _), b in sizes.items() if role is Role.ACTIVATIONS and b]
+            blocks = [unit for unit in held if unit.startswith("blocks.")]
+            inside = rank.events.find(sample.event)
+            recomputed.append((sample.micro_step, inside.phase, inside.unit, *blocks))
         if sample.event is None:
             at_border[sample.phase, sample.micro_step] = held = Counter()
             for (role, unit, tier), num_bytes in sizes.items():
@@ -163,6 +169,9 @@ def test_a_trace_shows_what_is_kept_and_copied(tmp_path, way):
     for micro_step in range(2):
         assert +at_border[Phase.BACKWARD, micro_step] == inputs_alone
     assert not +at_border[Phase.UPDATE, 1]
+    # one block at a time, inside of its own backward
+    blocks = [(step, block) for step in range(2) for block in ("blocks.1", "blocks.0")]
+    assert recomputed == [(step, Phase.BACKWARD, block, block) for step, block in blocks]
     copies = [event for event in rank.events if event.kind is Kind.COPY]
     assert all(event.payload_bytes == INPUT_BYTES for event in copies)
     there = (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST)
@@ -175,6 +184,20 @@ def test_a_trace_shows_what_is_kept_and_copied(tmp_path, way):
     ]
     seen = [(e.phase, e.purpose, e.origin, e.target, e.micro_step, e.unit) for e in copies]
     assert seen == (order if home is Tier.HOST else [])
+
+
+def test_allocations_are_not_read_in_the_midst_of_a_backward(tmp_path, monkeypatch):
+    """Autograd would put the record back that there was when an operator's backward began."""
+    monkeypatch.setattr(allocations, "_MOST_MARKS", 1)
+    engine = initialize(build("gpt", 0), checkpointed(0), ALONE)
+    with trace(tmp_path, allocations=True):
+        for step in range(4):
+            engine.backward(engine(*inputs("gpt", 0, 1, step, 0)))
+            engine.step()
+    engine.close()
+    rank = load(tmp_path, strict=True).ranks[0]
+    read = [number for row in rank.allocations for number in row.numbers]
+    assert read == [sample.number for sample in rank.memory_samples]
 
 
 class ChangesItsInput(Stack):

@@ -146,7 +146,7 @@ def test_training_learns_what_one_process_learns(outcomes, num_ranks, stage):
     expected = oracle(CASES["gpt", stage], num_ranks)
     outcome = outcomes["gpt", stage]
     assert outcome.loss_distance(expected) < 1e-6
-    assert outcome.losses[-1] < outcome.losses[0] - 0.3
+    assert outcome.losses[-1] < outcome.losses[0] - 0.2  # the text is another one in each Python
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,6 @@ from zerosim.models import Batches
 from zerosim.record import load
 from zerosim.theory import cost, framing
 from zerosim.tiers import Tier
-from zerosim.trace import labels
-from zerosim.trace.sink import Description
 
 NUM_RANKS, TOGETHER = 4, 2
 NUM_DATA = NUM_RANKS // TOGETHER
@@ -150,7 +148,6 @@ def _cut_layer(folder):
 
     mesh = init_device_mesh("cpu", (NUM_RANKS,))
     layer = parallelize_module(torch.nn.Linear(WIDTH, WIDTH), mesh, ColwiseParallel())
-    labels.describe(Description())  # no engine speaks for this process any more
     with trace(folder):
         loss = layer(torch.ones(BATCH, WIDTH, requires_grad=True)).sum()
         loss.backward()

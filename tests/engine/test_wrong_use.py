@@ -1,14 +1,21 @@
 """What an engine says when it is used in a way that cannot work: one line, and no crash."""
 
+import gc
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from tests.engine.samples import FrozenBlock, NoBlocks, Stack, freeze
+from zerosim import trace
 from zerosim.config import EngineConfig
 from zerosim.engine import initialize
 from zerosim.errors import ConfigError
+from zerosim.events import Kind, Phase
+from zerosim.record import load
+from zerosim.trace import labels
+from zerosim.trace.sink import Description, Position
 
 
 def engine_of(model, **changes):
@@ -36,6 +43,44 @@ def test_calls_out_of_order():
     assert "call engine(batch) first" in refusal(lambda: engine.backward(loss))
     engine.step()
     engine.backward(engine(x))
+
+
+@pytest.mark.parametrize("end", ["closed", "gone"])
+def test_what_trains_after_an_engine_is_labelled_as_if_there_had_been_none(tmp_path, end):
+    engine = engine_of(Stack())
+    engine.backward(engine(x))
+    engine.step()
+    if end == "closed":
+        engine.close()
+    else:
+        del engine
+        gc.collect()
+    plain = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+    with trace(tmp_path):
+        plain(x).sum().backward()
+    events = load(tmp_path, strict=True).ranks[0].events
+    computed = [event for event in events if event.kind is Kind.COMPUTE]
+    assert [event.phase for event in computed] == [Phase.FORWARD] * 2 + [Phase.BACKWARD] * 2
+    assert {event.iteration for event in computed} == {0}
+    assert load(tmp_path).manifest.units == ()
+
+
+@pytest.mark.parametrize("end", ["closed", "gone"])
+def test_nothing_is_left_of_where_an_engine_was(end):
+    """Neither what it was, nor the iteration, nor the unit whose computation failed."""
+    nowhere = (Description(), Position(), "")
+    engine = engine_of(Stack())
+    engine.backward(engine(x))
+    engine.step()
+    with pytest.raises(RuntimeError):
+        engine(torch.ones(2, 5))
+    assert labels.unit_at_work() == ""
+    if end == "closed":
+        engine.close()
+    else:
+        del engine
+        gc.collect()
+    assert (labels.description(), labels.position(), labels.unit_at_work()) == nowhere
 
 
 def test_a_model_with_nothing_to_train():

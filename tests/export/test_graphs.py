@@ -11,8 +11,8 @@ import pytest
 from tests.graph.plans import load_plan
 from tests.graph.runs import Plan
 from zerosim.errors import EnvironmentFault
-from zerosim.export import write_graphml, write_nodelink
 from zerosim.export.files import write
+from zerosim.export.graphs import write_graphml, write_nodelink
 from zerosim.graph import build_graph
 
 

@@ -1,6 +1,7 @@
 """Pipeline parallelism from `torch.distributed.pipelining`, untouched, on 2 and 4 ranks."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,9 +9,13 @@ import torch.distributed as dist
 
 from tests.frameworks import programs_parallel as programs
 from tests.frameworks.messages import run_with_messages
+from tests.held import check_bytes
 from tests.ranks import run_ranks
+from zerosim.analysis.frames import play
 from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import load
+from zerosim.replay.subject import Subject
 from zerosim.strategies import System
 from zerosim.verify import verify, verify_memory
 
@@ -230,3 +235,37 @@ def test_a_rank_keeps_the_states_of_its_own_stages(ran, name):
     report = verify_memory(load(ran(2)[1] / name))
     assert (report.law, report.holds, report.unexplained_bytes) == ("16Ψ/N", True, 0)
     assert {cause.cause for cause in report.causes} == {"unequal parts of ranks"}
+
+
+ROLES = (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER_STATES)
+
+
+def test_each_frame_is_legal_and_holds_what_the_memory_ledger_has(run):
+    _, _, trace = run
+    for iteration in range(programs.STEPS):
+        subject = Subject(trace, iteration)
+        frames = subject.frames()
+        assert frames is not None, subject.notes
+        assert frames.broken is None
+        if iteration:  # what a rank sees first of its parameters may be their use
+            check_bytes(subject, frames, ROLES)
+
+
+def test_what_fsdp2_keeps_between_the_micro_batches_of_its_stage_is_shown(ran):
+    """A stage is freed after its forward, and after the step's last backward alone."""
+    trace = load(ran(4)[1] / SHARDED)
+    for iteration in range(programs.STEPS):
+        subject = Subject(trace, iteration)
+        frames = subject.frames()
+        assert frames is not None, subject.notes
+        assert frames.broken is None
+        assert subject.notes == []
+        if iteration:
+            check_bytes(subject, frames, (*ROLES, Role.GATHERED))
+        # without it the forward after a backward would compute with what was given back
+        division = replace(frames.layout.division, frees_last=frozenset())
+        early = play(
+            replace(frames.layout, division=division), subject.buckets, subject.steps.steps
+        )
+        assert early.broken is not None
+        assert "computes with shard" in early.broken.reason

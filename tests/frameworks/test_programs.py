@@ -13,6 +13,7 @@ from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.graph import build_graph, check_graph
 from zerosim.record import load as read
+from zerosim.replay.subject import Subject
 from zerosim.verify import Outcome, verify, verify_memory
 
 pytestmark = pytest.mark.ranks
@@ -300,6 +301,23 @@ def test_model_states_are_the_law_of_the_system_to_the_byte(ran, num_ranks, name
     }  # fmt: skip
     beside = [note for note in report.notes if "calls but does not contain" in note]
     assert len(beside) == (num_ranks if name == "experts" else 0)
+
+
+SHOWN = ("ddp", "fsdp1", "fsdp2", "hsdp", "fsdp1, hybrid", "ddp, half the ranks")
+
+
+@each_program
+def test_every_frame_of_a_replay_is_legal(ran, num_ranks, name):
+    """Where it is not known what ranks hold, a note says why."""
+    trace = read(ran(num_ranks)[0] / name)
+    for iteration in range(programs.STEPS):
+        subject = Subject(trace, iteration)
+        frames = subject.frames()
+        if frames is None:
+            assert subject.notes
+            assert name not in SHOWN
+        else:
+            assert frames.broken is None
 
 
 def test_model_states_that_differ_are_a_claim_that_fails(ran):

@@ -8,9 +8,12 @@ import torch
 
 from tests.frameworks import programs_parallel as programs
 from tests.frameworks.witness import OPS, run_three_times, seen_by_witness
+from tests.held import check_bytes
 from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import load
+from zerosim.replay.subject import Subject
 from zerosim.strategies import System
 from zerosim.verify import verify, verify_memory
 
@@ -212,3 +215,18 @@ def test_a_rank_keeps_its_part_of_what_is_divided(runs):
         assert (report.holds, report.unexplained_bytes) == (True, 0), (name, report.headline)
         assert {cause.cause for cause in report.causes} == {"replicated parameters"}
         assert report.law == ("8Ψ/N" if "SGD" in name else "16Ψ/N")
+
+
+ROLES = (Role.PARAMETERS, Role.GRADIENTS, Role.GATHERED, *OPTIMIZER_STATES)
+
+
+def test_each_frame_is_legal_and_holds_what_the_memory_ledger_has(runs):
+    """Columns and rows of matrices, alone, beside copies of them, and divided again."""
+    _, traces = runs
+    for trace in traces.values():
+        for iteration in range(programs.STEPS):
+            subject = Subject(trace, iteration)
+            frames = subject.frames()
+            assert frames is not None, subject.notes
+            assert frames.broken is None
+            check_bytes(subject, frames, ROLES)

@@ -84,8 +84,10 @@ class Run:
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
         os.kill(servers[0], signal.SIGSTOP)  # it is importing PyTorch
-        while not self.folder.exists():
+        asleep = 0
+        while not self.folder.exists() or asleep < 10:  # it has looked into the folder, and waits
             assert self.process.poll() is None, self.process.communicate()
+            asleep = asleep + 1 if _state(self.process.pid) == "S" else 0
             time.sleep(0.02)
         return servers[0]
 
@@ -141,9 +143,14 @@ def _is_server(pid: int) -> bool:
         return False
 
 
+def _state(pid: int) -> str:
+    """Of a process that is there, as proc(5) calls it."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0].decode()
+
+
 def _is_running(pid: int) -> bool:
     try:
-        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0] != b"Z"
+        return _state(pid) != "Z"
     except OSError:
         return False
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,7 +162,7 @@ def sockets(rank: RankTrace):
     return rank.sockets.values()
 
 
-def _unable() -> str:
+def unable() -> str:
     """Why two namespaces cannot be joined here; "" if they can."""
     if os.geteuid() != 0:
         return "needs root, to join two network namespaces"
@@ -195,8 +196,15 @@ def _within(name: str, *words: str) -> None:
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[tuple[Node, Node]]:
     """Two network namespaces joined by a veth pair."""
-    if why := _unable():
+    if why := unable():
         pytest.skip(why)
+    with cabled() as both:
+        yield both
+
+
+@contextmanager
+def cabled() -> Iterator[tuple[Node, Node]]:
+    """The same, wherever it is wanted."""
     names = [f"zerosim-{os.getpid()}-{number}" for number in range(NUM_NODES)]
     quiet = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do test ! -e $f || echo 1 > $f; done"
     try:

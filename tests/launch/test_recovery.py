@@ -23,7 +23,7 @@ pytestmark = pytest.mark.ranks
 
 STEPS = 5
 RANKS = 2
-_TAIL_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 17
 """More than a row of a trace has."""
 ON_DISK = ("--offload-optimizer", "nvme", "--offload-param", "nvme")
 
@@ -52,6 +52,7 @@ def whole(tmp_path_factory):
 def _kill_in_a_write(folder: Path, run: subprocess.Popen[str], rank: int) -> None:
     """Kill a rank while its trace says that it writes to the disk, a few steps after the start."""
     path = folder / rank_file_name(rank)
+    disk_writes: set[int] = set()
     while run.poll() is None:
         time.sleep(0.002)
         if not path.exists():
@@ -60,16 +61,25 @@ def _kill_in_a_write(folder: Path, run: subprocess.Popen[str], rank: int) -> Non
             first = file.readline()
             size = file.seek(0, os.SEEK_END)
             file.seek(max(len(first), size - _TAIL_BYTES))
-            rows = file.read().splitlines()
+            rows = file.read().rstrip(b"\0").splitlines()
         try:
             header, last = json.loads(first), json.loads(rows[-1])
         except (ValueError, IndexError):  # a row that is being written
             continue
-        is_write = last["row"] == "open" and last.get("target") == "disk"
-        if is_write and last["iteration"] >= 2:
+        if last["row"] != "begin" or last["iteration"] < 2:
+            continue
+        disk_writes = disk_writes or _disk_writes(path)
+        if last["template"] in disk_writes:
             os.kill(header["pid"], signal.SIGKILL)
             return
     pytest.fail(f"the run ended by itself: {run.communicate()}")
+
+
+def _disk_writes(path: Path) -> set[int]:
+    """The numbers of the templates of copies to a disk, of those that are written by now."""
+    lines = [line for line in path.read_bytes().splitlines() if b'"row":"template"' in line]
+    rows = [json.loads(line) for line in lines if line.endswith(b"}")]
+    return {row["number"] for row in rows if row.get("target") == "disk"}
 
 
 def test_a_rank_is_killed_in_the_middle_of_a_write(whole, tmp_path):

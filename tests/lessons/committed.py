@@ -4,9 +4,10 @@ import json
 from functools import cache
 
 from tests.cli.command import command
+from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.course import course
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.questions import QuestionKind, read_number, right_answer
+from zerosim.lessons.questions import QuestionKind, right_answer
 from zerosim.lessons.recordings import COMMITTED, LessonRecordings
 
 LESSONS = course()

@@ -101,8 +101,7 @@ def test_runs_on_a_disk_name_no_folder_of_a_machine():
 
 
 def test_programs_of_settings_are_there():
-    named = [
+    named = {
         entry[key] for entry in settings().values() for key in ("program", "before") if key in entry
-    ]
-    assert len(named) == 3
-    assert all((HERE / name).is_file() for name in named)
+    }
+    assert named == {f"programs/{path.name}" for path in (HERE / "programs").glob("*.py")}

@@ -6,8 +6,9 @@ import pytest
 
 from tests.lessons.committed import facts
 from zerosim.errors import ConfigError
-from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
 from zerosim.lessons.recordings import LessonRecordings, committed, is_profiled
+from zerosim.theory import cost
 from zerosim.verify import Outcome
 
 DATA_PARALLEL = {"ddp": 2, "ddp-zero": 3, "fsdp2": 3, "fsdp2-kept": 2}
@@ -153,6 +154,55 @@ def test_deepspeed_all_reduces_in_stage_1_and_keeps_small_parameters_in_stage_3(
     assert facts().persistent(third) == len(facts().elements(third))
     assert facts().num_calls(third, Op.ALL_GATHER, phase="update") == facts().persistent(third)
     assert sum(facts().elements(third)) == facts().model_psi(third)
+
+
+@pytest.mark.parametrize(
+    ("run", "early", "last"),
+    [
+        ("accumulate/stage-0", 0, 2),
+        ("accumulate/stage-1", 0, 2),
+        ("accumulate/stage-2", 1, 2),
+        ("accumulate/stage-3", 3, 3),
+        ("synced/stage-0", 2, 2),
+        ("no-sync/stage-0", 0, 2),
+    ],
+)
+def test_micro_steps_communicate_what_one_works_out_by_hand(run, early, last):
+    found = [facts().payload_in(run, number) for number in range(facts().micro_steps(run))]
+    assert found == pytest.approx([early, early, early, last], abs=1e-4)  # the loss, the buckets
+    assert sum(found) == pytest.approx(facts().asked(run))
+
+
+def test_what_gloo_sends_is_what_its_algorithms_say():
+    run = "collectives/stage-0"
+    assert facts().kernel_shares(run, "broadcast") == [3, 2, 1, 1, 0, 0, 0, 0]
+    sends = [source for messages in facts().tree(8) for source, _ in messages]
+    assert [sends.count(rank) for rank in range(8)] == facts().kernel_shares(run, "broadcast")
+    assert sorted(target for one in facts().tree(6) for _, target in one) == [1, 2, 3, 4, 5]
+    for op in (Op.BROADCAST, Op.SCATTER, Op.GATHER, Op.ALL_GATHER, Op.ALL_TO_ALL, Op.ALL_REDUCE):
+        payload = facts().payload_bytes(run, op)
+        for rank in range(facts().num_ranks(run)):
+            by_theory = cost(Algorithm.GLOO, op, 8, rank, payload // 4, 4).sent_bytes / payload
+            assert facts().kernel_share(run, op, rank) == pytest.approx(by_theory, abs=0.006)
+            assert facts().kernel_bytes(run, op, rank) >= by_theory * payload
+    with pytest.raises(ConfigError, match="measured alone"):
+        facts().kernel_share("profiles/ddp", "all-reduce")
+
+
+def test_a_tree_has_few_rounds_and_a_chain_few_bytes():
+    assert [facts().rounds("tree", n) for n in (2, 8, 1000, 1024)] == [1, 3, 10, 10]
+    assert facts().rounds("chain", 1024) == 1023
+    at = facts().crossing_bytes(64, 10, 25)
+    both = [facts().broadcast_us(each, 64, at, 10, 25) for each in ("tree", "chain")]
+    assert both[0] == pytest.approx(both[1]) == 6 * 10 + 6 * at / 25e3
+    for payload, faster in ((1 << 10, "tree"), (1 << 30, "ring")):
+        times = {each: facts().nccl_us("dgx-a100", 8, payload, each) for each in ("tree", "ring")}
+        assert min(times, key=times.get) == faster
+
+
+def test_the_kernel_does_not_tell_a_programs_calls_apart():
+    with pytest.raises(ConfigError, match="not measured call by call"):
+        facts().wire("synced/stage-0")
 
 
 def test_what_a_program_does_not_say_is_refused():

@@ -98,6 +98,22 @@ def test_numbers_are_rounded_as_torch_does(facts):
             assert facts.rounded(value, dtype) == torch.tensor(value, dtype=kind).item()
 
 
+def test_formats_hold_what_torch_says(facts):
+    torch = pytest.importorskip("torch")
+    kinds = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+    for dtype, kind in kinds.items():
+        found = torch.finfo(kind)
+        assert facts.spacing(dtype) == found.eps
+        assert facts.largest(dtype) == found.max
+        assert facts.smallest(dtype) == found.smallest_normal * found.eps
+
+
+def test_a_weight_goes_on_only_with_a_master(facts):
+    assert facts.updated(0.001, 1000, "bf16") == 1
+    assert facts.updated(0.001, 1000, "fp32") == pytest.approx(2, rel=1e-4)
+    assert [facts.updates_until_seen(0.001, each) for each in ("bf16", "fp16", "fp32")] == [4, 1, 1]
+
+
 def test_what_is_gathered_ahead(facts):
     assert facts.units_at_once("overlap/stage-3") == 2  # one computes, one is on its way
     assert facts.units("overlap/stage-3")[0] == "embedding"

@@ -6,6 +6,13 @@ import { readModel } from "#player/model.js";
 
 import { makeDocument } from "./sample.js";
 
+/** A clock that goes hop by hop. */
+function hopClock() {
+  const clock = new Clock(readModel(makeDocument()));
+  clock.hops = true;
+  return clock;
+}
+
 /** @param {Clock} clock @param {number} until @param {number} [from] */
 function run(clock, until, from = 0) {
   for (let now = from; now <= until; now += 10) {
@@ -13,19 +20,19 @@ function run(clock, until, from = 0) {
   }
 }
 
-test("a step lasts as long as in the trace, stretched, within bounds", () => {
+test("hop by hop a step lasts as long as in the trace, stretched, within bounds", () => {
   const document = makeDocument();
   document.steps[1].time_ns = 10e6;
   for (const step of document.steps.slice(2)) {
     step.time_ns += 100e6;
   }
   const model = readModel(document);
-  assert.equal(stepDuration(model, 0, 1), 600);
-  assert.equal(stepDuration(model, 0, 4), 150);
-  assert.equal(stepDuration(model, 1, 1), 1600);
-  assert.equal(stepDuration(model, 2, 1), 350);
-  assert.equal(stepDuration(model, 4, 1), 250);
-  assert.equal(stepDuration(model, model.numSteps - 1, 1), 250);
+  assert.equal(stepDuration(model, 0, 1, true), 600);
+  assert.equal(stepDuration(model, 0, 4, true), 150);
+  assert.equal(stepDuration(model, 1, 1, true), 1600);
+  assert.equal(stepDuration(model, 2, 1, true), 350);
+  assert.equal(stepDuration(model, 4, 1, true), 250);
+  assert.equal(stepDuration(model, model.numSteps - 1, 1, true), 250);
 });
 
 test("the replay ends where a law is broken", () => {
@@ -47,7 +54,7 @@ test("at rest there is no tween, and no time passes", () => {
 });
 
 test("playing tweens a step and goes on to the next", () => {
-  const clock = new Clock(readModel(makeDocument()));
+  const clock = hopClock();
   clock.play();
   clock.tick(5000);
   assert.equal(clock.tween, 0);
@@ -70,7 +77,7 @@ test("the last step stops it, and playing again begins anew", () => {
 });
 
 test("a breakpoint stops it at rest, and playing goes on from there", () => {
-  const clock = new Clock(readModel(makeDocument()));
+  const clock = hopClock();
   clock.breakpoints = new Set([3]);
   clock.play();
   run(clock, 10_000);
@@ -81,7 +88,7 @@ test("a breakpoint stops it at rest, and playing goes on from there", () => {
 });
 
 test("reduced motion steps without a tween", () => {
-  const clock = new Clock(readModel(makeDocument()));
+  const clock = hopClock();
   clock.reduced = true;
   clock.play();
   clock.tick(0);
@@ -92,7 +99,7 @@ test("reduced motion steps without a tween", () => {
 });
 
 test("a page that was hidden plays on from where it was", () => {
-  const clock = new Clock(readModel(makeDocument()));
+  const clock = hopClock();
   clock.play();
   clock.tick(0);
   clock.tick(60_000);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
 import { TimeWindow, laneY, layoutLanes } from "#player/draw/lanes.js";
-import { hit, layoutCards, unitColumns } from "#player/draw/layout.js";
+import { hit, layoutCards, leastHeight, tightHeight, unitColumns } from "#player/draw/layout.js";
 import { headX, stepAtX } from "#player/draw/scrubber.js";
 import { fontsFor, niceStep, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
 
@@ -14,6 +14,9 @@ const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
   elements,
   padded_elements: elements,
   trainable: true,
+  module: "",
+  stage: "",
+  hue: 0,
 }));
 const STATES = [2, 2, 4, 4, 4].map((bytes, i) => ({
   role: `role ${i}`,
@@ -52,6 +55,27 @@ test("heights of bands are bytes", () => {
   assert.ok(bands[4].y + bands[4].h < cards[0].y + cards[0].h);
 });
 
+test("all states of three tiers are in the card, with or without room for their names", () => {
+  /** @type {["device" | "host" | "disk", string, number][]} */
+  const kept = [
+    ["device", "parameters", 2], ["device", "gradients", 2], ["host", "parameters", 2], ["host", "gradients", 2],
+    ["host", "fp32 master", 4], ["host", "momentum", 4], ["host", "variance", 4], ["disk", "parameters", 2], ["disk", "optimizer states", 12],
+  ];
+  const states = kept.map(([tier, role, bytes]) => ({ tier, role, label: role, bytes_per_parameter: bytes }));
+  for (const fonts of [fontsFor(false), fontsFor(true)]) {
+    const [least, tight] = [leastHeight(states, 0, fonts), tightHeight(states, 0, fonts)];
+    assert.ok(tight < least);
+    for (const [height, isTight] of /** @type {const} */ ([[least + 40, false], [least, false], [least - 1, true], [tight, true]])) {
+      const made = layoutCards({ width: 700, height, numRanks: 2, units: UNITS, states, fonts, measure });
+      assert.equal(made.isTight, isTight);
+      const [card] = made.cards;
+      assert.ok(card.y + card.h <= height);
+      assert.ok(made.unitsY + 2 <= card.y + card.h, `names of units at ${height}`);
+      assert.ok(made.bands.every(({ y }, i) => i === 0 || y >= made.bands[i - 1].y + made.bands[i - 1].h));
+    }
+  }
+});
+
 test("cards of one to eight ranks lie side by side inside the stage", () => {
   for (const numRanks of [1, 2, 4, 8]) {
     for (const [width, height] of [[1250, 480], [830, 290]]) {
@@ -78,7 +102,7 @@ test("a point hits the card that it is in", () => {
     assert.equal(hit(cards, card.x + 3, card.y + 3), r);
   }
   assert.equal(hit(cards, cards[0].x + cards[0].w + 2, cards[0].y + 3), -1);
-  assert.equal(hit(cards, cards[0].x + 3, 0), -1);
+  assert.equal(hit(cards, cards[0].x + 3, cards[0].y + cards[0].h + 3), -1);
 });
 
 test("64 ranks fold into two columns that fit; a point hits its row", () => {

@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PHASES, contrast, inkOn, mix, palette, roleColour, shardColour } from "#player/colours.js";
-import { density, runHue } from "#player/draw/cells.js";
+import { density } from "#player/draw/cells.js";
 import { activeStates, doing, eachChanged, heldBytes, localTime } from "#player/draw/moment.js";
-import { arcOf, edgesOf, level, pointOn, progress } from "#player/draw/ring.js";
+import { edgesOf, pointOn, progress } from "#player/draw/ring.js";
+import { rolesHeld } from "#player/draw/roles.js";
 import { legendEntries, stackOf } from "#player/draw/stack.js";
 import { scaleOf, sentByPhase } from "#player/draw/traffic.js";
 
@@ -17,7 +18,7 @@ import { scaleOf, sentByPhase } from "#player/draw/traffic.js";
 const step = (fields) => ({
   kind: "compute", phase: "forward", micro_step: 0, unit: 0, unit_name: "", op: "", purpose: "",
   collective: -1, hop: -1, time_ns: 0, start_ns: 0, end_ns: 100, until: 0, title: 0, what: 0, why: 0,
-  source: -1, ranks: [0, 1], packets: [], sent: [], cells: [],
+  source: -1, ranks: [0, 1], packets: [], sent: [], cells: [], freed: [],
   origin: "", target: "", waits: [], waiting: -1, copies: [], copy: null, ...fields,
 });
 
@@ -53,25 +54,12 @@ test("a packet moves in its own real time within the step", () => {
   }
 });
 
-test("arcs to neighbours are low, the one around is the highest", () => {
-  assert.equal(level(0, 1, 4), 0);
-  assert.equal(level(3, 0, 4), 1);
-  assert.ok(level(0, 2, 4) > 0 && level(0, 2, 4) < 1);
-  const shape = { numRanks: 4, centre: (/** @type {number} */ r) => r * 100, pitch: 100, base: 90, low: 50, high: 10 };
+test("a packet is at the ends of its way when it begins and when it has come", () => {
   const out = { x: 0, y: 0 };
-  const near = arcOf({ from: 0, to: 1, ...shape });
-  pointOn(near, 0.5, out);
-  assert.ok(Math.abs(out.y - 50) < 1e-9 && Math.abs(out.x - 50) < 1e-9);
-  pointOn(arcOf({ from: 3, to: 0, ...shape }), 0.5, out);
-  assert.ok(Math.abs(out.y - 10) < 1e-9);
-  pointOn(near, 0, out);
-  assert.deepEqual([out.x, out.y], [12, 90]);
-});
-
-test("a packet from a rank that the trace has not comes from the side", () => {
-  const shape = { numRanks: 2, centre: (/** @type {number} */ r) => 50 + r * 100, pitch: 100, base: 90, low: 50, high: 10 };
-  assert.ok(arcOf({ from: -1, to: 0, ...shape })[0] <= 0);
-  assert.ok(arcOf({ from: 1, to: -1, ...shape })[6] >= 200);
+  const way = /** @type {const} */ ([12, 90, 30, 40, 70, 40, 88, 90]);
+  assert.deepEqual({ ...pointOn(way, 0, out) }, { x: 12, y: 90 });
+  assert.deepEqual({ ...pointOn(way, 1, out) }, { x: 88, y: 90 });
+  assert.deepEqual({ ...pointOn(way, 0.5, out) }, { x: 50, y: 52.5 });
 });
 
 test("a gather is about parameters, a reduction about gradients, an update about all", () => {
@@ -95,7 +83,7 @@ test("a card says what its rank does", () => {
 });
 
 test("bytes that are absent or on their way are not held", () => {
-  const units = [{ name: "u", elements: 100, padded_elements: 100, trainable: true }];
+  const units = [{ name: "u", elements: 100, padded_elements: 100, trainable: true, module: "", stage: "", hue: 0 }];
   const model = /** @type {Model} */ (/** @type {unknown} */ ({
     numShards: 4, numStates: 2, numUnits: 1, doc: { states: STATES.slice(0, 2), units },
   }));
@@ -198,12 +186,71 @@ test("roles of memory have colours of their own; gathered parameters are not par
   }
 });
 
+test("a colour means one thing: shards, phases, roles and places are told apart at a glance", () => {
+  const roles = [
+    "parameters", "gradients", "fp32 master", "momentum", "variance", "gathered parameters",
+    "secondary parameters", "activation checkpoints", "communication buffers", "activations", "other",
+  ];
+  for (const theme of /** @type {const} */ (["light", "dark"])) {
+    const colours = palette(theme);
+    const phases = PHASES.map((phase) => colours.phases[phase]);
+    for (const role of [...roles.map((one) => roleColour(theme, one)), ...colours.copies]) {
+      assert.ok(nearest(role, colours.shards) >= 0.08, `${role} is like a shard in ${theme}`);
+      assert.ok(nearest(role, phases) >= 0.035, `${role} is like a phase in ${theme}`);
+    }
+    for (const phase of phases) {
+      assert.ok(nearest(phase, colours.shards) >= 0.08, `${phase} is like a shard in ${theme}`);
+    }
+    for (const phase of Object.values(colours.phases)) {
+      for (const ground of [colours.card, colours.inset]) {
+        assert.ok(contrast(phase, ground) >= 3, `${phase} on ${ground} in ${theme}`);
+      }
+    }
+    assert.ok(distance(colours.cursor, colours.path) >= 0.2, theme);
+  }
+});
+
+/** @param {string} colour @param {readonly string[]} others */
+const nearest = (colour, others) => Math.min(...others.map((other) => distance(colour, other)));
+
+/** How far two colours are from each other (Ottosson 2020, OKLab). @param {string} one @param {string} other */
+function distance(one, other) {
+  const [a, b] = [one, other].map(okLab);
+  return Math.hypot(...a.map((part, i) => part - b[i]));
+}
+
+/** @param {string} colour */
+function okLab(colour) {
+  const [r, g, b] = [1, 3, 5].map((at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
 test("colours mix, and contrast is that of WCAG", () => {
   assert.equal(mix("#000000", "#ffffff", 0.5), "#808080");
   assert.equal(Math.round(contrast("#000000", "#ffffff")), 21);
   assert.equal(density(0, 4), 0);
   assert.equal(density(4, 4), 1);
   assert.ok(density(1, 4) < density(2, 4));
-  assert.equal(runHue(1), 0);
-  assert.equal(runHue(4), 1);
+});
+
+test("where units are not known a rank holds the bytes by role that its memory had then", () => {
+  const own = { times_ns: [0, 100, 200], bytes: [[8, 8, 0], [0, 4, 4]], peak_ns: 100, peak_bytes: 12 };
+  const memory = { roles: ["parameters", "gradients"], ranks: [{ ...own, peak_step: 0, cause: -1 }, null] };
+  const doc = { memory, local_ns: [[50, 150, 250]] };
+  const at = (/** @type {number} */ position, rank = 0) =>
+    rolesHeld(/** @type {any} */ ({ model: { doc, numSteps: 3 }, document: doc, position }), rank);
+  assert.deepEqual(at(0), [{ role: "parameters", bytes: 8 }]);
+  assert.deepEqual(at(1), [{ role: "parameters", bytes: 8 }, { role: "gradients", bytes: 4 }]);
+  assert.deepEqual(at(2), [{ role: "gradients", bytes: 4 }]);
+  assert.equal(at(1, 1), null);
 });

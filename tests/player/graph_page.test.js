@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { palette } from "#player/colours.js";
 import { TimeWindow } from "#player/draw/lanes.js";
 import { fontsFor } from "#player/draw/text.js";
 import { formatGraphPlace, parseGraphPlace, replayAddress } from "#player/graph/address.js";
 import { reasonOf, slackOf } from "#player/graph/details.js";
 import { edgesInSight } from "#player/graph/edges.js";
+import { accents } from "#player/graph/accents.js";
+import { drawLanes } from "#player/graph/bars.js";
 import { ALL, passes } from "#player/graph/filter.js";
 import { KEYS, actionOf } from "#player/graph/keys.js";
 import { edgeEnds, isShown, laneAt, layoutGraph, trackBox } from "#player/graph/layout.js";
@@ -160,4 +163,29 @@ test("keys act, but not those that an element or the browser needs", () => {
   assert.equal(press("x"), null);
   const keys = KEYS.flatMap((one) => one.keys);
   assert.equal(new Set(keys).size, keys.length);
+});
+
+/** The names that are written on bars of computing. @param {ReturnType<typeof makeGraph>} doc */
+function namesOn(doc) {
+  const own = readGraph(doc);
+  /** @type {string[]} */
+  const written = [];
+  const nothing = () => {};
+  const ctx = {
+    beginPath: nothing, roundRect: nothing, fill: nothing, fillRect: nothing,
+    fillText: (/** @type {string} */ text) => written.push(text),
+  };
+  drawLanes(/** @type {any} */ ({ ctx, scale: 1 }), {
+    model: own, lanes: lanesOf({ height: 700 }), shown: new TimeWindow(200), filtered: false,
+    passed: Uint8Array.from(own.kinds, (kind) => Number(kind === "compute")),
+    colours: palette("light"), accents: accents("light"), fonts: fontsFor(false), measure: (text) => 8 * text.length,
+  });
+  return written;
+}
+
+test("a name is written where no other bar is drawn over it, and nowhere else", () => {
+  assert.deepEqual(namesOn(makeGraph()), ["a", "b", "a", "b"]);
+  const late = makeGraph();
+  late.nodes.start[N.b0] = 11; // b begins one ns after a: of its name nothing would be left but a stroke
+  assert.deepEqual(namesOn(late).toSorted(), ["a", "b", "b"]);
 });

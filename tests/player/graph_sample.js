@@ -71,6 +71,7 @@ export function makeGraph() {
     iterations: [0, 1, 2],
     clauses: ["Iteration 2 took 0.2 ms", "its critical path is compute", "rank 0 waited for rank 1"],
     holds: true,
+    is_predicted: false,
     violations: [],
     notes: [],
     ranks: [0, 1],

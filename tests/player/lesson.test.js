@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { moved } from "#player/lesson/order.js";
 import { stepOf, withFields } from "#player/lesson/place.js";
-import { answered, begin, parseProgress, reached } from "#player/lesson/progress.js";
+import { answered, begin, isSettled, noted, parseProgress, reached } from "#player/lesson/progress.js";
 import { fill } from "#player/lesson/words.js";
 
 test("a step is read from the address and kept within the lesson", () => {
@@ -52,6 +52,19 @@ test("wrong answers are counted, a right one stays right", () => {
   assert.deepEqual(twice, { given: "2", wrong: 2, right: false, shown: false });
   const right = answered(answered(twice, "3", true), "4", false);
   assert.deepEqual([right.right, right.wrong], [true, 3]);
+});
+
+test("an answer that is held is neither right nor wrong until it is judged", () => {
+  const held = noted(undefined, "1");
+  assert.deepEqual(held, { given: "1", wrong: 0, right: false, shown: false, held: true });
+  const again = noted(answered(undefined, "1", false), "2");
+  assert.deepEqual(again, { given: "2", wrong: 1, right: false, shown: false, held: true });
+  assert.equal(isSettled(again), false);
+  const judged = answered(again, "2", true);
+  assert.deepEqual(judged, { given: "2", wrong: 1, right: true, shown: false });
+  assert.deepEqual([judged, { ...held, shown: true }, undefined].map(isSettled), [true, true, false]);
+  const kept = { zero3: { ...begin(), questions: { life: again } } };
+  assert.deepEqual(parseProgress(JSON.stringify(kept)), kept);
 });
 
 test("the furthest step stays, and the last one ends the lesson", () => {

@@ -49,7 +49,12 @@ test("bytes without messages count, messages from outside the trace do not", () 
 
 /** @type {[string, (document: any) => void, RegExp][]} */
 const DAMAGES = [
-  ["another schema", (d) => (d.schema = 2), /^schema is 2: expected 1$/],
+  ["another schema", (d) => (d.schema = 1), /^schema is 1: expected 2$/],
+  ["a beat that leaves a step out", (d) => (d.beats[1].first += 1), /^beats\[1\] is of steps \d+ to \d+: expected it to begin with \d+$/],
+  ["a step after the last beat", (d) => d.beats.pop(), /^the beats end with step \d+: expected \d+$/],
+  ["a beat about another step", (d) => (d.beats[0].main = 9), /^beats\[0\]\.main is 9: expected one of its steps, 0 to \d+$/],
+  ["a beat of nothing", (d) => (d.beats[0].signs = []), /^beats\[0\]\.signs is empty: expected at least one$/],
+  ["a sign of its own", (d) => (d.beats[0].signs = ["x"]), /^beats\[0\]\.signs\[0\] is "x": expected "gather"/],
   ["no steps", (d) => (d.steps = []), /^the iteration has no steps to show/],
   ["missing list", (d) => delete d.units, /^units is missing: expected a list$/],
   ["cells too short", (d) => (d.cells = d.cells.slice(1)), /^cells is not 54 digits from 0 to 7/],

@@ -8,15 +8,25 @@ import { makeDocument } from "./sample.js";
 
 test("a hop is said in words", () => {
   assert.equal(
-    narrate(readModel(makeDocument()), 2),
+    narrate(readModel(makeDocument()), 2, true),
     "Step 3 of 28. Forward: gather parameters of embedding. Ring all-gather, hop 1 of 2: each " +
       "rank passes on what it received before. 3 ranks send 800 B each.",
   );
 });
 
+test("a beat is said in its sentence, with who waits in it", () => {
+  const document = makeDocument();
+  document.beats[1].waiting = document.texts.push("Meanwhile rank 1 waits.") - 1;
+  assert.equal(
+    narrate(readModel(document), 3, false),
+    `Beat 2 of ${document.beats.length}: Forward: gather parameters of embedding. ` +
+      "Every rank does the same in this beat. Meanwhile rank 1 waits.",
+  );
+});
+
 test("a computation sends nothing, and is said so by silence", () => {
   assert.equal(
-    narrate(readModel(makeDocument()), 4),
+    narrate(readModel(makeDocument()), 4, true),
     "Step 5 of 28. Compute the output of embedding. Every rank does the same.",
   );
 });
@@ -26,8 +36,8 @@ test("unequal amounts are a span, one sender is one", () => {
   document.steps[0].sent = [5, 0, 0];
   document.steps[4].sent = [5, 7, 0];
   const model = readModel(document);
-  assert.match(narrate(model, 0), /One rank sends 5 B\.$/);
-  assert.match(narrate(model, 4), /2 ranks send 5 B to 7 B each\.$/);
+  assert.match(narrate(model, 0, true), /One rank sends 5 B\.$/);
+  assert.match(narrate(model, 4, true), /2 ranks send 5 B to 7 B each\.$/);
 });
 
 test("the table has what each rank does", () => {

@@ -1,7 +1,7 @@
 // A small document, made by hand: 3 ranks, 2 units, ZeRO-3 on a ring. Each unit's parameters are
 // gathered in two hops and used; then its gradients are reduced and scattered in two hops.
 
-/** @import { Collective, ReplayDocument, Step, StepKind, Phase } from "#player/types.d.ts" */
+/** @import { Beat, Collective, ReplayDocument, Step, StepKind, Phase } from "#player/types.d.ts" */
 
 export const NUM_RANKS = 3;
 const ELEMENTS = [1200, 600];
@@ -98,6 +98,7 @@ class Maker {
       origin: "",
       target: "",
       cells: [],
+      freed: [],
       ...more,
       title: this.text(title),
       what: this.text(what ?? "Every rank does the same."),
@@ -182,6 +183,7 @@ class Maker {
       first,
       last: first + NUM_RANKS - 1,
       num_hops: NUM_RANKS - 1,
+      shards_each: 1,
       payload_bytes: ELEMENTS[unit] * 2,
       elements: ELEMENTS[unit],
       element_bytes: 2,
@@ -220,8 +222,44 @@ class Maker {
     this.step("transfer", phase, unit, { title, what, op, purpose, collective, hop, packets, cells });
   }
 
+  /** What a class would call one thing: a mark goes with the step before it. @returns {Beat[]} */
+  beats() {
+    /** @type {Beat[]} */
+    const beats = [];
+    for (const [k, step] of this.steps.entries()) {
+      const before = this.steps[k - 1];
+      const last = beats.at(-1);
+      if (last && (step.kind === "mark" || (step.collective >= 0 && step.collective === before.collective))) {
+        last.last = k;
+        if (this.texts[step.title].startsWith("Free")) {
+          last.signs.push("free");
+        }
+        continue;
+      }
+      beats.push({
+        first: k,
+        last: k,
+        main: k,
+        signs: [signOf(step)],
+        label: step.unit < 0 ? "" : ["emb", "0"][step.unit],
+        units: step.unit < 0 ? [] : [step.unit],
+        phase: step.phase,
+        micro_step: 0,
+        freed: [],
+        title: step.title,
+        what: this.text("Every rank does the same in this beat."),
+        meanwhile: -1,
+        waiting: -1,
+        within: "",
+        is_prefetch: false,
+      });
+    }
+    return beats;
+  }
+
   /** @returns {ReplayDocument} */
   finish() {
+    const beats = this.beats();
     const psi = ELEMENTS.reduce((sum, one) => sum + one, 0);
     const cells = new Array(NUM_RANKS * STATES.length * UNITS.length * NUM_RANKS).fill(0);
     for (const rank of RANKS) {
@@ -231,7 +269,7 @@ class Maker {
       }
     }
     return {
-      schema: 1,
+      schema: 2,
       name: "sample",
       run: {
         model: "tiny",
@@ -246,6 +284,7 @@ class Maker {
         num_parameters: psi,
         element_bytes: 2,
         accumulate: 1,
+        is_predicted: false,
         complete: true,
         iteration: 2,
         iterations: [0, 1, 2],
@@ -257,10 +296,15 @@ class Maker {
         elements: ELEMENTS[unit],
         padded_elements: ELEMENTS[unit],
         trainable: true,
+        module: "",
+        stage: "",
+        hue: 0,
       })),
       states: STATES.map((state) => ({ ...state })),
+      matrices: [],
       texts: this.texts,
       steps: this.steps,
+      beats,
       local_ns: RANKS.map((rank) => this.steps.map((step) => step.time_ns + rank * 1e4)),
       collectives: this.collectives,
       cells: cells.join(""),
@@ -294,10 +338,26 @@ class Maker {
         laws: [{ tier: "device", law: "8Ψ/N", law_bytes: (psi * 8) / NUM_RANKS }],
       },
       verdict: { headline: "Every byte agrees with the theory.", outcome: "as predicted" },
+      tour: [
+        { about: "run", step: 0, title: "ZeRO-3 on 3 ranks", text: "Each rank keeps 1/3." },
+        { about: "beat", step: beats[1].main, title: "The first beat", text: "It is gathered." },
+        { about: "sum", step: this.steps.length - 1, title: "The sum", text: "That is 3Ψ(N−1)/N." },
+      ],
       notes: [],
       broken: null,
     };
   }
+}
+
+/** @param {Step} step @returns {import("#player/types.d.ts").Sign} */
+function signOf({ kind, phase, purpose }) {
+  if (kind === "mark") {
+    return "begin";
+  }
+  if (kind === "compute") {
+    return phase === "update" ? "update" : "compute";
+  }
+  return purpose.includes("gradients") ? "reduce" : "gather";
 }
 
 /** @param {number} rank */

@@ -36,6 +36,8 @@ def run_pytest(folder, *args, torchrun=0):
     start = [sys.executable, "-m"]
     if torchrun:
         start += ["torch.distributed.run", "--standalone", f"--nproc-per-node={torchrun}", "-m"]
+        # two of them tidy one folder up: pytest leaves an iterator open where the other was first
+        args = (*args, "-p", "no:unraisableexception")
     ended = subprocess.run(
         [*start, "pytest", "-p", "no:cacheprovider", "-p", _NAME, *args],
         cwd=folder,

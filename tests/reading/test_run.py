@@ -31,7 +31,15 @@ def run_of(name):
 def test_a_run_is_one_screen(name):
     run = run_of(name)
     assert isinstance(run, Run)
-    assert run.source is (Source.EXECUTED if run.trace.manifest.config else Source.TRACED)
+    if name in (
+        "spread/stage-3",
+        "tokens-256/stage-3",
+        "tokens-1024/stage-3",
+        "tokens-4096/stage-3",
+    ):
+        assert run.source is Source.SIMULATED
+    else:
+        assert run.source is (Source.EXECUTED if run.trace.manifest.config else Source.TRACED)
     assert len(repr(run).splitlines()) <= 25
     assert "<table>" in run._repr_html_()
 
@@ -197,6 +205,14 @@ def test_a_table_becomes_what_is_installed(monkeypatch):
             become()
 
 
+def test_in_a_notebook_a_table_is_shown_once(monkeypatch, capsys):
+    table = run_of(STAGE_3).traffic(by="phase", rank=0)
+    outside = repr(table)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert repr(table) == outside
+    assert capsys.readouterr().out == ""
+
+
 def test_reading_needs_neither_torch_nor_plotly_nor_dash():
     code = (
         f"import sys, zerosim; run = zerosim.load({str(COMMITTED / STAGE_3)!r}); repr(run); "
@@ -227,3 +243,13 @@ def test_what_a_trace_says_steers_no_terminal_and_no_page(tmp_path, name):
         assert "<script>" not in page
         assert "<img" not in page
         page.encode()
+
+
+def test_what_cannot_be_told_apart_is_refused():
+    run = run_of(STAGE_3)
+    with pytest.raises(ConfigError, match="the kernel knows no purpose"):
+        run.wire(purpose="gather_parameters")
+    with pytest.raises(ConfigError, match="a copy has no operation"):
+        run.copies(op="all_gather")
+    with pytest.raises(TypeError, match="fase"):
+        run.traffic(fase="forward")

@@ -1,9 +1,14 @@
-"""Whatever happens to the bytes of a trace, loading says so and loses nothing in silence."""
+"""Whatever happens to the bytes of a trace, loading says so and loses nothing in silence.
+
+Rank 0 of this one writes schema 1, rank 1 the current one.
+"""
 
 import json
+import random
 import tempfile
 import zlib
-from dataclasses import fields
+from collections import Counter
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -50,7 +55,21 @@ def _written():
             ),
         ),
     ]
-    return draw.Written(draw.manifest(2), {0: rows(0, 2) + extra, 1: rows(1, 2)})
+    first = [("header", replace(draw.header(0, 2), schema=1)), *rows(0, 2)[1:], *extra]
+    return draw.Written(draw.manifest(2), {0: first, 1: _said_once(rows(1, 2))})
+
+
+def _said_once(whole):
+    """The same rows as they are written by now."""
+    ways = {"open": "begin", "event": "happened"}
+    said = []
+    for name, record in whole:
+        if name in ways:
+            template, occurrence = draw.said_once(record, number=record.id)
+            said += [("template", template), (ways[name], occurrence)]
+        else:
+            said.append((name, record))
+    return said
 
 
 FILES = draw.trace_files(_written())
@@ -151,9 +170,10 @@ def test_any_byte_flipped(name, data):
     def flip(text):
         return text[:at] + bytes([text[at] ^ mask]) + text[at + 1 :]
 
-    # a newline more or less at the very end looks like a file that was cut
+    # a newline more or less at the very end looks like a file that was cut, and so does a zero
     last_line = FILES[name][:-1].rindex(b"\n")
-    assert check(damaged(name, flip)) in (("refused", "warned") if at > last_line else ("refused",))
+    is_last = at > last_line or (at == last_line and mask == ord("\n"))
+    assert check(damaged(name, flip)) in (("refused", "warned") if is_last else ("refused",))
 
 
 @given(st.integers(0, len(FILES["manifest.json"]) - 1), st.integers(1, 255))
@@ -219,6 +239,56 @@ def test_files_replaced_or_removed(replaced):
     check(files | {name: text for name, text in replaced.items() if text is not None})
 
 
+def _zeroed(text, start, end):
+    return text[:start] + bytes(end - start) + text[end:]
+
+
+RANDOM_DAMAGE = {
+    "flip": lambda text, a, b, chance: (
+        text[:a] + bytes([text[a] ^ chance.randint(1, 255)]) + text[a + 1 :]
+    ),
+    "drop": lambda text, a, b, chance: text[:a] + text[b:],
+    "double": lambda text, a, b, chance: text[:b] + text[a:],
+    "move": lambda text, a, b, chance: text[:a] + text[b:] + text[a:b],
+    "cut": lambda text, a, b, chance: text[:a],
+    "zeros at the end": lambda text, a, b, chance: _zeroed(text, a, len(text)),
+    "zeros within": lambda text, a, b, chance: _zeroed(text, a, b),
+    "room after a cut": lambda text, a, b, chance: text[:a] + bytes(chance.randint(1, 9999)),
+}
+
+
+def damage_at_random(seeds):
+    """How often it was found in which way; `check` refuses a damage that passes in silence."""
+    found = Counter()
+    for seed in seeds:
+        chance = random.Random(seed)  # noqa: S311 - any seed will do, but always the same
+        name, what = chance.choice(NAMES[1:]), chance.choice(list(RANDOM_DAMAGE))
+        text = FILES[name]
+        a, b = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+        harmed = RANDOM_DAMAGE[what](text, min(a, len(text) - 1), b, chance)
+        if harmed == text:
+            continue
+        try:
+            ending = check(FILES | {name: harmed})
+        except BaseException as error:
+            error.add_note(f"seed {seed}: {what} {a} to {b} of {name}")
+            raise
+        # zeros after the whole of it say nothing
+        assert ending != "unharmed" or harmed.rstrip(b"\0") == text
+        found[ending] += 1
+    return found
+
+
+def test_random_damage_is_found():
+    assert damage_at_random(range(60)).keys() == {"refused", "warned"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_much_random_damage_is_found():
+    assert damage_at_random(range(60, 1260)).total() > 1000
+
+
 # -------------------------------------------------- rows with a right checksum, hostile content
 
 
@@ -268,6 +338,10 @@ HOSTILE = {
     + b',"changes":[{"role":"fun","unit":"","bytes":1}]',
     "allocations without samples": ALLOCATIONS + b',"allocated_bytes":[1],"peak_bytes":[1]',
     "allocations of two lengths": ALLOCATIONS + b',"allocated_bytes":[],"peak_bytes":[1]',
+    "a template of nothing": b'{"row":"template","number":0',
+    "a template of no kind": b'{"row":"template","number":0,"phase":"setup","kind":7',
+    "a template without a number": b'{"row":"template","phase":"setup","kind":"mark"',
+    "an occurrence of nothing": b'{"row":"begin","template":0,"id":1,"iteration":0,"issue_ns":5',
     "end without count": b'{"row":"end","time_ns":0',
 }
 

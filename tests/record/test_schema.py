@@ -18,7 +18,8 @@ from zerosim.record.schema import (
     check_header_schema,
     decode_manifest,
 )
-from zerosim.rows import ROW_TYPES, check_line, encode_manifest, encode_row
+from zerosim.rows import ROW_TYPES, check_line, encode_manifest, encode_row, row_text, row_writer
+from zerosim.rowtext import plain
 
 ROWS = st.one_of(
     st.builds(draw.header, draw.small, draw.small, draw.texts).map(lambda r: ("header", r)),
@@ -30,6 +31,9 @@ ROWS = st.one_of(
     ),
     draw.events().map(lambda r: ("event", r)),
     draw.events().map(lambda r: ("open", r)),
+    draw.events().map(lambda r: ("template", draw.said_once(r, 3)[0])),
+    draw.events().map(lambda r: ("begin", draw.said_once(r, 3)[1])),
+    draw.events().map(lambda r: ("happened", draw.said_once(r, 3)[1])),
     draw.closes().map(lambda r: ("close", r)),
     draw.transfers(7, [1, 2], 8).map(lambda r: ("transfer", r)),
     draw.wire_samples.map(lambda r: ("wire", r)),
@@ -59,6 +63,32 @@ def test_a_record_comes_back_from_its_row(row, crc):
     assert same(DECODERS[name](line), record)
 
 
+@given(ROWS)
+def test_a_row_is_what_the_standard_library_makes_of_its_fields(row):
+    name, record = row
+    values = {
+        field.name: plain(getattr(record, field.name))
+        for field in dataclasses.fields(record)
+        if getattr(record, field.name) != field.default
+    }
+    text = json.dumps({"row": name, **values}, separators=(",", ":"))
+    assert encode_row(name, record, 0)[0].startswith(text[:-1].encode() + b',"crc":"')
+
+
+@given(ROWS)
+def test_a_row_of_values_is_the_row_of_their_record(row):
+    name, record = row
+    names = [field.name for field in dataclasses.fields(record)]
+    write = row_writer(name, *names)
+    assert write(*(getattr(record, one) for one in names)) == row_text(name, record)
+
+
+@pytest.mark.parametrize("value", [True, 2.5, "7", None, (1, 2), float("inf")])
+def test_a_value_of_another_type_than_its_field_is_written_as_it_is(value):
+    line, _ = encode_row("end", End(time_ns=value, num_rows=1), 0)
+    assert json.loads(line)["time_ns"] == json.loads(json.dumps(plain(value)))
+
+
 def test_there_is_a_decoder_for_every_row():
     assert DECODERS.keys() == ROW_TYPES.keys()
 
@@ -68,13 +98,17 @@ def test_a_manifest_comes_back(manifest):
     assert decode_manifest(encode_manifest(manifest)) == manifest
 
 
-@pytest.mark.parametrize("found", [0, 2, -1, 10**18])
+@pytest.mark.parametrize("found", [0, 3, -1, 10**18])
 def test_another_schema_is_named(found):
     other = dataclasses.replace(draw.manifest(1), schema=found)
-    with pytest.raises(OtherSchemaError, match=f"schema {found}, this zerosim reads schema 1"):
+    with pytest.raises(
+        OtherSchemaError, match=f"schema {found}, this zerosim reads schemas 1 and 2"
+    ):
         decode_manifest(encode_manifest(other))
     line, _ = encode_row("header", dataclasses.replace(draw.header(0, 1), schema=found), 0)
-    with pytest.raises(OtherSchemaError, match=f"schema {found}, this zerosim reads schema 1"):
+    with pytest.raises(
+        OtherSchemaError, match=f"schema {found}, this zerosim reads schemas 1 and 2"
+    ):
         check_header_schema(line)
 
 

@@ -21,10 +21,12 @@ from zerosim.events import (
     Group,
     Kind,
     Metric,
+    Occurrence,
     Op,
     Phase,
     Purpose,
     Socket,
+    Template,
     WireDelta,
     WireSample,
 )
@@ -51,10 +53,15 @@ def unfolded(transfer, parent):
 
 def folded(written):
     """What a rank's events must be, by the plain reading of its rows."""
-    events = {}
+    events, templates = {}, {}
     for name, record in written:
         if name in ("event", "open"):
             events[record.id] = record
+        elif name == "template":
+            templates[record.number] = record
+        elif name in ("begin", "happened"):
+            rank = written[0][1].rank
+            events[record.id] = draw.from_template(record, templates[record.template], rank)
         elif name == "transfer":
             events[record.id] = unfolded(record, events[record.parent])
         elif name == "close":
@@ -82,13 +89,12 @@ def test_a_trace_comes_back_whole(written):
         mine = written.rows[rank.rank]
         records = {name: [r for n, r in mine if n == name] for name, _ in mine}
         closed = {record.id for record in records.get("close", [])}
+        opened = records.get("open", []) + records.get("begin", [])
         assert rank.complete
         assert rank.num_rows == len(mine) + 1
         assert rank.header == records["header"][0]
         assert rank.events == folded(mine)
-        assert rank.unfinished == tuple(
-            sorted(record.id for record in records.get("open", []) if record.id not in closed)
-        )
+        assert rank.unfinished == tuple(sorted({record.id for record in opened} - closed))
         assert list(rank.groups.values()) == records.get("group", [])
         assert list(rank.groups) == [record.name for record in records.get("group", [])]
         assert list(rank.sockets.values()) == records.get("socket", [])
@@ -248,16 +254,19 @@ def test_names_that_are_no_names(folder):
 
 def test_another_schema(tmp_path):
     files = draw.trace_files(
-        draw.Written(dataclasses.replace(draw.manifest(1), schema=2), {0: rows(0)})
+        draw.Written(dataclasses.replace(draw.manifest(1), schema=3), {0: rows(0)})
     )
     message = refusal(draw.write_files(tmp_path, files))
-    assert "manifest.json: written with schema 2, this zerosim reads schema 1: read it" in message
+    assert (
+        "manifest.json: written with schema 3, this zerosim reads schemas 1 and 2: read it"
+        in message
+    )
 
 
 def test_another_schema_in_a_header_only(tmp_path):
     newer = [("header", dataclasses.replace(draw.header(0, 1), schema=3))]
     message = refusal(draw.write_trace(tmp_path, {0: newer}))
-    assert "rank-0.jsonl: written with schema 3, this zerosim reads schema 1" in message
+    assert "rank-0.jsonl: written with schema 3, this zerosim reads schemas 1 and 2" in message
 
 
 # -------------------------------------------------------------- files against the manifest
@@ -292,6 +301,14 @@ def test_a_second_spelling_of_a_rank(tmp_path, name):
 
 # ------------------------------------------------------------------------------ damaged rows
 
+TEMPLATE = ("template", Template(number=0, kind=Kind.WAIT, phase=Phase.FORWARD))
+
+
+def occurrence(number, **fields):
+    given_fields = {"iteration": 0, "issue_ns": number}
+    return Occurrence(template=0, id=number, **given_fields | fields)
+
+
 BAD_ROWS = {
     "transfer 9 belongs to event 7, which is unknown": [("transfer", message(9, parent=7))],
     "a second event with id 2": [("transfer", message(2, parent=0))] * 2,
@@ -303,6 +320,18 @@ BAD_ROWS = {
     "the close of event 0, which is not open": [("close", Close(id=0))],
     "a second event with id 1": [("event", event(0, 1))],
     "a second event with id 0": [("open", event(0, 0))],
+    "a second event with id 3": [TEMPLATE, *[("begin", occurrence(3))] * 2],
+    "event 3 is of template 0, which is unknown": [("happened", occurrence(3))],
+    "a second template with number 0": [TEMPLATE] * 2,
+    "peers is 1, expected a rank from 0 to 0": [
+        ("template", dataclasses.replace(TEMPLATE[1], peers=(1,)))
+    ],
+    "payload_bytes is -1, expected": [
+        ("template", dataclasses.replace(TEMPLATE[1], payload_bytes=-1))
+    ],
+    "iteration is -2, expected": [TEMPLATE, ("begin", occurrence(3, iteration=-2))],
+    "parent of event 3 is 3, expected": [TEMPLATE, ("begin", occurrence(3, parent=3))],
+    "asked for at 3, begun at 2, over at": [TEMPLATE, ("happened", occurrence(3, start_ns=2))],
     "event 2 is rank 4's, not rank 0's": [("event", event(4, 2))],
     "a second header": [("header", draw.header(0, 1))],
     "a second group named 'g'": [("group", Group(name="g", backend="gloo", ranks=()))],
@@ -356,6 +385,50 @@ def test_bytes_after_the_end_row(tmp_path):
     with (tmp_path / "rank-0.jsonl").open("ab") as file:
         file.write(b"more")
     assert "line 7: bytes after the end row" in refusal(tmp_path)
+
+
+def test_a_file_that_was_not_yet_cut_where_its_rows_end(tmp_path):
+    """The rank was killed as it closed its trace: nothing is missing but that."""
+    draw.write_trace(tmp_path, {0: rows(0)})
+    whole = load(tmp_path, strict=True)
+    with (tmp_path / "rank-0.jsonl").open("ab") as file:
+        file.write(bytes(5000))
+    assert load(tmp_path, strict=True) == whole
+
+
+ROOM = bytes(4096)
+TORN = {
+    "its middle": lambda row: row[:20] + bytes(30) + row[50:] + ROOM,
+    "its beginning": lambda row: bytes(20) + row[20:] + ROOM,
+    "its end": lambda row: row[:20] + ROOM,
+    "its middle, at the end of the room": lambda row: row[:20] + bytes(30) + row[50:],
+    "its newline": lambda row: row[:-1] + ROOM,
+}
+
+
+@pytest.mark.parametrize("missing", TORN)
+def test_a_row_of_which_the_rank_had_copied_a_part(tmp_path, missing):
+    draw.write_trace(tmp_path, {0: rows(0)})
+    cut(tmp_path, 0, lambda lines: b"".join(lines[:-2]) + TORN[missing](lines[-2]))
+    trace = load(tmp_path)
+    assert trace.ranks[0].num_rows == 4
+    assert trace.ranks[0].unfinished == (0,)
+    assert trace.warnings[0].startswith("rank 0: the trace stops after 4 rows, within a row and")
+
+
+def test_room_that_no_row_took_is_no_part_of_a_row(tmp_path):
+    draw.write_trace(tmp_path, {0: rows(0)})
+    cut(tmp_path, 0, lambda lines: b"".join(lines[:-1]) + ROOM)
+    assert load(tmp_path).warnings[0].startswith("rank 0: the trace stops after 5 rows without")
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 30])
+def test_rows_after_zeros_are_damage(tmp_path, zeros):
+    """Of what a killed rank leaves nothing comes after what is missing."""
+    draw.write_trace(tmp_path, {0: rows(0)})
+    hole = b"\0" * zeros
+    cut(tmp_path, 0, lambda lines: b"".join([*lines[:2], lines[2][:9] + hole, *lines[3:]]))
+    assert "rank-0.jsonl, line 3: " in refusal(tmp_path)
 
 
 def test_line_ends_of_another_system(tmp_path):

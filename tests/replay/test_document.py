@@ -16,9 +16,11 @@ from tests.strategies import Written, trace_files, traces, write_files
 from zerosim.analysis.frames import find
 from zerosim.errors import TraceError, ZerosimError
 from zerosim.events import Metric
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.manifest import UnitLayout
 from zerosim.record import Trace, load
 from zerosim.replay import replay_document, subject
+from zerosim.replay.tour import MOST
 
 
 def read(written: Written) -> Trace:
@@ -49,6 +51,11 @@ def check(found) -> None:
         assert all(0 <= rank < num_ranks for rank in step["ranks"])
         for name in ("title", "what", "why"):
             assert text_of(found, step[name])
+    last = num_steps - 1 if found["broken"] is None else found["broken"]["step"]
+    stops = [stop["step"] for stop in found["tour"]]
+    assert stops == sorted(stops)
+    assert 1 <= len(stops) <= MOST
+    assert 0 <= stops[0] <= stops[-1] <= last
     for times in found["local_ns"]:
         assert times == sorted(times)
     assert len(found["timeline"]["bars"]) % 7 == 0
@@ -196,6 +203,25 @@ def test_absurd_sizes_are_numbers_like_others():
     assert found["units"][0]["elements"] == 10**18
 
 
+@pytest.mark.parametrize(
+    ("name", "formula", "num_planned"),
+    [
+        ("profiles/ddp", "2 · (N\N{MINUS SIGN}1)/N · Ψ(bucket 0) · 4 B", 2),
+        ("profiles/fsdp2", "(N\N{MINUS SIGN}1)/N · Ψ(hidden.1) · 4 B", 11),
+        ("parallel/tensor-parallel", "2 · (N\N{MINUS SIGN}1)/N · b·s·h · 4 B", 16),
+        ("parallel/1f1b", "b·s·h · 4 B", 48),
+        ("deepspeed/deepspeed-2", "(N\N{MINUS SIGN}1)/N · Ψ(group 0) · 4 B", 2),
+    ],
+)
+def test_the_plan_of_a_program_says_what_each_of_its_calls_sends(name, formula, num_planned):
+    found = replay_document(load(COMMITTED / name))
+    planned = [one for one in found["collectives"] if one["formula"] >= 0]
+    assert len(planned) == num_planned
+    assert formula in {found["texts"][one["formula"]] for one in planned}
+    for one in planned:
+        assert one["theory"] == one["trace"]
+
+
 def test_a_program_without_a_law_is_shown_as_it_is():
     written = record(Plan(num_ranks=2))
     foreign = replace(written.manifest, config={}, units=(), buckets=())
@@ -241,3 +267,14 @@ def test_a_call_of_a_group_that_is_not_known_has_no_cost():
     found = replay_document(read(replace(written, rows=rows)))
     check(found)
     assert found["collectives"] == []
+
+
+def test_a_ring_of_two_of_four_ranks_carries_two_shards_in_each_message():
+    document = replay_document(load(COMMITTED / "hpz" / "stage-3"))
+    calls = [one for one in document["collectives"] if one["purpose"] == "gather parameters"]
+    each = {(one["phase"], one["shards_each"]) for one in calls}
+    assert each == {("forward", 1), ("backward", 2)}
+    for one in calls:
+        shard = one["payload_bytes"] // 4
+        sent = document["steps"][one["first"]]["packets"][3::6]
+        assert set(sent) == {shard * one["shards_each"]}

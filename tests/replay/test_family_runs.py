@@ -13,7 +13,7 @@ from zerosim.analysis import budgets, critical_path
 from zerosim.analysis.frames import ShardState
 from zerosim.analysis.memory import tiers_of, timeline
 from zerosim.graph import build_graph, check_graph
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.memory import MODEL_STATES, OPTIMIZER_STATES, Role
 from zerosim.record import load
 from zerosim.replay import graph_document, replay_document
 from zerosim.replay.bands import OPTIMIZER_FILE
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.ranks
 
 ALL = [(2, name) for name in ON_TWO] + [(4, name) for name in ON_FOUR]
 STEP_PHASES = ("forward", "backward", "update")
-OPTIMIZER = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 
 
 @pytest.mark.parametrize(("num_ranks", "name"), ALL)
@@ -105,7 +104,7 @@ def assert_held(document, trace) -> None:
 def named(role, document, tier) -> str:
     """The name of a role in a document: on a disk the optimizer's states are one."""
     roles = [state["role"] for state in document["states"] if state["tier"] == tier]
-    return OPTIMIZER_FILE if role in OPTIMIZER and OPTIMIZER_FILE in roles else str(role)
+    return OPTIMIZER_FILE if role in OPTIMIZER_STATES and OPTIMIZER_FILE in roles else str(role)
 
 
 def in_frame(document, cells, rank, tier) -> dict[tuple[str, str], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.verify.memory_traces import UNITS, memory_trace, write
-from zerosim.memory import Role
+from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import load
 from zerosim.replay import replay_document
 from zerosim.tiers import Tier
@@ -25,7 +25,7 @@ def test_what_is_kept_where(tmp_path):
     for rank in memory["ranks"]:
         last = {place: row[-1] for place, row in zip(series, rank["bytes"], strict=True)}
         assert last[Role.PARAMETERS, Tier.HOST] == last[Role.GRADIENTS, Tier.HOST] == 2 * ROW
-        for role in (Role.MASTER, Role.MOMENTUM, Role.VARIANCE):
+        for role in OPTIMIZER_STATES:
             assert last[role, Tier.DISK] == 4 * ROW
         assert {len(row) for row in rank["bytes"]} == {len(rank["times_ns"])}
         on_device = [sum(column) for column in zip(*_device(series, rank), strict=True)]

@@ -12,7 +12,7 @@ from zerosim.replay.places import place
 
 
 def step(phase, kind="compute", unit="", **more):
-    plain = {"op": "", "purpose": "", "hop": -1, "micro_step": 0}
+    plain = {"op": "", "purpose": "", "hop": -1, "micro_step": 0, "collective": -1}
     return {"phase": phase, "kind": kind, "unit_name": unit} | plain | more
 
 
@@ -35,7 +35,7 @@ STEPS = [
     step("update", "mark"),
     step("outside", "mark"),
 ]
-DOCUMENT = {"name": "made", "steps": STEPS}
+DOCUMENT = {"name": "made", "steps": STEPS, "beats": []}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,14 @@ WORDS = st.sampled_from(["forward", "hop", "1", "2", "blocks.0", "gather"])
 def test_any_text_is_a_step_or_refused(at):
     with contextlib.suppress(ConfigError):
         assert 0 <= place(DOCUMENT, at) < len(STEPS)
+
+
+def test_a_collective_is_where_its_beat_shows_it_and_a_hop_where_it_is():
+    document = facts()._document("ring/stage-3")
+    shown = place(document, "backward reduce head")
+    assert place(document, "backward reduce head hop 1") < shown
+    assert shown in [beat["main"] for beat in document["beats"]]
+    assert document["steps"][shown]["unit_name"] == "head"
 
 
 def test_each_hop_of_a_real_ring_has_its_place():

@@ -8,24 +8,25 @@ from itertools import product
 import pytest
 
 from zerosim.analysis.frames import Message, Step, Wait
-from zerosim.config import DType
+from zerosim.config import DType, EngineConfig
 from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.replay.words import Setting, describe, describe_waits, find, texts
 from zerosim.theory import bytes_a_parameter
-from zerosim.theory.placement import Optimizer
 from zerosim.tiers import Tier
 
 STAGES = (None, 0, 1, 2, 3)
+OPTIONS = {option.name for option in EngineConfig.options()} - {"ranks_per_node"}
+HOST = {"offload_optimizer": "cpu"}
+OWNERS = {"offload_param": "cpu", "owner_broadcast": True}
 
 
 def setting(stage, **changes) -> Setting:
-    states = {one.role: one.bytes for one in bytes_a_parameter(DType.BF16, Optimizer.ADAM)}
-    fields = {
-        "stage": stage, "num_ranks": 4, "accumulate": 1, "iteration": 7, "backend": "gloo",
-        "states": states,
-    }  # fmt: skip
-    return Setting(**fields | changes)
+    states = {one.role: one.bytes for one in bytes_a_parameter(EngineConfig())}
+    fields = {"num_ranks": 4, "iteration": 7, "backend": "gloo", "states": states}
+    options = {name: changes.pop(name) for name in OPTIONS if name in changes}
+    config = None if stage is None else EngineConfig(stage=stage, nvme_path="disk", **options)
+    return Setting(config=config, **fields | changes)
 
 
 def event(kind, phase, rank=0, **fields) -> Event:
@@ -112,14 +113,14 @@ WAYS = (
 FAMILY = (
     {},
     {"is_skipped": True, "has_update": False},
-    {"states_tier": Tier.HOST, "is_delayed": True, "has_update": False},
+    {**HOST, "delayed_update": True, "has_update": False},
     {"num_ranks": 1},
     {"accumulate": 2},
-    {"states_tier": Tier.HOST},
-    {"states_tier": Tier.HOST, "is_delayed": True},
-    {"states_tier": Tier.DISK, "parameters_tier": Tier.DISK},
-    {"parameters_tier": Tier.HOST, "owners": True},
-    {"ranks_per_node": 2, "secondary": 2, "block": 256},
+    HOST,
+    {**HOST, "delayed_update": True},
+    {"offload_optimizer": "nvme", "offload_param": "nvme"},
+    OWNERS,
+    {"ranks_per_node": 2, "secondary_partition": 2},
 )
 
 
@@ -218,10 +219,10 @@ def test_waits_say_who_waits_how_long_and_for_what():
         (0, {}, "Every rank has all the new parameters"),
         (2, {}, "Every rank has all the new parameters"),
         (3, {}, "the new values of its own shard, 1/4 of every unit"),
-        (3, {"owners": True, "parameters_tier": Tier.HOST}, "on the one rank that keeps all of it"),
-        (2, {"is_delayed": True, "states_tier": Tier.HOST}, "one step behind"),
+        (3, OWNERS, "on the one rank that keeps all of it"),
+        (2, {**HOST, "delayed_update": True}, "one step behind"),
         (2, {"is_skipped": True, "has_update": False}, "every parameter is as it was"),
-        (3, {"is_quantized": True}, "What every rank holds now"),
+        (3, {"quantize_weights": True}, "What every rank holds now"),
         (None, {}, "What every rank holds now"),
     ],
 )
@@ -251,7 +252,7 @@ def test_micro_steps_are_named_where_there_are_several():
 def test_the_optimizers_bytes_are_those_of_the_dtype():
     own = event(Kind.COMPUTE, Phase.UPDATE, unit="block")
     one = step(Kind.COMPUTE, Phase.UPDATE, [own])
-    states = {each.role: each.bytes for each in bytes_a_parameter(DType.FP32, Optimizer.ADAM)}
+    states = {each.role: each.bytes for each in bytes_a_parameter(EngineConfig(dtype=DType.FP32))}
     assert Role.MASTER not in states
     told = describe(one, setting(0, states=states), num_hops=0)
     assert "of 8 bytes a parameter" in told.why

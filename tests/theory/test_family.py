@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.workloads import FAMILIES, PHASES, calls, copies, sent, traffic
+from tests.theory.workloads import FAMILIES, calls, copies, sent, traffic
+from tests.theory.workloads import workload as make
+from zerosim.config import DType, Offload
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
     Activations,
     Cause,
     UnitSize,
-    Workload,
     deviations,
     formula,
     law,
@@ -26,8 +27,12 @@ LINKS = (Link.NODE, Link.NETWORK)
 TIERS = (Link.BUS, Link.STORAGE)
 
 
+HOST, DISK = {"offload_optimizer": Offload.CPU}, {"offload_optimizer": Offload.NVME}
+HOST_PARAMETERS = {"offload_param": Offload.CPU}
+
+
 def workload(stage=3, size=16_384, num_ranks=4, **more):
-    return Workload(stage=stage, num_ranks=num_ranks, units=(UnitSize("all", size),), **more)
+    return make(stage, num_ranks, (UnitSize("all", size),), nvme_path="disk", **more)
 
 
 def over(step, rank, link):
@@ -107,7 +112,7 @@ def test_qgz_needs_one_exchange_where_nodes_are_ranks_or_all_ranks_one_node(node
 
 
 def test_what_zeropp_cannot_group_is_refused():
-    with pytest.raises(ConfigError, match="secondary partition is 3: expected a divisor of the 4"):
+    with pytest.raises(ConfigError, match="secondary-partition is 3: expected a divisor of the 4"):
         workload(secondary_partition=3)
     with pytest.raises(ConfigError, match="ranks of a node is 3: expected a divisor of the 4"):
         workload(quantize_gradients=True, ranks_per_node=3)
@@ -118,14 +123,7 @@ def test_what_zeropp_cannot_group_is_refused():
 
 def test_owners_broadcast_and_are_sent_the_updated_rows():
     units = tuple(UnitSize(f"u{i}", 400) for i in range(3))
-    step = Workload(
-        stage=3,
-        num_ranks=4,
-        units=units,
-        offload_param=Tier.HOST,
-        offload_optimizer=Tier.HOST,
-        owner_broadcast=True,
-    )
+    step = make(3, 4, units, **HOST, **HOST_PARAMETERS, owner_broadcast=True)
     found = [[(c.op, c.root) for c in calls(step, rank)] for rank in range(4)]
     assert found[3][:6] == [(Op.BROADCAST, 0), (Op.BROADCAST, 1), (Op.BROADCAST, 2)] * 2
     assert found[3][-3:] == [(Op.SEND, 0), (Op.SEND, 1), (Op.SEND, 2)]
@@ -167,7 +165,7 @@ def rows(step, rank=0):
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize(("size", "each"), [(2, 4), (4, 8)])
 def test_offload_copies_four_bytes_a_parameter_in_16_bits(stage, size, each):
-    step = workload(stage, 1000, offload_optimizer=Tier.HOST, element_bytes=size)
+    step = workload(stage, 1000, **HOST, dtype=DType.FP32 if size == 4 else DType.BF16)
     found = law(step, link=Link.BUS)
     assert found.sent_bytes == each * 1000 / 4
     assert found.symbols == f"{each} B x Ψ/N"
@@ -184,15 +182,14 @@ def test_offload_copies_four_bytes_a_parameter_in_16_bits(stage, size, each):
 def test_accumulated_gradients_leave_once_in_stage_1_and_each_time_in_stages_2_and_3():
     of = {}
     for stage in (1, 2, 3):
-        step = workload(stage, 1000, offload_optimizer=Tier.HOST, accumulate=3)
+        step = workload(stage, 1000, **HOST, accumulate=3)
         of[stage] = law(step, link=Link.BUS).sent_bytes
         assert sum(size for _, size in rows(step).values()) == of[stage]
     assert of == {1: 4 * 250, 2: 8 * 250, 3: 8 * 250}
 
 
 def test_infinity_reads_and_writes_states_and_parameters():
-    nvme = {"offload_optimizer": Tier.DISK, "offload_param": Tier.DISK}
-    step = workload(3, 1001, **nvme, accumulate=2)
+    step = workload(3, 1001, **DISK, offload_param=Offload.NVME, accumulate=2)
     row = 2 * 251
     assert rows(step) == {
         (Phase.FORWARD, Purpose.FETCH_PARAMETERS, Tier.DISK, Tier.HOST): (2, 2 * row),
@@ -211,14 +208,14 @@ def test_infinity_reads_and_writes_states_and_parameters():
 
 
 def test_parameters_on_the_host_with_the_optimizer_on_the_device_are_stored():
-    step = workload(3, 1000, offload_param=Tier.HOST)
+    step = workload(3, 1000, **HOST_PARAMETERS)
     assert rows(step)[Phase.UPDATE, Purpose.STORE_PARAMETERS, Tier.DEVICE, Tier.HOST] == (1, 500)
-    both = workload(3, 1000, offload_param=Tier.HOST, offload_optimizer=Tier.HOST)
+    both = workload(3, 1000, **HOST_PARAMETERS, **HOST)
     assert all(phase is not Phase.UPDATE for phase, *_ in rows(both))
 
 
 def test_backward_from_a_secondary_partition_fetches_nothing():
-    step = workload(3, 1000, offload_param=Tier.HOST, secondary_partition=2)
+    step = workload(3, 1000, **HOST_PARAMETERS, secondary_partition=2)
     fetches = [phase for phase, purpose, *_ in rows(step) if purpose is Purpose.FETCH_PARAMETERS]
     assert fetches == [Phase.FORWARD]
     assert law(step, link=Link.BUS).sent_bytes == (2 + 2) * 250
@@ -226,21 +223,23 @@ def test_backward_from_a_secondary_partition_fetches_nothing():
 
 def test_nothing_is_handed_on_after_an_overflow_or_in_the_first_delayed_step():
     for more, cause in (
-        ({"update_skipped": True}, Cause.SKIPPED_UPDATE),
-        ({"delayed_update": True, "has_pending_update": False}, Cause.DELAYED_UPDATE),
+        ({**DISK, "update_skipped": True}, Cause.SKIPPED_UPDATE),
+        ({**HOST, "delayed_update": True, "has_pending_update": False}, Cause.DELAYED_UPDATE),
     ):
-        step = workload(2, 1000, offload_optimizer=Tier.DISK, **more)
+        step = workload(2, 1000, **more)
         assert [purpose for _, purpose, _, _ in rows(step)] == [Purpose.OFFLOAD_GRADIENTS]
         assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.BUS)] == [(cause, -500)]
-        assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.STORAGE)] == [
-            (cause, -6000)
-        ]
+        on_disk = [(cause, -6000)] if "update_skipped" in more else []
+        assert [(d.cause, d.bytes) for d in deviations(step, 0, link=Link.STORAGE)] == on_disk
         assert [(d.cause, d.bytes) for d in deviations(step, 0)] == [(cause, -1500)]
 
 
 def test_checkpoints_on_the_host():
-    kept = Activations(num_blocks=3, elements=1000, is_partitioned=True, is_on_host=True)
-    step = workload(3, 1000, activations=kept, tensor_parallel=2, accumulate=2)
+    kept = Activations(num_blocks=3, elements=1000)
+    step = workload(
+        3, 1000, activations=kept, tensor_parallel=2, accumulate=2, checkpoint_activations=True,
+        partition_activations=True, cpu_checkpointing=True,
+    )  # fmt: skip
     assert rows(step) == {
         (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST): (6, 6 * 1000),
         (Phase.BACKWARD, Purpose.FETCH_ACTIVATIONS, Tier.HOST, Tier.DEVICE): (6, 6 * 1000),
@@ -251,8 +250,11 @@ def test_checkpoints_on_the_host():
 
 
 def test_gathering_partitioned_checkpoints_is_a_twelfth_of_tensor_parallel_traffic():
-    kept = Activations(num_blocks=3, elements=960, is_recomputed=True, is_partitioned=True)
-    step = workload(3, 1000, activations=kept, tensor_parallel=4, accumulate=2)
+    kept = Activations(num_blocks=3, elements=960)
+    step = workload(
+        3, 1000, activations=kept, tensor_parallel=4, accumulate=2, checkpoint_activations=True,
+        partition_activations=True,
+    )  # fmt: skip
     sums, gathers = 0, 0
     for call in calls(step, 5):
         sent_bytes = call.cost(5, Algorithm.RING).sent_bytes
@@ -272,7 +274,7 @@ def test_gathering_partitioned_checkpoints_is_a_twelfth_of_tensor_parallel_traff
 @given(FAMILIES, st.data())
 def test_causes_explain_every_byte_in_every_link_class(step, data):
     rank = data.draw(st.integers(0, step.world_size - 1))
-    for phase in (None, *PHASES):
+    for phase in (None, *STEP_PHASES):
         found = deviations(step, rank, Algorithm.RING, phase)
         expected = sent(step, rank=rank, phase=phase)
         assert sum((d.bytes for d in found), law(step, phase).sent_bytes) == expected

@@ -5,14 +5,16 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.workloads import ALGORITHMS, PHASES, WORKLOADS, sent, thousand
-from zerosim.events import Algorithm
-from zerosim.theory import Cause, UnitSize, Workload, deviations, law
-from zerosim.tiers import Link, Tier
+from tests.theory.workloads import ALGORITHMS, WORKLOADS, sent, thousand
+from tests.theory.workloads import workload as make
+from zerosim.config import DType, Offload
+from zerosim.events import STEP_PHASES, Algorithm
+from zerosim.theory import Cause, UnitSize, deviations, law
+from zerosim.tiers import Link
 
 
 def test_padding_is_counted_in_every_pass():
-    workload = Workload(stage=3, num_ranks=4, units=(UnitSize("a", 1001),))
+    workload = make(3, 4, (UnitSize("a", 1001),))
     assert sent(workload) == 3 * 1004 * 2 * 3 // 4
     assert law(workload).sent_bytes == Fraction(3 * 1001 * 2 * 3, 4) == Fraction(9009, 2)
     assert [(d.cause, d.bytes) for d in deviations(workload, 0)] == [
@@ -23,7 +25,7 @@ def test_padding_is_counted_in_every_pass():
 def test_gloo_sends_3_psi_for_zero_2_and_4_psi_for_zero_3():
     # 1024 elements: Gloo's segments divide equally
     for stage, payloads in ((0, 2), (1, 3), (2, 3), (3, 4)):
-        workload = Workload(stage=stage, num_ranks=4, units=(UnitSize("a", 1024),))
+        workload = make(stage, 4, (UnitSize("a", 1024),))
         assert sent(workload, Algorithm.GLOO) == payloads * 1024 * 2 * 3 // 4
         found = deviations(workload, 0, Algorithm.GLOO)
         if stage == 0:
@@ -34,7 +36,7 @@ def test_gloo_sends_3_psi_for_zero_2_and_4_psi_for_zero_3():
 
 
 def test_rounding_of_gloo_segments_is_a_cause_of_its_own():
-    workload = Workload(stage=0, num_ranks=4, units=(UnitSize("a", 1004),), element_bytes=4)
+    workload = make(0, 4, (UnitSize("a", 1004),), dtype=DType.FP32)
     # segments of 126 floats: blocks of 252, 252, 252, 248; the ring has 251 four times
     rounding = [deviations(workload, rank, Algorithm.GLOO) for rank in range(4)]
     assert [[(d.cause, d.bytes) for d in each] for each in rounding] == [
@@ -48,7 +50,7 @@ def test_rounding_of_gloo_segments_is_a_cause_of_its_own():
 @given(WORKLOADS, ALGORITHMS, st.data())
 def test_deviations_explain_every_byte(workload, algorithm, data):
     rank = data.draw(st.integers(0, workload.num_ranks - 1))
-    for phase in (None, *PHASES):
+    for phase in (None, *STEP_PHASES):
         found = deviations(workload, rank, algorithm, phase)
         pure = law(workload, phase)
         expected = sent(workload, algorithm, rank, phase)
@@ -56,7 +58,7 @@ def test_deviations_explain_every_byte(workload, algorithm, data):
         assert all(d.bytes and d.words for d in found)
         assert len({d.cause for d in found}) == len(found)
         assert [d.cause for d in found] == sorted((d.cause for d in found), key=list(Cause).index)
-    assert law(workload).payloads == sum(law(workload, phase).payloads for phase in PHASES)
+    assert law(workload).payloads == sum(law(workload, phase).payloads for phase in STEP_PHASES)
 
 
 def test_the_law_says_where_it_comes_from():
@@ -70,15 +72,11 @@ def test_the_law_says_where_it_comes_from():
 def test_what_no_paper_prints_is_said_to_be_derived():
     """Stage 1 alone, and owners that are sent rows of reduce-scattered gradients."""
     units = (UnitSize("a", 10),)
-    sources = {
-        stage: law(Workload(stage=stage, num_ranks=2, units=units)).source for stage in range(4)
-    }
+    sources = {stage: law(make(stage, 2, units)).source for stage in range(4)}
     assert "derived" in sources[1]
     assert all("derived" not in sources[stage] for stage in (0, 2, 3))
     assert "owners broadcast" in sources[3]
-    owned = Workload(
-        stage=3, num_ranks=2, units=units, offload_param=Tier.HOST, owner_broadcast=True
-    )
+    owned = make(3, 2, units, offload_param=Offload.CPU, owner_broadcast=True)
     assert law(owned).source.startswith("derived")
     assert "2104.07857" not in law(owned).source
     assert "derived" in law(owned, link=Link.BUS).source

@@ -4,14 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.theory.workloads import workload
+from zerosim.config import DType
+from zerosim.engine.host_rows import MOST_LEAVING
+from zerosim.manifest import BucketLayout, Segment
 from zerosim.theory import (
+    Activations,
     UnitSize,
     cut_buckets,
     module_of,
     most_gathered_bytes,
     num_ahead,
+    secondary_bytes,
     whole_gradients,
 )
+from zerosim.theory.residency import LEAVING
 
 SIZES = {"root": 5, "a": 10, "b": 30, "b.frozen": 2, "c": 20}
 ORDER = ["a", "b", "b.frozen", "c"]
@@ -114,3 +121,33 @@ def test_only_what_was_computed_may_be_whole(sizes, bucket_elements):
     assert whole_gradients(buckets, set(order), set()) <= {
         segment.unit for segment in buckets[-1].segments
     }
+
+
+def test_secondary_parts_by_hand():
+    """Units of 31 and 64 on 4 ranks are padded to 32 and 64; each of 2 ranks has half of them."""
+    two = (UnitSize("a", 31), UnitSize("b", 64, trainable=False))
+    found = [
+        secondary_bytes(workload(3, 4, two, secondary_partition=parts, dtype=dtype))
+        for parts, dtype in ((2, DType.BF16), (4, DType.FP32), (1, DType.BF16))
+    ]
+    assert found == [{"a": 32, "b": 64}, {"a": 32, "b": 64}, {}]
+
+
+def test_a_checkpoint_is_divided_among_those_who_compute_it():
+    kept = Activations(num_blocks=1, elements=10)
+    options = {"checkpoint_activations": True, "activations": kept, "tensor_parallel": 4}
+    units = (UnitSize("a", 8),)
+    parts = [
+        workload(1, 2, units, partition_activations=flag, **options).part_elements
+        for flag in (False, True)
+    ]
+    assert parts == [10, 3]
+
+
+def test_what_leaves_for_the_host_is_there_a_little_longer():
+    names = "abcd"
+    buckets = [BucketLayout(name=n, segments=(Segment(unit=n, start=0, stop=1),)) for n in names]
+    assert whole_gradients(buckets, set("abc"), {"d"}) == {"c", "d"}
+    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=LEAVING) == {"b", "c", "d"}
+    assert whole_gradients(buckets, set("abc"), {"d"}, leaving=2) == set("abcd")
+    assert LEAVING == MOST_LEAVING

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.theory.workloads import (
     ALGORITHMS,
-    PHASES,
     UNITS,
     WORKLOADS,
     calls,
@@ -17,13 +16,14 @@ from tests.theory.workloads import (
     thousand,
     traffic,
 )
+from tests.theory.workloads import workload as make
+from zerosim.config import DType
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
     Cause,
     Cost,
     UnitSize,
-    Workload,
     cost,
     deviations,
     law,
@@ -46,24 +46,18 @@ from zerosim.theory import (
 )
 def test_a_thousand_bf16_parameters_on_four_ranks(stage, accumulate, by_phase):
     workload = thousand(stage, accumulate=accumulate)
-    assert tuple(sent(workload, phase=phase) for phase in PHASES) == by_phase
+    assert tuple(sent(workload, phase=phase) for phase in STEP_PHASES) == by_phase
     assert sent(workload) == sum(by_phase) == law(workload).sent_bytes
-    assert tuple(law(workload, phase).sent_bytes for phase in PHASES) == by_phase
+    assert tuple(law(workload, phase).sent_bytes for phase in STEP_PHASES) == by_phase
     assert deviations(workload, 0) == ()
 
 
 def test_rows_say_what_is_sent_and_why():
     units = (UnitSize("a", 9), UnitSize("b", 4, trainable=False), UnitSize("c", 6))
-    workload = Workload(
-        stage=3,
-        num_ranks=2,
-        units=units,
-        accumulate=2,
-        bucket_elements=4,
-        clips=True,
-        scales_loss=True,
+    workload = make(
+        3, 2, units, accumulate=2, bucket_elements=4, clip=1.0, dtype=DType.FP16,
         averages_loss=True,
-    )
+    )  # fmt: skip
     gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
     assert list(rows(workload, 1).items()) == [
         ((Phase.FORWARD, gather, Op.ALL_GATHER), (6, 80, Cost(40, 40, 6, 6))),
@@ -80,14 +74,14 @@ def purposes(workload):
 
 
 def test_stage_0_agrees_on_the_loss_only():
-    workload = thousand(0, clips=True, scales_loss=True, averages_loss=True)
+    workload = thousand(0, clip=1.0, dtype=DType.FP16, averages_loss=True)
     assert purposes(workload) == [Purpose.REDUCE_GRADIENTS, Purpose.AVERAGE_LOSS]
     assert {d.cause: d.bytes for d in deviations(workload, 2)} == {Cause.AVERAGE_LOSS: 12}
 
 
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_skipped_update_gathers_nothing_and_computes_no_norm(stage):
-    workload = thousand(stage, clips=True, scales_loss=True, update_skipped=True)
+    workload = thousand(stage, clip=1.0, dtype=DType.FP16, update_skipped=True)
     assert purposes(workload) == [Purpose.REDUCE_GRADIENTS, Purpose.OVERFLOW_FLAG]
     assert {d.cause: d.bytes for d in deviations(workload, 0)} == {
         Cause.SKIPPED_UPDATE: -1500,
@@ -98,7 +92,7 @@ def test_a_skipped_update_gathers_nothing_and_computes_no_norm(stage):
 @pytest.mark.parametrize(("stage", "moved"), [(0, 0), (1, 0), (2, 0), (3, 2)])
 def test_frozen_units_are_gathered_in_stage_3_only(stage, moved):
     units = (UnitSize("a", 400), UnitSize("frozen", 600, trainable=False))
-    workload = Workload(stage=stage, num_ranks=4, units=units, averages_loss=False)
+    workload = make(stage, 4, units, averages_loss=False)
     passes = 3 if stage == 3 else 2
     assert sent(workload) == passes * 600 + moved * 900
     assert {d.cause: d.bytes for d in deviations(workload, 0)} == {
@@ -119,7 +113,7 @@ def test_ranks_receive_what_ranks_send(workload, algorithm):
 def test_movements_are_in_the_order_of_the_phases_and_a_ring_sends_its_share(workload, data):
     rank = data.draw(st.integers(0, workload.num_ranks - 1))
     found = calls(workload, rank)
-    order = [PHASES.index(one.phase) for one in found]
+    order = [STEP_PHASES.index(one.phase) for one in found]
     assert order == sorted(order)
     # a ring of N sends (N-1)/N of each payload; all-reduce counts two
     for one in found:
@@ -133,24 +127,16 @@ def test_movements_are_in_the_order_of_the_phases_and_a_ring_sends_its_share(wor
 def test_buckets_change_nothing_but_the_number_of_calls(workload):
     if workload.num_ranks == 1:
         return
-    whole = Workload(
-        **{name: getattr(workload, name) for name in Workload.__slots__} | {"bucket_elements": None}
-    )
+    whole = replace(workload, config=replace(workload.config, bucket_elements=None))
     assert sent(workload) == sent(whole)
 
 
 @given(st.integers(0, 3), UNITS, st.integers(1, 4), st.booleans())
 def test_one_rank_sends_nothing(stage, units, accumulate, flag):
-    workload = Workload(
-        stage=stage,
-        num_ranks=1,
-        units=units,
-        accumulate=accumulate,
-        clips=flag,
-        scales_loss=flag,
-        averages_loss=True,
-        update_skipped=flag,
-    )
+    workload = make(
+        stage, 1, units, accumulate=accumulate, clip=1.0 if flag else None,
+        dtype=DType.FP16 if flag else DType.BF16, averages_loss=True, update_skipped=flag,
+    )  # fmt: skip
     assert planned(workload) == ()
     assert deviations(workload, 0, Algorithm.GLOO) == ()
     assert law(workload).sent_bytes == 0
@@ -161,12 +147,11 @@ def test_one_rank_sends_nothing(stage, units, accumulate, flag):
     [
         lambda: thousand(4),
         lambda: thousand(0, accumulate=0),
-        lambda: thousand(0, element_bytes=0),
         lambda: thousand(0, bucket_elements=0),
         lambda: thousand(0, chunk_bytes=0),
-        lambda: Workload(stage=0, num_ranks=0, units=(UnitSize("a", 1),)),
-        lambda: Workload(stage=0, num_ranks=1, units=()),
-        lambda: Workload(stage=0, num_ranks=1, units=(UnitSize("a", 1),) * 2),
+        lambda: make(0, 0, (UnitSize("a", 1),)),
+        lambda: make(0, 1, ()),
+        lambda: make(0, 1, (UnitSize("a", 1),) * 2),
         lambda: planned(thousand(0), 4),
         lambda: deviations(thousand(0), -1),
         lambda: traffic(thousand(1), 0, Algorithm.OTHER),
@@ -178,7 +163,7 @@ def test_what_cannot_be_computed_is_refused(wrong):
 
 
 def test_many_units_are_planned_once_and_like_calls_cost_once():
-    workload = Workload(stage=3, num_ranks=2, units=[UnitSize(f"u{n}", 10) for n in range(300)])
+    workload = make(3, 2, [UnitSize(f"u{n}", 10) for n in range(300)])
     assert planned(workload, 0)[0] is planned(workload, 1)[0]
     cost.cache_clear()
     for rank in range(2):

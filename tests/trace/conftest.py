@@ -3,10 +3,7 @@
 import pytest
 import torch.distributed as dist
 
-from zerosim.events import Phase
-from zerosim.trace import labels
 from zerosim.trace.holdings import holdings
-from zerosim.trace.sink import Description
 
 
 class HandClock:
@@ -36,9 +33,7 @@ def alone():
 
 
 @pytest.fixture(autouse=True)
-def fresh_process():
-    """Where a process is, and what it holds, is one thing for all tests that share it."""
-    labels.enter(-1, Phase.OUTSIDE)
-    labels.describe(Description())
+def nothing_held():
+    """What a process holds is one thing for all tests that share it."""
     for held in holdings:
-        holdings.drop(held.key)
+        holdings.drop(held)

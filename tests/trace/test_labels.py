@@ -26,8 +26,8 @@ class Sink:
         return self.time
 
     def __getattr__(self, name):
-        def note(*arguments):
-            self.calls.append((name, *arguments))
+        def note(*arguments, **named):
+            self.calls.append((name, *arguments, *named.values()))
             return len(self.calls)
 
         return note

@@ -10,8 +10,8 @@ import zerosim
 from zerosim.collectives import Group, InlineExecutor, Native
 from zerosim.errors import CollectiveError
 from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
-from zerosim.record import load
-from zerosim.trace import labels
+from zerosim.record import load, raw_rows
+from zerosim.trace import labels, templates
 from zerosim.trace.sink import CollectiveRequest
 
 RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (0,), "float32", 8, 32)
@@ -163,15 +163,15 @@ def test_each_row_is_in_the_file_before_the_program_goes_on(tmp_path, alone):
     file = tmp_path / "t" / "rank-0.jsonl"
 
     def last():
-        return file.read_bytes().splitlines()[-1]
+        return file.read_bytes().rstrip(b"\0").splitlines()[-1]
 
     with zerosim.trace(tmp_path / "t", wire=False, memory=False):
         assert b'"row":"header"' in last()
         labels.metric("loss", 0.25)
         assert b'"value":0.25' in last()
         span = labels.begin_compute("blocks.0")
-        assert b'"row":"open"' in last()
-        assert b'"unit":"blocks.0"' in last()
+        assert b'"row":"begin"' in last()
+        assert b'"unit":"blocks.0"' in file.read_bytes()
         labels.end(span)
         assert b'"row":"close"' in last()
         dist.barrier()
@@ -239,3 +239,40 @@ def test_a_collective_that_began_under_another_trace_is_none_of_this_one(tmp_pat
     (event,) = calls_of(only(tmp_path / "b"))
     assert (event.kind, event.op, event.parent) == (Kind.COLLECTIVE, Op.ALL_REDUCE, None)
     assert only(tmp_path / "a").unfinished == (0,)
+
+
+def rows_of(folder, name):
+    return [row.values for row in raw_rows(folder / "rank-0.jsonl") if row.name == name]
+
+
+def test_what_recurs_is_said_once(tmp_path, alone):
+    with zerosim.trace(tmp_path / "t", wire=False):
+        for iteration in range(3):
+            for micro_step in range(2):
+                labels.enter(iteration, Phase.FORWARD, micro_step)
+                for unit in ("a", "b"):
+                    labels.end(labels.begin_compute(unit))
+                dist.all_reduce(torch.ones(4))
+    said = rows_of(tmp_path / "t", "template")
+    assert sorted(row["unit"] for row in said if row["kind"] == Kind.COMPUTE) == ["a", "b"]
+    assert [row["op"] for row in said if row["kind"] == Kind.COLLECTIVE] == [Op.ALL_REDUCE]
+    events = calls_of(only(tmp_path / "t"))
+    where = [(event.iteration, event.micro_step, event.unit) for event in events]
+    places = [(step, part) for step in range(3) for part in range(2)]
+    assert where == [(*place, unit) for place in places for unit in ("a", "b", "")]
+    calls = [event for event in events if event.kind is Kind.COLLECTIVE]
+    assert [event.sequence for event in calls] == list(range(6))
+    assert {event.payload_bytes for event in calls} == {16}
+
+
+def test_of_what_recurs_not_all_is_remembered(tmp_path, monkeypatch):
+    """It is said again, under another number."""
+    monkeypatch.setattr(templates, "_MOST_REMEMBERED", 3)
+    units = [f"blocks.{number % 5}" for number in range(20)]
+    with zerosim.trace(tmp_path / "t", wire=False, memory=False) as recorder:
+        for unit in units:
+            labels.end(labels.begin_compute(unit))
+            assert len(recorder._writer._templates._known) <= 3
+    numbers = [row["number"] for row in rows_of(tmp_path / "t", "template")]
+    assert numbers == list(range(20))
+    assert [event.unit for event in only(tmp_path / "t").events] == units

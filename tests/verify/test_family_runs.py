@@ -165,7 +165,7 @@ def test_the_command_shows_each_counter_and_p_a_adds_a_twelfth(tmp_path):
     answer = command(
         *("run", "--stage", "3", "--ranks", 4, "--tensor-parallel", 2, "--checkpoint-activations"),
         *("--partition-activations", "--cpu-checkpointing", "--layers", 2, "--width", 32),
-        *("--batch", 1, "--steps", STEPS, "--ranks-per-node", 2, "--out", tmp_path / "t"),
+        *("--batch", 1, "--steps", STEPS, "--ranks-per-node", 2, "-v", "--out", tmp_path / "t"),
     )
     assert (answer.code, answer.err) == (0, "")
     *_, last = assert_exact(tmp_path / "t")

@@ -71,7 +71,7 @@ def test_the_bus_has_no_counter_and_the_disk_has_one(tmp_path):
             else:
                 assert cell.kernel == cell.trace + cell.framing
                 assert cell.kernel % 4096 == 0
-    answer = command("verify", folder)
+    answer = command("verify", folder, "-v")
     assert "over the bus" in answer.out
     assert "not measured" in answer.out
     assert "0 B unexplained of " in answer.out
@@ -192,6 +192,8 @@ def test_rows_are_split_by_link(tmp_path):
     report = verify(trace)
     # a ring: the last rank of each node sends to the next node, the first within
     for row in report.links:
+        # a call is for all links, and what is received is known by its sender
+        assert (row.calls, row.payload_bytes, row.received) == ((), None, ())
         sends = {Link.NODE: (0, 2), Link.NETWORK: (1, 3)}[row.link]
         for cell in row.sent:
             assert cell.trace == cell.theory
@@ -201,7 +203,7 @@ def test_rows_are_split_by_link(tmp_path):
     assert total == sum(cell.trace for row in report.rows for cell in row.sent)
     [verdict] = [v for v in report.verdicts if v.id == "sent-between-nodes"]
     assert verdict.title == "A node of 2 ranks sends 3Ψ(N-1)/N to others a step"
-    out = command("verify", folder).out
+    out = command("verify", folder, "-v").out
     assert "between nodes" in out
     assert verdict.title in out
 

@@ -22,11 +22,11 @@ from tests.theory.programs import (
 )
 from tests.verify.program_traces import SOURCE, Program, own_call
 from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.reading import Comparison
 from zerosim.record import load
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.theory import framing
 from zerosim.verify import Report, verify
-from zerosim.verify.comparison import compare
 
 W, B = parameter("w", 12, 10), parameter("b", 8)
 DDP = ddp(2, W, B)
@@ -398,7 +398,7 @@ def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
 
 def test_programs_are_compared_by_their_laws(tmp_path):
     first, second = Program(FSDP2).write(tmp_path / "a"), Program(DDP).write(tmp_path / "b")
-    sides = compare([first, second])
+    sides = Comparison([first, second]).sides
     assert [side.traffic_law for side in sides] == ["3Ψ(N-1)/N", "2Ψ(N-1)/N"]
     assert [side.num_parameters for side in sides] == [128, 128]
     assert sides[1].total_bytes == 512

@@ -8,11 +8,10 @@ report     all of these for one iteration
 memory     bytes by role over time
 """
 
-from zerosim.analysis.answer import name_piece, report
+from zerosim.analysis.answer import choose_iteration, name_piece, report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
 from zerosim.analysis.budget import Budget, Budgets, Occupancy, RankState, budgets, occupancy
 from zerosim.analysis.exposed import Exposed, exposed
-from zerosim.analysis.face import annotated
 from zerosim.analysis.path import (
     CriticalPath,
     PathPiece,
@@ -36,11 +35,11 @@ __all__ = [
     "RankState",
     "Slack",
     "TimeCause",
-    "annotated",
     "bandwidths",
     "binding_edges",
     "budgets",
     "bus_factor",
+    "choose_iteration",
     "critical_path",
     "exposed",
     "name_piece",

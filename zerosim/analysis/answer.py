@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
 from zerosim.analysis.path import CriticalPath, PathPiece, TimeCause, critical_path, slack
-from zerosim.analysis.report import EVERYTHING, GraphReport, PathStep, Slack
+from zerosim.analysis.report import GraphReport, PathStep, Slack
 from zerosim.errors import ConfigError
-from zerosim.events import Kind
+from zerosim.events import WHOLE, Kind
 from zerosim.graph import EventGraph, NodeKind, ViolationKind, check_graph
 from zerosim.graph.kinds import PHASES
+from zerosim.manifest import Source
 from zerosim.record import Trace, iterations
 
 
@@ -34,8 +35,7 @@ def report(
         ConfigError: there is no such iteration or rank.
     """
     trace = graph.trace
-    known = _iterations(trace)
-    chosen = _choose(trace, known, iteration)
+    chosen = choose_iteration(trace, iteration)
     if rank is not None and rank not in (ranks := [one.rank for one in trace.ranks]):
         raise ConfigError(
             f"rank {rank} is not in {trace.folder}: expected one of {', '.join(map(str, ranks))}"
@@ -45,35 +45,53 @@ def report(
     has_cycle = any(
         violation.kind is ViolationKind.CYCLE for check in checks for violation in check.violations
     )
-    path = None if has_cycle else critical_path(part)
+    is_timed = trace.manifest.is_timed
+    path = None if has_cycle or not is_timed else critical_path(part)
     spent = budgets(part)
     return GraphReport(
         num_ranks=trace.manifest.num_ranks,
         iteration=chosen,
-        iterations=known,
+        iterations=_iterations(trace),
         num_nodes=graph.num_nodes,
         num_edges=graph.num_edges,
         path=path,
         budgets=spent,
-        bandwidths=bandwidths(part),
+        bandwidths=bandwidths(part) if is_timed else (),
         steps=() if path is None else tuple(_steps(part, path))[:top],
         slacks=() if path is None or rank is None else tuple(_slacks(part, rank)),
         checks=checks,
-        clocks=graph.clocks.hosts,
+        clocks=graph.clocks.hosts if is_timed else (),
         notes=tuple(_notes(graph, waits_recorded=spent.waits_recorded)),
+        is_predicted=trace.manifest.is_predicted,
+        is_timed=is_timed,
+        compares_ranks=_compares_ranks(graph),
     )
 
 
+def _compares_ranks(graph: EventGraph) -> bool:
+    """Of an imported run: whether some call of several ranks is known to be one collective."""
+    if graph.trace.manifest.source is not Source.IMPORTED:
+        return True
+    return any(len(collective.events) > 1 for collective in graph.matching.collectives)
+
+
 def _iterations(trace: Trace) -> tuple[int, ...]:
-    seen = {event.iteration for rank in trace.ranks for event in rank.events}
+    """Those of events, and those in which nothing was called, as of one rank."""
+    seen = {iteration for rank in trace.ranks for iteration in rank.events.column("iteration")}
+    seen.update(iterations(trace))
     return tuple(sorted(iteration for iteration in seen if iteration >= 0))
 
 
-def _choose(trace: Trace, known: tuple[int, ...], wanted: int | None) -> int:
-    """The last iteration that all finished; of a run that ended in its first, that one."""
+def choose_iteration(trace: Trace, wanted: int | None) -> int:
+    """The last iteration that all finished; of a run that ended in its first, that one.
+
+    Raises:
+        ConfigError: there is none of the wanted number.
+    """
+    known = _iterations(trace)
     if wanted is None:
         complete = iterations(trace)
-        return complete[-1] if complete else known[0] if known else EVERYTHING
+        return complete[-1] if complete else known[0] if known else WHOLE
     if wanted not in known:
         if not known:
             expected = "the program has no iterations: leave --iteration out"
@@ -141,6 +159,8 @@ def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
 def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
     trace, others = graph.trace, graph.clocks.hosts[1:]
     yield from trace.warnings
+    if not trace.manifest.is_timed:
+        return
     if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
         yield "the hosts' clocks could not be aligned: times between hosts prove nothing"
     elif others:
@@ -152,9 +172,9 @@ def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
             "and overlap are not known"
         )
     unseen = sum(
-        event.kind is Kind.COLLECTIVE and event.end_ns is None and event.id not in rank.unfinished
+        event.end_ns is None and event.id not in rank.unfinished
         for rank in trace.ranks
-        for event in rank.events
+        for _, event in rank.events.of_kind(Kind.COLLECTIVE)
     )
     if unseen:
         yield (

@@ -27,8 +27,10 @@ class Bandwidth:
     Attributes:
         num_ranks: of their group.
         num_collectives: how many there were.
-        call_ns: median time of a call, from its begin to its end on the rank that took longest.
-        moving_ns: median of the time from the last arrival to the last end.
+        call_ns: median time of a call, from its begin to its end on the rank that took longest
+            of those that are recorded: with what it waited for others.
+        moving_ns: median of the time from the last arrival to the last end; None if not all ranks
+            of an imported run are recorded.
     """
 
     op: Op
@@ -36,7 +38,7 @@ class Bandwidth:
     num_ranks: int
     num_collectives: int
     call_ns: int
-    moving_ns: int
+    moving_ns: int | None
 
     @property
     def algorithm_bytes_per_s(self) -> float | None:
@@ -51,6 +53,8 @@ class Bandwidth:
     @property
     def moving_bus_bytes_per_s(self) -> float | None:
         """What each link had to carry, by the time after the last arrival."""
+        if self.moving_ns is None:
+            return None
         return _rate(self.payload_bytes * bus_factor(self.op, self.num_ranks), self.moving_ns)
 
 
@@ -64,7 +68,11 @@ def bus_factor(op: Op, num_ranks: int) -> Fraction:
 
 
 def bandwidths(graph: EventGraph) -> tuple[Bandwidth, ...]:
-    """Bandwidths of the complete collectives that moved something, by operation and size."""
+    """Bandwidths of the collectives that moved something, by operation and size.
+
+    Of those that all ranks are known to have called, but for ranks that an imported run lacks.
+    """
+    lacks = set(graph.trace.lacks)
     calls: dict[tuple[Op, int, int], list[int]] = {}
     moving: dict[tuple[Op, int, int], list[int]] = {}
     for node in graph.is_kind(NodeKind.MATCH).nonzero()[0].tolist():
@@ -77,22 +85,31 @@ def bandwidths(graph: EventGraph) -> tuple[Bandwidth, ...]:
             if event.start_ns is not None and event.end_ns is not None
         ]
         payload = events[0].payload_bytes
-        if not matched.complete or len(durations) < len(events) or not payload:
+        ranks = matched.key.ranks
+        is_whole = matched.complete or {*matched.events} == {*ranks} - lacks
+        if not is_whole or len(durations) < len(events) or not payload:
             continue
-        key = (matched.op, payload, len(events))
+        key = (matched.op, payload, len(ranks))
         calls.setdefault(key, []).append(max(durations))
-        moving.setdefault(key, []).append(int(graph.end[node] - graph.start[node]))
+        if matched.complete:
+            moving.setdefault(key, []).append(int(graph.end[node] - graph.start[node]))
     return tuple(
         Bandwidth(
             op=op,
             payload_bytes=payload,
             num_ranks=num_ranks,
-            num_collectives=len(moving[op, payload, num_ranks]),
+            num_collectives=len(calls[op, payload, num_ranks]),
             call_ns=median_low(calls[op, payload, num_ranks]),
-            moving_ns=median_low(moving[op, payload, num_ranks]),
+            moving_ns=median_low(moved)
+            if (moved := moving.get((op, payload, num_ranks)))
+            else None,
         )
         for op, payload, num_ranks in sorted(calls, key=lambda key: (key[0].value, *key[1:]))
     )
+
+
+def _median(times: list[int]) -> int | None:
+    return median_low(times) if times else None
 
 
 def _rate(size: int | Fraction, time_ns: int) -> float | None:

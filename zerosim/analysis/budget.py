@@ -173,9 +173,7 @@ def budgets(graph: EventGraph) -> Budgets:
 def _records_waits(graph: EventGraph) -> bool:
     """A program whose units compute says when it waits; another one may, or may not."""
     return any(
-        event.kind in (Kind.WAIT, Kind.COMPUTE)
-        for rank in graph.trace.ranks
-        for event in rank.events
+        True for rank in graph.trace.ranks for _ in rank.events.of_kind(Kind.WAIT, Kind.COMPUTE)
     )
 
 

@@ -23,9 +23,10 @@ def is_measured(rank: RankTrace) -> bool:
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
     """Messages sent and received by each collective, counted from its transfers."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for event in rank.events:
-        if event.kind is Kind.TRANSFER and event.parent is not None:
-            counts[event.parent][0 if event.op is Op.SEND else 1] += 1
+    columns = (rank.events.column(name) for name in ("kind", "parent", "op"))
+    for kind, parent, op in zip(*columns, strict=True):
+        if kind is Kind.TRANSFER and parent is not None:
+            counts[parent][0 if op is Op.SEND else 1] += 1
     return {parent: (sent, received) for parent, (sent, received) in counts.items()}
 
 
@@ -45,6 +46,10 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         elif event.op is Op.RECEIVE:
             received = 1
         return Cost(event.sent_bytes, event.received_bytes, sent, received)
+    if event.operator and event.op is not Op.UNKNOWN:
+        raise ConfigError(
+            f"rank {rank.rank}: what event {event.id} sends is not known: its size is not recorded"
+        )
     known = rank.groups.get(event.group)
     group = () if known is None else known.ranks
     if event.algorithm is None or event.op is None or rank.rank not in group:

@@ -22,6 +22,7 @@ from zerosim.graph import EventGraph, NodeKind, Reason
 from zerosim.graph.kinds import NODE_CODES, REASON_CODES
 from zerosim.graph.order import positions
 from zerosim.graph.table import NONE, Ints
+from zerosim.record.collector import collector_paused
 
 
 class TimeCause(StrEnum):
@@ -105,6 +106,7 @@ _CAUSE_OF: Mapping[NodeKind, TimeCause] = {
 }
 
 
+@collector_paused()
 def critical_path(graph: EventGraph) -> CriticalPath:
     """Walk back from the last event to the first.
 
@@ -141,6 +143,10 @@ def critical_path(graph: EventGraph) -> CriticalPath:
     return CriticalPath(start_ns, end_ns, tuple(reversed(nodes)), tuple(reversed(pieces)))
 
 
+_AT_ONCE = 100_000
+"""Edges whose numbers are made Python's at once."""
+
+
 def slack(graph: EventGraph) -> Ints:
     """By node, ns that it could have been over later without the end being later.
 
@@ -162,12 +168,12 @@ def slack(graph: EventGraph) -> Ints:
     # what is followed may last beyond its followers' begin: then they decide
     free: list[int] = np.where(has_followers, np.iinfo(np.int64).max, to_the_end).tolist()
     order = np.argsort(position[graph.target], kind="stable")[::-1]
-    for source, target, extra in zip(
-        graph.source[order].tolist(), graph.target[order].tolist(), spare[order].tolist(),
-        strict=True,
-    ):  # fmt: skip
-        time = extra + free[target]
-        free[source] = min(free[source], time)
+    for first in range(0, len(order), _AT_ONCE):
+        some = order[first : first + _AT_ONCE]
+        columns = graph.source[some].tolist(), graph.target[some].tolist(), spare[some].tolist()
+        for source, target, extra in zip(*columns, strict=True):
+            time = extra + free[target]
+            free[source] = min(free[source], time)
     return np.array(free, np.int64)
 
 

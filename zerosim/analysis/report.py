@@ -11,10 +11,8 @@ from typing import Any
 from zerosim.analysis.bandwidth import Bandwidth
 from zerosim.analysis.budget import Budgets
 from zerosim.analysis.path import CriticalPath, TimeCause
+from zerosim.events import WHOLE
 from zerosim.graph import Check, HostClock
-
-EVERYTHING = -1
-"""In place of an iteration: a program that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class GraphReport:
     """The answers to what the event graph is for.
 
     Attributes:
-        iteration: that was analysed; `EVERYTHING` for a program without iterations.
+        iteration: that was analysed; `WHOLE` for a program without iterations.
         iterations: those that there are.
         num_nodes, num_edges: of the whole trace.
         path: None where the collectives wait for each other in a cycle.
@@ -62,6 +60,9 @@ class GraphReport:
         slacks: of the rank that was asked for, in the order of time.
         clocks: of all hosts.
         notes: what a reader should know besides.
+        is_predicted: whether the times are not those of a run that happened.
+        is_timed: whether there are times; else there is neither path nor bandwidth.
+        compares_ranks: whether it is recorded which calls of several ranks belong together.
     """
 
     num_ranks: int
@@ -77,11 +78,14 @@ class GraphReport:
     checks: tuple[Check, ...]
     clocks: tuple[HostClock, ...]
     notes: tuple[str, ...]
+    is_predicted: bool = False
+    is_timed: bool = True
+    compares_ranks: bool = True
 
     @property
     def holds(self) -> bool:
         """True if no check fails."""
-        return all(check.holds for check in self.checks)
+        return all(check.holds is not False for check in self.checks)
 
     @property
     def headline(self) -> str:
@@ -91,13 +95,16 @@ class GraphReport:
     @property
     def clauses(self) -> tuple[str, ...]:
         """Parts of that sentence: how long it took, why, and who waited for whom."""
-        failed = sum(not check.holds for check in self.checks)
+        failed = sum(check.holds is False for check in self.checks)
+        if not self.is_timed:
+            return ("Its calls have an order and no times: when they were made was not recorded",)
         if self.path is None:
             return ("The collectives wait for each other in a cycle: a deadlock, named below",)
         begin = "" if not failed else f"{failed} of {len(self.checks)} checks fail, see below. "
-        what = "The recording" if self.iteration == EVERYTHING else f"Iteration {self.iteration}"
-        shares = ", ".join(f"{share} % {cause}" for cause, share in _shares(self.path.by_cause()))
-        words = f"{begin}{what} took {milliseconds(self.path.duration_ns)} ms"
+        what = "The recording" if self.iteration == WHOLE else f"Iteration {self.iteration}"
+        shares = ", ".join(f"{share} % {cause}" for cause, share in shares_of(self.path.by_cause()))
+        took = "is predicted to take" if self.is_predicted else "took"
+        words = f"{begin}{what} {took} {milliseconds(self.path.duration_ns)} ms"
         if not self.budgets.waits_recorded:
             return words, "what the program waited for was not recorded", self._waited()
         why = f"its critical path is {shares}" if shares else ""
@@ -116,6 +123,8 @@ class GraphReport:
     def _waited(self) -> str:
         totals = {rank: self.budgets.waited_for(rank) for rank in self.budgets.ranks}
         rank = max(totals, key=lambda one: totals[one], default=None)
+        if not self.compares_ranks:
+            return "whether ranks waited for each other is not known"
         if rank is None or not totals[rank]:
             return "no rank waited for another"
         others = "the others" if self.num_ranks > 2 else f"rank {1 - rank}"
@@ -128,6 +137,8 @@ class GraphReport:
         return {
             "headline": self.headline,
             "holds": self.holds,
+            "is_predicted": self.is_predicted,
+            "is_timed": self.is_timed,
             "num_ranks": self.num_ranks,
             "iteration": self.iteration,
             "iterations": list(self.iterations),
@@ -180,7 +191,7 @@ def milliseconds(ns: int) -> str:
     return f"{value:,.{num_decimals}f}"
 
 
-def _shares(times: dict[TimeCause, int]) -> list[tuple[TimeCause, int]]:
+def shares_of(times: dict[TimeCause, int]) -> list[tuple[TimeCause, int]]:
     """Whole percents that sum to 100, the largest first; what rounds to none is left out."""
     whole = sum(times.values())
     if not whole:

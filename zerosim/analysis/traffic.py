@@ -28,15 +28,17 @@ from zerosim.record import (
     Trace,
     link_between,
     match_sockets,
-    node_of,
     num_nodes,
+    ranks_per_node,
 )
-from zerosim.theory import Cost, Framing, framing
+from zerosim.theory import Cost, framing
 from zerosim.theory.movement import MESSAGES
 from zerosim.tiers import Link, link_of_copy
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
 """How often the papers' laws count a payload; once where nothing is said here."""
+Pair = tuple[int, int]
+"""Bytes sent and received."""
 _K = TypeVar("_K")
 
 
@@ -47,18 +49,17 @@ class Share:
     Attributes:
         link: None where the trace does not see which messages leave a node.
         asked: what PyTorch was asked to send and receive: a ring's messages as intercepted, of a
-            native call the bound of a ring; None if it is not known.
-        moved: what the call's algorithm makes of it; likewise None.
+            native call the bound of a ring; nothing if it is not known.
+        moved: what the call's algorithm makes of it; likewise.
         framing: what the backend's protocol adds; None if it is not known.
-        wire_sent_bytes, wire_received_bytes: what the kernel counted; None if it was not measured.
+        wire: what the kernel counted; None if it was not measured.
     """
 
     link: Link | None
-    asked: Cost | None
-    moved: Cost | None
-    framing: Framing | None
-    wire_sent_bytes: int | None
-    wire_received_bytes: int | None
+    asked: Cost
+    moved: Cost
+    framing: Pair | None
+    wire: Pair | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,14 @@ class TracedCall:
     Attributes:
         event: the call itself.
         rank: who called.
-        shares: by link.
+        whole: what it says of itself, over all links together.
+        shares: by link, as its messages say.
         unknown: why it is not known what it sends; "" if it is.
     """
 
     event: Event
     rank: int
+    whole: Share
     shares: tuple[Share, ...]
     unknown: str = ""
 
@@ -86,6 +89,12 @@ class TracedCall:
     def is_computed(self) -> bool:
         """Whether its messages were not intercepted, and what it sends is worked out."""
         return self.event.sent_bytes is None
+
+    @property
+    def has_links(self) -> bool:
+        """Whether it is known over which links all of it goes."""
+        unseen = [share.moved for share in self.shares if share.link is None]
+        return not self.unknown and not any(one.sent_bytes or one.received_bytes for one in unseen)
 
     @property
     def times_counted(self) -> int:
@@ -107,6 +116,7 @@ class Moved:
         wire_sent_bytes, wire_received_bytes: what the kernel counted; None if it was not measured.
         is_computed: whether some of `sent_bytes` was worked out and not intercepted.
         unknown: why `sent_bytes` is not known; "" if it is.
+        is_unsized: whether the payload of some call is not known, and not in the sums.
     """
 
     calls: int = 0
@@ -120,6 +130,7 @@ class Moved:
     wire_received_bytes: int | None = 0
     is_computed: bool = False
     unknown: str = ""
+    is_unsized: bool = False
 
 
 def traced_calls(trace: Trace) -> Iterator[TracedCall]:
@@ -145,23 +156,34 @@ def sums(calls: Iterable[TracedCall], key: Callable[[TracedCall], _K]) -> dict[_
 def total(calls: Sequence[TracedCall]) -> Moved:
     """What calls move together."""
     shares = [share for call in calls for share in call.shares]
-    asked = [share.asked for share in shares]
+    wire = sum_pairs([share.wire for share in shares])
+    unknown = next((call.unknown for call in calls if call.unknown), "")
     return Moved(
         calls=len(calls),
         elements=sum(call.event.elements for call in calls),
         payload_bytes=sum(call.event.payload_bytes for call in calls),
         volume_elements=sum(call.times_counted * call.event.elements for call in calls),
         volume_bytes=sum(call.times_counted * call.event.payload_bytes for call in calls),
-        sent_bytes=_sum(None if one is None else one.sent_bytes for one in asked),
-        received_bytes=_sum(None if one is None else one.received_bytes for one in asked),
-        wire_sent_bytes=_sum(share.wire_sent_bytes for share in shares),
-        wire_received_bytes=_sum(share.wire_received_bytes for share in shares),
+        sent_bytes=None if unknown else sum(share.asked.sent_bytes for share in shares),
+        received_bytes=None if unknown else sum(share.asked.received_bytes for share in shares),
+        wire_sent_bytes=None if wire is None else wire[0],
+        wire_received_bytes=None if wire is None else wire[1],
         is_computed=any(call.is_computed for call in calls),
-        unknown=next((call.unknown for call in calls if call.unknown), ""),
+        unknown=unknown,
+        is_unsized=any(call.event.operator for call in calls),
     )
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def sum_pairs(pairs: Sequence[Pair | None]) -> Pair | None:
+    """Sent and received bytes together; None if one of them is not known."""
+    known = [pair for pair in pairs if pair is not None]
+    if len(known) < len(pairs):
+        return None
+    return sum(sent for sent, _ in known), sum(received for _, received in known)
+
+
+def known_sum(values: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is not known."""
     known = list(values)
     return None if None in known else sum(value or 0 for value in known)
 
@@ -181,8 +203,8 @@ class Copied:
 
 def copies(rank: RankTrace) -> Iterator[tuple[Link, Event]]:
     """The copies of a rank, each with the link that it takes."""
-    for event in rank.events:
-        if event.kind is Kind.COPY and event.origin is not None and event.target is not None:
+    for _, event in rank.events.of_kind(Kind.COPY):
+        if event.origin is not None and event.target is not None:
             yield link_of_copy(event.origin, event.target), event
 
 
@@ -191,7 +213,7 @@ def total_copied(events: Sequence[Event]) -> Copied:
     return Copied(
         copies=len(events),
         payload_bytes=sum(event.payload_bytes for event in events),
-        kernel_bytes=_sum(event.counted_bytes for event in events),
+        kernel_bytes=known_sum(event.counted_bytes for event in events),
     )
 
 
@@ -201,51 +223,53 @@ class _TrafficReader:
     def __init__(self, trace: Trace, rank: RankTrace, peers: Peers) -> None:
         self._trace, self._rank, self._peers = trace, rank, peers
         self._is_split = num_nodes(trace) > 1
+        self._ranks_per_node = ranks_per_node(trace)
         self._has_wire = is_measured(rank)
         self._counts = count_messages(rank)
         self._messages: dict[int, list[Event]] = defaultdict(list)
-        for event in rank.events if self._is_split else ():
-            if event.kind is Kind.TRANSFER and event.parent is not None:
+        for _, event in rank.events.of_kind(Kind.TRANSFER) if self._is_split else ():
+            if event.parent is not None:
                 self._messages[event.parent].append(event)
 
     def calls(self) -> Iterator[TracedCall]:
-        for event in self._rank.events:
-            if event.kind is not Kind.COLLECTIVE or event.op is None:
+        for _, event in self._rank.events.of_kind(Kind.COLLECTIVE):
+            if event.op is None:
                 continue
             try:
                 moved = cost_of(self._rank, event, self._counts.get(event.id, (0, 0)))
             except ConfigError as error:
-                nothing = Share(None, None, None, None, *self._wire(event, None))
-                yield TracedCall(event, self._rank.rank, (nothing,), str(error))
+                nothing = Share(None, Cost(), Cost(), None, self._wire(event, None))
+                yield TracedCall(event, self._rank.rank, nothing, (nothing,), str(error))
                 continue
-            yield TracedCall(event, self._rank.rank, tuple(self._shares(event, moved)))
+            asked = asked_of(self._rank, event, moved)
+            whole = self._share(event, None if self._is_split else Link.NODE, asked, moved)
+            shares = tuple(self._shares(event, asked, moved)) if self._is_split else (whole,)
+            yield TracedCall(event, self._rank.rank, whole, shares)
 
-    def _shares(self, event: Event, moved: Cost) -> Iterator[Share]:
-        asked = asked_of(self._rank, event, moved)
-        if not self._is_split:
-            yield self._share(event, Link.NODE, asked, moved)
-            return
+    def _shares(self, event: Event, asked: Cost, moved: Cost) -> Iterator[Share]:
         messages = [event] if event.op in MESSAGES else self._messages.get(event.id, [])
         if event.sent_bytes is None or not messages:
             group = self._rank.groups.get(event.group)
             ranks = () if group is None else group.ranks
-            stays = len({node_of(self._trace, rank) for rank in ranks}) == 1
+            stays = len({rank // self._ranks_per_node for rank in ranks}) == 1
             yield self._share(event, Link.NODE if stays else None, asked, moved)
             return
         for link in Link:
             crossing = [one for one in messages if one.peers and self._link(one.peers[0]) is link]
-            if crossing or any(self._wire(event, link)):  # a frame may go where no message goes
-                sizes = _sizes(crossing)
-                yield self._share(event, link, sizes, sizes)
+            sizes = _sizes(crossing)
+            share = self._share(event, link, sizes, sizes)
+            # a frame may go where no message goes
+            if crossing or share.wire not in {None, (0, 0)}:
+                yield share
 
     def _share(self, event: Event, link: Link | None, asked: Cost, moved: Cost) -> Share:
-        added = framing(backend_of_call(self._rank, event), moved)
-        return Share(link, asked, moved, added, *self._wire(event, link))
+        added = framing_of(self._rank, event, moved)
+        return Share(link, asked, moved, added, self._wire(event, link))
 
-    def _wire(self, event: Event, link: Link | None) -> tuple[int | None, int | None]:
+    def _wire(self, event: Event, link: Link | None) -> Pair | None:
         """What the kernel counted; calls that run beside each other have no wire of their own."""
         if not self._has_wire or not (self._trace.manifest.config or event.wire):
-            return None, None
+            return None
         sent = received = 0
         for delta in event.wire:
             peer = self._peers.get((self._rank.rank, delta.socket))
@@ -256,6 +280,12 @@ class _TrafficReader:
 
     def _link(self, peer: int) -> Link:
         return link_between(self._trace, self._rank.rank, peer)
+
+
+def framing_of(rank: RankTrace, event: Event, moved: Cost) -> Pair | None:
+    """What the backend of a call adds to what it moves; None if it is not known."""
+    added = framing(backend_of_call(rank, event), moved)
+    return None if added is None else (added.sent_bytes, added.received_bytes)
 
 
 def _sizes(messages: Iterable[Event]) -> Cost:

@@ -9,21 +9,29 @@ from typing import Annotated, Any
 
 import typer
 
+from zerosim.cli.calibrate import calibrate
 from zerosim.cli.compare import compare_traces
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
+from zerosim.cli.debug import debug
+from zerosim.cli.diagnose import diagnose
 from zerosim.cli.doctor import doctor
 from zerosim.cli.export import export
 from zerosim.cli.fit import fit
 from zerosim.cli.graph import graph
+from zerosim.cli.importing import import_
 from zerosim.cli.memory import memory
+from zerosim.cli.plan import plan
 from zerosim.cli.profiles import profiles
+from zerosim.cli.puzzle import puzzle
 from zerosim.cli.run import run
-from zerosim.cli.serve import serve
+from zerosim.cli.serve import replay, serve
 from zerosim.cli.show import show
+from zerosim.cli.simulate import simulate
 from zerosim.cli.systems import systems
 from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
+from zerosim.cli.whatif import whatif
 from zerosim.errors import EnvironmentFault, ZerosimError, cannot_load
 from zerosim.version import VERSION
 
@@ -33,25 +41,44 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 """Every complaint of the parser. It is click's, or typer's own copy of it in later versions, and
 has no public name that both know."""
 
+_RECORD = "Record"
+_READ = "Read a trace"
+_WATCH = "Watch"
+_TABLES = "Tables of many runs"
+_PLAN = "Plan"
+_LEARN = "Learn"
+_MACHINE = "This machine"
+
 app = typer.Typer(
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Run ZeRO for real, record what it sends, prove it.",
 )
-app.command()(run)
-app.command(context_settings={"allow_interspersed_args": False})(trace)
-app.command()(serve)
-app.command()(verify)
-app.command()(show)
-app.command()(graph)
-app.command()(memory)
-app.command("compare")(compare_traces)
-app.command()(profiles)
-app.command()(systems)
-app.command()(fit)
-app.command()(table)
-app.command()(export)
-app.command()(doctor)
+app.command(rich_help_panel=_RECORD)(run)
+app.command(rich_help_panel=_RECORD, context_settings={"allow_interspersed_args": False})(trace)
+app.command(rich_help_panel=_RECORD)(simulate)
+app.command("import", rich_help_panel=_RECORD)(import_)
+app.command(
+    rich_help_panel=_RECORD,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+)(debug)
+app.command(rich_help_panel=_READ)(verify)
+app.command(rich_help_panel=_READ)(diagnose)
+app.command(rich_help_panel=_READ)(memory)
+app.command(rich_help_panel=_READ)(graph)
+app.command(rich_help_panel=_READ)(whatif)
+app.command("compare", rich_help_panel=_READ)(compare_traces)
+app.command(rich_help_panel=_READ)(show)
+app.command(rich_help_panel=_WATCH)(replay)
+app.command(rich_help_panel=_WATCH)(serve)
+app.command(rich_help_panel=_WATCH)(export)
+app.command(rich_help_panel=_TABLES)(profiles)
+app.command(rich_help_panel=_TABLES)(systems)
+app.command(rich_help_panel=_TABLES)(fit)
+app.command(rich_help_panel=_TABLES)(table)
+app.command(rich_help_panel=_PLAN)(plan)
+app.command(rich_help_panel=_LEARN)(puzzle)
+app.command(rich_help_panel=_MACHINE)(doctor)
+app.command(rich_help_panel=_MACHINE)(calibrate)
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -13,17 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis import TimeCause
-from zerosim.analysis.memory import STEP_PHASES
-from zerosim.analysis.report import EVERYTHING
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.options import open_trace
-from zerosim.events import Phase
+from zerosim.cli.options import AsJson, open_run
+from zerosim.events import STEP_PHASES, WHOLE, Phase
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
+from zerosim.reading.comparison import FEWEST, MOST, Comparison
+from zerosim.reading.differences import notes, title_of
+from zerosim.reading.side import Side, Times
 from zerosim.tiers import Link
-from zerosim.verify.comparison import FEWEST, MOST, compare
-from zerosim.verify.differences import differences, headline, notes, title_of
-from zerosim.verify.side import Side, Times
 
 _WORDS = {
     TimeCause.COMPUTE: "computing",
@@ -37,6 +35,8 @@ _LINKS = {
     Link.NODE: "within nodes",
     Link.NETWORK: "between nodes",
 }
+_SHORT_NS = 10**6
+"""A shorter time has more decimals."""
 _PHASES = (*STEP_PHASES, Phase.OUTSIDE)
 Row = tuple[str, str, Callable[[Side], str]]
 """A group's name, the row's, and what it says of a side."""
@@ -47,34 +47,32 @@ def compare_traces(
         list[Path], typer.Argument(help=f"{FEWEST} to {MOST} trace folders, in order.")
     ],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Set traces side by side: traffic, memory and time, by phase and unit.
 
     Of a trace that ends early, and of those beside it, what all of them finished.
     """
-    sides = compare([open_trace(folder) for folder in folders])
+    first, *others = map(open_run, folders)
+    found = first.compare(*others)
     if as_json:
-        plain = {
-            "headline": headline(sides),
-            "notes": list(notes(sides)),
-            "differences": list(differences(sides)),
-            "sides": [side.to_plain() for side in sides],
-        }
-        print_json(plain)
+        print_json(found.to_dict())
     else:
-        _print(make_console(), sides)
+        _print(make_console(), found)
     return 0
 
 
-def _print(console: Console, sides: Sequence[Side]) -> None:
-    console.print(Text(headline(sides), style="bold"))
+def _print(console: Console, found: Comparison) -> None:
+    sides = found.sides
+    console.print(Text(found.headline, style="bold"))
     for side in sides:
-        console.print(Text(f"  {side.name}: {title_of(side)} · {side.folder}", style="dim"))
+        predicted = " · its times are predicted" if side.is_predicted else ""
+        words = f"  {side.name}: {title_of(side)} · {side.folder}{predicted}"
+        console.print(Text(words, style="dim"))
     for note in notes(sides):
         console.print(f"note: {note}", style="yellow")
     console.print()
-    of_steps = all(side.iteration != EVERYTHING for side in sides)
+    of_steps = all(side.iteration != WHOLE for side in sides)
     what = (
         "in a step"
         if of_steps
@@ -83,8 +81,8 @@ def _print(console: Console, sides: Sequence[Side]) -> None:
     _table(console, sides, what, _whole_rows(sides))
     _table(console, sides, "bytes that rank 0 sent, by phase and unit", _unit_rows(sides))
     _table(console, sides, "bytes alive on rank 0 at its peak", _role_rows())
-    _table(console, sides, "ms of a rank in each phase, medians", _time_rows())
-    for line in differences(sides):
+    _table(console, sides, f"ms of a rank in each phase, medians{_whose(sides)}", _time_rows())
+    for line in found.differences:
         console.print(f"- {line}")
 
 
@@ -93,8 +91,7 @@ def _table(console: Console, sides: Sequence[Side], title: str, rows: Sequence[R
     shown = [row for row in shown if any(row[2])]
     if not shown:
         return
-    table = make_table("", "", *(side.name for side in sides), left=2)
-    table.title, table.title_justify, table.title_style = title, "left", "dim"
+    table = make_table("", "", *(side.name for side in sides), left=2, title=title)
     before = ""
     for group, name, cells in shown:
         style = "bold" if name in ("all", "peak") else ""
@@ -117,6 +114,7 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
         ("memory", f"of {sides[0].name}", partial(_share_of_peak, sides[0])),
         ("time", "critical path ms", partial(_time, lambda times: _ms(times.duration_ns))),
         *(("time", words, partial(_cause, cause)) for cause, words in _WORDS.items()),
+        ("time", "is", _evidence),
         ("time", "comm. hidden", partial(_time, lambda times: _percent(times.overlap))),
         ("loss", "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
     ]
@@ -205,6 +203,18 @@ def _cause(cause: TimeCause, side: Side) -> str:
     return _ms(known[cause.value]) if cause.value in known else ""
 
 
+def _evidence(side: Side) -> str:
+    return "predicted" if side.is_predicted and side.times is not None else ""
+
+
+def _whose(sides: Sequence[Side]) -> str:
+    """Which sides' times are predicted."""
+    predicted = [side.name for side in sides if side.is_predicted]
+    if len(predicted) == len(sides):
+        return "; predicted"
+    return f"; those of {' and '.join(predicted)} predicted" if predicted else ""
+
+
 def _in_psi(side: Side) -> str:
     unit = side.num_parameters * side.element_bytes
     if not side.sent_bytes or not unit:
@@ -223,7 +233,7 @@ def _bytes(number: int | None) -> str:
 
 
 def _ms(ns: int) -> str:
-    return f"{ns / 1e6:,.1f}"
+    return f"{ns / 1e6:,.1f}" if ns >= _SHORT_NS else f"{ns / 1e6:.3f}"
 
 
 def _percent(share: float | None) -> str:

@@ -25,18 +25,25 @@ _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**
 C = TypeVar("C", bound=Callable[..., int])
 
 
-def with_options(names: str) -> Callable[[C], C]:
+def with_options(names: str, **others: tuple[Any, Any]) -> Callable[[C], C]:
     """Give a command options in this order.
 
     Args:
         names: the command's own arguments, fields of the configurations, and `PANELS`.
+        others: more of the command's own, which it takes among its options: what each is annotated
+            with, and its default.
     """
 
     def decorate(command: C) -> C:
-        own = inspect.signature(command, eval_str=True).parameters
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        for name, (annotation, default) in others.items():
+            own[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
         expanded = names.replace(PANELS, " ".join(in_panels())).split()
         parameters = [own[name] if name in own else _parameter(name) for name in expanded]
-        signature = inspect.Signature([own["context"], *parameters])
+        context = [own["context"]] if "context" in own else []
+        signature = inspect.Signature([*context, *parameters])
         vars(command)["__signature__"] = signature
         return command
 

@@ -79,9 +79,19 @@ def make_console() -> Console:
     return console
 
 
-def make_table(*columns: str, left: int = 1) -> Table:
+def make_table(*columns: str, left: int = 1, title: str | None = None) -> Table:
     """A table without lines; the first `left` columns are text, the others numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="dim",
+        caption_justify="left",
+        caption_style="dim",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
+    )
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index < left else "right", no_wrap=True)
     return table
@@ -116,6 +126,12 @@ def print_rows(console: Console, table: Table, rows: Iterable[Sequence[str]]) ->
     for start in range(0, len(shown), _AT_ONCE):
         lines = (_line(row, widths, is_left) for row in shown[start : start + _AT_ONCE])
         console.print(Text("\n".join(lines)))
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print any number of lines, each as soon as it is known: what comes after may be an error."""
+    for line in lines:
+        console.out(line if line.isprintable() else written_out(line), highlight=False)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) -> str:

@@ -10,12 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from zerosim.cli.console import make_console, print_json
+from zerosim.cli.options import AsJson
 from zerosim.cli.pages import require_pages
 from zerosim.errors import first_line
 
@@ -36,7 +35,7 @@ class Finding:
     is_needed: bool = True
 
 
-def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def doctor(*, as_json: AsJson = False) -> int:
     """Say whether this machine can run zerosim, and what it can measure; exit 2 if it cannot."""
     findings = list(_examine())
     able = all(finding.works for finding in findings if finding.is_needed)

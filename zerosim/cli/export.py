@@ -1,51 +1,273 @@
-"""`zerosim export`: a trace as a file for someone who has no zerosim."""
+"""`zerosim export`: traces as files for someone who has no zerosim."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from zerosim.cli.options import integer, open_trace
+from zerosim.analysis import choose_iteration
+from zerosim.cli.options import integer, open_run
+from zerosim.cli.pictures import Drawn, draw, files_of, with_pictures
+from zerosim.cli.serve import file_of_lesson, file_of_page
 from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.events import Kind, Phase
+from zerosim.export.chakra import chakra_files
+from zerosim.export.columns import csv_file, parquet_file
 from zerosim.export.files import write
-from zerosim.export.offline import offline_page
-from zerosim.quantities import format_bytes
-from zerosim.record.text import as_text
-from zerosim.replay import replay_document
+from zerosim.export.hta import hta_files
+from zerosim.export.paper import paper
+from zerosim.export.perfetto import perfetto_file
+from zerosim.quantities import format_bytes, format_exact
+from zerosim.reading import Run
+from zerosim.replay.alignment import FEWEST, MOST
+
+_PANEL = "For other tools"
 
 
+def _tool(words: str) -> Any:
+    return Annotated[Path | None, typer.Option(help=words, rich_help_panel=_PANEL)]
+
+
+_TOOLS = {
+    "perfetto": Annotated[
+        Path | None, typer.Option(help="Write a run for ui.perfetto.dev.", rich_help_panel=_PANEL)
+    ],
+    "chakra": Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Write an iteration for ASTRA-sim and others: PREFIX.RANK.et, PREFIX.groups.json.",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "hta": _tool("Write a run for HTA and TraceLens into this folder, a profile for each rank."),
+    "graphml": _tool("Write an iteration's event graph for Gephi, yEd and networkx."),
+    "csv": _tool("Write events, a line each, of all iterations or of the one that is given."),
+    "parquet": _tool("Write the same as Parquet, which needs pyarrow."),
+}
+_SLIDES = "slides"
+"""The other page of a lesson."""
+
+
+_COLUMNS = {"csv": csv_file, "parquet": parquet_file}
+
+
+class Page(StrEnum):
+    """What `--html` writes."""
+
+    REPLAY = "replay"
+    VERIFY = "verify"
+    COMPARE = "compare"
+
+
+@partial(with_pictures, more=_TOOLS)
 def export(
-    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="A trace's folder; of several, Compare is written.")
+    ] = None,
     *,
     html: Annotated[
-        Path | None, typer.Option(help="Write a replay to this file, which needs no server.")
+        Path | None, typer.Option(help="Write a page to this file, which needs no server.")
+    ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option(help="Which page: replay or verify; compare of several traces; slides."),
+    ] = None,
+    lesson: Annotated[
+        int | None,
+        integer("Write this lesson, with replays and answers, or its slides; it takes no trace."),
     ] = None,
     iteration: Annotated[
-        int | None, integer("Which iteration to replay; the last complete one by default.")
+        int | None, integer("Which iteration to export; the last complete one by default.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing file.")
     ] = False,
+    **options: Any,
 ) -> int:
-    """Write a replay as one page that opens in any browser, offline."""
-    if html is None:
-        raise ConfigError("nothing to write: give --html FILE")
-    _require_free(html, overwrite=overwrite)
-    trace = open_trace(folder)
-    document = replay_document(trace, iteration, as_text(folder.resolve().name))
-    page = offline_page(document).encode()
-    write(html, page)
-    for warning in trace.warnings:
-        typer.echo(f"note: {warning}", err=True)
-    number = document["run"]["iteration"]
-    typer.echo(f"wrote {html}: iteration {number} of {folder}, {format_bytes(len(page))}")
-    typer.echo(f"next: open {html} in a browser, or zerosim serve {folder} for all iterations")
+    """Write a page that opens in any browser, offline; pictures and films; files of other tools."""
+    if lesson is not None:
+        return _export_lesson(
+            lesson, html, options, slides=_slides_of(lesson, page, folders), overwrite=overwrite
+        )
+    traces = folders or []
+    images = files_of(options)
+    given = {"html": html, **{name: options[name] for name in _TOOLS}, **images}
+    files = {form: file for form, file in given.items() if file is not None}
+    kind = _page_of(page, traces, files)
+    _require_free(((f, one) for f, one in files.items() if f != "hta"), overwrite=overwrite)
+    runs = [open_run(folder) for folder in traces]
+    where = " ".join(map(str, traces))
+    made = _for_tools(runs[0], options, iteration)
+    more = ((_form_of(file, options), file) for file in made if file not in files.values())
+    _require_free(more, overwrite=overwrite)
+    if kind is Page.REPLAY and (html is not None or images):
+        replay = runs[0].replay(iteration=iteration)
+        made |= draw(replay, options)
+        where = f"iteration {replay.document['run']['iteration']} of {where}"
+    if html is not None:
+        text = replay.html if kind is Page.REPLAY else file_of_page(kind, traces, iteration)
+        made = {html: Drawn(text.encode(), ""), **made}
+    if (folder := options["hta"]) is not None:
+        _make_folder(folder)
+    _write(made, where, runs)
+    if html is not None:
+        all_of_it = f"zerosim serve {' '.join(map(str, traces))}"
+        typer.echo(f"next: open {html} in a browser, or {all_of_it} for all iterations")
     return 0
 
 
-def _require_free(file: Path, *, overwrite: bool) -> None:
-    if os.path.lexists(file) and not overwrite:
-        raise EnvironmentFault(f"{file} is already there: give another --html, or --overwrite")
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+        ) from None
+
+
+def _form_of(file: Path, options: Mapping[str, Path | None]) -> str:
+    """The option that makes several files, of one of them."""
+    return "hta" if file.parent == options["hta"] else "chakra"
+
+
+def _write(made: Mapping[Path, Drawn], where: str, runs: Sequence[Run]) -> None:
+    for file, one in made.items():
+        write(file, one.content)
+        what = f"{one.what}, " if one.what else ""
+        typer.echo(f"wrote {file}: {what}{where}, {format_bytes(len(one.content))}")
+    for warning in (warning for run in runs for warning in run.trace.warnings):
+        typer.echo(f"note: {warning}", err=True)
+
+
+def _for_tools(
+    run: Run, options: Mapping[str, Path | None], iteration: int | None
+) -> dict[Path, Drawn]:
+    """What other programs read, by file."""
+    made = {}
+    perfetto, chakra = options["perfetto"], options["chakra"]
+    if perfetto is not None:
+        content, num_slices = perfetto_file(run.graph)
+        made[perfetto] = Drawn(content, f"{format_exact(num_slices)} slices")
+    if chakra is not None:
+        number = choose_iteration(run.trace, iteration)
+        for file, content in chakra_files(run.graph, number, chakra).items():
+            made[file] = Drawn(content, f"iteration {number}")
+    if (folder := options["hta"]) is not None:
+        made |= {f: Drawn(content, "") for f, content in hta_files(run.graph, folder).items()}
+    if (graphml := options["graphml"]) is not None:
+        made[graphml] = _graph(run, iteration)
+    return made | _tables(run, options, iteration)
+
+
+def _graph(run: Run, iteration: int | None) -> Drawn:
+    from zerosim.export.graphs import annotated, graphml_file  # networkx takes a tenth of a second
+
+    number = choose_iteration(run.trace, iteration)
+    graph = annotated(run.graph.within(number))
+    counts = f"{graph.number_of_nodes():,} nodes, {graph.number_of_edges():,} edges"
+    return Drawn(graphml_file(graph), f"iteration {number}, {counts}")
+
+
+def _tables(
+    run: Run, options: Mapping[str, Path | None], iteration: int | None
+) -> dict[Path, Drawn]:
+    """Events as columns."""
+    wanted = {form: options[form] for form in _COLUMNS if options[form] is not None}
+    if not wanted:
+        return {}
+    which = (run.iterations or None) if iteration is None else iteration
+    table = run.events(kind=tuple(Kind), phase=tuple(Phase), iteration=which)
+    count = f"{format_exact(len(table))} events"
+    return {file: Drawn(_COLUMNS[form](table), count) for form, file in wanted.items() if file}
+
+
+def _export_lesson(
+    number: int, html: Path | None, options: Mapping[str, Any], *, slides: bool, overwrite: bool
+) -> int:
+    """Write a lesson, its slides, or both: on paper it is always slides."""
+    images = files_of(options)
+    pdf = images.pop("pdf", None)
+    if (html is None and pdf is None) or images or any(options[name] for name in _TOOLS):
+        raise ConfigError(
+            f"lesson is {number}: give --html FILE, or for its slides --pdf FILE, and nothing else"
+        )
+    named = {"html": html, "pdf": pdf}
+    files = {form: file for form, file in named.items() if file is not None}
+    _require_free(files.items(), overwrite=overwrite)
+    deck = file_of_lesson(number, as_slides=True) if slides or pdf is not None else ""
+    made = {}
+    if html is not None:
+        made[html] = (deck if slides else file_of_lesson(number, as_slides=False)).encode()
+    if pdf is not None:
+        made[pdf] = paper(deck)
+    for file, content in made.items():
+        write(file, content)
+        what = f"the slides of lesson {number}" if slides or file == pdf else f"lesson {number}"
+        typer.echo(f"wrote {file}: {what}, {format_bytes(len(content))}")
+    if html is not None:
+        how = "arrows go on, n shows notes" if slides else "printed, each step is a sheet"
+        typer.echo(f"next: open {html} in a browser; {how}")
+    return 0
+
+
+def _slides_of(number: int, page: str | None, folders: object) -> bool:
+    """Whether a lesson's page is that of its slides.
+
+    Raises:
+        ConfigError: it is another one, or traces are given.
+    """
+    if folders:
+        raise ConfigError(f"lesson is {number}: it takes no trace")
+    if page not in (None, _SLIDES):
+        raise ConfigError(f"page is {page[:40]!r}: of a lesson expected {_SLIDES}, or no --page")
+    return page is not None
+
+
+def _page_of(name: str | None, folders: Sequence[Path], files: Collection[str]) -> Page:
+    """The page that is written, if one is.
+
+    Raises:
+        ConfigError: it is none, or one of another number of traces; nothing is to be written.
+    """
+    if not folders:
+        raise ConfigError("no trace is given: expected a trace's folder, or --lesson")
+    if not files:
+        raise ConfigError(
+            "nothing to write: give --html FILE, --png, --svg, --pdf, --gif, --webm, --perfetto, "
+            "--chakra, --hta, --graphml, --csv or --parquet"
+        )
+    several = len(folders) > 1
+    count = len({folder.resolve() for folder in folders})
+    found = name or (Page.COMPARE if several else Page.REPLAY)
+    if found not in list(Page):
+        raise ConfigError(f"page is {found[:40]!r}: expected one of {', '.join(Page)}")
+    least, most = (FEWEST, MOST) if found == Page.COMPARE else (1, 1)
+    if not least <= count <= most or (several and most == 1):
+        needs = f"{least} to {most} different traces" if most > 1 else "one trace"
+        raise ConfigError(f"page is {found}: it needs {needs}, {count} given")
+    if found != Page.REPLAY and {*files} != {"html"}:
+        raise ConfigError(
+            f"page is {found}: pictures and files of other tools are of one run; give them in a "
+            "command alone"
+        )
+    return Page(found)
+
+
+def _require_free(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> None:
+    """Let nothing be replaced, unless it is wanted.
+
+    Args:
+        files: with the options that they were given to.
+    """
+    for form, file in () if overwrite else files:
+        if os.path.lexists(file):
+            raise EnvironmentFault(
+                f"{file} is already there: give another --{form}, or --overwrite"
+            )

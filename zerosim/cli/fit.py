@@ -6,6 +6,7 @@ In small what the ZeRO paper's Table 2 computes (Rajbhandari et al. 2020, arXiv 
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -21,7 +22,7 @@ from zerosim.cli.configured import engine_values, run_values, with_options
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, integer
+from zerosim.cli.options import AsJson, AsPage, Timeout, integer
 from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
 from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.launch.fitting import Fit, Try, find_largest
@@ -29,6 +30,9 @@ from zerosim.launch.forkserver import keep
 from zerosim.launch.job import Job
 from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
+from zerosim.theory.footprint import peak
+from zerosim.theory.layout import Layout
+from zerosim.theory.saved import Keeping, Recompute
 from zerosim.verify.outcome import outcome_of
 
 _ONLY = {"offload_optimizer": "none", "offload_param": "none"}
@@ -62,9 +66,9 @@ def fit(  # noqa: PLR0913 - an option is an argument
         int, integer("Optimizer steps per try; the second needs more memory than the first.")
     ] = 2,
     most_layers: Annotated[int, integer("Try no model with more layers.")] = 128,
-    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a page for docs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Timeout = 60,
+    markdown: AsPage = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> int:
     """Find the largest GPT, by its layers, that trains within --device-bytes on each rank."""
@@ -84,17 +88,19 @@ def fit(  # noqa: PLR0913 - an option is an argument
             name: EngineConfig(**of_engine | values | {"nvme_path": folder})
             for name, values in chosen.items()
         }
+        foreseen = {name: _foreseen(run, one, most_layers) for name, one in configs.items()}
         for name, config in configs.items():
             if not as_json:
                 typer.echo(f"{name}, {run.ranks} ranks", err=markdown)
             trials = _Trials(run, config, folder, says=not as_json, aside=markdown)
-            found[name] = find_largest(trials.attempt, run.device_bytes or 0, most_layers)
+            limit, first = run.device_bytes or 0, foreseen[name]
+            found[name] = find_largest(trials.attempt, limit, most_layers, first)
     if as_json:
-        print_json(_to_plain(run, found))
+        print_json(_to_plain(run, found, foreseen))
     elif markdown:
-        _print_markdown(context, run, found)
+        _print_markdown(context, run, found, foreseen)
     else:
-        _print(run, found)
+        _print(run, found, foreseen)
     return 0
 
 
@@ -112,7 +118,28 @@ def _name(options: Mapping[str, Any]) -> str:
 def _require_gpt(run: RunConfig) -> None:
     from zerosim.models import gpt_config
 
-    gpt_config(run.model, 1, run.width)
+    gpt_config(run.model, replace(run.shape, layers=1))
+
+
+def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
+    """The most layers whose predicted peak the device has room for, without a margin; 0 if none."""
+    from zerosim.models import gpt_config
+
+    recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE
+
+    def fits(layers: int) -> bool:
+        shape = gpt_config(run.model, replace(run.shape, layers=layers))
+        layout = Layout(
+            shape=shape,
+            config=config,
+            data=run.ranks,
+            batch=run.batch,
+            sequence=shape.context,
+            keeping=Keeping(recompute),
+        )
+        return peak(layout).bytes <= (run.device_bytes or 0)
+
+    return bisect_left(range(1, most_layers + 1), x=True, key=lambda layers: not fits(layers))
 
 
 class _Trials:
@@ -141,7 +168,9 @@ class _Trials:
         """
         from zerosim.models import gpt_config
 
-        parameters = gpt_config(self._run.model, layers, self._run.width).num_parameters
+        parameters = gpt_config(
+            self._run.model, replace(self._run.shape, layers=layers)
+        ).num_parameters
         with tempfile.TemporaryDirectory(dir=self._folder) as own, ExitStack() as held:
             trace, disk = Path(own, "trace"), Path(own, "disk")
             disk.mkdir()
@@ -182,18 +211,22 @@ def _told(one: Try) -> str:
     return f"{mark} {size}  {how}"
 
 
-_HEADINGS = ("system", "layers", "parameters", "times", "peak", "what the next has no room for")
+_HEADINGS = (
+    *("system", "predicted layers", "layers", "parameters", "times", "peak"),
+    "what the next has no room for",
+)
 
 
-def _rows(found: Mapping[str, Fit]) -> Iterator[tuple[str, ...]]:
+def _rows(found: Mapping[str, Fit], foreseen: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
     first = next(iter(found.values())).largest
     for name, fit in found.items():
         if fit.largest is None:
-            yield (name, "0", "none", "", "", _why(fit))
+            yield (name, f"{foreseen[name]}", "0", "none", "", "", _why(fit))
             continue
         times = Fraction(fit.largest.parameters, first.parameters) if first else None
         yield (
             name,
+            f"{foreseen[name]}",
             f"{'' if fit.is_bounded else 'at least '}{fit.largest.layers}",
             f"{fit.largest.parameters:,}",
             "" if times is None else f"{format_decimal(times, 1)}x",
@@ -219,22 +252,25 @@ def _what(run: RunConfig) -> str:
     )
 
 
-def _print(run: RunConfig, found: Mapping[str, Fit]) -> None:
+def _print(run: RunConfig, found: Mapping[str, Fit], foreseen: Mapping[str, int]) -> None:
     console = make_console()
     console.print()
     console.print(Text(_what(run), style="dim"))
     table = make_table(*_HEADINGS[:-1])
-    for row in _rows(found):
+    for row in _rows(found, foreseen):
         table.add_row(*row[:-1])
     print_table(console, table)
 
 
-def _print_markdown(context: typer.Context, run: RunConfig, found: Mapping[str, Fit]) -> None:
+def _print_markdown(
+    context: typer.Context, run: RunConfig, found: Mapping[str, Fit], foreseen: Mapping[str, int]
+) -> None:
     words = (
         f"T{_what(run)[1:]}: found by training with different numbers of layers until one fits and "
         "the next does not. A rank's device is host memory that an allocator with that limit gives "
         "out; peak is the most that any rank had in use. Times is the number of parameters "
-        "relative to the first row."
+        "relative to the first row. The predicted layers are those that the laws of memory have "
+        "room for (plan.md), without a margin for what they do not count."
     )
     lines = [
         "# The largest model that fits",
@@ -244,8 +280,8 @@ def _print_markdown(context: typer.Context, run: RunConfig, found: Mapping[str, 
         f"    zerosim fit {_command(context)}",
         "",
         f"| {' | '.join(_HEADINGS)} |",
-        "| --- | ---: | ---: | ---: | ---: | --- |",
-        *(f"| {' | '.join(row)} |" for row in _rows(found)),
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        *(f"| {' | '.join(row)} |" for row in _rows(found, foreseen)),
     ]
     typer.echo("\n".join(lines))
 
@@ -260,12 +296,15 @@ def _command(context: typer.Context) -> str:
     return " ".join(given)
 
 
-def _to_plain(run: RunConfig, found: Mapping[str, Fit]) -> dict[str, object]:
+def _to_plain(
+    run: RunConfig, found: Mapping[str, Fit], foreseen: Mapping[str, int]
+) -> dict[str, object]:
     return {
         "run": run.to_plain(),
         "systems": [
             {
                 "system": name,
+                "predicted_layers": foreseen[name],
                 "largest": None if fit.largest is None else asdict(fit.largest),
                 "is_bounded": fit.is_bounded,
                 "tries": [asdict(one) for one in fit.tries],

@@ -23,7 +23,8 @@ RANK_FILES = "rank-*.jsonl"
 NOTES = "note-*.txt"
 """What ranks had to say while they were traced, until it has been printed."""
 _OWN_NAME = re.compile(
-    r"manifest\.json|rank-\d+\.(jsonl|error\.txt)|note-\d+\.txt|\.(manifest\.json\.|zerosim-)\d+"
+    r"manifest\.json|rank-\d+\.(jsonl(\.before)?|error\.txt)|note-\d+\.txt|\.(manifest\.json\.|zerosim-)\d+"
+    r"|\.rank-\d+\.jsonl\.next|attach-\d+\.json"
 )
 _ATTEMPT = re.compile(r"attempt-\d+")
 """Folders of what torchrun's earlier attempts recorded."""

@@ -7,17 +7,14 @@ from typing import Annotated
 
 import typer
 
-from zerosim.analysis import annotated, report
 from zerosim.cli.console import make_console, print_json
-from zerosim.cli.options import integer, open_trace
+from zerosim.cli.options import AsJson, TraceFolder, integer, open_run
 from zerosim.cli.timings import print_timings
 from zerosim.errors import ConfigError
-from zerosim.export import write_graphml, write_nodelink
-from zerosim.graph import build_graph
 
 
 def graph(
-    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+    folder: TraceFolder,
     *,
     iteration: Annotated[
         int | None, integer("Which iteration to analyse; the last complete one by default.")
@@ -32,17 +29,18 @@ def graph(
     nodelink: Annotated[
         Path | None, typer.Option(help="Write the iteration's graph to this node-link JSON file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show where an iteration's time went, over all ranks; exit 1 if the ranks do not fit."""
     if top < 0:
         raise ConfigError(f"top is {top}: expected 0 or more")
-    trace = open_trace(folder)
-    whole_graph = build_graph(trace)
-    answer = report(whole_graph, iteration, rank=rank, top=top)
+    run = open_run(folder)
+    answer = run.graph_report(iteration=iteration, rank=rank, top=top)
     written = []
     if graphml is not None or nodelink is not None:
-        exported = annotated(whole_graph.within(answer.iteration))
+        from zerosim.export.graphs import annotated, write_graphml, write_nodelink
+
+        exported = annotated(run.graph.within(answer.iteration))
         counts = f"{exported.number_of_nodes():,} nodes, {exported.number_of_edges():,} edges"
         for path, write in ((graphml, write_graphml), (nodelink, write_nodelink)):
             if path is not None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from zerosim.cli.ending import diagnosis_of
 from zerosim.cli.folders import RANK_FILES, reserve, trace_files
 from zerosim.config import EngineConfig, Offload
+from zerosim.diagnosis import Wrong
 from zerosim.errors import DiskError, EnvironmentFault, RunError
 from zerosim.launch.forkserver import lent
 from zerosim.launch.job import Job, RanksFailedError
 from zerosim.record import explain_failure
+
+_SAID_BY_CODES = (Wrong.DIED, Wrong.FAILED)
 
 
 class InterruptedRun(RunError):
@@ -56,8 +60,20 @@ def _explain(job: Job, failed: RanksFailedError) -> str:
     words = explain_failure(
         folder, job.run.ranks, failed.exit_codes, job.run.timeout_s, failed.errors
     )
+    words += _diagnosis(folder)
     who = next(who for who, path in job.engines if path == folder)
     return words + (_resumable(who, job.run.ranks) if isinstance(who, EngineConfig) else "")
+
+
+def _diagnosis(folder: Path) -> str:
+    """What the trace says of it beside the ranks' exit codes, in a line of its own; "" if nothing.
+
+    That a rank died, or failed, its exit code has said.
+    """
+    found = diagnosis_of(folder)
+    if found is None or not found.findings or found.findings[0].wrong in _SAID_BY_CODES:
+        return ""
+    return f"\n{found.headline}; zerosim diagnose {folder}"
 
 
 def _resumable(config: EngineConfig, num_ranks: int) -> str:

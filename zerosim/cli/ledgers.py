@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from zerosim.cli.console import make_table, print_table
-from zerosim.cli.numbers import number, number_range
+from zerosim.cli.numbers import NOT_MEASURED, number, number_range
 from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.record.text import name_ranks
+from zerosim.reading.profile import Profile
+from zerosim.reading.system import SystemRow
+from zerosim.record.text import name_iterations, name_ranks
 from zerosim.verify import CauseBytes, Outcome, RankBytes, Report, Verdict
 from zerosim.verify.report import total
 
@@ -24,27 +26,65 @@ _OTHER_COLUMNS = 53
 """Width of phase, purpose and calls."""
 
 
-def print_report(console: Console, report: Report, *, received: bool = False) -> None:
-    """Print everything that a verification found."""
+def print_report(
+    console: Console, report: Report, *, received: bool = False, is_whole: bool = False
+) -> None:
+    """Print what a verification found.
+
+    Args:
+        received: show bytes received instead of sent.
+        is_whole: print the way from the law to the wire and the claims that hold as well, which
+            a run that does as predicted is not in need of.
+    """
     print_title(console, report)
-    wires = _wire_columns(report, console) if report.wire_by_call else []
+    wires = _wire_columns(report, console, received=received) if report.wire_by_call else []
     tables = [_ledger_table(report, wires, received=received), *place_tables(report)]
-    if report.law_bytes is not None:
+    if report.law_bytes is not None and (is_whole or report.outcome is not Outcome.AS_PREDICTED):
         tables.append(_causes_table(report))
     if report.sources:
         tables.append(_sources_table(report))
     for table in tables:
         print_table(console, table)
         console.print()
-    for verdict in report.verdicts:
-        print_verdict(console, verdict)
+    print_verdicts(console, report.verdicts, is_whole=is_whole)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
+
+
+def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_whole: bool) -> None:
+    """Every claim if `is_whole`; else those that do not hold, and how many do."""
+    if is_whole:
+        for verdict in verdicts:
+            print_verdict(console, verdict)
+        return
+    print_failed(console, verdicts)
+    num_held = sum(verdict.outcome is Outcome.AS_PREDICTED for verdict in verdicts)
+    if num_held:
+        count = "1 claim holds" if num_held == 1 else f"{num_held} claims hold"
+        console.print(Text.assemble(mark_of(Outcome.AS_PREDICTED), f" {count}: -v prints all"))
+
+
+def print_failed(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """The claims that do not hold as predicted."""
+    for verdict in verdicts:
+        if verdict.outcome is not Outcome.AS_PREDICTED:
+            print_verdict(console, verdict)
 
 
 def mark_of(outcome: Outcome | None) -> Text:
     """The sign of an outcome in its colour; a dash for what was not checked."""
     return Text("-", style="dim") if outcome is None else Text(outcome.sign, style=outcome.colour)
+
+
+def print_judged(
+    console: Console, what: str, table: Table, rows: Sequence[Profile | SystemRow]
+) -> None:
+    """What was run, a table of it, and below it the verdict of each row in a sentence."""
+    console.print(Text(what, style="dim"))
+    print_table(console, table)
+    console.print()
+    for row in rows:
+        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
 
 
 def word_of(outcome: Outcome | None) -> str:
@@ -76,7 +116,7 @@ def print_title(console: Console, report: Report) -> None:
             *facts,
             f"{report.accumulate} micro-step{'s' if report.accumulate > 1 else ''}",
         ]
-    shown = f"iteration {report.iteration} of {report.iterations[0]}..{report.iterations[-1]}"
+    shown = f"iteration {report.iteration} of {name_iterations(report.iterations, '..')}"
     if report.iteration < 0:
         shown = "everything recorded"
     facts = [word_of(report.outcome), *facts, shown]
@@ -94,10 +134,8 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
     # whose law a row obeys is said where there is more than one answer
     systems = [""] if len({row.system for row in report.rows}) > 1 else []
     columns = (*systems, "phase", "purpose", "calls", "theory", "trace", *wire_columns)
-    table = make_table(*columns, left=2 + len(systems))
-    table.title = f"bytes {what} by each rank; theory and trace count payload only"
-    table.title_justify = "left"
-    table.title_style = "dim"
+    title = f"bytes {what} by each rank; theory and trace count payload only"
+    table = make_table(*columns, left=2 + len(systems), title=title)
     before = ("", "")
     for row in report.rows:
         cells = row.received if received else row.sent
@@ -160,12 +198,14 @@ def _total_rows(
         )
 
 
-def _wire_columns(report: Report, console: Console) -> list[str]:
-    """One for each rank, or one for all of them where that is too wide."""
+def _wire_columns(report: Report, console: Console, *, received: bool) -> list[str]:
+    """One for each rank; one for all where they are alike, or where that is too wide."""
+    rows = [row.received if received else row.sent for row in report.rows]
+    are_alike = all(len({cell.kernel for cell in cells}) == 1 for cells in rows)
     places = range(len(report.wires))
     most = max((report.total("theory", place) or 0 for place in places), default=0)
     width = _OTHER_COLUMNS + (report.num_ranks + 2) * (len(f"{most:,}") + 2)
-    if report.num_ranks > _MOST_COLUMNS or width > console.width:
+    if are_alike or report.num_ranks > _MOST_COLUMNS or width > console.width:
         return ["wire, all ranks"]
     return [f"wire {rank}" for rank in range(report.num_ranks)]
 
@@ -184,6 +224,9 @@ def _totals(
         [(row.received if received else row.sent)[place] for row in report.rows]
         for place in range(len(report.wires))
     ]
+    if report.unrecorded:
+        known = [sum(cell.trace for cell in cells) for cells in by_rank]
+        return [_theory(report, [], ""), _at_least(known, unit), *[NOT_MEASURED] * num_wires]
     sums: list[RankBytes] = [
         RankBytes(
             rank=place,
@@ -198,6 +241,11 @@ def _totals(
         wires = [number_range([cell.kernel for cell in sums], unit)] if num_wires else []
     trace = number_range([cell.trace for cell in sums], unit)
     return [_theory(report, sums, "", unit), trace, *wires]
+
+
+def _at_least(known: Sequence[int], unit: int | None) -> str:
+    """What is known to be sent, where it is not all that is."""
+    return f"at least {number_range(known, unit)}" if any(known) else "not recorded"
 
 
 def _causes_table(report: Report) -> Table:
@@ -235,8 +283,6 @@ def _add_causes(table: Table, causes: Sequence[CauseBytes]) -> None:
 def _sources_table(report: Report) -> Table:
     table = make_table("source", "phase", "purpose", "why", "calls", "bytes", left=4)
     table.title = "calls that no law covers, on the first rank that made them"
-    table.title_justify = "left"
-    table.title_style = "dim"
     for one in report.sources:
         table.add_row(
             one.source or "unknown",
@@ -270,8 +316,6 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
         "", "law", "theory", "trace", in_psi, "wire", *columns, "loss", "verdict", left=2
     )
     table.title = "bytes sent by rank 0 in a step"
-    table.title_justify = "left"
-    table.title_style = "dim"
     for report, losses in rows:
         unit = report.num_parameters * report.element_bytes
         trace = report.total("trace", 0)

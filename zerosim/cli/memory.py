@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
-from zerosim.analysis.memory import Timeline
 from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
-from zerosim.cli.ledgers import print_answer, print_verdict, word_of
+from zerosim.cli.ledgers import print_answer, print_verdicts, word_of
 from zerosim.cli.memory_tables import peak_table, states_tables
-from zerosim.cli.options import integer, open_trace
+from zerosim.cli.options import AsJson, TraceFolder, Verbose, integer, open_run
 from zerosim.cli.plot import print_plot
 from zerosim.errors import ConfigError
 from zerosim.quantities import PSI, format_exact
-from zerosim.record import Trace
-from zerosim.record.text import name_ranks
+from zerosim.reading import Run
+from zerosim.record.text import name_iterations, name_ranks
 from zerosim.tiers import Tier
-from zerosim.verify import MemoryReport, RankPeak, verify_memory
-from zerosim.verify.memory import timelines
-from zerosim.verify.memory_plan import PLACES
+from zerosim.verify import MemoryReport, RankPeak
 from zerosim.verify.memory_report import TierPeak
 from zerosim.verify.outcome import exit_code
 
@@ -34,7 +29,7 @@ P = TypeVar("P", RankPeak, TierPeak)
 
 
 def memory(
-    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+    folder: TraceFolder,
     *,
     rank: Annotated[
         int | None,
@@ -44,30 +39,30 @@ def memory(
         int | None,
         integer("Iteration to show; by default the last complete one, with the peaks of all."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> int:
     """Hold what is alive in memory against the laws; exit 1 if a claim is false."""
-    trace = open_trace(folder)
-    lines = timelines(trace)
-    if rank is not None and rank not in lines:
-        known = ", ".join(map(str, lines))
+    run = open_run(folder)
+    recorded = [one.rank for one in run.trace.ranks if one.memory_samples]
+    if recorded and rank is not None and rank not in recorded:
+        known = ", ".join(map(str, recorded))
         raise ConfigError(f"rank {rank} recorded no memory in {folder}: expected one of {known}")
-    report = verify_memory(trace, iteration)
+    found = run.verify_memory(iteration=iteration)
     if as_json:
-        print_json(report.to_plain())
+        print_json(found.to_dict())
     else:
-        beyond = {each.tier: timelines(trace, each.tier) for each in report.tiers}
-        _print(make_console(), trace, report, {Tier.DEVICE: lines} | beyond, rank=rank)
-    return exit_code([report.outcome])
+        _print(make_console(), run, found.report, rank=rank, is_whole=verbose)
+    return exit_code([found.outcome])
 
 
 def _print(
     console: Console,
-    trace: Trace,
+    run: Run,
     report: MemoryReport,
-    lines: Mapping[Tier, Mapping[int, Timeline]],
     *,
     rank: int | None,
+    is_whole: bool,
 ) -> None:
     print_answer(console, report.outcome, report.headline)
     facts = [word_of(report.outcome), *_facts(report)]
@@ -76,8 +71,7 @@ def _print(
     for table in states_tables(report):
         print_table(console, table)
         console.print()
-    for verdict in report.verdicts:
-        print_verdict(console, verdict)
+    print_verdicts(console, report.verdicts, is_whole=is_whole)
     console.print()
     told = _told(report.peaks, rank)
     highest = max(told, key=lambda top: top.bytes)
@@ -85,44 +79,40 @@ def _print(
         print_table(console, peak_table(report, highest))
         console.print()
     beyond = [sentence for tier in report.tiers for sentence in _sentences(_told(tier.peaks, rank))]
-    for sentence in [*_sentences(told), *beyond]:
+    said = told if is_whole else [highest]
+    for sentence in [*_sentences(said), *beyond]:
         console.print(sentence)
-    if rank is None and len(told) < len(report.peaks):
+    if rank is None and len(said) < len(report.peaks):
         console.print(f"the highest of {len(report.peaks)} ranks; --rank shows any other")
     console.print()
     drawn = highest.iteration
-    _draw(console, report, lines, highest.rank, drawn if drawn >= 0 else None)
-    print_addresses(console, trace, highest.rank, drawn if drawn >= 0 else None)
+    _draw(console, run, report, highest.rank, drawn if drawn >= 0 else None)
+    print_addresses(console, run.trace, highest.rank, drawn if drawn >= 0 else None)
     for note in report.notes:
         console.print(f"note: {note}", style="yellow")
 
 
 def _draw(
-    console: Console,
-    report: MemoryReport,
-    lines: Mapping[Tier, Mapping[int, Timeline]],
-    rank: int,
-    iteration: int | None,
+    console: Console, run: Run, report: MemoryReport, rank: int, iteration: int | None
 ) -> None:
     """One picture a tier."""
-    of_tiers = {Tier.DEVICE: report.rows} | {each.tier: each.rows for each in report.tiers}
-    for tier, rows in of_tiers.items():
-        theory = [row.theory_bytes for row in rows if row.theory_bytes is not None]
-        place = PLACES[tier] if report.tiers else ""
-        if tier is not Tier.DEVICE:
+    for one in (report.device, *report.tiers):
+        theory = [row.theory_bytes for row in one.rows if row.theory_bytes is not None]
+        place = one.tier.place if report.tiers else ""
+        if one.tier is not Tier.DEVICE:
             console.print()
-        print_plot(console, lines[tier][rank], iteration, sum(theory) if theory else None, place)
+        line = run.timeline(rank, one.tier)
+        print_plot(console, line, iteration, sum(theory) if theory else None, place)
 
 
 def _facts(report: MemoryReport) -> list[str]:
     facts = [f"{report.num_ranks} rank{'s' if report.num_ranks > 1 else ''}"]
-    if report.stage is not None:
+    if report.dtype:
         facts.insert(0, f"{report.dtype}, {report.element_bytes} B each")
     if report.num_parameters:
         facts.insert(0, f"{PSI} = {format_exact(report.num_parameters)} parameters")
     if report.iteration is not None:
-        first, last = report.iterations[0], report.iterations[-1]
-        facts.append(f"iteration {report.iteration} of {first}..{last}")
+        facts.append(f"iteration {report.iteration} of {name_iterations(report.iterations, '..')}")
     return facts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from rich.table import Table
@@ -14,19 +13,13 @@ from zerosim.cli.numbers import number_range
 from zerosim.memory import Role
 from zerosim.quantities import format_exact, format_exact_bytes
 from zerosim.tiers import Tier
-from zerosim.verify import CauseBytes, MemoryReport, RankPeak, RoleRow
-from zerosim.verify.memory_plan import PLACES
+from zerosim.verify import CauseBytes, MemoryReport, RankPeak
+from zerosim.verify.memory_report import TierReport
 
 
-@dataclass(frozen=True, slots=True)
-class _States:
-    """The model states of a tier, with `place` "" where there is no other."""
-
-    place: str
-    law: str
-    law_bytes: Fraction
-    rows: Sequence[RoleRow]
-    causes: Sequence[CauseBytes]
+def counted(report: MemoryReport) -> str:
+    """Where sizes are from: nothing was measured of a run that had no memory."""
+    return "dry run" if report.is_dry else "measured"
 
 
 def states_tables(report: MemoryReport) -> Iterator[Table]:
@@ -35,37 +28,24 @@ def states_tables(report: MemoryReport) -> Iterator[Table]:
         if report.rows:
             yield _measured_table(report)
         return
-    place = PLACES[Tier.DEVICE] if report.tiers else ""
-    tiers = [_States(place, report.law, report.law_bytes, report.rows, report.causes)]
-    tiers += [
-        _States(PLACES[one.tier], one.law, one.law_bytes, one.rows, one.causes)
-        for one in report.tiers
-    ]
-    for states in tiers:
+    for states in (report.device, *report.tiers):
         if states.rows:
             yield _states_table(report, states)
             yield _causes_table(report, states)
 
 
 def _measured_table(report: MemoryReport) -> Table:
-    table = _titled(make_table("role", "measured", left=1), "bytes at the peak of each rank")
+    table = make_table("role", counted(report), title="bytes at the peak of each rank")
     for row in report.rows:
         table.add_row(row.role.value, number_range(row.measured_bytes))
     return table
 
 
-def _titled(table: Table, title: str) -> Table:
-    table.title = title
-    table.title_justify = "left"
-    table.title_style = "dim"
-    return table
-
-
-def _states_table(report: MemoryReport, states: _States) -> Table:
-    where = f"{states.place} of" if states.place else "on"
-    table = _titled(
-        make_table("role", "law", "law in bytes", "theory", "measured", left=2),
-        f"bytes {where} each rank when the update of iteration {report.iteration} begins",
+def _states_table(report: MemoryReport, states: TierReport) -> Table:
+    where = f"{states.tier.place} of" if report.tiers else "on"
+    title = f"bytes {where} each rank when the update of iteration {report.iteration} begins"
+    table = make_table(
+        "role", "law", "law in bytes", "theory", counted(report), left=2, title=title
     )
     for row in states.rows:
         assert row.law_bytes is not None
@@ -88,17 +68,16 @@ def _states_table(report: MemoryReport, states: _States) -> Table:
     return table
 
 
-def _causes_table(report: MemoryReport, states: _States) -> Table:
+def _causes_table(report: MemoryReport, states: TierReport) -> Table:
     """From the law to what the first rank keeps."""
-    where = f" {states.place}" if states.place else ""
+    where = f" {states.tier.place}" if report.tiers else ""
     title = f"from the formula to what rank {report.ranks[0]} keeps{where}"
     table = _bridge(title, states.causes, states.law, states.law_bytes)
     measured = sum(row.measured_bytes[0] for row in states.rows)
-    is_disk = states.place == PLACES[Tier.DISK]
-    what = "in files" if is_disk else "in storages that are alive"
-    table.add_row("measured", f"{measured:,}", what, style="bold")
+    what = "in files" if states.tier is Tier.DISK else "in storages that are alive"
+    table.add_row(counted(report), f"{measured:,}", what, style="bold")
     unexplained = format_exact_bytes(report.unexplained_bytes or 0)
-    tiers = " and tier" if states.place else ""
+    tiers = " and tier" if report.tiers else ""
     table.add_row("unexplained", "", f"{unexplained} in any role{tiers} of any rank")
     return table
 
@@ -106,7 +85,7 @@ def _causes_table(report: MemoryReport, states: _States) -> Table:
 def peak_table(report: MemoryReport, top: RankPeak) -> Table:
     """From the law to all that is alive at a peak of the device."""
     assert report.law_bytes is not None
-    where = f" {PLACES[Tier.DEVICE]}" if report.tiers else ""
+    where = f" {Tier.DEVICE.place}" if report.tiers else ""
     title = f"from the formula to the peak of rank {top.rank}{where}"
     table = _bridge(title, top.causes, report.law, report.law_bytes)
     table.add_row("the peak", f"{top.bytes:,}", top.when, style="bold")

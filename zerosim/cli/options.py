@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from zerosim.config import ModelName
 from zerosim.errors import ConfigError, TraceError
-from zerosim.record import Trace, load
+from zerosim.faults import Fault, FaultKind, read_faults
+from zerosim.reading import Run, load
 from zerosim.rows import MANIFEST_NAME
 
 
@@ -32,6 +34,13 @@ def integer(words: str, panel: str | None = None) -> Any:
     return typer.Option(help=words, parser=_integer, metavar="INTEGER", rich_help_panel=panel)
 
 
+TraceFolder = Annotated[Path, typer.Argument(help="A trace's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print every claim, and all that it rests on.")
+]
+
+
 def some_of(only: str | None, known: Sequence[str]) -> list[str]:
     """Read `--only`: some names with commas, each once; all of them if it is not given.
 
@@ -50,13 +59,60 @@ def option_of(name: str) -> str:
     return name.replace("_", "-")
 
 
-def decimal(words: str) -> Any:
+def decimal(words: str, panel: str | None = None) -> Any:
     """An option that takes a number."""
-    return typer.Option(help=words, parser=_decimal, metavar="NUMBER")
+    return typer.Option(help=words, parser=_decimal, metavar="NUMBER", rich_help_panel=panel)
 
 
-def open_trace(folder: Path) -> Trace:
-    """Load a trace that may be incomplete.
+Ranks = Annotated[int, integer("Processes.")]
+Model = Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")]
+Steps = Annotated[int, integer("Optimizer steps.")]
+Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
+Seed = Annotated[int, integer("Of weights and data.")]
+TracesFolder = Annotated[Path | None, typer.Option(help="Folder for the traces.")]
+AsPage = Annotated[bool, typer.Option("--markdown", help="Print a page for docs, in Markdown.")]
+OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser, if there is one.")]
+Timeout = Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
+]
+
+
+Faults = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Have something go wrong on a rank, on purpose, such as skip,rank=1,iteration=2 "
+        f"({', '.join(FaultKind)}); several times for several.",
+        metavar="KIND,rank=N,...",
+    ),
+]
+CheckReplicas = Annotated[
+    int | None,
+    integer(
+        "At each so manyth iteration write down checksums, by which diagnose finds where ranks "
+        "begin to differ."
+    ),
+]
+
+Debuggable = Annotated[
+    bool,
+    typer.Option(
+        "--debuggable", help="Let zerosim debug --attach FOLDER hold the ranks while they run."
+    ),
+]
+
+
+def faults_of(texts: Sequence[str] | None) -> tuple[Fault, ...]:
+    """Read every `--fault`.
+
+    Raises:
+        ConfigError: one is none.
+    """
+    return read_faults(texts or ())
+
+
+def open_run(folder: Path) -> Run:
+    """Load a run whose trace may be incomplete.
 
     Raises:
         TraceError: there is none here; if there are some in folders below, it names them.

@@ -30,9 +30,9 @@ def place_tables(report: Report) -> list[Table]:
 
 
 def _copies_table(report: Report) -> Table:
-    table = _titled(
-        "bytes copied by each rank between its tiers; theory and trace count content only",
-        make_table("phase", "purpose", "from → to", "copies", "theory", "trace", "kernel", left=3),
+    title = "bytes copied by each rank between its tiers; theory and trace count content only"
+    table = make_table(
+        "phase", "purpose", "from → to", "copies", "theory", "trace", "kernel", left=3, title=title
     )
     before = ""
     for row in report.copies:
@@ -67,10 +67,8 @@ def _copies_table(report: Report) -> Table:
 
 
 def _links_table(report: Report) -> Table:
-    table = _titled(
-        f"bytes sent by each rank by link, {report.num_nodes} nodes",
-        make_table("link", "purpose", "theory", "trace", "wire", left=2),
-    )
+    title = f"bytes sent by each rank by link, {report.num_nodes} nodes"
+    table = make_table("link", "purpose", "theory", "trace", "wire", left=2, title=title)
     for link in (one for one in Link if any(row.link is one for row in report.links)):
         rows = [row for row in report.links if row.link is link]
         before = ""
@@ -98,12 +96,9 @@ def _sums(rows: Sequence[LedgerRow], unit: int) -> list[str]:
 
 
 def _interfaces_table(report: Report) -> Table:
-    table = _titled(
-        "bytes that left each node in the whole run, by the counters of its interfaces",
-        make_table(
-            "node", "interface", "sockets", "others", "headers", "counted", "unexplained", left=2
-        ),
-    )
+    title = "bytes that left each node in the whole run, by the counters of its interfaces"
+    columns = ("node", "interface", "sockets", "others", "headers", "counted", "unexplained")
+    table = make_table(*columns, left=2, title=title)
     for row in report.interfaces:
         table.add_row(
             str(row.node),
@@ -114,11 +109,6 @@ def _interfaces_table(report: Report) -> Table:
             number(row.counted),
             number(row.unexplained),
         )
-    return table
-
-
-def _titled(title: str, table: Table) -> Table:
-    table.title, table.title_justify, table.title_style = title, "left", "dim"
     return table
 
 

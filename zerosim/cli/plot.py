@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from zerosim.analysis.memory import STEP_PHASES, Bytes, Timeline, whole_iteration
-from zerosim.events import Phase
+from zerosim.analysis.memory import Bytes, Timeline, whole_iteration
+from zerosim.events import STEP_PHASES, Phase
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes, format_exact_bytes
 from zerosim.tiers import Tier

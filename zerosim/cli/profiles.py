@@ -14,18 +14,30 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, integer, some_of
-from zerosim.config import STAGES, EngineConfig, Implementation, ModelName, RunConfig
+from zerosim.cli.ledgers import print_judged
+from zerosim.cli.options import (
+    AsJson,
+    AsPage,
+    Batch,
+    Model,
+    Overwrite,
+    Ranks,
+    Seed,
+    Steps,
+    Timeout,
+    TracesFolder,
+    some_of,
+)
+from zerosim.config import STAGES, EngineConfig, Implementation, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
 from zerosim.quantities import PSI, format_decimal
-from zerosim.record import load
+from zerosim.reading import load
+from zerosim.reading.profile import Profile, profile
 from zerosim.verify.outcome import exit_code
-from zerosim.verify.profile import Profile, profile
 
 OURS = "zerosim-{stage}"
 TITLES = {
@@ -49,21 +61,19 @@ _NAMES = (*(OURS.format(stage=stage) for stage in STAGES), *Implementation)
 
 def profiles(  # noqa: PLR0913 - an option is an argument
     *,
-    ranks: Annotated[int, integer("Processes.")] = 4,
-    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
-    steps: Annotated[int, integer("Optimizer steps.")] = 5,
-    batch: Annotated[int, integer("Sequences in a micro-batch of one rank.")] = 4,
-    seed: Annotated[int, integer("Of weights and data.")] = 0,
+    ranks: Ranks = 4,
+    model: Model = "gpt-tiny",
+    steps: Steps = 5,
+    batch: Batch = 4,
+    seed: Seed = 0,
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
-    out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
-    ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a page in Markdown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Timeout = 60,
+    out: TracesFolder = None,
+    overwrite: Overwrite = False,
+    markdown: AsPage = False,
+    as_json: AsJson = False,
 ) -> int:
     """Train one model with every implementation that is here, in fp32, and compare what they do."""
     run = RunConfig(
@@ -178,14 +188,10 @@ def _print(
     rows: Sequence[Profile],
     absent: dict[str, str],
 ) -> None:
-    console.print(Text(_what(run, psi), style="dim"))
     table = make_table(*HEADINGS, left=2)
     for row in rows:
         table.add_row(*_cells(row))
-    print_table(console, table)
-    console.print()
-    for row in rows:
-        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
+    print_judged(console, _what(run, psi), table, rows)
     for name, why in absent.items():
         console.print(Text(f"- {_title(name)}: {why}", style="dim"))
 

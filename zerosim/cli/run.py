@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from zerosim.attach import ATTACH_VARIABLE, new_token
 from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
 from zerosim.cli.folders import make_free, moment, require_free, reserve
 from zerosim.cli.jobs import launch_job, require_state_free
-from zerosim.cli.ledgers import print_report, print_summary
-from zerosim.cli.options import decimal, integer
-from zerosim.config import STAGES, EngineConfig, RunConfig
+from zerosim.cli.ledgers import print_answer, print_failed, print_report, print_summary
+from zerosim.cli.options import (
+    AsJson,
+    CheckReplicas,
+    Debuggable,
+    Faults,
+    Overwrite,
+    Timeout,
+    Verbose,
+    faults_of,
+    integer,
+)
+from zerosim.cli.serve import serve_until_stopped
+from zerosim.config import STAGES, CollectivesKind, EngineConfig, RunConfig
 from zerosim.errors import ConfigError
+from zerosim.faults import Fault, FaultKind
 from zerosim.launch.job import Job, joined_ranks
-from zerosim.record import Trace, load
-from zerosim.verify import verify
+from zerosim.reading import Run, load
 from zerosim.verify.outcome import exit_code
 
 _NO_RUN_ID = ("", "none")
@@ -30,9 +44,13 @@ _NO_RUN_ID = ("", "none")
 @with_options(
     f"""
     stage ranks model dtype steps batch accumulate bucket_elements overlap prefetch clip collectives
-    learning_rate seed device timeout port memory deepspeed_config explain {PANELS} layers width out
-    overwrite as_json
-    """
+    learning_rate seed device timeout port memory deepspeed_config explain {PANELS} layers width
+    heads context_length vocabulary fault check_replicas debuggable out overwrite verbose
+    open_browser as_json
+    """,
+    fault=(Faults, None),
+    check_replicas=(CheckReplicas, None),
+    debuggable=(Debuggable, False),
 )
 def run(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
@@ -43,7 +61,7 @@ def run(  # noqa: PLR0913 - an option is an argument
     ranks: Annotated[
         int | None, integer("Processes; 4 by default, under torchrun as many as it started.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
+    timeout: Timeout = 60,
     port: Annotated[int, integer("Port of the ranks' rendezvous; a free one by default.")] = 0,
     deepspeed_config: Annotated[
         Path | None, typer.Option(help="A DeepSpeed configuration in JSON.", metavar="FILE")
@@ -55,10 +73,12 @@ def run(  # noqa: PLR0913 - an option is an argument
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
+    overwrite: Overwrite = False,
+    verbose: Verbose = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Replay it in a browser afterwards, until Ctrl-C.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> int:
     """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
@@ -83,16 +103,63 @@ def run(  # noqa: PLR0913 - an option is an argument
     require_state_free(configs[-1], resumes=job_run.resume, overwrite=overwrite)
     folder = out or _default_folder(job_run, str(stages[0]) if file else stage)
     folders = [folder / f"stage-{number}" for number in stages] if len(stages) > 1 else [folder]
-    job = Job(job_run, tuple(zip(configs, folders, strict=True)), file.text if file else "")
+    faults = faults_of(options["fault"])
+    _require_able(faults, num_ranks, configs[-1])
+    job = Job(
+        job_run,
+        tuple(zip(configs, folders, strict=True)),
+        file.text if file else "",
+        faults,
+        options["check_replicas"] or 0,
+    )
     if file and os.environ.get("RANK", "0") == "0":
         typer.echo(note_of(file), err=True)
+    if options["debuggable"]:
+        _make_debuggable(is_alone=joined is None)
     if joined is not None:
         return _join(job, overwrite=overwrite)
     for each in folders:
         require_free(each, overwrite=overwrite)
     with ExitStack() as held:
         launch_job(job, held, port, overwrite=overwrite)
-        return _report(folders, as_json=as_json)
+        code = _report(folders, is_whole=verbose, as_json=as_json)
+        if open_browser:
+            serve_until_stopped(folders, opens=True)
+        return code
+
+
+def _make_debuggable(*, is_alone: bool) -> None:
+    """Have the ranks wait for who attaches.
+
+    Raises:
+        ConfigError: another command started them, and they cannot know of the same token.
+    """
+    if not is_alone and not os.environ.get(ATTACH_VARIABLE):
+        raise ConfigError(
+            f"debuggable under a launcher: expected {ATTACH_VARIABLE}=SECRET in the environment of "
+            "all ranks, which whoever holds them must know"
+        )
+    os.environ[ATTACH_VARIABLE] = new_token()
+
+
+def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig) -> None:
+    """See that these faults can be made in a run of the engine.
+
+    Raises:
+        ConfigError: one cannot.
+    """
+    for one in faults:
+        one.require_ranks(num_ranks)
+        if one.kind is FaultKind.GROUP:
+            raise ConfigError(
+                f"fault {one}: zerosim's engine has one group for all that it calls: try it with "
+                "zerosim trace and a program that has several"
+            )
+        if one.kind is FaultKind.SLOW_LINK and config.collectives is not CollectivesKind.RING:
+            raise ConfigError(
+                f"fault {one}: the messages of {config.collectives} calls are the backend's own: "
+                "expected --collectives ring"
+            )
 
 
 def parse_stages(text: str) -> tuple[int, ...]:
@@ -147,40 +214,46 @@ def _join(job: Job, *, overwrite: bool) -> int:
     return 0
 
 
-def _report(folders: list[Path], *, as_json: bool) -> int:
-    traces = [load(folder, strict=True) for folder in folders]
-    reports = [verify(trace) for trace in traces]
+def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
+    runs = [load(folder, strict=True) for folder in folders]
     if as_json:
-        plain = [
-            report.to_plain() | {"losses": _losses(trace)}
-            for report, trace in zip(reports, traces, strict=True)
-        ]
+        plain = [run.verify().to_dict() | {"losses": run.losses} for run in runs]
         print_json(plain if len(plain) > 1 else plain[0])
     else:
         console = make_console()
-        for report in reports:
-            print_report(console, report)
-            console.print()
-        lines = [
-            (report, _loss_words(trace)) for report, trace in zip(reports, traces, strict=True)
-        ]
-        print_summary(console, lines)
-        console.print()
+        _print(console, runs, is_whole=is_whole)
         if len(folders) > 1:
             console.print(f"next: zerosim compare {' '.join(map(str, folders))}")
-        watched = "memory " if traces[-1].ranks[0].memory_samples else ""
+        watched = "memory " if runs[-1].trace.ranks[0].memory_samples else ""
+        console.print(f"next: zerosim verify -v {folders[-1]}")
         for name in (*watched.split(), "graph", "show"):
             console.print(f"next: zerosim {name} {folders[-1]}")
-        console.print(f"next: zerosim serve {folders[-1].parent if folders[1:] else folders[0]}")
-    return exit_code(report.outcome for report in reports)
+        watch = f"serve {folders[0].parent}" if folders[1:] else f"replay {folders[0]}"
+        console.print(f"next: zerosim {watch}")
+    return exit_code(run.verify().outcome for run in runs)
 
 
-def _losses(trace: Trace) -> list[float]:
-    return [metric.value for metric in trace.ranks[0].metrics if metric.name == "loss"]
+def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
+    """Of one run its report, of several what each comes to, with the reports between if whole."""
+    summary = [(run.verify().report, _loss_words(run.losses)) for run in runs]
+    reports = [report for report, _ in summary]
+    if is_whole and len(reports) > 1:
+        print_summary(console, summary)
+        console.print()
+    for report in reports:
+        if is_whole or len(reports) == 1:
+            print_report(console, report, is_whole=is_whole)
+            console.print()
+        else:
+            print_answer(console, report.outcome, report.headline)
+            print_failed(console, report.verdicts)
+    if len(reports) > 1:
+        console.print()
+    print_summary(console, summary)
+    console.print()
 
 
-def _loss_words(trace: Trace) -> str:
-    losses = _losses(trace)
+def _loss_words(losses: Sequence[float]) -> str:
     return f"{losses[0]:.4f} → {losses[-1]:.4f}" if losses else ""
 
 

@@ -1,4 +1,4 @@
-"""`zerosim serve`: the dashboard in a browser."""
+"""`zerosim serve` and `zerosim replay`: the dashboard in a browser."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ import signal
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zerosim.cli.options import integer
+from zerosim.cli.options import OpenBrowser, TraceFolder, integer, open_run
 from zerosim.cli.pages import require_pages
 from zerosim.errors import ConfigError
+from zerosim.record import require_times
+from zerosim.replay import replay_document, shown_iterations
+from zerosim.replay.addresses import read_moment
+from zerosim.stepping import Steering
 
 DEFAULT_FOLDER = Path("traces")
 HIGHEST_PORT = 65535
@@ -30,11 +36,104 @@ def serve(
         str, typer.Option(help="Address to serve on; this machine only by default.")
     ] = "127.0.0.1",
     port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
-    open_browser: Annotated[
-        bool, typer.Option("--open", help="Open a browser, if there is one.")
-    ] = False,
+    open_browser: OpenBrowser = False,
+    perfetto: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Offer to open runs in this Perfetto, as https://ui.perfetto.dev; off by default.",
+        ),
+    ] = "",
 ) -> int:
     """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
+    serve_until_stopped(folders, host, port, opens=open_browser, perfetto=perfetto)
+    return 0
+
+
+def replay(
+    folder: TraceFolder,
+    *,
+    iteration: Annotated[
+        int | None, integer("Iteration to replay; the last complete one by default.")
+    ] = None,
+    at: Annotated[
+        str, typer.Option(help='Where it begins: step:12, or "backward reduce blocks.1".')
+    ] = "",
+    port: Annotated[int, integer("Port to serve on; any free one by default.")] = 0,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open a browser, if there is one.")
+    ] = True,
+) -> int:
+    """Replay one trace in a browser, until Ctrl-C."""
+    trace = open_run(folder).trace
+    require_times(trace, "a replay shows")
+    known = shown_iterations(trace)
+    if iteration is not None and iteration not in known:
+        there = f"expected one of {known[0]} to {known[-1]}" if known else "there is none"
+        raise ConfigError(f"iteration is {iteration}: {there} in {folder}")
+    step = None
+    if at:
+        document = replay_document(trace, iteration)
+        iteration, step = document["run"]["iteration"], read_moment(document, at).step
+    serve_until_stopped([folder], port=port, opens=open_browser, iteration=iteration, step=step)
+    return 0
+
+
+def file_of_lesson(number: int, *, as_slides: bool) -> str:
+    """A lesson, or its slides, as one file.
+
+    Raises:
+        ConfigError: there is no such lesson.
+        EnvironmentFault: the pages are not installed.
+    """
+    require_pages()
+    from zerosim.dashboards.away import Away
+
+    return Away([]).lesson(number, as_slides=as_slides)
+
+
+def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> str:
+    """A page of the server as one file that needs none.
+
+    Args:
+        page: verify or compare.
+        iteration: of Verify; the last complete one by default.
+
+    Raises:
+        EnvironmentFault: the pages are not installed.
+        TraceError: the traces cannot be shown.
+    """
+    require_pages()
+    from zerosim.dashboards.away import Away
+
+    away = Away(folders)
+    return away.compare() if page == "compare" else away.verify(iteration)
+
+
+def serve_until_stopped(
+    folders: list[Path] | None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    opens: bool,
+    iteration: int | None = None,
+    step: int | None = None,
+    perfetto: str = "",
+) -> None:
+    """Serve traces until Ctrl-C.
+
+    Args:
+        folders: traces, or folders that hold some; traces/ by default.
+        port: 0 for any that is free.
+        opens: a browser, if there is one; the address is printed in any case.
+        iteration: of the newest trace, which one to show first; the last complete one by default.
+        step: of the iteration, where it begins, from 0.
+        perfetto: address of a Perfetto that pages offer to open; none by default.
+
+    Raises:
+        ConfigError: there is no such port or folder, or the pages are not installed.
+        EnvironmentFault: the port is taken.
+    """
     if not 0 <= port <= HIGHEST_PORT:
         raise ConfigError(f"port is {port}: expected 0 to {HIGHEST_PORT}")
     # Both end it with nothing left behind, also where a script started it in the background: there
@@ -42,20 +141,54 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        _serve(folders, host, port, open_browser=open_browser)
+        _serve(folders, host, port, opens=opens, moment=(iteration, step), perfetto=perfetto)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
-    return 0
 
 
-def _serve(given: list[Path] | None, host: str, port: int, *, open_browser: bool) -> None:
+@contextmanager
+def served_beside(steering: Steering, folder: Path) -> Iterator[str]:
+    """Serve the page of held ranks from another thread.
+
+    Args:
+        folder: of the trace that is being recorded.
+
+    Yields:
+        The page's address, with its key.
+    """
+    require_pages()
+    from zerosim.dashboards.holding import PATH
+    from zerosim.dashboards.server import Server
+
+    server = Server([folder], "127.0.0.1", 0, steering=steering)
+    threading.Thread(target=server.run, name="zerosim-pages", daemon=True).start()
+    try:
+        yield f"{server.url}{PATH}?key={steering.key}"
+    finally:
+        server.close()
+
+
+def open_page(url: str) -> None:
+    """Open a browser with a window, if there is one."""
+    _open(url)
+
+
+def _serve(
+    given: list[Path] | None,
+    host: str,
+    port: int,
+    *,
+    opens: bool,
+    moment: tuple[int | None, int | None],
+    perfetto: str,
+) -> None:
     require_pages()
     # The one import of a higher layer: this command starts the pages (pyproject.toml says so too).
     from zerosim.dashboards.guard import is_loopback
     from zerosim.dashboards.server import Server
 
     folders = given or [DEFAULT_FOLDER]
-    server = Server(folders, host, port, may_come=not given)
+    server = Server(folders, host, port, may_come=not given, perfetto=perfetto)
     own = server.library.own()
     if not is_loopback(host):
         typer.echo(
@@ -64,15 +197,18 @@ def _serve(given: list[Path] | None, host: str, port: int, *, open_browser: bool
             err=True,
         )
     if not any(not entry.problem for entry in own):
-        shown = " ".join(map(str, folders))
+        places = " ".join(map(str, folders))
         typer.echo(
-            f"note: no trace in {shown} yet: runs appear here once recorded; until then the "
+            f"note: no trace in {places} yet: runs appear here once recorded; until then the "
             "lessons' runs are shown",
             err=True,
         )
-    typer.echo(f"serving {_count(len(own))} on {server.url} (Ctrl-C ends it)")
-    if open_browser:
-        _open(server.url)
+    iteration, step = moment
+    address = server.url if iteration is None else server.url_of(iteration)
+    address += "" if step is None else f"#at={step + 1}"
+    typer.echo(f"serving {_count(len(own))} on {address} (Ctrl-C ends it)")
+    if opens:
+        _open(address)
     server.run()
 
 

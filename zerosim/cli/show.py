@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -10,12 +12,13 @@ from typing import Annotated
 
 import typer
 
-from zerosim.cli.console import make_console, make_table, print_json, print_rows
-from zerosim.cli.options import open_trace
+from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_rows
+from zerosim.cli.options import AsJson, TraceFolder, open_run
 from zerosim.config import choice
 from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Phase
-from zerosim.record import Trace, iterations
+from zerosim.events import Event, Kind, Op, Phase
+from zerosim.manifest import Manifest, Source
+from zerosim.record import RawRow, Trace, iterations, rank_files, raw_rows
 
 _ALL = "all"
 _LAST = "last"
@@ -23,8 +26,8 @@ _MOST_NAMES = 12
 """How many a message lists."""
 
 
-def show(
-    folder: Annotated[Path, typer.Argument(help="A trace's folder.")],
+def show(  # noqa: PLR0913 - an option is an argument
+    folder: TraceFolder,
     *,
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
@@ -34,21 +37,76 @@ def show(
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
     unit: Annotated[str | None, typer.Option(help="A unit's name; * stands for anything.")] = None,
     hops: Annotated[bool, typer.Option("--hops", help="Show each message as well.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Show each row of a rank's file, with its template's.")
+    ] = False,
+    tour: Annotated[
+        bool, typer.Option("--tour", help="Tell an iteration in ten to twelve stops.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """List what a trace recorded; a trace that was cut short is shown up to its end."""
-    trace = open_trace(folder)
+    if tour:
+        if (rank, phase, unit, hops, raw) != (None, None, None, False, False):
+            raise ConfigError(
+                "--tour tells of all ranks: it takes no other choice than --iteration"
+            )
+        return _show_tour(folder, iteration, as_json=as_json)
+    if raw:
+        if (iteration, phase, unit, hops) != (_LAST, None, None, False):
+            raise ConfigError("--raw shows whole files: it takes no other choice than --rank")
+        return _show_rows(folder, rank, as_json=as_json)
+    trace = open_run(folder).trace
     first = str(trace.ranks[0].rank)
     chosen = _choose(trace, first if rank is None else rank, iteration, phase, unit)
     for warning in trace.warnings:
         typer.echo(f"note: {warning}", err=True)
     kinds = (Kind.COLLECTIVE, Kind.TRANSFER) if hops else (Kind.COLLECTIVE,)
     events = [event for event in _events(trace) if event.kind in kinds and chosen.takes(event)]
+    evidence = {"is_predicted": True} if trace.manifest.is_predicted else {}
     if as_json:
-        print_json([asdict(event) for event in events])
+        print_json([asdict(event) | evidence for event in events])
     else:
         _print(trace, events)
     return 0
+
+
+def _show_tour(folder: Path, iteration: str, *, as_json: bool) -> int:
+    """Tell an iteration as the tour of its replay does."""
+    run = open_run(folder)
+    stops = run.replay(iteration=_number(iteration, "iteration", (_LAST,))).tour
+    for warning in run.trace.warnings:
+        typer.echo(f"note: {warning}", err=True)
+    if as_json:
+        print_json([asdict(stop) for stop in stops])
+        return 0
+    lines = ((f"{n}. {stop.title}", f"    {stop.text}") for n, stop in enumerate(stops, 1))
+    print_lines(make_console(), itertools.chain.from_iterable(lines))
+    return 0
+
+
+def _show_rows(folder: Path, rank: str | None, *, as_json: bool) -> int:
+    """Show rows as they stand in the files; a file that is damaged, up to there."""
+    files = rank_files(folder)
+    wanted = next(iter(files)) if rank is None else _number(rank, "rank", (_ALL,))
+    _require(folder, wanted, "rank", set(files))
+    rows = (
+        (one, row)
+        for one, of_rank in files.items()
+        if wanted in (None, one)
+        for file in of_rank
+        for row in raw_rows(file)
+    )
+    if as_json:
+        print_json([{"rank": one, **asdict(row)} for one, row in rows])
+    else:
+        print_lines(make_console(), (_row_line(one, row) for one, row in rows))
+    return 0
+
+
+def _row_line(rank: int, row: RawRow) -> str:
+    said = (f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in row.values.items())
+    return f"{rank}:{row.line} {row.name}: {', '.join(said)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +135,8 @@ def _choose(
     step = _last_iteration(trace) if iteration == _LAST else None
     if step is None:
         step = _number(iteration, "iteration", (_LAST, _ALL))
-        _require(trace, step, "iteration", {event.iteration for event in _events(trace)})
-    _require(trace, wanted, "rank", {one.rank for one in trace.ranks})
+        _require(trace.folder, step, "iteration", {event.iteration for event in _events(trace)})
+    _require(trace.folder, wanted, "rank", {one.rank for one in trace.ranks})
     units = {event.unit for event in _events(trace) if event.unit}
     if unit is not None and not any(fnmatchcase(name, unit) for name in units):
         names = ", ".join(sorted(units)[:_MOST_NAMES]) + (
@@ -91,16 +149,16 @@ def _choose(
     return _Choice(wanted, step, None if phase is None else choice(Phase, phase, "phase"), unit)
 
 
-def _require(trace: Trace, wanted: int | None, what: str, present: set[int]) -> None:
+def _require(folder: Path, wanted: int | None, what: str, present: set[int]) -> None:
     if wanted is None or wanted in present:
         return
     if not present:
-        raise ConfigError(f"{what} {wanted} is not in {trace.folder}: nothing was recorded")
+        raise ConfigError(f"{what} {wanted} is not in {folder}: nothing was recorded")
     numbers = sorted(present)
     known = ", ".join(map(str, numbers[:_MOST_NAMES])) + ", ..." * (len(numbers) > _MOST_NAMES)
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         known = f"{numbers[0]} to {numbers[-1]}"
-    raise ConfigError(f"{what} {wanted} is not in {trace.folder}: expected one of {known}")
+    raise ConfigError(f"{what} {wanted} is not in {folder}: expected one of {known}")
 
 
 def _events(trace: Trace) -> Iterator[Event]:
@@ -128,27 +186,28 @@ def _number(text: str, what: str, words: tuple[str, ...]) -> int | None:
 def _print(trace: Trace, events: list[Event]) -> None:
     console = make_console()
     table = make_table(
-        "rank", "it", "phase", "unit", "what", "payload B", "sent B", "wire B", "ms", "called from",
+        "rank", "it", "phase", "unit", "what", "payload B", "sent B", "wire B",
+        "ms, predicted" if trace.manifest.is_predicted else "ms", "called from",
         left=5,
     )  # fmt: skip
     table.columns[-1].justify = "left"
-    print_rows(console, table, map(_cells, events))
+    print_rows(console, table, (_cells(event, trace.manifest) for event in events))
     total = sum(1 for _ in _events(trace))
     console.print()
     console.print(f"{len(events):,} shown of {total:,} recorded events; --help says how to choose")
 
 
-def _cells(event: Event) -> tuple[str, ...]:
+def _cells(event: Event, manifest: Manifest) -> tuple[str, ...]:
     return (
         str(event.rank),
         str(event.iteration),
         event.phase.value,
         event.unit,
         _what(event),
-        f"{event.payload_bytes:,}",
+        "not recorded" if event.operator else f"{event.payload_bytes:,}",
         "" if event.sent_bytes is None else f"{event.sent_bytes:,}",
         f"{sum(delta.sent_bytes for delta in event.wire):,}" if event.wire else "",
-        _milliseconds(event),
+        _milliseconds(event, manifest),
         event.source,
     )
 
@@ -158,12 +217,14 @@ def _what(event: Event) -> str:
         peers = ", ".join(map(str, event.peers))
         direction = "to" if event.op == "send" else "from"
         return f"    hop {event.hop}: shard {event.shard} {direction} rank {peers}"
-    return f"{event.op} ({event.algorithm}): {event.purpose}"
+    name = event.operator if event.op is Op.UNKNOWN and event.operator else event.op
+    return f"{name} ({event.algorithm}): {event.purpose}"
 
 
-def _milliseconds(event: Event) -> str:
+def _milliseconds(event: Event, manifest: Manifest) -> str:
     if event.error:
         return "failed"
     if event.end_ns is None:
-        return "never ended"
-    return f"{(event.end_ns - (event.start_ns or event.issue_ns)) / 1e6:.2f}"
+        return "not recorded" if manifest.source is Source.IMPORTED else "never ended"
+    num_decimals = 3 if manifest.is_predicted else 2
+    return f"{(event.end_ns - (event.start_ns or event.issue_ns)) / 1e6:.{num_decimals}f}"

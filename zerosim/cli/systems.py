@@ -11,21 +11,32 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import mark_of
-from zerosim.cli.options import decimal, integer, some_of
-from zerosim.config import SYSTEMS, EngineConfig, ModelName, Preset, RunConfig
+from zerosim.cli.ledgers import mark_of, print_judged
+from zerosim.cli.options import (
+    AsJson,
+    AsPage,
+    Batch,
+    Model,
+    Overwrite,
+    Seed,
+    Steps,
+    Timeout,
+    TracesFolder,
+    integer,
+    some_of,
+)
+from zerosim.config import SYSTEMS, EngineConfig, Preset, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.launch.job import Job
 from zerosim.quantities import format_decimal
-from zerosim.record import load
+from zerosim.reading import load
+from zerosim.reading.system import SystemRow, system_row
 from zerosim.tiers import Link, Tier
 from zerosim.verify.outcome import exit_code
-from zerosim.verify.system import SystemRow, system_row
 
 RANKS_PER_NODE = 2
 _NAMES = tuple(system.name for system in SYSTEMS)
@@ -47,20 +58,18 @@ HEADINGS = (
 def systems(  # noqa: PLR0913 - an option is an argument
     *,
     ranks: Annotated[int, integer("Processes, in nodes of 2.")] = 4,
-    model: Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")] = "gpt-tiny",
-    steps: Annotated[int, integer("Optimizer steps.")] = 5,
-    batch: Annotated[int, integer("Sequences in a micro-batch of one rank.")] = 4,
-    seed: Annotated[int, integer("Of weights and data.")] = 0,
+    model: Model = "gpt-tiny",
+    steps: Steps = 5,
+    batch: Batch = 4,
+    seed: Seed = 0,
     only: Annotated[
         str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
     ] = None,
-    timeout: Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")] = 60,
-    out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
-    ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for docs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Timeout = 60,
+    out: TracesFolder = None,
+    overwrite: Overwrite = False,
+    markdown: AsPage = False,
+    as_json: AsJson = False,
 ) -> int:
     """Train one model with every system of the ZeRO family, in bf16, and compare what they do."""
     run = RunConfig(
@@ -134,15 +143,10 @@ def _mega(value: int) -> str:
 
 
 def _print(run: RunConfig, rows: Sequence[SystemRow]) -> None:
-    console = make_console()
-    console.print(Text(_what(run), style="dim"))
     table = make_table(*HEADINGS, left=1)
     for row in rows:
         table.add_row(*_cells(row))
-    print_table(console, table)
-    console.print()
-    for row in rows:
-        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
+    print_judged(make_console(), _what(run), table, rows)
 
 
 def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:

@@ -1,9 +1,8 @@
-"""`zerosim table`: tables of the paper beside what the laws give."""
+"""`zerosim table`: tables and figures of papers beside what the laws and a plan give."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated
 
@@ -13,15 +12,19 @@ from rich.text import Text
 
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.ledgers import print_answer
-from zerosim.config import STAGE_NAMES, STAGES, DType, choice
+from zerosim.cli.options import AsJson
+from zerosim.config import STAGE_NAMES, STAGES, DType, EngineConfig
+from zerosim.errors import ConfigError
+from zerosim.plan.redrawn import FIGURES
 from zerosim.quantities import PSI
+from zerosim.tables import Cell, Table, cell_text
 from zerosim.theory import (
     Optimizer,
     TableCell,
     bytes_a_parameter,
-    law_words,
     optimizer_bytes,
     paper_table_1,
+    stage_states,
 )
 from zerosim.verify.outcome import outcome_of
 
@@ -31,19 +34,24 @@ _NAMES = {1: "P_os", 2: "P_os+g", 3: "P_os+g+p"}
 _DTYPES = {DType.BF16: "mixed (bf16, fp16)", DType.FP32: "fp32"}
 
 
-class TableName(StrEnum):
-    """The tables that can be printed."""
-
-    PAPER = "paper"
+PAPER = "paper"
+_NAMED = (PAPER, *FIGURES)
+"""What can be printed: the paper's Table 1, and the figures of a plan."""
 
 
 def table(
-    name: Annotated[str, typer.Argument(help="paper: Table 1 of the ZeRO paper, and K.")],
+    name: Annotated[
+        str, typer.Argument(help=f"paper: Table 1 of ZeRO, and K; {', '.join(FIGURES)}.")
+    ],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Print a table of the paper beside what the laws give; exit 1 if they do not agree."""
-    choice(TableName, name, "table")
+    """Print a paper's table or figure beside what is predicted; exit 1 if a law does not agree."""
+    if name not in _NAMED:
+        raise ConfigError(f"unknown table {name!r}: expected one of {', '.join(_NAMED)}")
+    if name != PAPER:
+        _show(FIGURES[name](), as_json=as_json)
+        return 0
     cells = paper_table_1()
     agree = all(_agrees(cell) for cell in cells)
     if as_json:
@@ -51,6 +59,27 @@ def table(
     else:
         _print(make_console(), cells, agree=agree)
     return 0 if agree else 1
+
+
+def _show(figure: Table, *, as_json: bool) -> None:
+    if as_json:
+        print_json(figure.to_dict())
+        return
+    console = make_console()
+    heads = (column.name.replace("_", " ") for column in figure.columns)
+    names = sum(isinstance(cell, str) for cell in figure.rows[0])
+    shown = make_table(*heads, left=names, title=figure.title)
+    for row in figure.rows:
+        shown.add_row(*map(_cell, row))
+    print_table(console, shown)
+    for note in figure.notes:
+        console.print(Text(note, style="dim"))
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,.4g}" if isinstance(cell, float) and cell < 1000 else cell_text(cell)
 
 
 def _agrees(cell: TableCell) -> bool:
@@ -78,8 +107,6 @@ def _print_model(console: Console, model: str, cells: list[TableCell]) -> None:
     headers = [text for stage in _NAMES for text in (_NAMES[stage], "the law")]
     found = make_table("N", *headers, left=0)
     found.title = f"{model} parameters: as the paper prints it, and what the law gives"
-    found.title_justify = "left"
-    found.title_style = "dim"
     for num_ranks in dict.fromkeys(cell.num_ranks for cell in cells):
         row = [cell for cell in cells if cell.num_ranks == num_ranks]
         texts = [text for cell in row for text in (cell.printed, exact_decimal(cell.exact_gb))]
@@ -92,13 +119,15 @@ def _print_model(console: Console, model: str, cells: list[TableCell]) -> None:
 def _print_k(console: Console) -> None:
     found = make_table("optimizer", "precision", "K", *map(_stage_name, STAGES), left=2)
     found.title = f"K, bytes of optimizer states for a parameter, and the law of each stage ({PSI})"
-    found.title_justify = "left"
-    found.title_style = "dim"
     for optimizer in Optimizer:
         for dtype, words in _DTYPES.items():
-            laws = [law_words(stage, dtype, optimizer) for stage in STAGES]
-            found.add_row(optimizer.value, words, str(optimizer_bytes(dtype, optimizer)), *laws)
+            k = str(optimizer_bytes(dtype, optimizer))
+            found.add_row(optimizer.value, words, k, *_laws(dtype, optimizer).values())
     print_table(console, found)
+
+
+def _laws(dtype: DType, optimizer: Optimizer) -> dict[str, str]:
+    return {STAGE_NAMES[s]: stage_states(s, 1, 1, dtype, optimizer).law() for s in STAGES}
 
 
 def _stage_name(stage: int) -> str:
@@ -136,9 +165,10 @@ def _plain(cells: tuple[TableCell, ...], *, agree: bool) -> dict[str, object]:
                 "precision": "fp32" if dtype is DType.FP32 else "mixed",
                 "k": optimizer_bytes(dtype, optimizer),
                 "bytes_a_parameter": {
-                    each.role.value: each.bytes for each in bytes_a_parameter(dtype, optimizer)
+                    each.role.value: each.bytes
+                    for each in bytes_a_parameter(EngineConfig(dtype=dtype), optimizer)
                 },
-                "laws": {STAGE_NAMES[s]: law_words(s, dtype, optimizer) for s in STAGES},
+                "laws": _laws(dtype, optimizer),
             }
             for optimizer in Optimizer
             for dtype in _DTYPES

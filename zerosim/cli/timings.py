@@ -13,6 +13,7 @@ from zerosim.cli.console import make_table, print_table
 from zerosim.cli.ledgers import mark_of, print_answer
 from zerosim.graph import Check, HostClock
 from zerosim.quantities import format_bytes
+from zerosim.record.text import name_iterations
 from zerosim.verify.outcome import outcome_of
 
 _MOST_RANKS = 8
@@ -46,12 +47,19 @@ def print_timings(console: Console, report: GraphReport) -> None:
 
 
 def _tables(report: GraphReport) -> Iterator[Table]:
-    """What is known, and only that."""
+    """What is known, and only that; of predicted times each says so."""
+    for table in _known(report):
+        if report.is_predicted:
+            table.title = f"{table.title}; predicted"
+        yield table
+
+
+def _known(report: GraphReport) -> Iterator[Table]:
     has_path = report.path is not None and report.budgets.waits_recorded
     if has_path:
         yield _path_table(report)
         yield _budget_table(report)
-    if report.budgets.waited_ns:
+    if report.budgets.waited_ns and report.is_timed:
         yield _waiting_table(report)
     if report.bandwidths:
         yield _bandwidth_table(report)
@@ -71,16 +79,12 @@ def _print_title(console: Console, report: GraphReport) -> None:
         f"{report.num_nodes:,} nodes and {report.num_edges:,} edges in the whole trace",
     ]
     if report.iterations:
-        shown = f"{report.iterations[0]}..{report.iterations[-1]}"
+        shown = name_iterations(report.iterations, "..")
         facts.append(f"iteration {report.iteration} of {shown}")
-    console.print(Text("  " + " · ".join([*facts, "all times are measured"]), style="dim"))
+    if report.is_timed:
+        facts.append(f"all times are {'predicted' if report.is_predicted else 'measured'}")
+    console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
-
-
-def _titled(title: str, *columns: str, left: int = 1) -> Table:
-    table = make_table(*columns, left=left)
-    table.title, table.title_justify, table.title_style = title, "left", "dim"
-    return table
 
 
 def _ms(ns: int) -> str:
@@ -98,7 +102,9 @@ def _share(share: float | None) -> str:
 def _path_table(report: GraphReport) -> Table:
     path = report.path
     assert path is not None
-    table = _titled("the critical path over all ranks", "cause", "ms", "share", "what it is")
+    table = make_table(
+        "cause", "ms", "share", "what it is", title="the critical path over all ranks"
+    )
     table.columns[-1].justify = "left"
     for cause, ns in path.by_cause().items():
         table.add_row(cause.value, _ms(ns), _percent(ns, path.duration_ns), _WORDS[cause])
@@ -110,12 +116,12 @@ def _budget_table(report: GraphReport) -> Table:
     budgets = report.budgets
     whole = budgets.of()
     copies = whole.copying_ns + whole.hidden_copying_ns > 0
-    table = _titled(
-        "each rank's time, ms: compute + exposed + "
-        f"{'copying + ' * copies}for others + other = wall",
+    table = make_table(
         "rank", "phase", "wall", "compute", "exposed", "for others", "other", "hidden", "overlap",
         *(["copying", "hidden copying", "overlap"] * copies),
         left=2,
+        title="each rank's time, ms: compute + exposed + "
+        f"{'copying + ' * copies}for others + other = wall",
     )  # fmt: skip
     if len(budgets.ranks) <= _MOST_RANKS:
         for rank in budgets.ranks:
@@ -131,7 +137,7 @@ def _budget_table(report: GraphReport) -> Table:
             table.add_row(name, phase.value, *_budget(budgets.of(phase=phase), copies))
         table.add_row("", "all", *_budget(whole, copies), style="bold")
     words = _BUDGET_WORDS + _COPY_WORDS * copies
-    table.caption, table.caption_justify, table.caption_style = words, "left", "dim"
+    table.caption = words
     return table
 
 
@@ -158,13 +164,13 @@ def _waiting_table(report: GraphReport) -> Table:
     if not report.budgets.waits_recorded:
         title = "whose collectives waited for whose arrival (whether it stalled is not known)"
     if len(ranks) > _MOST_RANKS:
-        table = _titled(f"{title}, the longest", "rank", "for rank", "ms")
+        table = make_table("rank", "for rank", "ms", title=f"{title}, the longest")
         longest = sorted(waited.items(), key=lambda item: -item[1])[:_MOST_WAITS]
         for (rank, straggler), ns in longest:
             table.add_row(str(rank), str(straggler), _ms(ns))
         return table
     names = [f"for rank {rank}" for rank in ranks]
-    table = _titled(f"{title}, ms", "", *names, "sum")
+    table = make_table("", *names, "sum", title=f"{title}, ms")
     for rank in ranks:
         times = [waited.get((rank, straggler), 0) for straggler in ranks]
         cells = ["-" if one == rank else _ms(ns) for one, ns in zip(ranks, times, strict=True)]
@@ -175,10 +181,11 @@ def _waiting_table(report: GraphReport) -> Table:
 
 
 def _bandwidth_table(report: GraphReport) -> Table:
-    table = _titled(
-        "bandwidth by operation and payload, medians; algorithm and bus as nccl-tests defines them",
+    table = make_table(
         "operation", "payload B", "calls", "call ms", "algorithm", "bus",
         "after the last arrival ms", "bus",
+        title="bandwidth by operation and payload, medians; algorithm and bus as nccl-tests "
+        "defines them",
     )  # fmt: skip
     for one in report.bandwidths:
         table.add_row(
@@ -188,7 +195,7 @@ def _bandwidth_table(report: GraphReport) -> Table:
             _ms(one.call_ns),
             _rate(one.algorithm_bytes_per_s),
             _rate(one.bus_bytes_per_s),
-            _ms(one.moving_ns),
+            "not recorded" if one.moving_ns is None else _ms(one.moving_ns),
             _rate(one.moving_bus_bytes_per_s),
         )
     return table
@@ -201,9 +208,9 @@ def _rate(bytes_per_s: float | None) -> str:
 def _steps_table(report: GraphReport) -> Table:
     path = report.path
     assert path is not None
-    table = _titled(
-        f"the {len(report.steps)} longest steps of the critical path",
+    table = make_table(
         "ms", "share", "at ms", "rank", "phase", "cause", "what", "called from", left=0,
+        title=f"the {len(report.steps)} longest steps of the critical path",
     )  # fmt: skip
     for column in table.columns[4:]:
         column.justify = "left"
@@ -227,10 +234,10 @@ def _rank(step: PathStep) -> str:
 
 def _slack_table(report: GraphReport) -> Table:
     rank = report.slacks[0].rank
-    table = _titled(
-        f"rank {rank}'s events: how much later each could have ended without the iteration ending "
-        "later",
+    table = make_table(
         "at ms", "ms", "slack ms", "phase", "what", left=0,
+        title=f"rank {rank}'s events: how much later each could have ended without the iteration "
+        "ending later",
     )  # fmt: skip
     for column in table.columns[3:]:
         column.justify = "left"
@@ -244,9 +251,9 @@ def _slack_table(report: GraphReport) -> Table:
 
 
 def _clock_table(clocks: Sequence[HostClock]) -> Table:
-    table = _titled(
-        "clocks, aligned with that of the first host",
+    table = make_table(
         "host", "ranks", "added to its times", left=3,
+        title="clocks, aligned with that of the first host",
     )  # fmt: skip
     for index, clock in enumerate(clocks):
         ranks = ", ".join(map(str, clock.ranks))
@@ -277,7 +284,8 @@ def _short(ns: int) -> str:
 
 def _print_check(console: Console, check: Check) -> None:
     mark = mark_of(outcome_of(holds=check.holds))
-    console.print(Text.assemble(mark, f" {check.title}", (f": {check.counted}", "dim")))
+    counted = "; ".join(part for part in (check.counted, check.unknown) if part)
+    console.print(Text.assemble(mark, f" {check.title}", (f": {counted}", "dim")))
     for violation in check.violations[:_MOST_VIOLATIONS]:
         console.print(Text(f"    {violation.message}", style="red"))
     if len(check.violations) > _MOST_VIOLATIONS:

@@ -6,22 +6,44 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from zerosim.attach import new_token
+from zerosim.cli.configured import with_options
+from zerosim.cli.ending import lines_about
 from zerosim.cli.folders import NOTES, RANK_FILES, moment, reserve
+from zerosim.cli.options import CheckReplicas, Debuggable, Faults, faults_of, integer
+from zerosim.config import Light
 from zerosim.errors import ConfigError
-from zerosim.launch.command import require_startable, run_traced
+from zerosim.faults import Fault, FaultKind
+from zerosim.launch.command import Recording, require_startable, run_traced
 
+_LIGHT = {one.name: one for one in Light.options()}
 _MOST_NOTES = 8
 _LONGEST_LAST_ROW = 4096
 _LONGEST_HEADER = 65536
 
 
+def _of_light(name: str) -> Any:
+    """An option of a light trace, as it is declared."""
+    one = _LIGHT[name]
+    return integer(
+        f"With --light: {one.option.help[0].lower()}{one.option.help[1:]} [default: {one.default}]"
+    )
+
+
+@with_options(
+    "command out overwrite memory light fault check_replicas debuggable every keep",
+    fault=(Faults, None),
+    debuggable=(Debuggable, False),
+    check_replicas=(CheckReplicas, None),
+)
 def trace(
     command: Annotated[
         list[str] | None,
@@ -33,6 +55,17 @@ def trace(
         bool, typer.Option("--overwrite", help="Replace the trace that is already in the folder.")
     ] = False,
     memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
+    light: Annotated[
+        bool,
+        typer.Option(
+            "--light",
+            help="For jobs of days: collectives and bytes alone, of some iterations, in files that "
+            "do not grow.",
+        ),
+    ] = False,
+    every: Annotated[int | None, _of_light("every")] = None,
+    keep: Annotated[int | None, _of_light("keep")] = None,
+    **options: Any,
 ) -> int:
     """Run a program as it is and record what its ranks send; the exit code is the program's."""
     if not command:
@@ -40,17 +73,63 @@ def trace(
             "no command: expected one after --, as in "
             "zerosim trace -- torchrun --nproc-per-node 2 train.py"
         )
+    sampled = _light(is_light=light, every=every, keep=keep)
     require_startable(command)
+    faults, check_replicas = faults_of(options["fault"]), options["check_replicas"] or 0
+    _require_able(faults, memory=memory, is_light=light)
     folder = out or _default_folder(command)
     is_new = not folder.exists()
     with ExitStack() as held:
         reserve(folder, held, overwrite=overwrite)
         held.callback(_remove_empty, folder, is_new=is_new)
-        code = run_traced(command, folder, memory=memory)
-        for line in _report(folder):
+        code = run_traced(
+            command,
+            folder,
+            Recording(
+                memory=memory,
+                light=sampled,
+                faults=faults,
+                check_replicas=check_replicas,
+                token=new_token() if options["debuggable"] else "",
+            ),
+        )
+        ending = [f"zerosim: {line}" for line in (lines_about(folder) if code else ())]
+        for line in _report(folder, ending):
             with contextlib.suppress(OSError):
                 sys.stderr.write(f"{line}\n")
     return code
+
+
+def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> None:
+    """See that these faults can be made in a program, as far as that is known before it runs.
+
+    Raises:
+        ConfigError: one cannot.
+    """
+    for one in faults:
+        if one.kind is FaultKind.SLOW_LINK:
+            raise ConfigError(
+                f"fault {one}: the messages of a program's calls are the backend's own, which "
+                "nobody here stands in; zerosim run has a ring of its own: try it there"
+            )
+        if one.kind is FaultKind.FLIP_PARAMETER and (is_light or not memory):
+            raise ConfigError(f"fault {one}: it needs to know what is alive: expected --memory")
+        if one.kind in (FaultKind.SLOW, FaultKind.DIE_WRITING) and is_light:
+            raise ConfigError(f"fault {one}: a light trace has no such moment: leave --light out")
+
+
+def _light(*, is_light: bool, **given: int | None) -> Light | None:
+    """What a light trace keeps; None if there is to be none.
+
+    Raises:
+        ConfigError: something is said of it though there is none, or cannot be.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    if is_light:
+        return Light(**said)
+    for name, value in said.items():
+        raise ConfigError(f"{name} is {value} without light: expected --light with it")
+    return None
 
 
 def _default_folder(command: list[str]) -> Path:
@@ -88,8 +167,12 @@ def _look(path: Path) -> _Recorded | None:
     return _Recorded(rank, num_ranks, last.startswith(b'{"row":"end"'))
 
 
-def _report(folder: Path) -> list[str]:
-    """What was recorded, what is missing, and where to go on."""
+def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
+    """What was recorded, what is missing, and where to go on.
+
+    Args:
+        ending: why it ended badly, if it did.
+    """
     seen = sorted(
         filter(None, map(_look, folder.glob(RANK_FILES))), key=lambda recorded: recorded.rank
     )
@@ -117,8 +200,10 @@ def _report(folder: Path) -> list[str]:
             "the same folder"
         )
     lines += notes
+    lines += ending
     # of what was cut verify judges the iterations that all ranks finished
-    names = ("show", "graph") if missing else ("verify", "show", "graph", "serve")
+    names = ("show", "graph") if missing else ("verify", "show", "graph", "replay")
+    names = ("diagnose", *names) if ending else names
     lines += [f"next: zerosim {name} {folder}" for name in names]
     return lines
 

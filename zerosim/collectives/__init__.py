@@ -1,18 +1,26 @@
 """Collective operations: one protocol, our rings, and the backend's own calls.
 
 Beside them what ZeRO++ needs: groups of ranks in nodes (`nodes`), an all-to-all of our own
-(`pairwise`), blocks of int8 and int4 (`quantization`).
+(`pairwise`), blocks of int8 and int4 (`quantization`). `faulty` is for a rank that goes wrong
+on purpose.
 
 Imports torch, zerosim's L0 and trace.labels. Never theory: what a ring sends is proved, not
 assumed.
 """
 
-from zerosim.collectives.executor import BackgroundExecutor, Executor, InlineExecutor
+from zerosim.collectives.executor import (
+    BackgroundExecutor,
+    Executor,
+    InlineExecutor,
+    in_background,
+)
+from zerosim.collectives.faulty import Faulty
 from zerosim.collectives.group import Group, world
 from zerosim.collectives.native import Native
 from zerosim.collectives.protocol import Collectives, Handle
 from zerosim.collectives.ring import Ring
 from zerosim.config import CollectivesKind
+from zerosim.trace.faulty import installed
 
 __all__ = [
     "BackgroundExecutor",
@@ -23,6 +31,7 @@ __all__ = [
     "InlineExecutor",
     "Native",
     "Ring",
+    "in_background",
     "make_collectives",
     "world",
 ]
@@ -37,5 +46,8 @@ def make_collectives(
         chunk_bytes: see `Ring`; native calls cut their messages themselves.
     """
     if kind is CollectivesKind.RING:
-        return Ring(group, executor, chunk_bytes)
-    return Native(group, executor)
+        made: Collectives = Ring(group, executor, chunk_bytes)
+    else:
+        made = Native(group, executor)
+    faults = installed()
+    return made if faults is None or group.size == 1 else Faulty(made, faults)

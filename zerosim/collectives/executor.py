@@ -3,7 +3,7 @@
 One thread for all collectives of a process keeps their order, hence the same on all ranks, and
 leaves the sockets to one collective at a time, so that the kernel's counters can be told apart.
 On CUDA the thread launches on its own stream; streams wait for each other, the host does not.
-Imports torch, zerosim's L0 and trace.labels.
+Imports torch, zerosim's L0, trace.labels, trace.threads and trace.dry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 from zerosim.collectives.protocol import Handle
 from zerosim.errors import CollectiveError, ZerosimError, first_line
-from zerosim.trace import labels
+from zerosim.trace import dry, labels, threads
 from zerosim.trace.sink import Labels
 
 Work = Callable[[], None]
@@ -67,12 +67,49 @@ class InlineExecutor:
     def submit(self, work: Work) -> Handle:
         """Run `work`; it is over when this returns."""
         own = labels.Awaited()
-        with labels.waiting(own):
+        with labels.waiting(own), dry.aside():
             _perform(work, labels.snapshot(), own)
         return Done()
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class DryExecutor:
+    """Does in the asking thread, at once, what another would do later: of a dry run.
+
+    Fake tensors belong to the thread that made them. Whoever waits says so, once: whether there was
+    anything left to wait for depends on the times, which are predicted later.
+    """
+
+    def submit(self, work: Work) -> Foreseen:
+        """Run `work`; it is over when it was waited for."""
+        foreseen = Foreseen()
+        with threads.beside(), dry.aside():
+            _perform(work, labels.snapshot(), foreseen.awaited)
+        return foreseen
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Foreseen:
+    """A collective or a copy that another thread would still be busy with.
+
+    Attributes:
+        awaited: by which it is waited for.
+    """
+
+    def __init__(self) -> None:
+        self.awaited = labels.Awaited()
+        self._is_over = False
+
+    def wait(self) -> None:
+        """Say that this thread waits, if it has not before."""
+        if not self._is_over:
+            self._is_over = True
+            with labels.waiting(self.awaited):
+                pass
 
 
 class _Pending:
@@ -169,6 +206,17 @@ class BackgroundExecutor:
             _perform(work, pending.labels, pending.awaited)
             pending.over = torch.cuda.Event()
             pending.over.record()
+
+
+def in_background(
+    device: torch.device,
+    name: str = "zerosim-collectives",
+    within: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Executor:
+    """What does its work beside the thread that asks; arguments as of `BackgroundExecutor`."""
+    if dry.installed() is not None:
+        return DryExecutor()
+    return BackgroundExecutor(device, name, within)
 
 
 def _perform(work: Work, snapshot: Labels, own: labels.Awaited) -> None:

@@ -126,7 +126,7 @@ class Ring:
             return Done()
 
         def labelled() -> None:
-            with labels.collective(request):
+            with labels.collective(request, buffer):
                 work()
 
         return self._executor.submit(labelled)

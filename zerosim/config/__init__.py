@@ -5,9 +5,10 @@
     option      what is said of an option, and what follows from it
     engine      what `zerosim.initialize` takes
     run         what `zerosim run` adds
+    light       what a light trace keeps
     systems     the ZeRO family by name
 
-An option is declared once, in `engine` or `run`.
+An option is declared once, in `engine`, `run` or `light`.
 """
 
 from zerosim.config.choices import (
@@ -22,7 +23,8 @@ from zerosim.config.choices import (
     choice,
 )
 from zerosim.config.engine import EngineConfig
-from zerosim.config.run import RunConfig
+from zerosim.config.light import Light
+from zerosim.config.run import RunConfig, Shape
 from zerosim.config.systems import SYSTEMS, Preset
 
 __all__ = [
@@ -34,9 +36,11 @@ __all__ = [
     "DeviceKind",
     "EngineConfig",
     "Implementation",
+    "Light",
     "ModelName",
     "Offload",
     "Preset",
     "RunConfig",
+    "Shape",
     "choice",
 ]

@@ -40,6 +40,22 @@ class ModelName(StrEnum):
     GPT_TINY = "gpt-tiny"
     GPT_SMALL = "gpt-small"
     MLP = "mlp"
+    GPT_2 = "gpt-2"
+    GPT_3 = "gpt-3"
+    ZERO_7_5B = "zero-7.5b"
+    ZERO_128B = "zero-128b"
+    ZERO_1T = "zero-1t"
+    LLAMA_3_8B = "llama-3-8b"
+    LLAMA_3_70B = "llama-3-70b"
+    LLAMA_3_405B = "llama-3-405b"
+
+    @property
+    def is_large(self) -> bool:
+        """True if no single machine trains it: it is for dry runs."""
+        return self not in _TRAINED_HERE
+
+
+_TRAINED_HERE = (ModelName.GPT_TINY, ModelName.GPT_SMALL, ModelName.MLP)
 
 
 class Implementation(StrEnum):

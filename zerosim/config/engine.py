@@ -7,7 +7,15 @@ from typing import Annotated
 
 from zerosim.config.checks import require, require_divisor
 from zerosim.config.choices import STAGES, CollectivesKind, DType, Offload
-from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec, at_least, positive
+from zerosim.config.option import (
+    AT_LEAST_ONE,
+    Configuration,
+    Range,
+    Spec,
+    at_least,
+    documented,
+    positive,
+)
 
 TIERS = "ZeRO-Offload and ZeRO-Infinity"
 NODES = "Nodes and ZeRO++"
@@ -23,9 +31,10 @@ _BELOW_ONE = Range(lambda value: 0 <= value < 1, "0 or more, and below 1")
 _EVEN = Range(lambda value: value >= 2 and value % 2 == 0, "an even number of 2 or more")
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig(Configuration):
-    """What `zerosim.initialize` takes; each option says what it is."""
+    """What `zerosim.initialize` takes."""
 
     stage: Annotated[int, Spec(range=_STAGE, deepspeed=f"{_ZERO}.stage")] = 0
     """0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters."""
@@ -231,6 +240,16 @@ class EngineConfig(Configuration):
         return self.offload_optimizer is not Offload.NONE
 
     @property
+    def quantizes(self) -> bool:
+        """True if parameters or gradients travel with fewer bits (qwZ, qgZ)."""
+        return self.quantize_weights or self.quantize_gradients
+
+    @property
+    def has_secondary(self) -> bool:
+        """True if backward gathers from a copy that fewer ranks divide among them (hpZ)."""
+        return self.secondary_partition > 1
+
+    @property
     def offloads(self) -> bool:
         """True if anything is kept beside the device, or on its way to or from there."""
         parameters = self.offload_param is not Offload.NONE
@@ -259,7 +278,7 @@ class EngineConfig(Configuration):
             require(carries, "collectives", f"{self.collectives} with {what}", "ring")
         gathers = {
             "quantize-weights": self.quantize_weights,
-            "secondary-partition": self.secondary_partition > 1,
+            "secondary-partition": self.has_secondary,
         }
         for what, is_asked in gathers.items():
             is_alone = not (self.owner_broadcast and is_asked)

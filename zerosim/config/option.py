@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Self, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from zerosim.config.checks import require
 from zerosim.config.choices import choice
 from zerosim.errors import ConfigError
 
+C = TypeVar("C", bound="Configuration")
 _LARGEST = sys.float_info.max
 
 
@@ -89,6 +90,19 @@ class ConfigOption:
     is_optional: bool
     default: Any
     option: Spec
+
+    @property
+    def type_words(self) -> str:
+        """The type of its values as a signature says it."""
+        return f"{self.kind.__name__}{' | None' * self.is_optional}"
+
+    @property
+    def meaning(self) -> str:
+        """What it is in words, or which values there are; and what DeepSpeed calls it."""
+        values = "" if self.option.range is None else self.option.range.expected
+        said = f"{self.option.help.removesuffix('.') or values or self.type_words}."
+        key = self.option.deepspeed
+        return f"{said} DeepSpeed: {key}." if key else said
 
     @property
     def label(self) -> str:
@@ -181,6 +195,16 @@ class Configuration:
             is_there = getattr(self, needed) != other.default
             asked = f"asked for without {other.label}"
             require(is_there, one.label, asked, f"{words or other.label} with it")
+
+
+def documented(kind: type[C]) -> type[C]:
+    """Let `help` say what each option of a configuration is, and a signature its types alone."""
+    options = kind.options()
+    lines = [f"    {one.name}: {one.meaning}" for one in options]
+    kind.__doc__ = "\n".join([kind.__doc__ or "", "", "Args:", *lines])
+    begin = cast("Any", kind).__init__
+    begin.__annotations__ = {one.name: one.type_words for one in options} | {"return": None}
+    return kind
 
 
 def stage_words(least: int) -> str:

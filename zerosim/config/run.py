@@ -8,7 +8,7 @@ from typing import Annotated
 from zerosim.config.checks import require
 from zerosim.config.choices import DeviceKind, ModelName
 from zerosim.config.engine import ACTIVATIONS, TIERS
-from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec
+from zerosim.config.option import AT_LEAST_ONE, Configuration, Range, Spec, at_least, documented
 
 _SEEDS = 2**32
 _LONGEST_TIMEOUT_S = 86_400
@@ -18,8 +18,25 @@ _IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Of a GPT, what is not as its name says; None where it is."""
+
+    layers: int | None = None
+    width: int | None = None
+    heads: int | None = None
+    context_length: int | None = None
+    vocabulary: int | None = None
+
+    @property
+    def is_usual(self) -> bool:
+        """True if all is as the name says."""
+        return self == Shape()
+
+
+@documented
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig(Configuration):
-    """What `zerosim run` adds to the engine's configuration; each option says what it is."""
+    """What `zerosim run` adds to the engine's configuration."""
 
     model: Annotated[ModelName, Spec(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
     ranks: Annotated[int, Spec(range=AT_LEAST_ONE)] = 4
@@ -40,6 +57,13 @@ class RunConfig(Configuration):
     memory: Annotated[bool, Spec("Record what is alive in memory, by role.")] = True
     layers: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
     width: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    heads: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    context_length: Annotated[
+        int | None, Spec("Tokens of a sequence, in place of the GPT's own.", AT_LEAST_ONE)
+    ] = None
+    vocabulary: Annotated[
+        int | None, Spec("Tokens that a GPT knows, in place of its own.", at_least(256))
+    ] = None
     tensor_parallel: Annotated[
         int,
         Spec(
@@ -68,6 +92,17 @@ class RunConfig(Configuration):
             "Go on from the last good state in --nvme-path.", panel=TIERS, after="owner_broadcast"
         ),
     ] = False
+
+    @property
+    def shape(self) -> Shape:
+        """What is asked for in place of the model's own."""
+        return Shape(
+            layers=self.layers,
+            width=self.width,
+            heads=self.heads,
+            context_length=self.context_length,
+            vocabulary=self.vocabulary,
+        )
 
     def __post_init__(self) -> None:
         Configuration.__post_init__(self)

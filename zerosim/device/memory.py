@@ -15,13 +15,14 @@ from enum import Enum, auto
 from typing import Any, Self
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zerosim.device.full import out_of_memory
 from zerosim.device.places import StoragePlaces
 from zerosim.memory import Role
 from zerosim.trace import places as trace_places
-from zerosim.trace.holdings import key_of, storage_of
+from zerosim.trace.holdings import PLAIN, key_of, storage_of
 
 
 class _Returns(Enum):
@@ -37,7 +38,6 @@ class _Returns(Enum):
     """Nothing, or views of its inputs."""
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _FAKE = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001 - it has no public name
 _kinds: dict[Any, _Returns] = {}
 
@@ -151,10 +151,10 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if torch._C._get_dispatch_mode(_FAKE) is not None:  # noqa: SLF001
-            # a DTensor asks for shapes, of tensors without memory
+        if type(torch._C._get_dispatch_mode(_FAKE)) is FakeTensorMode:  # noqa: SLF001
+            # a DTensor asks for shapes, of tensors without memory; a dry run's mode is another
             return func(*args, **(kwargs or {}))
-        if types and any(kind not in _PLAIN for kind in types):
+        if types and any(kind not in PLAIN for kind in types):
             return NotImplemented  # a DTensor and the like: the operators that it calls are seen
         kwargs = kwargs or {}
         output = func(*args, **kwargs)

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from zerosim.collectives import BackgroundExecutor, Group, InlineExecutor, make_collectives
+from zerosim.collectives import Group, InlineExecutor, in_background, make_collectives
 from zerosim.engine.context import Context
 from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
@@ -32,6 +32,7 @@ from zerosim.engine.inputs import Keeper, say_what_for
 from zerosim.errors import ConfigError
 from zerosim.memory import Role
 from zerosim.offload.copies import Copies
+from zerosim.trace import labels
 
 Forward = Callable[..., Any]
 
@@ -55,7 +56,7 @@ def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
     copies = None
     if config.cpu_checkpointing:
         name = "zerosim-checkpoints"
-        copies = Copies(BackgroundExecutor(device, name) if config.overlap else InlineExecutor())
+        copies = Copies(in_background(device, name) if config.overlap else InlineExecutor())
     blocks = [flat for flat in context.units if is_block(flat.name)]
     arena = Arena(device, Role.CHECKPOINTS) if config.contiguous_memory else None
     # on its way to the host, or back, while the next one is taken
@@ -168,6 +169,7 @@ class _Use:
                 "when it was computed again: with checkpoint_activations a block must do the same "
                 "each time"
             )
+        labels.recomputed()
 
     def _random_states(self) -> list[torch.Tensor]:
         states = [torch.get_rng_state()]

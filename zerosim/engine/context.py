@@ -11,7 +11,7 @@ from zerosim.config import EngineConfig
 from zerosim.engine.buckets import ConstantBuffers
 from zerosim.engine.flat import FlatUnit
 from zerosim.manifest import BucketLayout
-from zerosim.offload import DiskFiles
+from zerosim.offload import Disk
 from zerosim.offload.copies import Copies
 
 
@@ -34,7 +34,7 @@ class Context:
     buckets: Sequence[BucketLayout]
     executor: Executor
     copies: Copies
-    disk: DiskFiles | None = None
+    disk: Disk | None = None
     buffers: ConstantBuffers | None = None
 
     @property

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from math import prod
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
-from zerosim.device import AddressSpace, reserved, rounded
+from zerosim.device import AddressSpace, on_host, reserved, rounded
 from zerosim.memory import Role
 
 
@@ -33,8 +34,18 @@ class _Slab:
     def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
         memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)
         reserved(memory, role)
-        self.storage = memory.untyped_storage()
+        self._memory = memory
         self.space = AddressSpace(num_bytes)
+
+    def tensor_at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A tensor of this memory, whose storage is its part of it."""
+        if isinstance(self._memory, FakeTensor):
+            with on_host():  # it takes no room beside the slab
+                return torch.empty(shape, dtype=dtype, device=self._memory.device)
+        num_bytes = prod(shape) * dtype.itemsize
+        storage = self._memory.untyped_storage()[offset : offset + num_bytes]
+        assert isinstance(storage, torch.UntypedStorage)
+        return torch.empty(0, dtype=dtype, device=self._memory.device).set_(storage).view(shape)
 
 
 class Arena:
@@ -75,9 +86,8 @@ class Arena:
         """
         self._settle()
         num_bytes = prod(shape) * dtype.itemsize
-        tensor = torch.empty(0, dtype=dtype, device=self._device)
         if num_bytes == 0:
-            return tensor.view(shape)
+            return torch.empty(shape, dtype=dtype, device=self._device)
         for slab in self._slabs:
             offset = slab.space.take(num_bytes)
             if offset is not None:
@@ -87,13 +97,11 @@ class Arena:
             slab = self._slabs[-1]
             offset = slab.space.take(num_bytes)
             assert offset is not None
-        storage = slab.storage[offset : offset + num_bytes]
-        assert isinstance(storage, torch.UntypedStorage)
-        piece = _ArenaPiece(storage, self._gone.append)
+        tensor = slab.tensor_at(offset, shape, dtype)
+        piece = _ArenaPiece(tensor.untyped_storage(), self._gone.append)
         piece.slab, piece.offset = slab, offset
         self._pieces[id(piece)] = piece
-        tensor.set_(storage)
-        return tensor.view(shape)
+        return tensor
 
     def _settle(self) -> None:
         """Take back the places of pieces that are gone."""

@@ -16,19 +16,18 @@ from zerosim.config import EngineConfig
 from zerosim.engine.groups import Cut, ParameterGroups
 from zerosim.engine.optimizer import UnitOptimizer
 from zerosim.events import Purpose
-from zerosim.memory import Role
-from zerosim.offload import Buffer, DiskFiles
+from zerosim.memory import OPTIMIZER_STATES
+from zerosim.offload import Buffer, Disk
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file
 
-STATES = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 """What the file of a unit holds, one after another, in fp32."""
 FP32_BYTES = 4
 
 
 def states_bytes(columns: int) -> int:
     """Size of what is kept for a row of so many elements."""
-    return len(STATES) * FP32_BYTES * columns
+    return len(OPTIMIZER_STATES) * FP32_BYTES * columns
 
 
 class DiskOptimizer(UnitOptimizer):
@@ -41,7 +40,7 @@ class DiskOptimizer(UnitOptimizer):
         config: EngineConfig,
         groups: ParameterGroups,
         cuts: Sequence[Cut],
-        disk: DiskFiles,
+        disk: Disk,
         *,
         resumes: bool,
     ) -> None:
@@ -57,9 +56,9 @@ class DiskOptimizer(UnitOptimizer):
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
         # with fewer, one that comes early would be missing where parameters are written
-        self._prefetches = config.disk_buffers > len(STATES)
+        self._prefetches = config.disk_buffers > len(OPTIMIZER_STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
-        for role in STATES:
+        for role in OPTIMIZER_STATES:
             hold_file(f"{self._name}/{role}", role, unit, FP32_BYTES * self._columns)
         for cut, piece in zip(cuts, self._pieces[0], strict=True):
             self._adam.state[piece] = {"step": torch.tensor(0.0)} | self._moments(cut)
@@ -115,7 +114,7 @@ class DiskOptimizer(UnitOptimizer):
 
     def release(self) -> None:
         """The engine is closed."""
-        for role in STATES:
+        for role in OPTIMIZER_STATES:
             hold_file(f"{self._name}/{role}", role, self._unit, 0)
 
     def _make_masters(
@@ -140,7 +139,7 @@ class DiskOptimizer(UnitOptimizer):
     def _states(self) -> torch.Tensor:
         """What is in the buffer, as rows of fp32: master, momentum, variance."""
         assert self._buffer is not None, f"{self._name} is not in memory"
-        return self._buffer.tensor.view(torch.float32).view(len(STATES), self._columns)
+        return self._buffer.tensor.view(torch.float32).view(len(OPTIMIZER_STATES), self._columns)
 
     def _moments(self, cut: Cut) -> dict[str, torch.Tensor]:
         _, momentum, variance = self._states()

@@ -9,6 +9,7 @@ engine.step()
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -19,9 +20,9 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from zerosim.collectives import (
-    BackgroundExecutor,
     Group,
     InlineExecutor,
+    in_background,
     make_collectives,
     world,
 )
@@ -86,11 +87,9 @@ class Engine:
         tensor = tensor_group(model)
         require_sound(config, tensor, group)
         # tensor parallelism calls its collectives while it computes: one at a time, then
-        in_background = config.overlap and group.size > 1 and tensor.size == 1
+        is_beside = config.overlap and group.size > 1 and tensor.size == 1
         self._executor = (
-            BackgroundExecutor(self._device, within=on_device)
-            if in_background
-            else InlineExecutor()
+            in_background(self._device, within=on_device) if is_beside else InlineExecutor()
         )
         self._collectives = make_collectives(
             config.collectives, group, self._executor, config.chunk_bytes
@@ -115,6 +114,7 @@ class Engine:
         self._hooks = StageHooks(self._stage, self._units)
         self._tensor_labels = TensorLabels(self._units if tensor.size > 1 else ())
         self._checkpoints = make_checkpoints(context, tensor)
+        self._speaks = weakref.finalize(self, labels.engine_ends, labels.description())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model forward; floating point inputs are cast to the compute dtype.
@@ -128,6 +128,8 @@ class Engine:
         before = labels.position()
         if training:
             labels.enter(self.iteration, Phase.FORWARD, self.micro_step)
+            if args and isinstance(args[0], torch.Tensor) and args[0].dim():
+                labels.setting("batch size", args[0].shape[0])
         else:
             labels.enter(before.iteration, Phase.OUTSIDE)
         with self._explained(), self._tensor_labels.labelled():
@@ -167,6 +169,7 @@ class Engine:
             self.micro_step += 1
             return
         labels.enter(self.iteration, Phase.UPDATE, self.micro_step)
+        labels.setting("learning rate", self._updater.learning_rate)
         self.skipped_steps += self._updater.step()
         labels.enter(self.iteration, Phase.OUTSIDE)
         self.iteration += 1
@@ -242,6 +245,7 @@ class Engine:
             self._saver.close()
         elif self._context.disk is not None:
             self._context.disk.close()
+        self._speaks()
 
     def _save(self) -> None:
         """Begin to make the state on the disk the last good one."""
@@ -261,6 +265,7 @@ class Engine:
                     "in stage 3 a module's weights exist only while it computes itself: if "
                     "another module uses them, give units=(...) that leave them to the root"
                 )
+            labels.broke_off()
             raise
 
     def _cast(self, value: Any) -> Any:

@@ -19,7 +19,7 @@ from zerosim.events import Purpose
 from zerosim.manifest import Segment
 from zerosim.memory import Role
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, release
+from zerosim.trace.holdings import hold, key_of, release
 
 
 class UnitState(StrEnum):
@@ -118,7 +118,7 @@ class FlatUnit:
         tensor = local_part(tensor)
         if tensor.layout is not torch.strided or tensor.numel() == 0:
             return False
-        return tensor.untyped_storage().data_ptr() == self.flat.untyped_storage().data_ptr()
+        return key_of(tensor.untyped_storage()) == key_of(self.flat.untyped_storage())
 
     def _show_parameters(self) -> None:
         for slot in self.unit.slots:
@@ -126,7 +126,8 @@ class FlatUnit:
 
     def view(self, slot: ParameterSlot) -> torch.Tensor:
         """One parameter, where it lies in the flat vector."""
-        return self.flat[slot.offset : slot.offset + slot.elements].view(slot.shape)
+        # one operator where a slice and a view would be two: it is asked for at every turn
+        return self.flat.as_strided(slot.shape, _strides(slot.shape), slot.offset)
 
     # gradients
 
@@ -198,3 +199,12 @@ class FlatUnit:
             self.gradient = self.new_gradient(self.num_ranks, self.unit.columns)
             self.gradient.view(-1)[self.unit.elements :].zero_()
         return self.gradient
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a tensor whose elements lie behind one another."""
+    found, step = [], 1
+    for size in reversed(shape):
+        found.append(step)
+        step *= size
+    return tuple(reversed(found))

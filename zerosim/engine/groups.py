@@ -54,6 +54,11 @@ class ParameterGroups:
             WEIGHT_DECAY: settings[WEIGHT_DECAY],
         }
 
+    @property
+    def learning_rate(self) -> float:
+        """Of the first group."""
+        return float(self.settings[0][LR])
+
     def set_learning_rate(self, learning_rate: float) -> None:
         """Use another learning rate, the same for all groups."""
         for settings in self.settings:

@@ -38,7 +38,7 @@ from zerosim.memory import Role
 from zerosim.offload.copies import Copies, host_tensor
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, holdings, storage_of
+from zerosim.trace.holdings import PLAIN, hold, holdings, storage_of
 
 
 class Keeper:
@@ -82,7 +82,7 @@ class Keeper:
         if not isinstance(value, torch.Tensor):
             return _AsItIs(value)
         is_input = value.requires_grad and value.is_floating_point()
-        if not is_input or type(value) is not torch.Tensor or not self._changes_place:
+        if not is_input or type(value) not in PLAIN or not self._changes_place:
             return _InPlace(unit, value, is_input=is_input)
         self.settle()
         part = _Part(unit, value, self, self._last)

@@ -20,7 +20,7 @@ from zerosim.memory import Role
 from zerosim.offload.copies import request_of
 from zerosim.tiers import Tier
 from zerosim.trace import labels
-from zerosim.trace.holdings import hold, release
+from zerosim.trace.holdings import hold, is_same_memory, release
 
 
 class UnitOptimizer:
@@ -100,7 +100,7 @@ class UnitOptimizer:
         with self._in_tier():
             self._step(gradients, factor)
             for row, master in zip(written, self._masters, strict=True):
-                if row.data_ptr() != master.data_ptr():
+                if not is_same_memory(row, master):
                     row.copy_(master)
 
     def release(self) -> None:

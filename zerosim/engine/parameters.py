@@ -222,6 +222,6 @@ def _make_gathering(context: Context, store: ParameterStore) -> Gathering:
     if isinstance(store, OwnerStore):
         return OwnerBroadcast(context, store)
     by_rows = QuantizedGathering if context.config.quantize_weights else RowGathering
-    if context.config.secondary_partition == 1:
+    if not context.config.has_secondary:
         return by_rows(context, store)
     return SecondaryGathering(context, by_rows(context, store))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from zerosim.collectives import BackgroundExecutor, Collectives, Executor, Group, InlineExecutor
+from zerosim.collectives import Collectives, Executor, Group, InlineExecutor, in_background
 from zerosim.config import DType, EngineConfig
 from zerosim.device import rounded
 from zerosim.engine.buckets import make_buffers, plan_buckets
@@ -79,8 +79,8 @@ def prepare(
             buckets=tuple(buckets),
         )
     )
-    in_background = config.overlap and config.offloads
-    copies = BackgroundExecutor(device, "zerosim-copies") if in_background else InlineExecutor()
+    is_beside = config.overlap and config.offloads
+    copies = in_background(device, "zerosim-copies") if is_beside else InlineExecutor()
     buffers = make_buffers(config, units[0], group.size)
     disk, saved = open_disk(config, units, group, tensor, resumes=resumes)
     context = Context(

@@ -7,7 +7,7 @@ import torch
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
 from zerosim.manifest import Segment
-from zerosim.trace.holdings import release
+from zerosim.trace.holdings import is_same_memory, release
 
 
 class ReducedRows:
@@ -47,7 +47,7 @@ class InPlaceRows(ReducedRows):
         assert flat.gradient is not None, f"{flat.name} has no gradient"
         place = flat.gradient[self._updated, segment.start : segment.stop]
         reduced = matrix[self._updated]
-        if place.data_ptr() != reduced.data_ptr():
+        if not is_same_memory(place, reduced):
             place.copy_(reduced)
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
@@ -66,7 +66,8 @@ class DeviceRows(ReducedRows):
     def begin(self, flat: FlatUnit) -> None:
         """Pieces of this unit's row are about to come."""
         if flat.name not in self._rows:
-            self._rows[flat.name] = flat.new_gradient(flat.unit.columns)
+            # who looks at the ranks before it is written must not find what was there by chance
+            self._rows[flat.name] = flat.new_gradient(flat.unit.columns).zero_()
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
         """A piece of the own row is reduced: keep it, or add it to what is there."""

@@ -13,22 +13,22 @@ from typing import Any
 
 import torch
 
-from zerosim.collectives import BackgroundExecutor, Group, Handle
+from zerosim.collectives import Group, Handle, in_background
 from zerosim.collectives.executor import Done
 from zerosim.config import EngineConfig, Offload
 from zerosim.engine.disk_optimizer import states_bytes
 from zerosim.engine.flat import FlatUnit
 from zerosim.errors import ConfigError
 from zerosim.events import Purpose
-from zerosim.offload import DiskFiles, SavedState
-from zerosim.trace import labels
+from zerosim.offload import Disk, DiskFiles, DryDisk, SavedState
+from zerosim.trace import dry, labels
 
 Saved = Mapping[str, Any]
 
 
 def open_disk(
     config: EngineConfig, units: Sequence[FlatUnit], group: Group, tensor: Group, *, resumes: bool
-) -> tuple[DiskFiles | None, Saved]:
+) -> tuple[Disk | None, Saved]:
     """The disk that a configuration asks for, and what was committed to it.
 
     Args:
@@ -51,13 +51,16 @@ def open_disk(
         return None, {}
     folder = Path(config.nvme_path)
     num_ranks = group.size * tensor.size
+    buffer_bytes = _largest(config, units, group.size)
+    if dry.installed() is not None:
+        return DryDisk(buffers=config.disk_buffers, buffer_bytes=buffer_bytes), {}
     state = _state_to_resume(folder, units, num_ranks) if resumes else None
     disk = DiskFiles(
         folder,
         group.rank * tensor.size + tensor.rank,
         num_ranks,
         buffers=config.disk_buffers,
-        buffer_bytes=_largest(config, units, group.size),
+        buffer_bytes=buffer_bytes,
         state=state,
     )
     if state is None:
@@ -102,10 +105,10 @@ def _largest(config: EngineConfig, units: Sequence[FlatUnit], num_ranks: int) ->
 class Saver:
     """Commits a disk's state beside what is computed."""
 
-    def __init__(self, disk: DiskFiles, device: torch.device) -> None:
+    def __init__(self, disk: Disk, device: torch.device) -> None:
         """Nothing is being committed."""
         self._disk = disk
-        self._executor = BackgroundExecutor(device, "zerosim-commit")
+        self._executor = in_background(device, "zerosim-commit")
         self._under_way: Handle = Done()
 
     def commit(self, saved: Saved) -> None:

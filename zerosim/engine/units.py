@@ -61,6 +61,7 @@ class Unit:
             elements=self.elements,
             padded_elements=self.columns * num_ranks,
             trainable=self.trainable,
+            module=type(self.module).__name__,
             slots=tuple(
                 Slot(name=slot.name, shape=slot.shape, offset=slot.offset, elements=slot.elements)
                 for slot in self.slots

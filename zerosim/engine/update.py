@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zerosim.collectives import BackgroundExecutor, Handle
+from zerosim.collectives import Handle, in_background
 from zerosim.collectives.executor import Done
 from zerosim.config import Offload
 from zerosim.engine.context import Context
@@ -114,6 +114,11 @@ class Updater:
         self.scaler.update(overflowed=overflowed)
         return overflowed
 
+    @property
+    def learning_rate(self) -> float:
+        """Of the first group of parameters."""
+        return self._groups.learning_rate
+
     def set_learning_rate(self, learning_rate: float) -> None:
         """Use another learning rate from the next step on."""
         self._groups.set_learning_rate(learning_rate)
@@ -202,7 +207,7 @@ class DelayedUpdate:
 
     def __init__(self, device: torch.device) -> None:
         """Nothing is under way."""
-        self._executor = BackgroundExecutor(device, "zerosim-update")
+        self._executor = in_background(device, "zerosim-update")
         self._under_way: Handle = Done()
         self._units: Sequence[FlatUnit] = ()
 

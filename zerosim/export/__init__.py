@@ -1,14 +1,16 @@
 """What a trace becomes for other programs: one format a file.
 
-    graphml   the event graph for Gephi, yEd, Cytoscape
-    nodelink  the same as node-link JSON, for networkx and D3
-    offline   a replay as one page, which needs no server
+    graphs    the event graph as GraphML or as node-link JSON
+    perfetto  a run as Perfetto's tracks
+    chakra    an iteration as Chakra's execution traces, for simulators
+    hta       a run as profiles, for HTA and TraceLens
+    columns   tables as CSV and Parquet
+    protobuf  the encoding of these two
+    offline   a replay, or another page of the server, as one page, which needs no server
+    pictures  moments and stretches of a replay, drawn by that page
+    browser   a Chromium without a window, in which it does
+    gif       frames as a film
     player    the files that the page is made of
 
-Imports zerosim's L0 and networkx; never torch.
+Imports zerosim's L0, graph, analysis and networkx; never torch.
 """
-
-from zerosim.export.graphml import write_graphml
-from zerosim.export.nodelink import write_nodelink
-
-__all__ = ["write_graphml", "write_nodelink"]

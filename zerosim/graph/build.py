@@ -34,6 +34,7 @@ from zerosim.graph.parts import Edges, Nodes
 from zerosim.graph.phases import borders, late_updates
 from zerosim.graph.table import LINKS, NONE, EventTable, Ints, Mask, make_table
 from zerosim.record import Matching, RankTrace, Trace, match_collectives
+from zerosim.record.collector import collector_paused
 
 
 def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
@@ -44,6 +45,11 @@ def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
     """
     if matching is None:
         matching = match_collectives(trace)
+    with collector_paused():
+        return _build(trace, matching)
+
+
+def _build(trace: Trace, matching: Matching) -> EventGraph:
     table = make_table(trace)
     calls, of_call = place_calls(trace, matching, table)
     of_row = np.full(len(table.id), NONE, np.int64)

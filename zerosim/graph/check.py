@@ -15,6 +15,7 @@ from zerosim.events import Event, Kind
 from zerosim.graph.kinds import NodeKind
 from zerosim.graph.model import EventGraph
 from zerosim.graph.order import find_cycle
+from zerosim.manifest import Source
 from zerosim.record import MismatchKind
 from zerosim.record.text import name_ranks, one_line
 
@@ -57,16 +58,18 @@ class Check:
         title: what, in words.
         counted: how much was looked at, in words.
         violations: empty if it holds.
+        unknown: what of it an imported run does not tell; "" if it tells all.
     """
 
     title: str
     counted: str
     violations: tuple[Violation, ...]
+    unknown: str = ""
 
     @property
-    def holds(self) -> bool:
-        """True if nothing is wrong."""
-        return not self.violations
+    def holds(self) -> bool | None:
+        """True if nothing is wrong; None if nothing is known to be, and not all is known."""
+        return False if self.violations else None if self.unknown else True
 
 
 _DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
@@ -75,6 +78,7 @@ _DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
 def check_graph(graph: EventGraph) -> tuple[Check, ...]:
     """Hold all checks against the graph of a whole trace."""
     num_collectives = len(graph.matching.collectives)
+    unknown = _unknown(graph)
     num_messages = len(graph.hops.sends) + len(graph.hops.lost) + len(graph.hops.unsent)
     return (
         Check(
@@ -86,11 +90,13 @@ def check_graph(graph: EventGraph) -> tuple[Check, ...]:
             title="every collective was called by all its ranks, and ended",
             counted=f"{num_collectives:,} collectives",
             violations=(*_mismatches(graph, different=False), *_never_ended(graph)),
+            unknown=unknown,
         ),
         Check(
             title="the ranks asked for the same operation, unit, size and dtype",
             counted=f"{num_collectives:,} collectives",
             violations=(*_mismatches(graph, different=True), *_crossed(graph)),
+            unknown=unknown,
         ),
         Check(
             title="every message was received as it was sent",
@@ -119,10 +125,25 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
     yield _violation(ViolationKind.CYCLE, f"a cycle, hence a deadlock: {words}", events)
 
 
+def _unknown(graph: EventGraph) -> str:
+    """What an imported run does not tell of its collectives."""
+    trace = graph.trace
+    if trace.manifest.source is not Source.IMPORTED:
+        return ""
+    apart = sum(one.kind is MismatchKind.UNKNOWN for one in graph.matching.mismatches)
+    told = [f"which ranks made {apart:,} calls is not recorded"] * bool(apart)
+    if lacks := trace.lacks:
+        told.append(f"what {name_ranks(lacks)} called is not recorded")
+    return "; ".join(told)
+
+
 def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
     by_key = {collective.key: collective for collective in graph.matching.collectives}
+    is_imported = graph.trace.manifest.source is Source.IMPORTED
     for mismatch in graph.matching.mismatches:
         if (mismatch.kind in _DIFFERENT) is not different:
+            continue
+        if mismatch.kind is MismatchKind.UNKNOWN and is_imported:  # nobody's fault: not recorded
             continue
         matched = None if mismatch.key is None else by_key.get(mismatch.key)
         units = () if matched is None else (event.unit for event in matched.events.values())
@@ -171,7 +192,7 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
     hops = graph.hops
     if not len(hops.lost) and not len(hops.unsent) and not len(hops.different):
         return
-    calls = {(event.rank, event.id): event for rank in graph.trace.ranks for event in rank.events}
+    events = {rank.rank: rank.events for rank in graph.trace.ranks}
     for rows, kind, verb in (
         (hops.lost, ViolationKind.NOT_RECEIVED, "never received"),
         (hops.unsent, ViolationKind.NOT_SENT, "received but never sent"),
@@ -186,7 +207,8 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
             of_call[key] += 1
             first.setdefault(key, event)
         for key, count in of_call.items():
-            event, call = first[key], calls[key]
+            event, call = first[key], events[key[0]].find(key[1])
+            assert call is not None
             more = f" (and {count - 1} more of this call)" if count > 1 else ""
             message = f"{_message(event)} was {verb}{more}: {_call(call)}"
             yield _violation(kind, message, [event], also=event.peers)
@@ -195,10 +217,10 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
         received = graph.event_of(int(hops.receives[position]))
         assert sent is not None
         assert received is not None
-        message = (
-            f"{_message(sent)} arrived as another: {_message(received)}: "
-            f"{_call(calls[sent.rank, sent.parent or 0])}"
-        )
+        assert sent.parent is not None
+        call = events[sent.rank].find(sent.parent)
+        assert call is not None
+        message = f"{_message(sent)} arrived as another: {_message(received)}: {_call(call)}"
         yield _violation(ViolationKind.DIFFERENT, message, [sent, received])
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zerosim.events import Event, Kind, Phase, Purpose
 from zerosim.graph.kinds import Reason
 from zerosim.manifest import Manifest
+from zerosim.record import Events
 from zerosim.tiers import Tier
 
 
@@ -74,18 +75,19 @@ class Lifetimes:
             for unit in units:
                 self._buckets_of.setdefault(unit, []).append(bucket)
 
-    def follow(self, events: tuple[Event, ...]) -> Iterator[Life]:
+    def follow(self, events: Events) -> Iterator[Life]:
         """The ways of one rank's tensors; linear in the number of events."""
         latest = _Latest()
-        for place, event in enumerate(events):
+        for place, event in events.of_kind(Kind.COMPUTE, Kind.COLLECTIVE, Kind.COPY):
             kind = event.kind
-            if kind is Kind.TRANSFER or not event.unit:
+            if not event.unit:
                 continue
             if kind is Kind.COMPUTE:
                 yield from self._used_by_compute(latest, place, event)
-            elif kind is Kind.COLLECTIVE and event.parent is None:
-                yield from self._used_by_call(latest, place, event)
-            elif kind is Kind.COPY:
+            elif kind is Kind.COLLECTIVE:
+                if event.parent is None:
+                    yield from self._used_by_call(latest, place, event)
+            else:
                 yield from self._used_by_copy(latest, place, event)
 
     def _used_by_compute(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:

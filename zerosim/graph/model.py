@@ -7,12 +7,9 @@ Imports numpy, networkx, zerosim's L0, record and its siblings.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from zerosim.events import Event, Kind
@@ -136,10 +133,7 @@ class EventGraph:
         event = self.event_of(node)
         if event is None or event.kind is not Kind.WAIT or event.parent is None:
             return None
-        events = self.trace.ranks[int(self.place[node])].events
-        place = bisect_left(events, event.parent, key=attrgetter("id"))
-        found = events[place] if place < len(events) else None
-        return found if found is not None and found.id == event.parent else None
+        return self.trace.ranks[int(self.place[node])].events.find(event.parent)
 
     def reason_of(self, edge: int) -> Reason:
         """Why an edge's target follows its source."""
@@ -181,13 +175,17 @@ class EventGraph:
             shard="" if after is None else after.shard,
         )
 
-    def to_networkx(self) -> nx.DiGraph:
-        """The graph with everything written out: what the exports write.
+    def to_networkx(self) -> Any:
+        """The graph with everything written out, a `networkx.DiGraph`: what the exports write.
 
         Nodes carry kind, rank, ranks, iteration, phase, unit, op, purpose, payload_bytes,
         start_ns, end_ns, source and label; edges carry kind, reason and ready_ns.
         """
-        graph: nx.DiGraph = nx.DiGraph(program=self.trace.manifest.program)
+        from networkx import DiGraph  # a tenth of a second, for the few who ask for this
+
+        manifest = self.trace.manifest
+        times = "predicted" if manifest.is_predicted else "recorded"
+        graph = DiGraph(program=manifest.program, times=times)
         graph.add_nodes_from((node, self._plain_node(node)) for node in range(self.num_nodes))
         for edge in range(self.num_edges):
             source, target = int(self.source[edge]), int(self.target[edge])

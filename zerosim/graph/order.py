@@ -17,8 +17,8 @@ from zerosim.graph.model import EventGraph
 from zerosim.graph.table import Ints
 
 _TURN = {
-    NodeKind.SEND: 2,
-    NodeKind.RECEIVE: 3,
+    NodeKind.RECEIVE: 2,
+    NodeKind.SEND: 3,  # what was received is passed on at once
     NodeKind.WAIT: 4,
     NodeKind.PHASE: 5,
     NodeKind.COMPUTE: 6,

@@ -108,10 +108,9 @@ class Nodes:
         return pieces
 
     def arrays(self) -> dict[str, Any]:
-        """All of them, by the names that `EventGraph` uses."""
-        return {
-            name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]
-        }
+        """All of them, by the names that `EventGraph` uses; they are taken out."""
+        names = list(self._parts[0])
+        return {name: np.concatenate([part.pop(name) for part in self._parts]) for name in names}
 
 
 class Edges:

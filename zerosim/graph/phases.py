@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zerosim.events import Event, Kind, Phase
 from zerosim.memory import Moment
-from zerosim.record import RankTrace, Trace
+from zerosim.record import Events, RankTrace, Trace
 
 _BETWEEN = (Phase.SETUP, Phase.OUTSIDE)
 
@@ -60,9 +60,10 @@ def _iterations(seen: Iterable[tuple[int, int, int, Phase]]) -> Iterator[Border]
             inside = None
 
 
-def _from_events(events: Iterable[Event]) -> Iterator[Border]:
+def _from_events(events: Events) -> Iterator[Border]:
     """What events say of their phases; the end of the last one in an iteration is its end."""
-    own = sorted((event for event in events if event.kind is not Kind.TRANSFER), key=_issue)
+    others = (kind for kind in Kind if kind is not Kind.TRANSFER)
+    own = sorted((event for _, event in events.of_kind(*others)), key=_issue)
     inside: tuple[int, int, Phase] | None = None
     end_ns = 0
     for event in own:
@@ -87,8 +88,8 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
         return {}
     return {
         event.id: event.iteration + 1
-        for event in rank.events
-        if event.kind is Kind.COMPUTE and event.phase is Phase.UPDATE
+        for _, event in rank.events.of_kind(Kind.COMPUTE)
+        if event.phase is Phase.UPDATE
     }
 
 

@@ -6,9 +6,8 @@ Imports numpy, zerosim's L0 and record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from zerosim.events import Event, Kind, Op
 from zerosim.graph.kinds import NODE_CODES, PHASE_CODES, NodeKind
 from zerosim.record import RankTrace, Trace
+from zerosim.record.eventrows import Columns
 from zerosim.tiers import Link, link_of_copy
 
 Ints = NDArray[np.int64]
@@ -76,22 +76,18 @@ class EventTable:
 
 def make_table(trace: Trace) -> EventTable:
     """Read the columns that the graph needs out of the events; linear in their number."""
-    columns = [_columns(place, rank) for place, rank in enumerate(trace.ranks)]
     counts = [len(rank.events) for rank in trace.ranks]
     base = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
-    joined = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
-    parent = joined.pop("parent")
-    for place in range(len(counts)):
-        part = slice(base[place], base[place + 1])
-        parent[part] = _rows_of(joined["id"][part], parent[part], int(base[place]))
-    kind = joined["kind"]
+    columns = [_columns(place, rank, int(base[place])) for place, rank in enumerate(trace.ranks)]
+    joined = {name: np.concatenate([one.pop(name) for one in columns]) for name in [*columns[0]]}
+    kind, parent = joined["kind"], joined["parent"]
     call = NODE_CODES[NodeKind.CALL]
     kind[(kind == call) & (parent != NONE)] = NODE_CODES[NodeKind.MARK]
     joined["start"] = np.where(joined["start"] == NONE, joined["issue"], joined["start"])
     ended = joined["end"] != NONE
     joined["end"] = np.maximum(joined["end"], joined["start"])
     _end_with_waits(kind, parent, ended, joined["end"])
-    return EventTable(**joined, base=base, parent=parent, ended=ended)
+    return EventTable(**joined, base=base, ended=ended)
 
 
 def _end_with_waits(kind: Codes, parent: Ints, ended: Mask, end: Ints) -> None:
@@ -109,48 +105,66 @@ def _rows_of(ids: Ints, wanted: Ints, base: int) -> Ints:
     return np.where((wanted != NONE) & (ids[found] == wanted), found + base, NONE)
 
 
-def _columns(place: int, rank: RankTrace) -> dict[str, Any]:
-    events = rank.events
-    is_message = [event.kind is Kind.TRANSFER for event in events]
-    count = len(events)
-
-    def column(values: Iterable[int], dtype: type = np.int64) -> Any:
-        return np.fromiter(values, dtype, count)
-
-    def optional(name: str) -> Any:
-        values = map(attrgetter(name), events)
-        return column(NONE if value is None else value for value in values)
-
-    # a member of an enum is one object, and its address is hashed faster than its name
-    kinds = {id(kind): NODE_CODES[node] for kind, node in _NODES.items()}
-    phases = {id(phase): code for phase, code in PHASE_CODES.items()}
-    send, receive = NODE_CODES[NodeKind.SEND], NODE_CODES[NodeKind.RECEIVE]
-    return {
+def _columns(place: int, rank: RankTrace, base: int) -> dict[str, Any]:
+    """The columns of one rank, whose first row is `base`."""
+    messages, others = rank.events.columns()
+    of_messages, of_others = _read(messages), _read(others)
+    of_others["iteration"] = _integers(others, "iteration")
+    of_others["phase"] = _codes(others, "phase", PHASE_CODES)
+    of_others["link"] = np.fromiter(map(copy_link, others.rows), np.int64)
+    is_message, count = np.zeros(len(rank.events), np.bool_), len(rank.events)
+    is_message[messages.places] = True
+    columns: dict[str, Any] = {}
+    for name, values in of_others.items():
+        column = columns[name] = np.full(count, NONE, values.dtype)
+        column[~is_message] = values
+        column[is_message] = of_messages.get(name, NONE)
+    calls = _rows_of(columns["id"], _integers(messages, "call.id"), 0)
+    for name in ("iteration", "phase"):
+        columns[name][is_message] = columns[name][calls]
+    return columns | {
+        "parent": _rows_of(columns["id"], columns["parent"], base),
         "place": np.full(count, place, np.int64),
         "rank": np.full(count, rank.rank, np.int64),
-        "kind": column(
-            (
-                (send if event.op is Op.SEND else receive) if message else kinds[id(event.kind)]
-                for event, message in zip(events, is_message, strict=True)
-            ),
-            np.int8,
-        ),
-        "id": column(event.id for event in events),
-        "parent": optional("parent"),
-        "iteration": column(event.iteration for event in events),
-        "phase": column((phases[id(event.phase)] for event in events), np.int8),
-        "issue": column(event.issue_ns for event in events),
-        "start": optional("start_ns"),
-        "end": optional("end_ns"),
-        "peer": column(
-            event.peers[0] if message and event.peers else NONE
-            for event, message in zip(events, is_message, strict=True)
-        ),
-        "hop": optional("hop"),
-        "shard": optional("shard"),
-        "payload": column(event.payload_bytes for event in events),
-        "link": column(map(copy_link, events)),
     }
+
+
+def _read(some: Columns) -> dict[str, Any]:
+    """What messages and other events say themselves."""
+    kind = _codes(some, "kind", {kind: NODE_CODES[node] for kind, node in _NODES.items()})
+    send = Op.SEND
+    is_sent = np.fromiter((op is send for op in some.read("op")), np.bool_)
+    is_message = kind == NODE_CODES[NodeKind.SEND]
+    kind[is_message & ~is_sent] = NODE_CODES[NodeKind.RECEIVE]
+    peer = np.fromiter((among[0] if among else NONE for among in some.read("peers")), np.int64)
+    peer[~is_message] = NONE
+    return {
+        "kind": kind,
+        "id": _integers(some, "id"),
+        "parent": _integers(some, "parent"),
+        "issue": _integers(some, "issue_ns"),
+        "start": _integers(some, "start_ns"),
+        "end": _integers(some, "end_ns"),
+        "peer": peer,
+        "hop": _integers(some, "hop"),
+        "shard": _integers(some, "shard"),
+        "payload": _integers(some, "payload_bytes"),
+    }
+
+
+def _integers(some: Columns, name: str) -> Ints:
+    try:
+        return np.fromiter(some.read(name), np.int64, len(some.rows))
+    except TypeError:
+        values = (NONE if value is None else value for value in some.read(name))
+        return np.fromiter(values, np.int64, len(some.rows))
+
+
+def _codes(some: Columns, name: str, known: Mapping[Any, int]) -> Codes:
+    # a member of an enum is one object, and its address is hashed faster than its name
+    of_address = {id(value): code for value, code in known.items()}
+    codes = map(of_address.__getitem__, map(id, some.read(name)))
+    return np.fromiter(codes, np.int8, len(some.rows))
 
 
 def copy_link(event: Event) -> int:

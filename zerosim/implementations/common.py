@@ -20,7 +20,7 @@ Step = Callable[[int], float | None]
 
 def model_of(run: RunConfig) -> nn.Module:
     """The model with its first weights, the same on every rank."""
-    return build(run.model, run.seed, layers=run.layers, width=run.width)
+    return build(run.model, run.seed, shape=run.shape)
 
 
 def adam(parameters: Iterable[Any]) -> torch.optim.Optimizer:

@@ -16,9 +16,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from zerosim.attach import ATTACH_VARIABLE
+from zerosim.config import Light
 from zerosim.errors import EnvironmentFault
+from zerosim.faults import Fault
 
 VARIABLE = "ZEROSIM_TRACE"
 _PACKAGE = Path(__file__).parents[1]
@@ -59,12 +64,39 @@ def require_startable(command: Sequence[str]) -> None:
     raise EnvironmentFault(f"cannot start {name}: {why}; {hint}")
 
 
-def run_traced(command: Sequence[str], folder: Path, *, memory: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What the processes of a command record, and what goes wrong in them on purpose.
+
+    Attributes:
+        memory: whether they look at what is alive, by role.
+        light: what a light trace keeps; None for a trace of everything.
+        faults: what goes wrong, on whichever rank.
+        check_replicas: at each so manyth iteration checksums are written down; 0 for none.
+        token: of who may hold the ranks later; "" if nobody may.
+    """
+
+    memory: bool = True
+    light: Light | None = None
+    faults: Sequence[Fault] = ()
+    check_replicas: int = 0
+    token: str = ""
+
+    def to_plain(self) -> dict[str, object]:
+        """As the processes read it."""
+        return {
+            "memory": self.memory,
+            "light": None if self.light is None else self.light.to_plain(),
+            "faults": [str(one) for one in self.faults],
+            "check_replicas": self.check_replicas,
+        }
+
+
+def run_traced(command: Sequence[str], folder: Path, recording: Recording) -> int:
     """Run a command; each process in it that joins torch.distributed writes its trace.
 
     Args:
         folder: where the ranks write; the command may change its own working directory.
-        memory: whether they look at what is alive, by role.
 
     Returns:
         The command's exit code; 128 + n if signal n killed it.
@@ -73,22 +105,43 @@ def run_traced(command: Sequence[str], folder: Path, *, memory: bool) -> int:
         EnvironmentFault: it cannot be started.
     """
     mark = uuid.uuid4().hex
-    added = injection(folder, shlex.join(command), os.environ, memory=memory, mark=mark)
+    added = injection(folder, shlex.join(command), os.environ, recording, mark=mark)
+    if recording.token:
+        added[ATTACH_VARIABLE] = recording.token
     environment = os.environ | added
     with _signals() as arriving:
-        try:
-            process = subprocess.Popen(list(command), env=environment, close_fds=False)  # noqa: S603
-        except OSError as error:
-            raise EnvironmentFault(
-                f"cannot start {command[0]}: {error.strerror}; name what runs it, as in -- bash "
-                f"{command[0]}"
-            ) from None
+        process = start_command(command, environment, close_fds=False)
         code = _wait(process, arriving, mark)
     return code if code >= 0 else 128 - code
 
 
+def start_command(
+    command: Sequence[str], environment: Mapping[str, str], **how: Any
+) -> subprocess.Popen[bytes]:
+    """Start a command.
+
+    Args:
+        how: as `subprocess.Popen` takes it.
+
+    Raises:
+        EnvironmentFault: it cannot be started.
+    """
+    try:
+        return subprocess.Popen(list(command), env=environment, **how)  # noqa: S603
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot start {command[0]}: {error.strerror}; name what runs it, as in -- bash "
+            f"{command[0]}"
+        ) from None
+
+
 def injection(
-    folder: Path, program: str, before: Mapping[str, str], *, memory: bool, mark: str = ""
+    folder: Path,
+    program: str,
+    before: Mapping[str, str],
+    recording: Recording,
+    *,
+    mark: str = "",
 ) -> dict[str, str]:
     """What makes each Python process that joins a process group record itself.
 
@@ -101,7 +154,7 @@ def injection(
     settings = {
         "folder": str(folder.absolute()),
         "program": program,
-        "memory": memory,
+        **recording.to_plain(),
         "package": str(_PACKAGE),
         "run": mark,
     }

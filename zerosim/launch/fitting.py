@@ -46,19 +46,22 @@ class Fit:
     is_bounded: bool
 
 
-def find_largest(attempt: Callable[[int], Try], limit_bytes: int, most_layers: int) -> Fit:
+def find_largest(
+    attempt: Callable[[int], Try], limit_bytes: int, most_layers: int, first: int = 1
+) -> Fit:
     """Try numbers of layers until one fits and the next does not.
 
     Args:
         attempt: trains a model of so many layers.
         limit_bytes: what the device has.
         most_layers: no larger model is tried.
+        first: how many are tried first: what somebody expects to fit.
     """
     tries: list[Try] = []
     fitting: list[Try] = []
     too_large = most_layers + 1
     while _layers(fitting) + 1 < too_large:
-        guess = _guess(fitting, too_large, limit_bytes)
+        guess = _guess(fitting, too_large, limit_bytes) if tries else max(1, first)
         if guess >= too_large:
             # from what fits to what does not, half the way; or all that may be tried
             has_failed = len(tries) > len(fitting)

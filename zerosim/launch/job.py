@@ -11,6 +11,7 @@ from typing import Self
 
 from zerosim.config import EngineConfig, Implementation, RunConfig
 from zerosim.errors import RunError
+from zerosim.faults import Fault, read_faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Job:
         engines: who trains, by zerosim's engine with a configuration or somebody else, and the
             folder of its trace, for each run.
         deepspeed: the DeepSpeed configuration that the engines come from, in JSON; "" if none.
+        faults: what goes wrong on purpose, in each run.
+        check_replicas: at each so manyth iteration checksums are written down; 0 for none.
 
     Raises:
         ConfigError: so many ranks cannot be grouped as an engine is configured.
@@ -29,6 +32,8 @@ class Job:
     run: RunConfig
     engines: tuple[tuple[EngineConfig | Implementation, Path], ...]
     deepspeed: str = ""
+    faults: tuple[Fault, ...] = ()
+    check_replicas: int = 0
 
     def __post_init__(self) -> None:
         for who, _ in self.engines:
@@ -42,6 +47,8 @@ class Job:
                 "run": self.run.to_plain(),
                 "engines": [[_to_plain(who), str(path)] for who, path in self.engines],
                 "deepspeed": self.deepspeed,
+                "faults": [str(one) for one in self.faults],
+                "check_replicas": self.check_replicas,
             }
         )
 
@@ -53,6 +60,8 @@ class Job:
             RunConfig.from_plain(plain["run"]),
             tuple((_from_plain(who), Path(path)) for who, path in plain["engines"]),
             plain["deepspeed"],
+            read_faults(plain["faults"]),
+            plain["check_replicas"],
         )
 
 

@@ -22,6 +22,7 @@ from zerosim.launch.job import Job, RanksFailedError
 from zerosim.launch.parallel import require_divisible
 from zerosim.launch.ranks import RankTimeouts, run_ranks
 from zerosim.launch.rendezvous import open_rendezvous
+from zerosim.models.catalogue import num_parameters_of
 
 _OWN_FILES = 32
 _FILES_OF_A_PEER = 2
@@ -102,8 +103,13 @@ def require_able(job: Job) -> None:
     Raises:
         EnvironmentFault: there is no such device, it cannot compute in that dtype, or a rank cannot
             have as many files open as it needs.
-        ConfigError: the ranks cannot compute the model together.
+        ConfigError: the ranks cannot compute the model together, or it is for dry runs.
     """
+    if job.run.model.is_large:
+        raise ConfigError(
+            f"model is {job.run.model}, of {num_parameters_of(job.run.model):,} parameters: "
+            "expected one that this machine can train; zerosim simulate does it dry"
+        )
     for who, _ in job.engines:
         if isinstance(who, EngineConfig):
             require_divisible(job.run, who)

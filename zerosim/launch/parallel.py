@@ -48,6 +48,11 @@ def divide(model: nn.Module, run: RunConfig) -> None:
     divide_blocks(model, mesh, source=None)
 
 
+def forget() -> None:
+    """The process has left its groups: the next ones are others."""
+    _mesh.cache_clear()
+
+
 @cache
 def _mesh(device: str, num_ranks: int, num_together: int) -> DeviceMesh:
     shape = (num_ranks // num_together, num_together)
@@ -73,7 +78,7 @@ def require_divisible(run: RunConfig, config: EngineConfig) -> None:
             f"tiles is {run.tiles} with {together} tensor parallel ranks, which cut the same "
             "matrices: give one of tiles and tensor-parallel"
         )
-    heads = heads_of(run.model)
+    heads = heads_of(run.model, run.shape)
     if heads % together:
         raise ConfigError(
             f"tensor-parallel is {together}: expected a divisor of {run.model}'s {heads} heads"

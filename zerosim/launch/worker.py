@@ -21,26 +21,21 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from torch import nn
 
-from zerosim.collectives import Group
-from zerosim.config import STAGE_NAMES, DeviceKind, EngineConfig, Implementation, RunConfig
-from zerosim.deepspeed.config import read_settings
-from zerosim.deepspeed.initialize import open_engine
-from zerosim.device import device_memory, on_host
-from zerosim.engine import Engine, initialize
-from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
+from zerosim.config import DeviceKind, EngineConfig, Implementation, RunConfig
+from zerosim.device import device_memory
+from zerosim.engine import Engine
+from zerosim.errors import RunError, ZerosimError, first_line
 from zerosim.events import Phase
 from zerosim.implementations import Step, make_step
 from zerosim.launch.forking import tell
 from zerosim.launch.job import Job
-from zerosim.launch.parallel import data_group, divide
+from zerosim.launch.parallel import data_group
 from zerosim.launch.reachable import beyond_loopback
 from zerosim.launch.rendezvous import JoinedRanks, join
-from zerosim.models import Batches, build, context_of
-from zerosim.models.tiling import tile_linears, tiled_units
+from zerosim.launch.training import batches_of, make_engine, told, train_engine, train_other
 from zerosim.trace import labels, trace
-from zerosim.trace.blocks import default_blocks
+from zerosim.trace.faulty import installed
 from zerosim.trace.sink import Description
 
 ERROR_FILE = "rank-{rank}.error.txt"
@@ -84,15 +79,9 @@ def _train(
     ranks: JoinedRanks,
     advance: Callable[[str], None],
 ) -> None:
-    run = job.run
-    data = data_group(run)
-    batches = Batches(
-        seed=run.seed,
-        rank=data.rank,
-        num_ranks=data.size,
-        batch=run.batch,
-        context=context_of(run.model),
-    )
+    data = data_group(job.run)
+    run = told(job.run, job.faults, dist.get_rank())
+    batches = batches_of(run, data)
     ours = isinstance(who, EngineConfig)
     # until the trace has ended it may look at what was trained, and ask a framework about it
     trained: Engine | Step | None = None
@@ -103,19 +92,24 @@ def _train(
             folder,
             # with which options, `run` and the configuration say
             program="zerosim run" if ours else f"zerosim profiles: {who}",
-            run=run.to_plain(),
+            run=job.run.to_plain(),
             memory=run.memory,
             allocations=run.memory,
+            faults=job.faults,
+            check_replicas=job.check_replicas,
         ),
     ):
         ranks.meet(f"{name} has begun")
+        if (faults := installed()) is not None:
+            faults.told()
         if isinstance(who, EngineConfig):
-            trained = engine = _make_engine(job, who, device, data)
-            _train_engine(engine, run.steps, batches, advance)
+            labels.setting("seed", run.seed)
+            trained = engine = make_engine(replace(job, run=run), who, device, data)
+            train_engine(engine, run.steps, batches.at, advance)
             del engine
         else:
             trained = step = make_step(who, run, batches)
-            _train_other(step, run.steps, who, advance)
+            train_other(step, run.steps, who, advance)
             del step
         ranks.meet(f"{name} ends")
     del trained
@@ -123,57 +117,6 @@ def _train(
     labels.describe(Description())
     labels.enter(-1, Phase.OUTSIDE)
     gc.collect()  # a model and its hooks refer to each other; the next run begins with neither
-
-
-def _make_engine(job: Job, config: EngineConfig, device: torch.device, data: Group) -> Engine:
-    run = job.run
-    with on_host():
-        model = build(run.model, run.seed, layers=run.layers, width=run.width).to(device)
-        config = _tiled(model, run, config)
-        divide(model, run)
-    if not job.deepspeed:
-        return initialize(model, config, data, resume=run.resume)
-    settings = replace(read_settings(job.deepspeed, data.size), engine=config)
-    return open_engine(model, settings, data, resume=run.resume)
-
-
-def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConfig:
-    """Cut the model's large linear layers, if that is asked for, and make units of the pieces."""
-    if run.tiles == 1:
-        return config
-    blocks = config.units or tuple(name for name, _ in default_blocks(model))
-    tile_linears(model, run.tiles)
-    return replace(config, units=tiled_units(model, blocks))
-
-
-def _train_engine(
-    engine: Engine, steps: int, batches: Batches, advance: Callable[[str], None]
-) -> None:
-    if engine.iteration >= steps:
-        raise ConfigError(
-            f"steps is {steps}: the state that is resumed has done {engine.iteration}; give more"
-        )
-    for iteration in range(engine.iteration, steps):
-        losses = []
-        for micro_step in range(engine.config.accumulate):
-            loss = engine(batches.at(iteration, micro_step).to(engine.device))
-            engine.backward(loss)
-            losses.append(loss.item())
-            if engine.is_boundary:
-                mean = engine.average_loss(sum(losses) / len(losses))
-            engine.step()
-        advance(f"{STAGE_NAMES[engine.config.stage]}: loss {mean:.3f}")
-    engine.close()
-
-
-def _train_other(
-    step: Step, steps: int, who: Implementation, advance: Callable[[str], None]
-) -> None:
-    for iteration in range(steps):
-        loss = step(iteration)
-        if loss is not None:
-            labels.metric("loss", loss)
-        advance(f"{who}: step {iteration + 1}")
 
 
 def _device(run: RunConfig) -> torch.device:
@@ -220,10 +163,11 @@ def _share_a_device() -> None:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
     """A bar on the first rank's standard error, if a person is watching it."""
-    console = Console(stderr=True)
-    if dist.get_rank() != 0 or not console.is_terminal:
+    # a notebook asks for colours where nothing could move a cursor
+    if dist.get_rank() != 0 or not sys.stderr.isatty():
         yield lambda _: None
         return
+    console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)

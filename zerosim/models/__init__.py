@@ -3,8 +3,9 @@
 May import torch and the L0 modules of zerosim, nothing else.
 """
 
+from zerosim.config.shapes import GPTConfig
 from zerosim.models.catalogue import build, context_of, gpt_config
-from zerosim.models.gpt import GPT, GPTConfig, next_byte_loss
+from zerosim.models.gpt import GPT, next_byte_loss
 from zerosim.models.mlp import MLP, MLPConfig
 from zerosim.models.text import (
     Batches,

@@ -4,50 +4,86 @@
     gpt-small   25,547,776 parameters    8 blocks of width 512, context 128
     mlp            271,360 parameters    3 hidden layers of 256 that read 8 bytes, context 64
 
+Those that `zerosim simulate --model` knows beside them, which no single machine trains:
+
+    gpt-2              124,439,808 parameters    12 blocks of width 768, context 1024
+    gpt-3          174,604,259,328 parameters    96 blocks of width 12288, context 2048
+    zero-7.5b        7,459,729,408 parameters    36 blocks of width 4096, context 1024
+    zero-128b      127,675,342,848 parameters    158 blocks of width 8192, context 1024
+    zero-1t      1,007,988,403,200 parameters    128 blocks of width 25600, context 1024
+    llama-3-8b       8,030,261,248 parameters    32 blocks of width 4096, context 8192
+    llama-3-70b     70,553,706,496 parameters    80 blocks of width 8192, context 8192
+    llama-3-405b   405,853,388,800 parameters    126 blocks of width 16384, context 8192
+
+`config.shapes` has their sizes, and where these are from.
+
 Imports nothing but torch and the L0 modules of zerosim.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import torch
 from torch import nn
 
-from zerosim.config import ModelName
+from zerosim.config import ModelName, Shape
+from zerosim.config.shapes import SHAPES, GPTConfig, LlamaConfig, Transformer
 from zerosim.errors import ConfigError
-from zerosim.models.gpt import GPT, GPTConfig
+from zerosim.models.gpt import GPT
+from zerosim.models.llama import Llama
 from zerosim.models.mlp import MLP, MLPConfig
 
-_GPT = {
-    ModelName.GPT_TINY: GPTConfig(layers=4, width=256, heads=4, context=64),
-    ModelName.GPT_SMALL: GPTConfig(layers=8, width=512, heads=8, context=128),
-}
 _MLP = MLPConfig(window=8, embedding=32, width=256, context=64)
 
 
-def context_of(name: ModelName) -> int:
+_USUAL = Shape()
+
+
+def context_of(name: ModelName, shape: Shape = _USUAL) -> int:
     """Number of bytes guessed in one sequence; a row of a batch holds one byte more."""
-    return _MLP.context if name is ModelName.MLP else _GPT[name].context
+    return shape.context_length or _config(name).context
 
 
-def heads_of(name: ModelName) -> int:
-    """Number of attention heads of a GPT."""
-    return _GPT[name].heads
+def heads_of(name: ModelName, shape: Shape = _USUAL) -> int:
+    """Number of attention heads of a GPT or a Llama."""
+    if shape.heads:
+        return shape.heads
+    config = _config(name)
+    assert not isinstance(config, MLPConfig), f"the {name} has no heads"
+    return config.heads
 
 
-def gpt_config(name: ModelName, layers: int | None = None, width: int | None = None) -> GPTConfig:
-    """The size of a GPT, with other layers or another width than its name stands for.
+def num_parameters_of(name: ModelName) -> int:
+    """How many parameters a model has that is too large to be built here."""
+    config = _config(name)
+    assert not isinstance(config, MLPConfig), f"the {name} is built"
+    return config.num_parameters
+
+
+def _config(name: ModelName) -> Transformer | MLPConfig:
+    return _MLP if name is ModelName.MLP else SHAPES[name]
+
+
+def gpt_config(name: ModelName, shape: Shape = _USUAL) -> GPTConfig:
+    """The size of a GPT, where `shape` says so with another than its name stands for.
 
     Raises:
         ConfigError: it is no GPT, or its heads do not divide the width.
     """
-    if name is ModelName.MLP:
-        raise ConfigError("layers and width are of a GPT: expected model gpt-tiny or gpt-small")
-    usual = _GPT[name]
-    config = replace(usual, layers=layers or usual.layers, width=width or usual.width)
+    usual = SHAPES.get(name)
+    if not isinstance(usual, GPTConfig):
+        raise ConfigError(
+            "layers, width, heads, context-length and vocabulary are of a GPT: expected model "
+            "gpt-tiny or the like"
+        )
+    given = {key: value for key, value in asdict(shape).items() if value is not None}
+    given["context"] = given.pop("context_length", usual.context)
+    config = replace(usual, **given)
     if config.width % config.heads:
-        raise ConfigError(f"width is {width}: expected a multiple of the {config.heads} heads")
+        raise ConfigError(
+            f"width is {config.width}: expected a multiple of the {config.heads} heads"
+        )
     return config
 
 
@@ -56,8 +92,7 @@ def build(
     seed: int,
     *,
     tied: bool = False,
-    layers: int | None = None,
-    width: int | None = None,
+    shape: Shape = _USUAL,
 ) -> nn.Module:
     """Build a model with seeded weights.
 
@@ -68,7 +103,7 @@ def build(
         name: which model.
         seed: of the initial weights.
         tied: GPT only: the head's matrix is the token embedding.
-        layers, width: GPT only: in place of what the name stands for.
+        shape: GPT only: in place of what the name stands for.
 
     Returns:
         The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
@@ -82,6 +117,10 @@ def build(
         raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if name is ModelName.MLP and not (layers or width):
+        if name is ModelName.MLP and shape.is_usual:
             return MLP(_MLP)
-        return GPT(replace(gpt_config(name, layers, width), tied=tied))
+        usual = SHAPES.get(name)
+        if isinstance(usual, LlamaConfig) and shape.is_usual and not tied:
+            return Llama(usual)
+        config = gpt_config(name, shape)
+        return GPT(replace(config, tied=tied or config.tied))

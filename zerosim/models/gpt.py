@@ -3,46 +3,18 @@
 The layout is nanoGPT's (GPT-2 without dropout). Every parameter belongs to `embedding`, to one
 of `blocks`, or to `head`, and is used only inside the forward of that submodule: so each of them
 can be gathered before it computes and freed after.
-Imports nothing but torch.
+Imports torch, and its size from the configuration.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-VOCABULARY = 256
-"""A token is a byte."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GPTConfig:
-    """The size of a GPT.
-
-    Attributes:
-        layers: number of blocks.
-        width: size of a token's vector, h; the MLP inside a block is 4h wide.
-        heads: number of attention heads; divides `width`.
-        context: longest sequence that can be read, s.
-        tied: the head's matrix is the token embedding.
-    """
-
-    layers: int
-    width: int
-    heads: int
-    context: int
-    tied: bool = False
-
-    @property
-    def num_parameters(self) -> int:
-        """L(12h^2 + 13h) + (512 + s)h + 2h; 256h fewer if tied."""
-        h = self.width
-        ends = (2 * VOCABULARY + self.context) * h + 2 * h - (VOCABULARY * h if self.tied else 0)
-        return self.layers * (12 * h * h + 13 * h) + ends
+from zerosim.config.shapes import GPTConfig
 
 
 class Embedding(nn.Module):
@@ -50,7 +22,7 @@ class Embedding(nn.Module):
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        self.token = nn.Embedding(VOCABULARY, config.width)
+        self.token = nn.Embedding(config.vocabulary, config.width)
         self.position = nn.Embedding(config.context, config.width)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -106,7 +78,7 @@ class Head(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.width)
-        self.linear = nn.Linear(config.width, VOCABULARY, bias=False)
+        self.linear = nn.Linear(config.width, config.vocabulary, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Score x [B, T, h]: [B, T, 256]."""

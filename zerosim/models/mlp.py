@@ -13,7 +13,8 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zerosim.models.gpt import VOCABULARY, next_byte_loss
+from zerosim.config.shapes import VOCABULARY
+from zerosim.models.gpt import next_byte_loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
     copies      between device and host, in order, beside what is computed
     disk        what a rank keeps on a disk: `DiskFiles`
+    dry         the disk of a dry run: `DryDisk`
     commits     which versions of its files make up a state that is complete
     folder      whose a folder is, and what its file system can do
     files       one file: set aside, written, read
@@ -16,7 +17,8 @@ After ZeRO-Offload (arXiv 2101.06840) and ZeRO-Infinity (arXiv 2104.07857).
 from __future__ import annotations
 
 from zerosim.offload.commits import SavedState
-from zerosim.offload.disk import DiskFiles
+from zerosim.offload.disk import Disk, DiskFiles
+from zerosim.offload.dry import DryDisk
 from zerosim.offload.pool import Buffer
 
-__all__ = ["Buffer", "DiskFiles", "SavedState"]
+__all__ = ["Buffer", "Disk", "DiskFiles", "DryDisk", "SavedState"]

@@ -20,6 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -48,8 +49,39 @@ from zerosim.trace.sink import CopyRequest
 THREADS = 4
 
 
+class Disk(Protocol):
+    """What one rank keeps on a disk, by name."""
+
+    def buffer(self, num_bytes: int) -> Buffer:
+        """A buffer of the pool, when one is free.
+
+        Args:
+            num_bytes: at most the size of the pool's buffers.
+        """
+
+    def try_buffer(self, num_bytes: int) -> Buffer | None:
+        """A buffer of the pool; None if none is free now."""
+
+    def write(
+        self, name: str, source: torch.Tensor, *, on_done: Callable[[], None] | None = None
+    ) -> Handle:
+        """Write a tensor's bytes as the next version of `name`, beside what is computed."""
+
+    def read(self, name: str, into: torch.Tensor) -> Handle:
+        """Fill a tensor with the latest version of `name`, beside what is computed."""
+
+    def commit(self, state: Mapping[str, object]) -> None:
+        """Make all that was written so far the last good state, at once or not at all."""
+
+    def check(self) -> None:
+        """See that all that the last commit refers to is undamaged."""
+
+    def close(self) -> None:
+        """Wait for what was asked for; let go of memory and files."""
+
+
 class DiskFiles:
-    """What one rank keeps on a disk.
+    """What one rank keeps on a disk, in files. Implements `Disk`.
 
     After a failure everything that is asked for later fails with the same error, `commit` with it.
 
@@ -143,7 +175,7 @@ class DiskFiles:
         Returns:
             Its `wait` raises a DiskError if the bytes are not written.
         """
-        request = _request(source, Tier.HOST, Tier.DISK)
+        request = request_of(source, Tier.HOST, Tier.DISK)
         num_bytes = request.payload_bytes
         assert num_bytes <= self._buffer_bytes, f"{num_bytes} bytes of {self._buffer_bytes}"
         with self._changing:
@@ -175,7 +207,7 @@ class DiskFiles:
         Returns:
             Its `wait` raises a DiskError if they are gone, short, damaged, or another version.
         """
-        request = _request(into, Tier.DISK, Tier.HOST)
+        request = request_of(into, Tier.DISK, Tier.HOST)
 
         def work(station: Station) -> None:
             version = self._latest.get(name)
@@ -269,7 +301,8 @@ class DiskFiles:
         file_of(self.folder, name, version.slot).sync(version)
 
 
-def _request(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
+def request_of(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
+    """What a copy between these tiers is recorded as."""
     return CopyRequest(
         origin=origin,
         target=target,

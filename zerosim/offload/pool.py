@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from zerosim.device import on_host
 from zerosim.memory import Role
@@ -93,7 +94,7 @@ class Pool:
             )
         _ask_for_huge_pages(self._memory)
         hold(self._memory, Role.BUFFERS, "", Tier.HOST)
-        start = -self._memory.data_ptr() % PAGE_BYTES
+        start = -_address(self._memory) % PAGE_BYTES
         places = self._memory[start : start + needed - PAGE_BYTES].split(
             [size] * buffers + [extra] * threads
         )
@@ -136,7 +137,13 @@ def _ask_for_huge_pages(memory: torch.Tensor) -> None:
 
     With pages of 4 KiB that took most of the processor's time, and two thirds of the bandwidth.
     """
-    begin = memory.data_ptr() + -memory.data_ptr() % PAGE_BYTES
-    num_bytes = (memory.data_ptr() + memory.numel() - begin) // PAGE_BYTES * PAGE_BYTES
-    if num_bytes >= _HUGE_PAGE_BYTES and not torch.cuda.is_initialized():
+    address = _address(memory)
+    begin = address + -address % PAGE_BYTES
+    num_bytes = (address + memory.numel() - begin) // PAGE_BYTES * PAGE_BYTES
+    if address and num_bytes >= _HUGE_PAGE_BYTES and not torch.cuda.is_initialized():
         _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(num_bytes), mmap.MADV_HUGEPAGE)
+
+
+def _address(memory: torch.Tensor) -> int:
+    """Where memory begins; 0 of a dry run's, which is nowhere."""
+    return 0 if isinstance(memory, FakeTensor) else memory.data_ptr()

@@ -5,15 +5,30 @@
     memory     what a rank holds over time, by role
     traffic    what a rank sends, by phase and purpose: theory, trace, wire
     timeline   computation, communication and waiting, a lane for each rank
+    peaks      what GPUs hold at their predicted peaks, under the card's line
+    steptimes  what the predicted time of a step goes to
+    scaling    predicted layouts over the number of GPUs
     waterfall  from a law to what is sent, by cause
 
-`run.plot` calls them with a run's tables. Imports plotly and zerosim's L0.
+`run.plot` calls those of runs with a run's tables. Imports plotly and zerosim's L0.
 """
 
 from zerosim.plots.laws import laws
 from zerosim.plots.memory import memory
+from zerosim.plots.peaks import peaks
+from zerosim.plots.scaling import scaling
+from zerosim.plots.steptimes import step_times
 from zerosim.plots.timeline import timeline
 from zerosim.plots.traffic import traffic
 from zerosim.plots.waterfall import waterfall
 
-__all__ = ["laws", "memory", "timeline", "traffic", "waterfall"]
+__all__ = [
+    "laws",
+    "memory",
+    "peaks",
+    "scaling",
+    "step_times",
+    "timeline",
+    "traffic",
+    "waterfall",
+]

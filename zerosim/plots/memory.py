@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.memory import Role
-from zerosim.plots.theme import ROLES, figure
+from zerosim.plots.theme import ROLES, figure, time_axis
 from zerosim.tables import Table
 
 _NS_A_MS = 1e6
@@ -17,7 +17,7 @@ def memory(table: Table) -> go.Figure:
     Args:
         table: of columns `time_ns`, `role`, `bytes`.
     """
-    drawn = figure(table.title, "ms", "bytes")
+    drawn = figure(table.title, time_axis(table), "bytes")
     held = {(row["time_ns"], row["role"]): row["bytes"] for row in table}
     times = sorted(set(table["time_ns"]))
     for role in Role:

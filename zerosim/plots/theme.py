@@ -13,35 +13,36 @@ from plotly import graph_objects as go
 
 from zerosim.events import Phase
 from zerosim.memory import Role
+from zerosim.tables import Evidence, Table
 
 TEXT, MUTED, LINE, CARD = "#1b2430", "#566170", "#d9dee5", "#ffffff"
 WAIT, PATH = "#a3acb8", "#1b2430"
 PHASES = {
-    Phase.FORWARD: "#4572A7",
-    Phase.BACKWARD: "#DB8428",
-    Phase.UPDATE: "#2A7F50",
-    Phase.SETUP: "#7B8593",
-    Phase.OUTSIDE: "#7B8593",
+    Phase.FORWARD: "#8292AD",
+    Phase.BACKWARD: "#566887",
+    Phase.UPDATE: "#28344D",
+    Phase.SETUP: "#88919D",
+    Phase.OUTSIDE: "#88919D",
 }
 COMMUNICATION = {
-    Phase.FORWARD: "#8594A9",
-    Phase.BACKWARD: "#AD6C2F",
-    Phase.UPDATE: "#7C9A89",
-    Phase.SETUP: "#A3ABB6",
-    Phase.OUTSIDE: "#A3ABB6",
+    Phase.FORWARD: "#C7CEDA",
+    Phase.BACKWARD: "#B3BBC9",
+    Phase.UPDATE: "#9EA4AF",
+    Phase.SETUP: "#CCD0D5",
+    Phase.OUTSIDE: "#CCD0D5",
 }
-COPYING = "#2f8f8a"
+COPYING = "#B08D6E"
 ROLES = {
-    Role.PARAMETERS: "#0072B2",
-    Role.GRADIENTS: "#DB8428",
-    Role.MASTER: "#76828F",
-    Role.MOMENTUM: "#929DA9",
-    Role.VARIANCE: "#AFB8C2",
-    Role.GATHERED: "#8CC6EC",
-    Role.BUFFERS: "#E3CF6B",
-    Role.ACTIVATIONS: "#C9B5DF",
-    Role.CHECKPOINTS: "#9B7FC0",
-    Role.SECONDARY: "#4FA3D1",
+    Role.PARAMETERS: "#2F5D62",
+    Role.GRADIENTS: "#7A2E46",
+    Role.MASTER: "#6B6248",
+    Role.MOMENTUM: "#8F866B",
+    Role.VARIANCE: "#B4AC93",
+    Role.GATHERED: "#86AFA9",
+    Role.BUFFERS: "#DCCFB0",
+    Role.ACTIVATIONS: "#D3B3A6",
+    Role.CHECKPOINTS: "#8A6257",
+    Role.SECONDARY: "#5F8A8E",
     Role.OTHER: "#DCE1E6",
 }
 OUTCOMES = {
@@ -61,6 +62,14 @@ def plain(text: str) -> str:
 def wrapped(text: str, width: int) -> str:
     """Text for a figure in lines of about `width` characters."""
     return "<br>".join(map(plain, textwrap.wrap(text, width, break_on_hyphens=False)))
+
+
+def time_axis(table: Table) -> str:
+    """What an axis of times is called."""
+    is_predicted = any(
+        one.evidence is Evidence.PREDICTED and one.name.endswith("_ns") for one in table.columns
+    )
+    return "ms, predicted" if is_predicted else "ms"
 
 
 def figure(title: str, x: str = "", y: str = "") -> go.Figure:

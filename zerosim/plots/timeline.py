@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import COMMUNICATION, COPYING, LINE, PHASES, WAIT, figure
+from zerosim.plots.theme import COMMUNICATION, COPYING, LINE, PHASES, WAIT, figure, time_axis
 from zerosim.tables import Table
 
 _NS_A_MS = 1e6
@@ -26,7 +26,7 @@ def timeline(table: Table) -> go.Figure:
     Args:
         table: of columns `rank`, `start_ns`, `duration_ns`, `phase`, `state`, `communicates`.
     """
-    drawn = figure(table.title, "ms")
+    drawn = figure(table.title, time_axis(table))
     drawn.update_layout(barmode="overlay", bargap=0.15)
     kinds: dict[tuple[str, str, str], list[Piece]] = {}
     moving: dict[tuple[str, str, str], list[Piece]] = {}

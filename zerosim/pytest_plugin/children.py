@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.errors import EnvironmentFault, RunError
-from zerosim.launch.command import injection
+from zerosim.launch.command import Recording, injection
 from zerosim.pytest_plugin.options import Options
 from zerosim.record.postmortem import end_words
 
@@ -26,7 +26,7 @@ _END_S = 40.0
 @contextmanager
 def injected(folder: Path, name: str, options: Options) -> Iterator[None]:
     """Trace the processes that are started inside."""
-    added = injection(folder, f"pytest {name}", os.environ, memory=options.memory)
+    added = injection(folder, f"pytest {name}", os.environ, Recording(memory=options.memory))
     before = {variable: os.environ.get(variable) for variable in added}
     os.environ.update(added)
     try:
@@ -49,7 +49,7 @@ def run(
     """
     given = kwargs.pop("env", None)
     env = dict(os.environ if given is None else given)
-    env |= injection(folder, shlex.join(argv), env, memory=options.memory)
+    env |= injection(folder, shlex.join(argv), env, Recording(memory=options.memory))
     timeout_s = kwargs.pop("timeout", options.timeout_s)
     kwargs |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     try:

@@ -12,10 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from zerosim.errors import ZerosimError, first_line
-from zerosim.events import Event
+from zerosim.events import WHOLE, Event
 from zerosim.quantities import format_exact
 from zerosim.reading import Run
-from zerosim.reading.selection import WHOLE, purpose_of
+from zerosim.reading.selection import purpose_of
 from zerosim.record import RankTrace
 
 _MOST_CALLS = 12

@@ -14,6 +14,7 @@ from zerosim.pytest_plugin.failure import where
 from zerosim.pytest_plugin.memory import check_peak, parse_role
 from zerosim.pytest_plugin.recordings import Recordings, plain
 from zerosim.pytest_plugin.traffic import check_traffic, require_clear
+from zerosim.quantities import first_of
 from zerosim.reading import Run
 from zerosim.reading.law import OF_THE_LAW, Expected, LedgerName, choose_ledger, num_parameters
 from zerosim.reading.quantity import parse_quantity, parse_tolerance
@@ -147,9 +148,8 @@ class ZerosimTrace(Recordings):
         run = self.recorded
         warnings = run.trace.warnings
         if warnings:
-            others = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
             raise TraceError(
-                f"{run.folder} is incomplete: {warnings[0]}{others}: nothing is proved by a part; "
+                f"{run.folder} is incomplete: {first_of(warnings)}: nothing is proved by a part; "
                 f"zerosim show prints what is there"
             )
         return run

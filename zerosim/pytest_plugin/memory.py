@@ -14,11 +14,12 @@ import numpy as np
 
 from zerosim.analysis.memory import ROLES, Timeline, in_steps, peak
 from zerosim.errors import ConfigError
+from zerosim.events import WHOLE
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.pytest_plugin.failure import place_words
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.reading.quantity import Quantity
-from zerosim.reading.selection import WHOLE, Selection
+from zerosim.reading.selection import Selection
 from zerosim.verify.memory import timelines
 from zerosim.verify.peaks import when
 

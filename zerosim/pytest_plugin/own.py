@@ -20,6 +20,7 @@ from zerosim.pytest_plugin.meeting import AssertMeeting
 from zerosim.pytest_plugin.options import Options
 from zerosim.rows import MANIFEST_NAME, encode_row
 from zerosim.trace import labels
+from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session
 
 _CRC_TAIL = len('00000000"}\n')
@@ -42,13 +43,10 @@ class OwnTrace:
         self._taken_by: Path | None = None
         self.rank, self.num_ranks = 0, 1
         if labels.attached() is None:
-            self._session = Session(
-                self._folder,
-                program=f"pytest {name}",
-                memory=options.memory,
-                wire=options.wire,
-                allocations=options.allocations,
+            extent = Extent(
+                memory=options.memory, wire=options.wire, allocations=options.allocations
             )
+            self._session = Session(self._folder, extent, program=f"pytest {name}")
             self._session.gives_way = self._give_way
             _OwnSession.session = self._session
             self._file = next(self._folder.glob("rank-*.jsonl"))
@@ -75,7 +73,7 @@ class OwnTrace:
                 "pytest without zerosim trace"
             )
         self._require_same_rank()
-        self._session.recorder.entered(labels.position())
+        self._session.recorder.read()
         self._num_looks += 1
         own = self._home / f"until-assert-{self._num_looks}"
         own.mkdir()

@@ -7,12 +7,12 @@ Imports zerosim's L0, reading and this package.
 from __future__ import annotations
 
 from zerosim.errors import ConfigError
-from zerosim.events import Phase, Purpose
+from zerosim.events import WHOLE, Phase, Purpose
 from zerosim.pytest_plugin.failure import describe_calls, ledgers, place_words
 from zerosim.quantities import PSI, format_decimal, format_exact
 from zerosim.reading import Run
 from zerosim.reading.law import Expected, LedgerName, amount_words, held_against
-from zerosim.reading.selection import WHOLE, Selection, all_calls, purpose_of
+from zerosim.reading.selection import Selection, all_calls, purpose_of
 
 _PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _WORDS = {

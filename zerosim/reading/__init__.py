@@ -11,21 +11,26 @@
     events        single events as a table
     verification  whether theory is true of a run
     law           a law that a person types, held against a run; quantity: how it is typed
-    comparison    runs side by side
+    prediction    what would happen if something were different
+    comparison    runs side by side: each is a `side`, as it was measured; differences: in words
+    profile       a run as a row among implementations; system: among the family
     player        a replay in a notebook
     summary       a run on one screen
 
-Imports zerosim's L0, record, graph, analysis, verify, export, replay; never torch.
+Imports zerosim's L0, record, graph, analysis, placement, verify, export, replay; never torch.
 """
 
+from zerosim.manifest import Source
 from zerosim.reading.comparison import Comparison
 from zerosim.reading.player import Replay
-from zerosim.reading.run import Run, Source, load
+from zerosim.reading.prediction import Prediction
+from zerosim.reading.run import Run, load
 from zerosim.reading.verification import LawCheck, TrafficVerification, Verification
 
 __all__ = [
     "Comparison",
     "LawCheck",
+    "Prediction",
     "Replay",
     "Run",
     "Source",

@@ -1,6 +1,6 @@
 """Runs side by side, as something to print, to look at and to go on with.
 
-Imports zerosim's L0, verify and the tables.
+Imports zerosim's L0, record, the tables and the modules beside it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from zerosim.record import Trace
+from zerosim.config import STAGE_NAMES
+from zerosim.errors import ConfigError
+from zerosim.reading.differences import differences, headline, notes
+from zerosim.reading.measured import measurable, side_of
+from zerosim.reading.side import Side
+from zerosim.record import Trace, ended_early
 from zerosim.tables import Cell, Column, Table, html_text, written_out
-from zerosim.verify.comparison import compare
-from zerosim.verify.differences import differences, headline, notes
-from zerosim.verify.side import Side
+
+FEWEST, MOST = 2, 4
+"""How many traces can be compared."""
 
 
 class Comparison:
@@ -25,11 +30,25 @@ class Comparison:
     def __init__(self, traces: Sequence[Trace]) -> None:
         """Measure them.
 
+        If one of them ended early, only the iterations count that all of them finished: a later one
+        has what an earlier one has not, such as the optimizer's moments.
+
+        Args:
+            traces: 2 to 4, in the order in which they will stand.
+
         Raises:
             ConfigError: too few, or too many.
             TraceError: one of them has no iteration that all its ranks finished.
         """
-        self.sides: tuple[Side, ...] = compare(traces)
+        if not FEWEST <= len(traces) <= MOST:
+            raise ConfigError(
+                f"{len(traces)} traces to compare: expected {FEWEST} to {MOST}; give their folders"
+            )
+        complete = [measurable(trace) for trace in traces]
+        common = set[int].intersection(*map(set, complete))
+        if common and any(map(ended_early, traces)):
+            complete = [tuple(sorted(common)) for _ in traces]
+        self.sides: tuple[Side, ...] = tuple(map(side_of, traces, _names(traces), complete))
 
     @property
     def headline(self) -> str:
@@ -44,12 +63,13 @@ class Comparison:
     @property
     def table(self) -> Table:
         """What the first rank of each sends, holds and takes."""
+        held, times = [side.held for side in self.sides], [side.times for side in self.sides]
         rows: list[tuple[Cell, ...]] = [
             ("sent_bytes", *(side.total_bytes for side in self.sides)),
             ("wire_bytes", *(side.wire_bytes for side in self.sides)),
-            ("model_states_bytes", *(_states(side) for side in self.sides)),
-            ("peak_bytes", *(_peak(side) for side in self.sides)),
-            ("iteration_ns", *(_duration(side) for side in self.sides)),
+            ("model_states_bytes", *(None if one is None else one.states_bytes for one in held)),
+            ("peak_bytes", *(None if one is None else one.highest_bytes for one in held)),
+            ("iteration_ns", *(None if one is None else one.duration_ns for one in times)),
             ("loss", *(side.loss for side in self.sides)),
         ]
         columns = (Column("first rank"), *(Column(side.name) for side in self.sides))
@@ -72,13 +92,11 @@ class Comparison:
         return f"{self.table._repr_html_()}<ul>{items}</ul>"
 
 
-def _states(side: Side) -> Cell:
-    return None if side.held is None else side.held.states_bytes
-
-
-def _peak(side: Side) -> Cell:
-    return None if side.held is None else side.held.highest_bytes
-
-
-def _duration(side: Side) -> Cell:
-    return None if side.times is None else side.times.duration_ns
+def _names(traces: Sequence[Trace]) -> list[str]:
+    """By stage, if that tells them apart, else by folder."""
+    stages = [trace.manifest.config.get("stage") for trace in traces]
+    if None not in stages and len(set(stages)) == len(stages):
+        return [STAGE_NAMES[stage] for stage in stages if isinstance(stage, int)]
+    paths = [trace.folder.resolve() for trace in traces]
+    short = [path.name for path in paths]
+    return short if len(set(short)) == len(short) else [f"{p.parent.name}/{p.name}" for p in paths]

@@ -22,6 +22,7 @@ from zerosim.memory import Role
 from zerosim.reading.moments import moments_of
 from zerosim.reading.selection import Selection
 from zerosim.reading.traffic import keys_of
+from zerosim.record import way_to_memory
 from zerosim.tables import Cell, Column, Evidence, Table
 
 PEAK, EVERY_SAMPLE = "peak", "every sample"
@@ -30,7 +31,6 @@ _KEYS: dict[str, Callable[[int, Role, str], Cell]] = {
     "role": lambda _, role, __: role.value,
     "unit": lambda _, __, unit: unit,
 }
-_NO_MEMORY = "memory was not recorded: run without --no-memory"
 
 
 def memory(
@@ -62,8 +62,12 @@ def memory(
         title,
         (*time, *(Column(key) for key in keys), Column("bytes", evidence)),
         tuple((*key, found[key]) for key in sorted(found, key=_place)),
-        () if len(lines) == len(chosen.ranks) else (_NO_MEMORY,),
+        () if len(lines) == len(chosen.ranks) else (_no_memory(chosen),),
     )
+
+
+def _no_memory(chosen: Selection) -> str:
+    return f"memory was not recorded: {way_to_memory(chosen.trace)}"
 
 
 def _held(

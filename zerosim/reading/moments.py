@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zerosim.analysis.memory import STEP_PHASES, Timeline
-from zerosim.events import Event, Kind, Phase
+from zerosim.analysis.memory import Timeline
+from zerosim.events import STEP_PHASES, Event, Kind, Phase
 from zerosim.memory import Moment, Role
 from zerosim.record import RankTrace
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from zerosim.export.files import write
 from zerosim.export.offline import offline_page
-from zerosim.replay.places import place
+from zerosim.replay.addresses import read_moment
+from zerosim.replay.tour import Stop
 from zerosim.tables import written_out
 
 HEIGHT_PX = 760
@@ -32,17 +33,22 @@ class Replay:
 
     @classmethod
     def at(cls, document: dict[str, Any], words: str) -> Replay:
-        """A replay that stands where some words say (`replay.places`).
+        """A replay that stands where a link or some words say (`replay.addresses`).
 
         Raises:
             ConfigError: no step has them.
         """
-        return cls(document, place(document, words))
+        return cls(document, read_moment(document, words).step if words else 0)
 
     @property
     def title(self) -> str:
         """What happens at the step, in a sentence."""
         return str(self.document["texts"][self.document["steps"][self.step]["title"]])
+
+    @property
+    def tour(self) -> tuple[Stop, ...]:
+        """Ten to twelve places of it, in order, with what there is to say at each."""
+        return tuple(Stop(**stop) for stop in self.document["tour"])
 
     @property
     def html(self) -> str:

@@ -7,41 +7,34 @@ when something is plotted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
 from sys import maxsize
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from zerosim.analysis import GraphReport, report
 from zerosim.analysis.memory import Timeline, timeline
 from zerosim.analysis.traffic import TracedCall, traced_calls
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.events import Group, Phase
+from zerosim.errors import ConfigError, EnvironmentFault, TraceError
+from zerosim.events import WHOLE, Group, Phase
 from zerosim.graph import EventGraph, build_graph
+from zerosim.manifest import Source
+from zerosim.placement.changes import Changes
 from zerosim.reading import events, law, memory, summary, time, traffic
 from zerosim.reading.comparison import Comparison
 from zerosim.reading.moments import Passed, moments_of
 from zerosim.reading.player import Replay
+from zerosim.reading.prediction import Prediction, predict
 from zerosim.reading.quantity import parse_quantity, parse_tolerance
-from zerosim.reading.selection import WHOLE, Selection, select, units_of
-from zerosim.reading.verification import LawCheck, TrafficVerification, Verification
-from zerosim.record import RankTrace, Trace, iterations
+from zerosim.reading.selection import Only, Selection, select, units_of
+from zerosim.reading.verification import LawCheck, MemoryVerification, TrafficVerification
+from zerosim.record import RankTrace, Trace, iterations, require_times
 from zerosim.record import load as load_trace
 from zerosim.replay import replay_document
 from zerosim.strategies import Strategy
-from zerosim.tables import Table
+from zerosim.tables import Evidence, Table
 from zerosim.tiers import Tier
 from zerosim.verify import verify, verify_memory
-
-
-class Source(StrEnum):
-    """Who made a run."""
-
-    EXECUTED = "executed"
-    """zerosim's own engine, for real."""
-    TRACED = "traced"
-    """A program of somebody else, for real."""
 
 
 class Run:
@@ -58,11 +51,11 @@ class Run:
         self._verified: Callable[[int | None], TrafficVerification] = lru_cache(None)(
             lambda iteration: TrafficVerification(verify(trace, iteration))
         )
-        self._memory_verified: Callable[[int | None], Verification] = lru_cache(None)(
-            lambda iteration: Verification(verify_memory(trace, iteration))
+        self._memory_verified: Callable[[int | None], MemoryVerification] = lru_cache(None)(
+            lambda iteration: MemoryVerification(verify_memory(trace, iteration))
         )
-        self._reported: Callable[[int | None], GraphReport] = lru_cache(None)(
-            lambda iteration: report(self.graph, iteration, top=maxsize)
+        self._reported: Callable[[int | None, int | None, int], GraphReport] = lru_cache(None)(
+            lambda iteration, rank, top: report(self.graph, iteration, rank=rank, top=top)
         )
         self._replayed: Callable[[int | None], dict[str, Any]] = lru_cache(None)(
             lambda iteration: replay_document(trace, iteration)
@@ -82,7 +75,8 @@ class Run:
     @property
     def source(self) -> Source:
         """Who made it."""
-        return Source.EXECUTED if self.trace.manifest.config else Source.TRACED
+        manifest = self.trace.manifest
+        return manifest.source or (Source.EXECUTED if manifest.config else Source.TRACED)
 
     @property
     def complete(self) -> bool:
@@ -120,20 +114,15 @@ class Run:
         manifest = self.trace.manifest
         return {**manifest.run, **manifest.config, "ranks": manifest.num_ranks}
 
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Of each step, as the first rank says it; empty if it does not."""
+        metrics = self.trace.ranks[0].metrics
+        return tuple(metric.value for metric in metrics if metric.name == "loss")
+
     # numbers
 
-    def traffic(  # noqa: PLR0913 - each says one thing of what is asked for
-        self,
-        by: object = (),
-        *,
-        rank: object = None,
-        iteration: object = None,
-        phase: object = None,
-        purpose: object = None,
-        op: object = None,
-        unit: object = None,
-        link: object = None,
-    ) -> Table:
+    def traffic(self, by: object = (), *, link: object = None, **only: Unpack[Only]) -> Table:
         """What ranks call, and what that makes them send and receive.
 
         `payload_bytes` is what calls were asked to move, each buffer whole; `volume_bytes` counts
@@ -143,50 +132,44 @@ class Run:
         Args:
             by: what rows are grouped by: "rank", "iteration", "micro_step", "phase", "purpose",
                 "op", "unit", "group", "algorithm", "link", or several; one row by default.
-            rank, iteration, phase, purpose, op, unit, link: only these: a value, or several.
+            link: only what goes over it; one, or several.
+            only: rank, iteration, phase, purpose, op, unit: only these; one, or several.
 
         Raises:
             ConfigError: the run knows no such value.
         """
-        chosen = self._select(rank, iteration, phase, purpose, op, unit, by=by)
+        chosen = self._select(by, **only)
         title = f"Traffic of {self._words(chosen)}"
         return traffic.traffic(self.calls, chosen, by, link, title)
 
-    def wire(
-        self,
-        by: object = (),
-        *,
-        rank: object = None,
-        iteration: object = None,
-        phase: object = None,
-    ) -> Table:
+    def wire(self, by: object = (), **only: Unpack[Only]) -> Table:
         """What the kernel counted between ranks, whatever was called; with the backend's framing.
 
         Args:
             by: "rank", "peer", "iteration", "micro_step", "phase", or several.
-            rank, iteration, phase: only these.
+            only: rank, iteration, phase: only these.
+
+        Raises:
+            ConfigError: the run knows no such value, or the kernel does not tell them apart.
         """
-        chosen = self._select(rank, iteration, phase, by=by)
+        chosen = self._select(by, **only)
+        if chosen.purposes or chosen.ops or chosen.units:
+            raise ConfigError(
+                "the kernel knows no purpose, operation or unit: expected rank=, iteration=, phase="
+            )
         return traffic.wire(chosen, by, f"Wire of {self._words(chosen)}")
 
     def copies(
-        self,
-        by: object = ("link", "purpose"),
-        *,
-        rank: object = None,
-        iteration: object = None,
-        phase: object = None,
-        purpose: object = None,
-        unit: object = None,
-        link: object = None,
+        self, by: object = ("link", "purpose"), *, link: object = None, **only: Unpack[Only]
     ) -> Table:
         """What ranks copy between their device, their host and their disk.
 
         Args:
             by: "rank", "iteration", "phase", "purpose", "unit", "link", "origin", "target".
-            rank, iteration, phase, purpose, unit, link: only these.
+            link: only what takes it.
+            only: rank, iteration, phase, purpose, unit: only these.
         """
-        chosen = self._select(rank, iteration, phase, purpose, None, unit, by=by)
+        chosen = self._select(by, **only)
         return traffic.copied(chosen, by, link, f"Copies of {self._words(chosen)}")
 
     def memory(
@@ -209,12 +192,13 @@ class Run:
                 moments of the last complete one.
             tier: "device", "host" or "disk".
         """
-        chosen = self._select(rank, iteration)
+        chosen = self._select(rank=rank, iteration=iteration)
         recorded = [one.rank for one in chosen.ranks if one.memory_samples]
         lines = [self.timeline(one, tier) for one in recorded]
         ranks = ", ".join(str(one.rank) for one in chosen.ranks)
         of_one = iteration is not None
-        return memory.memory(chosen, lines, at, by, f"Memory of rank {ranks}, {at}", of_one=of_one)
+        title = f"Memory of rank {ranks}, {at}"
+        return self._told(memory.memory(chosen, lines, at, by, title, of_one=of_one))
 
     def time(self, by: object = "cause", *, iteration: int | None = None) -> Table:
         """What time was spent on.
@@ -223,29 +207,19 @@ class Run:
             by: "cause" for the critical path over all ranks; "rank", "phase" or both for what each
                 rank's time went to.
         """
-        found = self._reported(iteration)
-        return time.time(found, by, f"Time of {_iteration_words((found.iteration,))}")
+        found = self.graph_report(iteration=iteration)
+        return self._told(time.time(found, by, f"Time of {_iteration_words((found.iteration,))}"))
 
-    def events(
-        self,
-        *,
-        kind: object = None,
-        rank: object = None,
-        iteration: object = None,
-        phase: object = None,
-        purpose: object = None,
-        op: object = None,
-        unit: object = None,
-    ) -> Table:
+    def events(self, *, kind: object = None, **only: Unpack[Only]) -> Table:
         """Single events, a row each.
 
         Args:
             kind: "compute", "collective", "transfer", "copy", "wait", "mark"; by default all but
                 the messages of collectives, "transfer".
-            rank, iteration, phase, purpose, op, unit: only these.
+            only: rank, iteration, phase, purpose, op, unit: only these.
         """
-        chosen = self._select(rank, iteration, phase, purpose, op, unit)
-        return events.events(chosen, kind, f"Events of {self._words(chosen)}")
+        chosen = self._select(**only)
+        return self._told(events.events(chosen, kind, f"Events of {self._words(chosen)}"))
 
     # answers
 
@@ -302,7 +276,7 @@ class Run:
         held = tuple(law.held_against(self.calls, chosen, expected))
         return LawCheck(expected, held, self._verified(iteration).causes)
 
-    def verify_memory(self, *, iteration: int | None = None) -> Verification:
+    def verify_memory(self, *, iteration: int | None = None) -> MemoryVerification:
         """Hold what was alive against the laws of memory.
 
         Raises:
@@ -312,7 +286,31 @@ class Run:
 
     def critical_path(self, *, iteration: int | None = None) -> Table:
         """What the end of an iteration waited for, the longest first."""
-        return time.critical_path(self._reported(iteration))
+        return self._told(time.critical_path(self.graph_report(iteration=iteration)))
+
+    def what_if(self, changes: Changes, *, iteration: int | None = None) -> tuple[Prediction, Run]:
+        """What would happen if something were different.
+
+        Args:
+            iteration: of which the prediction speaks; the last complete one by default.
+
+        Returns:
+            What would become of the iteration; and the run at its predicted times.
+
+        Raises:
+            ConfigError: nothing would change, or there is no such iteration.
+            TraceError: the events wait for each other in a circle, or the run is imported.
+        """
+        if self.source is Source.IMPORTED:
+            raise TraceError(
+                f"{self.folder}: computations and waits of an imported run are not recorded, so "
+                "what would follow from a change is not known: record it with zerosim trace"
+            )
+        trace, straggler = predict(self.trace, changes)
+        run = Run(trace)
+        before, after = (one.graph_report(iteration=iteration) for one in (self, run))
+        prediction = Prediction(changes=changes, before=before, after=after, straggler=straggler)
+        return prediction, run
 
     def compare(self, *others: Run) -> Comparison:
         """This run and one to three others side by side."""
@@ -339,15 +337,22 @@ class Run:
         """The event graph over all ranks."""
         return build_graph(self.trace)
 
-    def graph_report(self, *, iteration: int | None = None) -> GraphReport:
-        """All that `zerosim graph` says of an iteration."""
-        return self._reported(iteration)
+    def graph_report(
+        self, *, iteration: int | None = None, rank: int | None = None, top: int = maxsize
+    ) -> GraphReport:
+        """All that `zerosim graph` says of an iteration.
+
+        Args:
+            rank: whose events are listed as well, each with its slack.
+            top: how many steps of the critical path are listed; all by default.
+        """
+        return self._reported(iteration, rank, top)
 
     def pieces(self, *, iteration: int | None = None) -> Table:
         """What each rank did when, in pieces without gaps."""
-        shown = self._reported(iteration).iteration
+        shown = self.graph_report(iteration=iteration).iteration
         title = f"Timeline of {_iteration_words((shown,))}"
-        return time.pieces(self.graph.within(shown), title)
+        return self._told(time.pieces(self.graph.within(shown), title))
 
     def timeline(self, rank: int = 0, tier: Tier | str = Tier.DEVICE) -> Timeline:
         """What one rank held in one tier at every sample, as arrays.
@@ -368,32 +373,14 @@ class Run:
         return moments_of(self._of_rank(rank), self.timeline(rank), self._select().iterations[-1])
 
     def _of_rank(self, rank: int) -> RankTrace:
-        return self._select(rank).ranks[0]
+        return self._select(rank=rank).ranks[0]
 
-    def _select(
-        self,
-        rank: object = None,
-        iteration: object = None,
-        phase: object = None,
-        purpose: object = None,
-        op: object = None,
-        unit: object = None,
-        *,
-        by: object = (),
-    ) -> Selection:
+    def _select(self, by: object = (), **only: Unpack[Only]) -> Selection:
         """As `select`, of the last iteration unless rows are by iteration."""
         is_by_iteration = isinstance(by, Iterable) and "iteration" in by
-        if iteration is None and self.iterations and not is_by_iteration:
-            iteration = self.iterations[-1]
-        return select(
-            self.trace,
-            rank=rank,
-            iteration=iteration,
-            phase=phase,
-            purpose=purpose,
-            op=op,
-            unit=unit,
-        )
+        if only.get("iteration") is None and self.iterations and not is_by_iteration:
+            only["iteration"] = self.iterations[-1]
+        return select(self.trace, **only)
 
     def _words(self, chosen: Selection) -> str:
         ranks = "all ranks"
@@ -407,6 +394,12 @@ class Run:
 
     def _repr_html_(self) -> str:
         return summary.as_html(self._summary())
+
+    def _told(self, table: Table) -> Table:
+        """A table, with how its times came about."""
+        if not self.trace.manifest.is_predicted:
+            return table
+        return table.with_times(Evidence.PREDICTED)
 
     def _summary(self) -> summary.Summary:
         return summary.summary(self.trace, self.source, lambda: self._verified(None).headline)
@@ -429,6 +422,7 @@ class Plots:
 
     def timeline(self, *, iteration: int | None = None) -> Any:
         """Computation, communication and waiting, a lane for each rank."""
+        require_times(self._run.trace, "a timeline shows")
         return _plots().timeline(self._run.pieces(iteration=iteration))
 
     def waterfall(self, *, iteration: int | None = None) -> Any:

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
-from zerosim.analysis.memory import STEP_PHASES
 from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Op, Phase, Purpose
+from zerosim.events import STEP_PHASES, WHOLE, Event, Kind, Op, Phase, Purpose
 from zerosim.record import RankTrace, Trace, iterations
+from zerosim.record.text import name_iterations
 
-WHOLE = -1
-"""In place of an iteration: a program without an optimizer's step is taken as a whole."""
-EVERY = "every"
-"""In place of an iteration: all that are complete."""
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -67,6 +63,17 @@ class Selection:
         if self.purposes is None:
             return f"every call in {phases}"
         return f"{', '.join(self.purposes)}; in {phases}"
+
+
+class Only(TypedDict, total=False):
+    """What `select` takes beside the trace: each a value, or several."""
+
+    rank: object
+    iteration: object
+    phase: object
+    purpose: object
+    op: object
+    unit: object
 
 
 def select(
@@ -180,7 +187,7 @@ def _iterations(known: tuple[int, ...], iteration: object) -> tuple[int, ...]:
         raise ConfigError(
             f"iteration is {iteration!r}: the program made no step of an optimizer, so it has none"
         )
-    expected = f"{known[0]} to {known[-1]}"
+    expected = name_iterations(known)
     chosen = _several(iteration, "iteration", expected)
     for one in chosen:
         if isinstance(one, bool) or one not in known:

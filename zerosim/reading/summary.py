@@ -15,7 +15,7 @@ from zerosim.events import Kind
 from zerosim.quantities import format_exact
 from zerosim.reading.selection import units_of
 from zerosim.record import RankTrace, Trace, iterations, num_nodes
-from zerosim.record.text import as_text
+from zerosim.record.text import as_text, name_iterations
 from zerosim.tables import html_text, written_out
 
 _MOST_NAMES = 8
@@ -81,13 +81,14 @@ def _lines(trace: Trace) -> Iterator[tuple[str, str]]:
     yield "made by", as_text(manifest.program)
     yield "at", f"{manifest.created}, {manifest.device}, {manifest.backend}; {versions}"
     nodes = num_nodes(trace)
-    missing = manifest.num_ranks - len(trace.ranks)
+    missing = manifest.num_ranks - len(trace.ranks) - trace.num_alike
     lost = f", {missing} of them not recorded" * bool(missing)
-    yield "ranks", f"{manifest.num_ranks} on {nodes} node{'s' * (nodes > 1)}{lost}"
+    alike = f", {trace.num_alike} of them like another" * bool(trace.num_alike)
+    yield "ranks", f"{manifest.num_ranks} on {nodes} node{'s' * (nodes > 1)}{lost}{alike}"
     groups = [f"{group.name} ({len(group.ranks)} ranks)" for group in first.groups.values()]
     yield "groups", _names(groups)
     done = iterations(trace)
-    yield "iterations", f"{len(done)}, {done[0]} to {done[-1]}" if done else "none was finished"
+    yield "iterations", f"{len(done)}, {name_iterations(done)}" if done else "none was finished"
     elements = sum(unit.elements for unit in manifest.units)
     parameters = f"; {format_exact(elements)} parameters" * bool(elements)
     yield "units", _names(list(units_of(trace))) + parameters

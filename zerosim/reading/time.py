@@ -24,6 +24,7 @@ _PARTS = (
     "hidden_ns",
 )
 _NO_WAITS = "what the program waited for was not recorded"
+_NO_TIMES = "when calls were made was not recorded"
 _DEADLOCK = "the collectives wait for each other in a cycle"
 
 
@@ -75,7 +76,7 @@ def critical_path(report: GraphReport) -> Table:
         for step in report.steps
     ]
     timed = (Column("start_ns", Evidence.TRACED), Column("duration_ns", Evidence.COMPUTED))
-    notes = report.notes if report.path is not None else (_DEADLOCK, *report.notes)
+    notes = report.notes if report.path is not None else (_no_path(report), *report.notes)
     return Table(
         report.headline,
         (*map(Column, columns), *timed, Column("source", Evidence.TRACED)),
@@ -119,7 +120,7 @@ def pieces(graph: EventGraph, title: str) -> Table:
 def _by_cause(report: GraphReport, title: str) -> Table:
     columns = (Column(_CAUSE), Column("duration_ns", Evidence.COMPUTED))
     if report.path is None:
-        return Table(title, columns, (), (_DEADLOCK,))
+        return Table(title, columns, (), (_no_path(report),))
     if not report.budgets.waits_recorded:
         return Table(title, columns, (("everything", report.path.duration_ns),), (_NO_WAITS,))
     rows = tuple((cause.value, ns) for cause, ns in report.path.by_cause().items())
@@ -129,3 +130,8 @@ def _by_cause(report: GraphReport, title: str) -> Table:
 def _parts(budget: Budget, *, is_known: bool) -> list[int | None]:
     """Of a program whose waits were not recorded only the wall time is known."""
     return [getattr(budget, name) if is_known or name == "wall_ns" else None for name in _PARTS]
+
+
+def _no_path(report: GraphReport) -> str:
+    """Why there is no critical path."""
+    return _DEADLOCK if report.is_timed else _NO_TIMES

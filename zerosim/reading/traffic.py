@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from zerosim.analysis.traffic import TracedCall, copies, split, sums, total, total_copied
 from zerosim.errors import ConfigError
-from zerosim.events import Event
-from zerosim.reading.selection import WHOLE, Selection, names_of, purpose_of
+from zerosim.events import WHOLE, Event
+from zerosim.reading.selection import Selection, names_of, purpose_of
 from zerosim.record import PeerBytes, RankTrace, match_sockets, phase_wire
 from zerosim.tables import Cell, Column, Evidence, Table
 from zerosim.tiers import Link
@@ -88,7 +88,7 @@ def traffic(
             row.calls,
             *(
                 (None,) * 3
-                if is_split
+                if is_split or row.is_unsized
                 else (row.payload_bytes, row.volume_elements, row.volume_bytes)
             ),
             row.sent_bytes,
@@ -121,6 +121,8 @@ def traffic(
 def copied(chosen: Selection, by: object, link: object, title: str) -> Table:
     """What ranks copy between their tiers."""
     keys = keys_of(by, _COPY_KEYS)
+    if chosen.ops is not None:
+        raise ConfigError("a copy has no operation: expected rank=, phase=, purpose= or unit=")
     links = tuple(Link) if link is None else names_of(Link, link, "link")
     found: dict[tuple[Cell, ...], list[Event]] = defaultdict(list)
     for rank in chosen.ranks:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from zerosim.events import WHOLE
 from zerosim.quantities import format_psi
 from zerosim.reading.law import Expected, RankAmount, amount_words
-from zerosim.reading.selection import WHOLE
 from zerosim.tables import Cell, Column, Evidence, Table, html_text, written_out
 from zerosim.verify import MemoryReport, Report, Verdict
 from zerosim.verify.outcome import Outcome
@@ -140,6 +140,13 @@ class TrafficVerification(Verification):
             psi = Fraction(sent, unit)
             rows.append((f"this run, {format_psi(psi)}", "run", report.num_ranks, float(psi)))
         return rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryVerification(Verification):
+    """The verdicts on what a run holds."""
+
+    report: MemoryReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,24 @@
 A trace is a folder with `manifest.json` and one append-only `rank-N.jsonl` for each rank.
 
     schema    a checked row becomes the record of `zerosim.events` that it holds
+    lines     the lines of one file, checked, up to where it ends or was cut
+    eventrows the events of one rank, made of their rows when somebody looks at them
     rankfile  the rows of one file become one `RankTrace`
-    store     `load`: the folder as a `Trace`
+    raw       the same rows one by one, for people
+    store     `load`: the folder as a `Trace`; writing: `write`, a `Trace` as a folder
     peers     whose socket is whose, and what crossed between two ranks
     nodes     on which node each rank was
     merge     which calls on several ranks are one collective, and where they contradict
     progress  which iterations all ranks finished
+    coverage  what a trace leaves out on purpose; `window` is what all ranks kept of a light one
     postmortem  who failed in a run that ended early, and where the others were
 
 Everything after `load` is a pure function of the trace. Imports the standard library, msgspec and
 `zerosim.errors`, `zerosim.events`, `zerosim.rows`; never torch: a trace is read anywhere.
 """
 
+from zerosim.record.coverage import left_out, require_times, way_to_memory
+from zerosim.record.eventrows import Events
 from zerosim.record.merge import (
     CollectiveKey,
     MatchedCollective,
@@ -36,10 +42,13 @@ from zerosim.record.peers import (
 from zerosim.record.postmortem import explain_failure
 from zerosim.record.progress import ended_early, iterations, why_early, without_update
 from zerosim.record.rankfile import RankTrace
-from zerosim.record.store import Trace, load
+from zerosim.record.raw import RawRow, raw_rows
+from zerosim.record.store import Trace, load, rank_files, read_manifest
+from zerosim.record.writing import write
 
 __all__ = [
     "CollectiveKey",
+    "Events",
     "MatchedCollective",
     "Matching",
     "Mismatch",
@@ -48,10 +57,12 @@ __all__ = [
     "Peers",
     "PhaseWire",
     "RankTrace",
+    "RawRow",
     "Trace",
     "ended_early",
     "explain_failure",
     "iterations",
+    "left_out",
     "link_between",
     "load",
     "match_collectives",
@@ -59,9 +70,15 @@ __all__ = [
     "node_of",
     "num_nodes",
     "phase_wire",
+    "rank_files",
     "ranks_per_node",
+    "raw_rows",
+    "read_manifest",
+    "require_times",
+    "way_to_memory",
     "why_early",
     "wire_between",
     "wire_by_peer",
     "without_update",
+    "write",
 ]

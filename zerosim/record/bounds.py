@@ -3,18 +3,21 @@
 A checksum says that a row is what was written, not that it makes sense: whoever writes a trace can
 make it valid. So each number is held against its bounds here, once, before anything is made of it,
 and all that reads a trace may rely on them. Reasons are `ValueError`s without a place; the caller
-adds it. Imports the standard library and zerosim's L0.
+adds it. Imports the standard library, msgspec and zerosim's L0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from operator import attrgetter
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
+
+from msgspec import Meta
 
 from zerosim.config import EngineConfig
-from zerosim.events import Close, Event, Failure, Group, Header, Transfer
+from zerosim.events import Close, Event, Failure, Group, Header, Occurrence, Template, Transfer
 from zerosim.manifest import Manifest
 from zerosim.memory import Allocations, MemorySample
 from zerosim.rows import ROW_TYPES
@@ -63,11 +66,11 @@ _COUNTED = {
 }
 _IN_WORLD: dict[type, tuple[str, ...]] = {
     Header: ("rank", "node"),
-    Transfer: ("peer",),
 }
 _ALL_IN_WORLD: dict[type, tuple[str, ...]] = {
     Group: ("ranks",),
     Event: ("peers",),
+    Template: ("peers",),
     Close: ("peers",),
     Failure: ("waiting_for",),
     Strategy: ("ranks",),
@@ -83,6 +86,21 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 _READ = {kind: _reader(names) for kind, names in _COUNTED.items()}
 _HAS_ITERATION = frozenset(kind for kind in _RECORDS if "iteration" in get_type_hints(kind))
+
+
+_COUNT = Annotated[int, Meta(ge=0, le=MOST)]
+_ITERATION = Annotated[int, Meta(ge=-1, le=MOST_ITERATIONS)]
+
+
+def bounded_types(kind: type) -> dict[str, Any]:
+    """The types of a record's fields, which say what its own numbers may be wherever they are read.
+
+    What they refuse, `check_record` refuses too, and says why.
+    """
+    types = get_type_hints(kind)
+    for name in _COUNTED[kind]:
+        types[name] = _COUNT if types[name] is int else _COUNT | None
+    return types | ({"iteration": _ITERATION} if kind in _HAS_ITERATION else {})
 
 
 def check_record(record: Any, num_ranks: int) -> None:
@@ -101,16 +119,8 @@ def check_record(record: Any, num_ranks: int) -> None:
         raise ValueError(
             f"iteration is {record.iteration}, expected -1 (before the first) to {MOST_ITERATIONS}"
         )
-    for name in _PARTS[kind]:
-        for part in getattr(record, name):
-            _require_from_zero(type(part), part)
-    for name in _IN_WORLD.get(kind, ()):
-        _require_in_world(name, (getattr(record, name),), num_ranks)
-    for name in _ALL_IN_WORLD.get(kind, ()):
-        if ranks := getattr(record, name):
-            _require_in_world(name, ranks, num_ranks)
-    if (more := _MORE.get(kind)) is not None:
-        more(record)
+    for check in RELATIONS[kind]:
+        check(record, num_ranks)
 
 
 def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) -> None:
@@ -119,12 +129,16 @@ def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) 
     Raises:
         ValueError: it was not.
     """
-    known = [time for time in (issue_ns, start_ns, end_ns) if time is not None]
-    if known != sorted(known):
-        raise ValueError(
-            f"asked for at {issue_ns}, begun at {start_ns}, over at {end_ns} ns: expected times in "
-            f"this order"
-        )
+    before = issue_ns
+    for time in (start_ns, end_ns):
+        if time is None:
+            continue
+        if before is not None and time < before:
+            raise ValueError(
+                f"asked for at {issue_ns}, begun at {start_ns}, over at {end_ns} ns: expected "
+                f"times in this order"
+            )
+        before = time
 
 
 def check_manifest_numbers(manifest: Manifest) -> None:
@@ -135,6 +149,8 @@ def check_manifest_numbers(manifest: Manifest) -> None:
     """
     if not 1 <= manifest.num_ranks <= MOST_RANKS:
         raise ValueError(f"num_ranks is {manifest.num_ranks}, expected 1 to {MOST_RANKS}")
+    for one in manifest.alike:
+        _require_in_world("rank", (one.rank, one.first, one.last), manifest.num_ranks)
     for unit in manifest.units:
         what = f"of unit {unit.name!r}"
         _require_counts(what, "elements", (unit.elements, unit.padded_elements))
@@ -145,6 +161,11 @@ def check_manifest_numbers(manifest: Manifest) -> None:
         for segment in bucket.segments:
             _require_counts(f"of bucket {bucket.name!r}", "column", (segment.start, segment.stop))
     _require_plain("run", manifest.run)
+    together = manifest.run.get("tensor_parallel", 1)
+    if isinstance(together, int) and (together < 1 or manifest.num_ranks % together):
+        raise ValueError(
+            f"tensor_parallel is {together}, expected a number that divides {manifest.num_ranks}"
+        )
     _require_plain("config", manifest.config)
     known = {field.name for field in fields(EngineConfig)}
     # an unknown key is for who reads the configuration to refuse
@@ -198,7 +219,21 @@ def _shown(value: int) -> str:
     return str(value) if abs(value) < 10**MOST_DIGITS else f"a number of {value.bit_length()} bits"
 
 
-def _event(event: Event) -> None:
+def _parts_of(name: str, record: Any, _: int) -> None:
+    for part in getattr(record, name):
+        _require_from_zero(type(part), part)
+
+
+def _in_world(name: str, record: Any, num_ranks: int) -> None:
+    _require_in_world(name, (getattr(record, name),), num_ranks)
+
+
+def _all_in_world(name: str, record: Any, num_ranks: int) -> None:
+    if ranks := getattr(record, name):
+        _require_in_world(name, ranks, num_ranks)
+
+
+def _event(event: Event | Occurrence, _: int) -> None:
     if event.parent is not None and event.parent >= event.id:
         raise ValueError(
             f"parent of event {event.id} is {event.parent}, expected an event before it"
@@ -206,31 +241,34 @@ def _event(event: Event) -> None:
     check_times(event.issue_ns, event.start_ns, event.end_ns)
 
 
-def _transfer(transfer: Transfer) -> None:
+def _transfer(transfer: Transfer, num_ranks: int) -> None:
+    if not 0 <= transfer.peer < num_ranks:
+        _require_in_world("peer", (transfer.peer,), num_ranks)
     if transfer.parent >= transfer.id:
         raise ValueError(
             f"parent of transfer {transfer.id} is {transfer.parent}, expected an event before it"
         )
-    check_times(None, transfer.start_ns, transfer.end_ns)
+    if transfer.end_ns is not None and transfer.end_ns < transfer.start_ns:
+        check_times(None, transfer.start_ns, transfer.end_ns)
 
 
-def _group(group: Group) -> None:
+def _group(group: Group, _: int) -> None:
     if len(set(group.ranks)) < len(group.ranks):
         raise ValueError(f"group {group.name!r} has a rank twice")
 
 
-def _sample(sample: MemorySample) -> None:
+def _sample(sample: MemorySample, _: int) -> None:
     _require_signed("unrecorded_bytes", (sample.unrecorded_bytes, sample.allocated_bytes or 0))
 
 
-def _allocations(allocations: Allocations) -> None:
+def _allocations(allocations: Allocations, _: int) -> None:
     _require_counts("", "a sample's number", allocations.numbers)
     # from when the record began: what was there before and was freed is taken off
     _require_signed("allocated_bytes", allocations.allocated_bytes)
     _require_signed("peak_bytes", allocations.peak_bytes)
 
 
-def _strategy(strategy: Strategy) -> None:
+def _strategy(strategy: Strategy, _: int) -> None:
     _require_plain("an option", strategy.options)
     for bundle in strategy.bundles:
         _require_plain("an option", bundle.options)
@@ -243,11 +281,28 @@ def _parameter(parameter: Parameter) -> None:
     _require_counts(f"of parameter {parameter.name!r}", "elements", (parameter.elements,))
 
 
-_MORE: dict[type, Callable[[Any], None]] = {
+_Check = Callable[[Any, int], None]
+_MORE: dict[type, _Check] = {
     Event: _event,
+    Occurrence: _event,
     Transfer: _transfer,
     Group: _group,
     MemorySample: _sample,
     Allocations: _allocations,
     Strategy: _strategy,
 }
+
+
+def _relations(kind: type) -> Iterator[_Check]:
+    yield from (partial(_parts_of, name) for name in _PARTS[kind])
+    yield from (partial(_in_world, name) for name in _IN_WORLD.get(kind, ()))
+    yield from (partial(_all_in_world, name) for name in _ALL_IN_WORLD.get(kind, ()))
+    if kind in _MORE:
+        yield _MORE[kind]
+
+
+RELATIONS = {kind: tuple(_relations(kind)) for kind in _RECORDS}
+"""What holds the numbers of a row against the world and against each other, by type.
+
+Each takes a record, or what was read with its `bounded_types`, and how many ranks there can be.
+"""

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zerosim.events import Event, Kind, Op
+from zerosim.record.alike import alike_ranks
 from zerosim.record.anysource import FromAny, Messages, settle
 from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace
@@ -78,16 +79,18 @@ class MatchedCollective:
     Attributes:
         op: of the first of its ranks; `Op.SEND` for a message.
         events: by rank; of a message, the send by its source, the receive by its destination.
+        num_alike: ranks that did what one of these did, and have no file.
     """
 
     key: CollectiveKey
     op: Op
     events: dict[int, Event]
+    num_alike: int = 0
 
     @property
     def complete(self) -> bool:
         """True if every rank of the group made the call."""
-        return len(self.events) == len(self.key.ranks)
+        return len(self.events) + self.num_alike == len(self.key.ranks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,23 +123,27 @@ def match_collectives(trace: Trace) -> Matching:
 def _match(trace: Trace) -> Matching:
     mismatches: list[Mismatch] = []
     complete = {rank.rank for rank in trace.ranks if rank.complete and rank.failure is None}
+    alike = alike_ranks(trace.manifest)
     calls = _collectives(trace, mismatches)
     sends, receives, from_any = _messages(trace, mismatches)
     calls.update(_pair(sends, receives))
     is_whole = len(complete) == trace.manifest.num_ranks
     mismatches += [_unsent(one, is_whole=is_whole) for one in from_any if not one.fits]
     collectives = []
+    without_file = alike | set(trace.lacks)
     for key, events in calls.items():
         op = Op.SEND if key.is_message else _first(events).op
         assert op is not None
-        collectives.append(MatchedCollective(key=key, op=op, events=events))
-        mismatches.extend(_check(key, events, complete))
+        stood_for = len(alike.intersection(key.ranks)) if alike else 0
+        collectives.append(MatchedCollective(key=key, op=op, events=events, num_alike=stood_for))
+        absent = [rank for rank in key.ranks if rank not in events and rank not in without_file]
+        mismatches.extend(_check(key, events, absent, complete))
     return Matching(collectives=tuple(collectives), mismatches=tuple(mismatches), from_any=from_any)
 
 
 def _calls(rank: RankTrace) -> Iterator[Event]:
     """The calls that are no part of another one."""
-    return (e for e in rank.events if e.kind is Kind.COLLECTIVE and e.parent is None)
+    return (e for _, e in rank.events.of_kind(Kind.COLLECTIVE) if e.parent is None)
 
 
 def _collectives(trace: Trace, mismatches: list[Mismatch]) -> dict[CollectiveKey, dict[int, Event]]:
@@ -207,19 +214,22 @@ def _first(events: dict[int, Event]) -> Event:
     return next(iter(events.values()))
 
 
-def _check(key: CollectiveKey, events: dict[int, Event], complete: set[int]) -> Iterator[Mismatch]:
+def _check(
+    key: CollectiveKey, events: dict[int, Event], absent: list[int], complete: set[int]
+) -> Iterator[Mismatch]:
     """What does not fit within one collective."""
-    if len(events) < len(key.ranks):
-        absent = [rank for rank in key.ranks if rank not in events]
+    if absent:
         for kind, why, ranks in (
             (MismatchKind.MISSING, "no such call", [r for r in absent if r in complete]),
             (MismatchKind.STOPPED, "stopped before it", [r for r in absent if r not in complete]),
         ):
             if ranks:
                 yield _mismatch(kind, key, events, ranks, f"; {name_ranks(ranks)}: {why}")
-    if len(events) == 1:
+    # of a call whose size is not recorded nothing more can be compared
+    sized = [event for event in events.values() if not event.operator or event.op is Op.UNKNOWN]
+    if len(sized) < 2:
         return
-    first, *others = events.values()
+    first, *others = sized
     involved = sorted(events)
     if not key.is_message and any(event.op is not first.op for event in others):
         yield _mismatch(MismatchKind.OP, key, events, involved)

@@ -147,8 +147,8 @@ def phase_wire(rank: RankTrace, peers: Peers) -> list[PhaseWire]:
     samples = rank.wire_samples
     begins = [sample.time_ns for sample in samples]
     of_collectives = [PeerBytes()] * len(samples)
-    for event in rank.events:
-        if event.kind is Kind.COLLECTIVE and event.parent is None and event.wire:
+    for _, event in rank.events.of_kind(Kind.COLLECTIVE):
+        if event.parent is None and event.wire:
             time_ns = event.issue_ns if event.start_ns is None else event.start_ns
             if (place := bisect_right(begins, time_ns) - 1) >= 0:
                 of_collectives[place] += _event_bytes(rank, peers, event)

@@ -19,7 +19,7 @@ def iterations(trace: Trace) -> tuple[int, ...]:
     phase, or closed its trace in order; and if nothing in it was left open or failed. Where
     iterations have an update, what comes after the last one is none.
     """
-    if len(trace.ranks) < trace.manifest.num_ranks:
+    if len(trace.ranks) + trace.num_alike + len(trace.lacks) < trace.manifest.num_ranks:
         return ()
     finished = [_finished(rank) for rank in trace.ranks]
     return tuple(sorted(set.intersection(*finished)))
@@ -51,7 +51,8 @@ def _updated(rank: RankTrace) -> set[int]:
 
 
 def _finished(rank: RankTrace) -> set[int]:
-    seen = {event.iteration for event in rank.events}
+    of_event = rank.events.column("iteration")
+    seen = set(of_event)
     seen |= {sample.iteration for sample in rank.wire_samples}
     seen = {iteration for iteration in seen if iteration >= 0}
     if not seen:
@@ -66,9 +67,10 @@ def _finished(rank: RankTrace) -> set[int]:
     if rank.complete and rank.failure is None and (last in updated or not updated):
         finished.add(last)
     left_open = set(rank.unfinished)
-    for event in rank.events:
-        if event.error or event.id in left_open:
-            finished.discard(event.iteration)
+    columns = (rank.events.column("id"), of_event, rank.events.column("error"))
+    for number, iteration, error in zip(*columns, strict=True):
+        if error or number in left_open:
+            finished.discard(iteration)
     if rank.failure is not None:
         finished = {iteration for iteration in finished if iteration < rank.failure.iteration}
     return finished

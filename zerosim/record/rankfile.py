@@ -2,38 +2,39 @@
 
 A file that was cut, or whose rank was killed, is read up to its last whole row and says so. A row
 that is not what was written, or that contradicts an earlier one, is an error that names the line.
-Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and its siblings.
+Imports the standard library, `zerosim.events` and its siblings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import TraceError
+from msgspec import ValidationError
+
 from zerosim.events import (
-    Close,
+    WHOLE,
+    Checksum,
     End,
-    Event,
     Failure,
     Group,
     Header,
     InterfaceSample,
-    Kind,
     Metric,
     Op,
     Socket,
-    Transfer,
+    Standstill,
+    Template,
     WireSample,
 )
 from zerosim.memory import AddressMap, Allocations, MemorySample
-from zerosim.record.bounds import MOST_RANKS, check_record, check_times
-from zerosim.record.schema import DAMAGE, DECODERS, OtherSchemaError, check_header_schema, reason
-from zerosim.record.text import one_line
-from zerosim.rows import check_line
+from zerosim.record.bounds import MOST_RANKS, RELATIONS, check_record, check_times
+from zerosim.record.eventrows import READERS, Events, TransferRow
+from zerosim.record.lines import Lines
+from zerosim.record.schema import DECODERS, check_header_schema
+from zerosim.rows import ROW_TYPES
 from zerosim.strategies import Strategy
 
 
@@ -57,15 +58,19 @@ class RankTrace:
             largest use, in the order of writing.
         strategies: how the program divides its training, in the order of writing.
         metrics: numbers that the program reported, in the order of writing.
+        standstills: where its program was when nothing had been written for some time.
+        checksums: what it held, gave and got, in the order of writing.
         failure: why the rank could not go on; None if it could.
         unfinished: ids of events that were opened and never closed.
         num_rows: whole rows that were read.
         complete: True if the trace was closed in order and all its rows are here.
+        begins: of a light trace whose beginning was thrown away, the first iteration that is here
+            from its beginning; `WHOLE` of a program without iterations; None of one that is whole.
     """
 
     rank: int
     header: Header
-    events: tuple[Event, ...]
+    events: Events
     groups: dict[str, Group]
     sockets: dict[int, Socket]
     wire_samples: tuple[WireSample, ...]
@@ -75,17 +80,20 @@ class RankTrace:
     address_maps: tuple[AddressMap, ...] = ()
     strategies: tuple[Strategy, ...] = ()
     metrics: tuple[Metric, ...]
+    standstills: tuple[Standstill, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
     failure: Failure | None
     unfinished: tuple[int, ...]
     num_rows: int
     complete: bool
+    begins: int | None = None
 
 
-def read_rank(path: Path, rank: int, num_ranks: int) -> tuple[RankTrace | None, str]:
-    """Read one rank's file.
+def read_rank(paths: Sequence[Path], rank: int, num_ranks: int) -> tuple[RankTrace | None, str]:
+    """Read one rank's file, of a light trace the one before it too.
 
     Args:
-        path: a regular file.
+        paths: regular files, in the order of writing.
         rank: the rank that the file's name says.
         num_ranks: the number of ranks that the manifest says.
 
@@ -97,30 +105,13 @@ def read_rank(path: Path, rank: int, num_ranks: int) -> tuple[RankTrace | None, 
         TraceError: the file cannot be read, is damaged, or contradicts its name or the manifest.
     """
     rows = _Rows(rank, num_ranks)
-    number, crc, is_cut = 0, 0, False
-    add = rows.add
-    try:
-        with path.open("rb", buffering=1 << 20) as file:
-            for line in file:
-                number += 1
-                if is_cut := not line.endswith(b"\n"):
-                    rows.require_open("bytes")
-                    break
-                name, crc = check_line(line[:-1], crc)
+    is_cut, add = False, rows.add
+    for path in paths:
+        lines = Lines(path)
+        with lines.errors_told():
+            for name, line in lines:
                 add(name, line)
-    except OSError as error:
-        raise TraceError(
-            one_line(f"{path}: cannot be read: {error.strerror or error}: check its permissions")
-        ) from None
-    except OtherSchemaError as error:
-        raise TraceError(one_line(f"{path}: {error}")) from None
-    except DAMAGE as error:
-        raise TraceError(
-            one_line(
-                f"{path}, line {number}: {reason(error)}: expected the rows as they were "
-                f"written: copy the file again from where it was recorded, or record again"
-            )
-        ) from None
+        rows.crc, is_cut = lines.crc, lines.is_cut
     return rows.result(is_cut=is_cut)
 
 
@@ -131,9 +122,13 @@ class _Rows:
         self.rank, self.num_ranks = rank, num_ranks
         self.world = num_ranks
         self.num_rows = 0
+        self.num_rows_before = 0
+        self.crc = 0
+        self.is_continued = False
         self.header: Header | None = None
-        self.events: dict[int, Event] = {}
-        self.open: dict[int, Event] = {}
+        self.templates: dict[int, Template] = {}
+        self.events: dict[int, Any] = {}
+        self.open: dict[int, Any] = {}
         self.groups: dict[str, Group] = {}
         self.sockets: dict[int, Socket] = {}
         self.wire_samples: list[WireSample] = []
@@ -143,6 +138,8 @@ class _Rows:
         self.address_maps: list[AddressMap] = []
         self.strategies: list[Strategy] = []
         self.metrics: list[Metric] = []
+        self.standstills: list[Standstill] = []
+        self.checksums: list[Checksum] = []
         self.failure: Failure | None = None
         self.end: End | None = None
         self.adders: dict[str, Callable[[Any], None]] = {
@@ -151,6 +148,9 @@ class _Rows:
             "socket": self.add_socket,
             "event": self.add_event,
             "open": self.add_open,
+            "template": self.add_template,
+            "begin": lambda row: self.add_open(self.completed(row)),
+            "happened": lambda row: self.add_event(self.completed(row)),
             "close": self.add_close,
             "transfer": self.add_transfer,
             "wire": self.wire_samples.append,
@@ -158,19 +158,31 @@ class _Rows:
             "memory": self.add_memory_sample,
             "allocations": self.add_allocations,
             "addresses": self.address_maps.append,
-            "strategy": self.strategies.append,
+            "strategy": self.add_strategy,
             "metric": self.metrics.append,
+            "standstill": self.standstills.append,
+            "checksum": self.checksums.append,
             "failure": self.add_failure,
             "end": self.add_end,
         }
 
-    def require_open(self, what: str) -> None:
-        if self.end is not None:
-            raise ValueError(f"{what} after the end row")
-
     def add(self, name: str, line: bytes) -> None:
-        if self.end is not None:
-            self.require_open(f"a row {name!r}")
+        read = READERS.get(name)
+        if read is None or self.header is None:
+            record = self.record(name, line)
+        else:
+            try:
+                record = read(line)
+            except ValidationError:
+                self.record(name, line)  # says which bound, where its number is beyond one
+                raise
+            for check in RELATIONS[ROW_TYPES[name]]:
+                check(record, self.world)
+        self.adders[name](record)
+        self.num_rows += 1
+
+    def record(self, name: str, line: bytes) -> Any:
+        """A row as the record that it holds, checked."""
         if name == "header":
             check_header_schema(line)
         elif self.header is None:
@@ -180,12 +192,12 @@ class _Rows:
             # PyTorch's fake backend: one process, and as many ranks as the program says
             self.world = MOST_RANKS
         check_record(record, self.world)
-        self.adders[name](record)
-        self.num_rows += 1
+        return record
 
     def add_header(self, header: Header) -> None:
         if self.header is not None:
-            raise ValueError("a second header")
+            self.continue_with(header)
+            return
         if header.rank != self.rank:
             raise ValueError(f"the header is rank {header.rank}'s, the name rank {self.rank}'s")
         if header.num_ranks != self.num_ranks:
@@ -193,6 +205,28 @@ class _Rows:
                 f"the header says {header.num_ranks} ranks, the manifest {self.num_ranks}"
             )
         self.header = header
+
+    def continue_with(self, header: Header) -> None:
+        """A file follows the one that was read: what holds on is said in it again."""
+        assert self.header is not None, "there is one before"
+        if header.segment != self.header.segment + 1 or self.is_continued or self.num_rows == 0:
+            raise ValueError("a second header")
+        if header.follows != f"{self.crc:08x}":
+            raise ValueError(
+                f"it follows a file that ends with checksum {header.follows!r}, and the one "
+                f"before it ends with '{self.crc:08x}'"
+            )
+        self.is_continued = True
+        self.num_rows_before, self.num_rows = self.num_rows, 0
+
+    def add_strategy(self, strategy: Strategy) -> None:
+        if not (self.is_continued and strategy in self.strategies):
+            self.strategies.append(strategy)
+
+    @property
+    def begins_midway(self) -> bool:
+        """Whether files before these were thrown away, with the beginnings of what is in these."""
+        return self.header is not None and self.header.segment > 0
 
     def add_group(self, group: Group) -> None:
         # a group can have one backend for each type of device: the first is kept
@@ -203,64 +237,56 @@ class _Rows:
         if self.sockets.setdefault(socket.index, socket) != socket:
             raise ValueError(f"a second socket with index {socket.index}")
 
-    def add_event(self, event: Event) -> None:
+    def add_template(self, template: Template) -> None:
+        known = self.templates.setdefault(template.number, template)
+        if known is not template and not (self.is_continued and known == template):
+            raise ValueError(f"a second template with number {template.number}")
+
+    def completed(self, occurrence: Any) -> Any:
+        """What began or happened, which now answers for all that its template says."""
+        template = self.templates.get(occurrence.template)
+        if template is None:
+            raise ValueError(
+                f"event {occurrence.id} is of template {occurrence.template}, which is unknown"
+            )
+        occurrence.said, occurrence.peers = template, template.peers
+        occurrence.rank = self.rank
+        return occurrence
+
+    def add_event(self, event: Any) -> None:
         if event.id in self.events:
             raise ValueError(f"a second event with id {event.id}")
         if event.rank != self.rank:
             raise ValueError(f"event {event.id} is rank {event.rank}'s, not rank {self.rank}'s")
         self.events[event.id] = event
 
-    def add_open(self, event: Event) -> None:
+    def add_open(self, event: Any) -> None:
         self.add_event(event)
         self.open[event.id] = event
 
-    def add_close(self, close: Close) -> None:
+    def add_close(self, close: Any) -> None:
         event = self.open.pop(close.id, None)
+        if event is None and self.begins_midway:
+            return
         if event is None:
             raise ValueError(f"the close of event {close.id}, which is not open")
-        # This event was decoded above and nobody else has seen it, so completing it in place is
-        # safe; `dataclasses.replace` of its 28 fields would double the time of reading a trace.
         for name, default in _ADDED:
             if (value := getattr(close, name)) != default:
-                object.__setattr__(event, name, value)
+                setattr(event, name, value)
         check_times(event.issue_ns, event.start_ns, event.end_ns)
 
-    def add_transfer(self, transfer: Transfer) -> None:
+    def add_transfer(self, transfer: Any) -> None:
         parent = self.events.get(transfer.parent)
+        if parent is None and self.begins_midway:
+            return
         if parent is None:
             raise ValueError(
                 f"transfer {transfer.id} belongs to event {transfer.parent}, which is unknown"
             )
-        if transfer.op not in (Op.SEND, Op.RECEIVE):
+        if transfer.op not in _ENDS:
             raise ValueError(f"transfer {transfer.id} is {transfer.op}: expected send or receive")
-        sends = transfer.op is Op.SEND
-        self.add_event(
-            Event(
-                id=transfer.id,
-                parent=parent.id,
-                rank=self.rank,
-                kind=Kind.TRANSFER,
-                iteration=parent.iteration,
-                micro_step=parent.micro_step,
-                phase=parent.phase,
-                unit=parent.unit,
-                purpose=parent.purpose,
-                op=transfer.op,
-                algorithm=parent.algorithm,
-                group=parent.group,
-                peers=(transfer.peer,),
-                dtype=parent.dtype,
-                elements=transfer.elements,
-                payload_bytes=transfer.payload_bytes,
-                sent_bytes=transfer.payload_bytes if sends else 0,
-                received_bytes=0 if sends else transfer.payload_bytes,
-                issue_ns=transfer.start_ns,
-                start_ns=transfer.start_ns,
-                end_ns=transfer.end_ns,
-                hop=transfer.hop,
-                shard=transfer.shard,
-            )
-        )
+        transfer.call = parent.call if parent.__class__ is TransferRow else parent
+        self.add_event(transfer)
 
     def add_memory_sample(self, sample: MemorySample) -> None:
         if sample.number != len(self.memory_samples):
@@ -292,6 +318,15 @@ class _Rows:
     def add_end(self, end: End) -> None:
         self.end = end
 
+    def begins(self) -> int | None:
+        """With which iteration, as `RankTrace.begins` says it."""
+        if self.header is None or not self.begins_midway:
+            return None
+        if self.header.since is not None:
+            return self.header.since
+        seen = [event.iteration for event in self.events.values() if event.iteration >= 0]
+        return min(seen) + 1 if seen else WHOLE
+
     def result(self, *, is_cut: bool) -> tuple[RankTrace | None, str]:
         """The rank's trace, and what is missing at its end."""
         killed = "the rank was killed or the file was cut"
@@ -312,7 +347,7 @@ class _Rows:
         trace = RankTrace(
             rank=self.rank,
             header=self.header,
-            events=tuple(sorted(self.events.values(), key=attrgetter("id"))),
+            events=Events(self.events[number] for number in sorted(self.events)),
             groups=self.groups,
             sockets=self.sockets,
             wire_samples=tuple(self.wire_samples),
@@ -322,20 +357,25 @@ class _Rows:
             address_maps=tuple(self.address_maps),
             strategies=tuple(self.strategies),
             metrics=tuple(self.metrics),
+            standstills=tuple(self.standstills),
+            checksums=tuple(self.checksums),
             failure=self.failure,
             unfinished=tuple(sorted(self.open)),
-            num_rows=self.num_rows,
+            num_rows=self.num_rows_before + self.num_rows,
             complete=not missing,
+            begins=self.begins(),
         )
         return trace, missing
 
 
+_ENDS = (Op.SEND, Op.RECEIVE)
 _ADDED: tuple[tuple[str, object], ...] = (
     ("sent_bytes", None),
     ("received_bytes", None),
     ("peers", ()),
     ("wire", ()),
     ("counted_bytes", None),
+    ("work", ()),
     ("start_ns", None),
     ("end_ns", None),
     ("error", ""),

@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
-from zerosim.events import SCHEMA_VERSION
+from zerosim.events import SCHEMAS_READ
 from zerosim.manifest import Manifest
 from zerosim.record.bounds import MOST_DIGITS, check_manifest_numbers
 from zerosim.rows import ROW_TYPES, check_manifest
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
 """All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""
+_READ = f"schemas {' and '.join(map(str, SCHEMAS_READ))}"
 _TOO_LONG = ("Exceeds the limit", "Integer value out of range")
 """How json and msgspec begin to say that a number has more digits than Python reads."""
 
@@ -36,9 +37,12 @@ class _SchemaOnly(msgspec.Struct):
 
 _SCHEMA_DECODER = msgspec.json.Decoder(_SchemaOnly)
 
+_MEASURED = ("metric", "checksum")
+"""Rows of values that a program computed."""
+
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    # a metric that is not finite is a string ("nan", "inf", "-inf"), which strict mode refuses
-    name: msgspec.json.Decoder(kind, strict=name != "metric").decode
+    # a value that is not finite is a string ("nan", "inf", "-inf"), which strict mode refuses
+    name: msgspec.json.Decoder(kind, strict=name not in _MEASURED).decode
     for name, kind in ROW_TYPES.items()
 }
 """For each row name, what turns a line into the record of `ROW_TYPES`; raises one of `DAMAGE`."""
@@ -80,8 +84,8 @@ def reason(error: BaseException) -> str:
 
 def _require_schema(found: object) -> None:
     # JSON's true equals 1 in Python
-    if type(found) is not int or found != SCHEMA_VERSION:
+    if type(found) is not int or found not in SCHEMAS_READ:
         raise OtherSchemaError(
-            f"written with schema {found!r}, this zerosim reads schema {SCHEMA_VERSION}: "
+            f"written with schema {found!r}, this zerosim reads {_READ}: "
             f"read it with the zerosim that wrote it, or record it again"
         )

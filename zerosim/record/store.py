@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from zerosim.errors import TraceError
-from zerosim.manifest import Manifest
+from zerosim.manifest import Manifest, Source
+from zerosim.quantities import first_of
+from zerosim.record.alike import alike_ranks, num_alike
 from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace, read_rank
 from zerosim.record.schema import DAMAGE, OtherSchemaError, decode_manifest, reason
 from zerosim.record.text import name_runs, one_line
-from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.record.window import in_common
+from zerosim.rows import MANIFEST_NAME, earlier_file_name, rank_file_name
 
-_RANK_FILE = re.compile(r"rank-(.*)\.jsonl", re.DOTALL)
+_RANK_FILE = re.compile(r"rank-(.*)\.jsonl(?:\.before)?", re.DOTALL)
 _RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _WHAT_A_TRACE_IS = f"a trace is a folder with {MANIFEST_NAME} and a {rank_file_name(0)} per rank"
 _NAMED_SINGLY = 64
@@ -41,9 +45,25 @@ class Trace:
     warnings: tuple[str, ...]
 
     @property
+    def num_alike(self) -> int:
+        """Ranks that have no file, as another one's stands for them."""
+        return num_alike(self.manifest)
+
+    @property
     def complete(self) -> bool:
-        """True if every rank is here and closed its trace in order."""
+        """True if every rank is here and closed its trace in order.
+
+        Of an imported run, every rank that there was a file of.
+        """
         return not self.warnings
+
+    @property
+    def lacks(self) -> tuple[int, ...]:
+        """The ranks of an imported run that there was no file of."""
+        if self.manifest.source is not Source.IMPORTED:
+            return ()
+        present = {rank.rank for rank in self.ranks}
+        return tuple(rank for rank in range(self.manifest.num_ranks) if rank not in present)
 
 
 def load(folder: str | Path, *, strict: bool = False) -> Trace:
@@ -67,30 +87,59 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     ranks: list[RankTrace] = []
     warnings: dict[int, str] = {}
     files = _rank_files(path, names, manifest.num_ranks)
-    for rank, file in files.items():
-        _require_file(file)
+    for rank, of_rank in files.items():
+        for file in of_rank:
+            _require_file(file)
         with collector_paused():
-            trace, missing = read_rank(file, rank, manifest.num_ranks)
+            trace, missing = read_rank(of_rank, rank, manifest.num_ranks)
         if trace is not None:
             ranks.append(trace)
         if missing:
             warnings[rank] = missing
-    lines = [*warnings.values(), *_missing_files(list(files), manifest.num_ranks)]
+    lines = list(warnings.values())
+    if manifest.source is not Source.IMPORTED:  # of which some ranks may be all that there is
+        said = sorted({*files, *alike_ranks(manifest)})
+        lines += _missing_files(said, manifest.num_ranks)
     if not ranks:
         raise _error(path, f"no rank has its header ({lines[0]}): record the run again")
     if strict and lines:
-        others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         raise _error(
             path,
-            f"incomplete: {lines[0]}{others}: load it without strict to see what is there, "
+            f"incomplete: {first_of(lines)}: load it without strict to see what is there, "
             f"or record the run again",
         )
     return Trace(
         folder=path,
         manifest=manifest,
-        ranks=tuple(ranks),
+        ranks=in_common(ranks),
         warnings=tuple(one_line(line) for line in lines),
     )
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """What a trace's manifest says, also of one that is being recorded.
+
+    Raises:
+        TraceError: there is none, or it cannot be read.
+    """
+    path = Path(folder)
+    return _read_manifest(path, _list(path))
+
+
+def rank_files(folder: str | Path) -> dict[int, list[Path]]:
+    """The files of a trace by rank, ascending; none of them has been looked into.
+
+    A rank has one, of a light trace two, in the order of writing.
+
+    Raises:
+        TraceError: there is no trace, its manifest cannot be read, or something is no file.
+    """
+    path = Path(folder)
+    names = _list(path)
+    files = _rank_files(path, names, _read_manifest(path, names).num_ranks)
+    for file in chain.from_iterable(files.values()):
+        _require_file(file)
+    return files
 
 
 def _error(path: Path, message: str) -> TraceError:
@@ -144,9 +193,9 @@ def _read_manifest(path: Path, names: list[str]) -> Manifest:
         ) from None
 
 
-def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, Path]:
-    """The files by rank, ascending."""
-    files: dict[int, Path] = {}
+def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, list[Path]]:
+    """The files by rank, ascending; of a rank in the order of writing."""
+    files: dict[int, list[Path]] = {}
     for name in names:
         if (match := _RANK_FILE.fullmatch(name)) is None:
             continue
@@ -163,7 +212,8 @@ def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, Path]
                 f"the manifest says {num_ranks} ranks, counted from 0, and this is rank {rank}: "
                 f"files of two runs are mixed: move those of the other run away",
             )
-        files[rank] = path / name
+        own = (earlier_file_name(rank), rank_file_name(rank))
+        files[rank] = [path / one for one in own if one in names]
     if not files:
         raise _error(
             path,

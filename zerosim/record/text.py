@@ -6,9 +6,10 @@ Imports the standard library only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _LONGEST = 600
+_MOST_NAMED = 4
 
 
 def one_line(text: str) -> str:
@@ -23,6 +24,21 @@ def one_line(text: str) -> str:
 def as_text(name: str) -> str:
     """A name that can be sent: a file's name may hold bytes that are no text."""
     return os.fsencode(name).decode("utf-8", "replace")
+
+
+def name_iterations(numbers: Sequence[int], to: str = " to ") -> str:
+    """Iterations in words: "0 to 9", or "0, 10, ..., 90" where not all are there.
+
+    Args:
+        numbers: ascending, one at least.
+        to: what stands between the first and the last.
+    """
+    first, last = numbers[0], numbers[-1]
+    if last - first == len(numbers) - 1:
+        return f"{first}{to}{last}"
+    if len(numbers) <= _MOST_NAMED:
+        return ", ".join(map(str, numbers))
+    return f"{first}, {numbers[1]}, ..., {last}"
 
 
 def runs(ranks: Iterable[int]) -> list[tuple[int, int]]:

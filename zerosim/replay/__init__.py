@@ -8,6 +8,8 @@
     plain     steps and collectives as JSON values
     document  all of it
 
+    tour         ten to twelve places of a replay, with what there is to say at each
+
     graphview    the event graph of one iteration as a document of its own
     whereabouts  at which step of a replay each of its nodes happens
 

@@ -31,7 +31,7 @@ from zerosim.replay.moments import (
 )
 from zerosim.replay.names import titles_of
 from zerosim.replay.words import texts as words_of_steps
-from zerosim.theory import ideal_model_states, law_words
+from zerosim.theory import stage_states
 
 FEWEST, MOST = 2, 4
 
@@ -87,17 +87,15 @@ def align(documents: Sequence[Document]) -> Alignment:
         documents: as `replay_document` makes them.
 
     Raises:
-        ConfigError: they are too few or too many, or have nothing to be aligned by.
+        ConfigError: they are too few or too many, or hold no rank in common.
     """
     if not FEWEST <= len(documents) <= MOST:
         raise _refusal("count", count=len(documents), fewest=FEWEST, most=MOST)
-    _require_one_model(documents)
     ranks = tuple(sorted(set.intersection(*({*one["ranks"]} for one in documents))))
     if not ranks:
         names = ", ".join(one["name"] for one in documents)
         raise _refusal("ranks", names=names)
-    found = [happenings(document) for document in documents]
-    moments = _order(documents, found)
+    found, moments, notes = _ordered([happenings(document) for document in documents])
     accumulates = max(one["run"]["accumulate"] for one in documents) > 1
     titles, whats = zip(*(_words(moment, accumulates) for moment in moments), strict=True)
     return Alignment(
@@ -109,51 +107,43 @@ def align(documents: Sequence[Document]) -> Alignment:
             for document, own, title in zip(documents, found, titles_of(documents), strict=True)
         ),
         ranks=ranks,
-        notes=_notes(documents, found, ranks),
+        notes=(*notes, *_notes(documents, found, ranks)),
     )
-
-
-# ------------------------------------------------------------------------------ can they be?
-
-
-def _require_one_model(documents: Sequence[Document]) -> None:
-    first = documents[0]
-    for document in documents:
-        if not document["units"] or not any(step["unit"] >= 0 for step in document["steps"]):
-            raise _refusal("no_units", name=document["name"])
-        if _layout(document) != _layout(first):
-            raise _refusal(
-                "models",
-                name=first["name"],
-                size=_size(first),
-                other=document["name"],
-                other_size=_size(document),
-            )
 
 
 def _refusal(why: str, **fields: object) -> ConfigError:
     return ConfigError(one_line(say("error", why, **fields)))
 
 
-def _layout(document: Document) -> list[tuple[str, int]]:
-    return [(unit["name"], unit["elements"]) for unit in document["units"]]
-
-
-def _size(document: Document) -> str:
-    elements = sum(unit["elements"] for unit in document["units"])
-    model = document["run"]["model"] or "a model"
-    return f"{model} with {len(document['units'])} units and {elements:,} parameters"
-
-
 # -------------------------------------------------------------------------------- the order
 
 
-def _order(
-    documents: Sequence[Document], found: Sequence[Happenings]
-) -> tuple[ComparedMoment, ...]:
-    """All moments of all runs, each once, in an order that suits every run's program."""
-    programs = [[one.moment for one in own.program] for own in found]
-    program = _merge([document["name"] for document in documents], programs)
+def _ordered(
+    found: list[Happenings],
+) -> tuple[list[Happenings], tuple[ComparedMoment, ...], list[str]]:
+    """What is aligned, in one order, and notes: runs that order units otherwise share phases."""
+    units = [{one.moment.unit for one in own.program} - {""} for own in found]
+    notes = [] if all(own == units[0] for own in units) else [say("note", "units")]
+    moments = _order(found)
+    if moments is None:
+        found = [
+            Happenings(tuple(one for one in own.program if not one.moment.unit), ())
+            for own in found
+        ]
+        moments, notes = _order(found), [say("note", "order")]
+    if moments is None:
+        raise _refusal("order")
+    return found, moments, notes
+
+
+def _order(found: Sequence[Happenings]) -> tuple[ComparedMoment, ...] | None:
+    """All moments of all runs, each once, in an order that suits every run's program.
+
+    None if there is no such order.
+    """
+    program = _merge([[one.moment for one in own.program] for own in found])
+    if program is None:
+        return None
     place = {moment: number for number, moment in enumerate(program)}
     # the last moment of the program that some run had come to when this arrived there
     after: dict[ComparedMoment, int] = {}
@@ -171,10 +161,8 @@ def _order(
     return tuple(moment for *_, moment in keyed)
 
 
-def _merge(
-    names: Sequence[str], programs: Sequence[Sequence[ComparedMoment]]
-) -> list[ComparedMoment]:
-    """One order of all moments that keeps the order of each program."""
+def _merge(programs: Sequence[Sequence[ComparedMoment]]) -> list[ComparedMoment] | None:
+    """One order of all moments that keeps the order of each program; None if there is none."""
     first_seen: dict[ComparedMoment, int] = {}
     following: dict[ComparedMoment, set[ComparedMoment]] = {}
     waiting: dict[ComparedMoment, int] = {}
@@ -197,9 +185,7 @@ def _merge(
             waiting[after] -= 1
             if not waiting[after]:
                 heappush(ready, (first_seen[after], after))
-    if len(merged) < len(first_seen):
-        raise _refusal("order", name=names[-1])
-    return merged
+    return merged if len(merged) == len(first_seen) else None
 
 
 # --------------------------------------------------------------------------------- one run
@@ -248,12 +234,14 @@ def _law(document: Document) -> tuple[str, float | None]:
     if len(laws) > 1:  # of each tier; the number is the device's
         parts = [f"{one['law']} {one['tier']}" for one in laws if one["law_bytes"]]
         return " · ".join(parts), laws[0]["law_bytes"]
+    if run["stage"] < 0 and memory is not None:
+        return memory["law"], memory["law_bytes"]
     if run["stage"] not in STAGE_NAMES or run["dtype"] not in list(DType):
         return "", None
     dtype = DType(run["dtype"])
     elements = sum(unit["elements"] for unit in document["units"])
-    states = ideal_model_states(run["stage"], run["num_ranks"], elements, dtype)
-    return law_words(run["stage"], dtype), float(states)
+    states = stage_states(run["stage"], run["num_ranks"], elements, dtype)
+    return states.law(), float(states.law_bytes())
 
 
 # ------------------------------------------------------------------------------------ words
@@ -277,7 +265,7 @@ def _notes(
     runs = [document["run"] for document in documents]
     for key, name in (("num_ranks", "ranks"), ("accumulate", "micro_steps"), ("dtype", "dtype")):
         sizes = [str(run[key]) for run in runs]
-        if len({*sizes}) > 1:
+        if len({*sizes}) > 1 and all(sizes):  # what is not known differs from nothing
             listed = f"{', '.join(sizes[:-1])} and {sizes[-1]}"
             notes.append(say("note", name, sizes=listed, common=name_ranks(ranks)))
     incomplete = [one["name"] for one in documents if not one["run"]["complete"]]

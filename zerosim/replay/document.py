@@ -8,27 +8,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from zerosim.analysis.frames import Band
 from zerosim.errors import ConfigError, TraceError
-from zerosim.memory import Role
+from zerosim.events import Algorithm, Kind
+from zerosim.manifest import UnitLayout
 from zerosim.quantities import PSI, format_decimal
-from zerosim.record import Trace, ended_early, iterations
+from zerosim.record import Trace, ended_early, iterations, require_times
+from zerosim.record.judged import read_judged
 from zerosim.record.nodes import ranks_per_node
-from zerosim.record.text import as_text
-from zerosim.replay.bands import name_of
+from zerosim.record.text import as_text, name_iterations
+from zerosim.replay.bands import dtypes_of, name_of
+from zerosim.replay.beats import PlainBeats, beats_of
+from zerosim.replay.matrices import matrices_of
 from zerosim.replay.memory import Memory, memory_of
 from zerosim.replay.names import system_of
 from zerosim.replay.plain import Plain, Texts
 from zerosim.replay.subject import Subject
 from zerosim.replay.timeline import bars_of, path_of
+from zerosim.replay.tour import tour_of
 from zerosim.theory import law, law_bytes, padded_elements
+from zerosim.theory.programs import in_force
 from zerosim.tiers import Link, link_of_copy
-from zerosim.verify import verify
+from zerosim.verify import Report, SystemLaw, verify
 from zerosim.verify.measure import algorithm_of, backend_of
+from zerosim.verify.strategies import strategies_of
 
-SCHEMA = 1
+SCHEMA = 2
 MOST_RANKS = 64
 
 
@@ -46,13 +54,14 @@ def replay_document(trace: Trace, iteration: int | None = None, name: str = "") 
     Raises:
         TraceError: there is no such iteration, nothing to replay, or too much of it.
     """
+    require_times(trace, "a replay shows")
     if not trace.ranks or max(len(trace.ranks), trace.manifest.num_ranks) > MOST_RANKS:
         raise TraceError(
             f"{trace.folder} has {trace.manifest.num_ranks:,} ranks, {len(trace.ranks):,} of them "
             f"recorded: a replay shows 1 to {MOST_RANKS}"
         )
     shown = _choose(trace, iteration)
-    return _DocumentMaker(trace, shown, name or as_text(trace.folder.name)).document()
+    return _DocumentMaker(trace, shown, name or as_text(trace.folder.resolve().name)).document()
 
 
 def shown_iterations(trace: Trace) -> tuple[int, ...]:
@@ -70,8 +79,7 @@ def _choose(trace: Trace, wanted: int | None) -> int:
         return complete[-1] if complete else known[0]
     if wanted not in known:
         raise TraceError(
-            f"iteration {wanted} is not in {trace.folder}: expected one of {known[0]} to "
-            f"{known[-1]}"
+            f"iteration {wanted} is not in {trace.folder}: expected one of {name_iterations(known)}"
         )
     return wanted
 
@@ -84,18 +92,32 @@ class _DocumentMaker:
         self.texts = Texts()
         self.subject = Subject(trace, iteration)
         self.notes = self.subject.notes
+        self.report, self.why_none = self._judge()
+
+    def _say_what_is_illegal(self, made: Sequence[dict[str, Any]]) -> None:
+        """At the step that a judge found to be illegal, why it is."""
+        judged = read_judged(self.trace.folder)
+        if judged is None:
+            return
+        for step, plain in zip(self.subject.steps.steps, made, strict=True):
+            event = step.events.get(judged.rank)
+            if event is not None and event.id == judged.event:
+                plain["why"] = self.texts.number(f"The first illegal step: {judged.sentence}.")
+                return
 
     def document(self) -> dict[str, Any]:
         """The whole of it."""
         subject, plain = self.subject, Plain(self.subject, self.texts)
         frames = subject.frames()
         made = [plain.step(number, frames) for number in range(len(subject.steps.steps))]
+        self._say_what_is_illegal(made)
+        beats = PlainBeats(subject, plain.setting, self.texts)
         verdict, total = self._verdict()
         path, why_none = path_of(self.subject.graph, self.iteration, self.subject.steps.zero_ns)
         if why_none:
             self.notes.append(why_none)
         duration = max(step.end_ns for step in self.subject.steps.steps)
-        return {
+        found = {
             "schema": SCHEMA,
             "name": self.name,
             "run": self._run(),
@@ -104,12 +126,16 @@ class _DocumentMaker:
                 {
                     "name": unit.name,
                     "elements": unit.elements,
-                    "padded_elements": padded_elements(unit.elements, self.subject.num_shards),
+                    "padded_elements": self._padded_elements(unit),
                     "trainable": unit.trainable,
+                    "module": unit.module,
+                    "stage": subject.stage_of(unit.name),
+                    "hue": subject.hue_of(unit.name),
                 }
-                for unit in self.trace.manifest.units
+                for unit in subject.unit_layouts
             ],
             "states": [] if frames is None else self._states(),
+            "matrices": self._matrices(),
             "steps": made,
             "local_ns": list(self.subject.local_times.values()),
             "collectives": [plain.collective(index) for index in subject.collectives],
@@ -128,12 +154,14 @@ class _DocumentMaker:
             "traffic": self._traffic(total),
             "memory": self._memory(),
             "verdict": verdict,
-            "texts": self.texts.all(),
+            "beats": [beats.beat(one) for one in beats_of(subject, frames)],
+            "texts": self.texts.all(),  # after all that says something
             "notes": self.notes,
             "broken": None
             if frames is None or frames.broken is None
             else {"step": frames.broken.step, "reason": frames.broken.reason},
         }
+        return found | {"tour": [asdict(stop) for stop in tour_of(found)]}
 
     # --------------------------------------------------------------------------- the run
 
@@ -146,19 +174,21 @@ class _DocumentMaker:
             if metric.name == "loss" and metric.iteration == self.iteration
         ]
         loss = sum(losses) / len(losses) if losses else math.nan
+        num_parameters, element_bytes = self._psi()
         return {
             "model": str(manifest.run.get("model", "")),
             "stage": -1 if config is None else config.stage,
-            "stage_name": "" if config is None else system_of(config),
-            "dtype": "" if config is None else config.dtype.value,
+            "stage_name": self._systems() if config is None else system_of(config),
+            "dtype": config.dtype.value if config else self.report.dtype if self.report else "",
             "num_ranks": manifest.num_ranks,
+            "is_predicted": manifest.is_predicted,
             "ranks_per_node": ranks_per_node(self.trace),
             "algorithm": algorithm_of(self.trace).value,
             "backend": backend_of(self.trace),
             "device": manifest.device,
-            "num_parameters": 0 if workload is None else workload.num_parameters,
-            "element_bytes": 0 if workload is None else workload.element_bytes,
-            "accumulate": 1 if workload is None else workload.accumulate,
+            "num_parameters": num_parameters,
+            "element_bytes": element_bytes,
+            "accumulate": 1 if workload is None else workload.config.accumulate,
             "iteration": self.iteration,
             "iterations": list(shown_iterations(self.trace)),
             "complete": not ended_early(self.trace),
@@ -166,31 +196,67 @@ class _DocumentMaker:
         }
 
     def _states(self) -> list[dict[str, Any]]:
-        config = self.subject.config
-        assert config is not None
-        dtype = config.dtype.value
-        name = {Role.PARAMETERS: dtype, Role.GRADIENTS: dtype, Role.SECONDARY: dtype}
+        config, bands = self.subject.config, self.subject.bands()
+        dtypes = dtypes_of(bands, config, self.subject.program)
+        names = {band: name_of(band, config) for band in bands}
         return [
             {
-                "role": name_of(Band(role, tier), config),
-                "tier": tier.value,
-                "label": f"{name_of(Band(role, tier), config).removeprefix('fp32 ')} · "
-                f"{name.get(role, 'fp32')}",
+                "role": names[band],
+                "tier": band.tier.value,
+                "label": f"{names[band].removeprefix('fp32 ')} · {dtypes[band]}",
                 "bytes_per_parameter": size,
             }
-            for (role, tier), size in self.subject.bands().items()
+            for band, size in bands.items()
         ]
 
-    def _verdict(self) -> tuple[dict[str, Any], list[int | None]]:
-        """What `zerosim verify` says, and what it says each rank sent in this iteration."""
+    def _matrices(self) -> list[dict[str, Any]]:
+        """What tensor parallel cuts, as it was in the last micro-step of the iteration."""
+        held = {
+            rank: in_force(rows, self.iteration, 1)[-1]
+            for rank, rows in strategies_of(self.trace).items()
+        }
+        computed = dict.fromkeys(
+            step.event.unit
+            for step in self.subject.steps.steps
+            if step.kind is Kind.COMPUTE and step.event is not None
+        )
+        return matrices_of(held, self.subject.places, computed)
+
+    def _padded_elements(self, unit: UnitLayout) -> int:
+        """What all ranks keep of a unit that is divided: of a program as it divides it."""
+        if self.subject.program is not None:
+            return unit.padded_elements
+        return padded_elements(unit.elements, self.subject.num_shards)
+
+    def _judge(self) -> tuple[Report | None, str]:
+        """What `zerosim verify` says of this iteration; None, and why, if it says nothing."""
         try:
-            report = verify(self.trace, self.iteration)
+            return verify(self.trace, self.iteration), ""
         except (TraceError, ConfigError) as error:
             # where the trace lies on this machine concerns nobody who is sent the page
             folder = str(self.trace.folder)
-            why = str(error).removeprefix(f"{folder}: ").replace(folder, "DIR")
-            total: list[int | None] = [None for _ in self.subject.places]
-            return {"headline": why, "outcome": None}, total
+            return None, str(error).removeprefix(f"{folder}: ").replace(folder, "DIR")
+
+    def _systems(self) -> str:
+        """The frameworks of a program that zerosim's engine did not run, as far as known."""
+        laws = () if self.report is None else self.report.systems
+        return " + ".join(dict.fromkeys(law.system for law in laws if not law.is_likeness))
+
+    def _only_law(self) -> SystemLaw | None:
+        """The law of a program that has one, the same for all ranks."""
+        laws = () if self.report is None else self.report.systems
+        return laws[0] if len(laws) == 1 and len(set(laws[0].formulas)) == 1 else None
+
+    def _psi(self) -> tuple[int, int]:
+        """Parameters that the law counts, and the bytes of each; 0 if there is none or several."""
+        known = self.subject.workload or self.report
+        return (0, 0) if known is None else (known.num_parameters, known.element_bytes)
+
+    def _verdict(self) -> tuple[dict[str, Any], list[int | None]]:
+        """The verdict on the run, and what it says each rank sent in this iteration."""
+        report = self.report
+        if report is None:
+            return {"headline": self.why_none, "outcome": None}, [None for _ in self.subject.places]
         sums: Counter[int] = Counter()
         for row in report.rows:
             for sent in row.sent:
@@ -200,17 +266,19 @@ class _DocumentMaker:
         return {"headline": report.headline, "outcome": report.outcome}, total
 
     def _traffic(self, total: list[int | None]) -> dict[str, Any]:
-        workload = self.subject.workload
-        words, expected_bytes, psi_bytes = "", None, 0
+        workload, only = self.subject.workload, self._only_law()
+        num_parameters, element_bytes = self._psi()
+        psi_bytes = num_parameters * element_bytes
+        words, expected_bytes = "", None
         if workload is not None:
             expected = law(workload)
-            expected_bytes = float(expected.sent_bytes)
-            psi_bytes = workload.num_parameters * workload.element_bytes
-            words = expected.symbols.replace("-", "−")  # noqa: RUF001 - the minus of mathematics
+            words, expected_bytes = expected.symbols, float(expected.sent_bytes)
             if " + " in words:  # of several groups: too long for a line on a scale
                 words = f"{format_decimal(expected.sent_bytes / psi_bytes, 2)} {PSI}"
+        elif only is not None:
+            words, expected_bytes = only.formula, float(only.law_bytes)
         return {
-            "law": words,
+            "law": words.replace("-", "−"),  # noqa: RUF001 - the minus of mathematics
             "law_bytes": expected_bytes,
             "psi_bytes": psi_bytes,
             "total": total,
@@ -221,7 +289,12 @@ class _DocumentMaker:
         """The link classes that bytes go over, with what the law gives each rank."""
         trace, workload, found = self.trace, self.subject.workload, []
         per_node = ranks_per_node(trace)
-        if per_node < trace.manifest.num_ranks:
+        says_links = not any(
+            event.algorithm is Algorithm.NCCL
+            for step in self.subject.steps.steps
+            for event in step.events.values()
+        )
+        if per_node < trace.manifest.num_ranks and says_links:
             found += [
                 {
                     "link": link.value,
@@ -258,7 +331,6 @@ class _DocumentMaker:
             self.iteration,
             self.subject.steps.zero_ns,
             self.subject.local_times,
-            self.subject.config,
         )
         if found is None:
             return None

@@ -54,14 +54,25 @@ class Following:
 
     def _in_forward(self, moment: ComparedMoment, step: int) -> str:
         if moment.what is What.COMPUTES:
-            was_gathered = self._find(Purpose.GATHER_PARAMETERS, moment, before=step)
-            return say("next", "freed" if was_gathered else "stays")
+            return say("next", "freed" if self._is_freed(moment, step) else "stays")
         return self._ahead(moment.phase, step)
 
+    def _is_freed(self, moment: ComparedMoment, step: int) -> bool:
+        """Whether a unit's gathered parameters are given back in this phase, from a step on.
+
+        Where it is not known what ranks hold, those that were gathered in it are.
+        """
+        if not self._document["states"]:
+            return self._find(Purpose.GATHER_PARAMETERS, moment, before=step) is not None
+        unit = self._units.get(moment.unit)
+        return any(
+            unit in one["freed"]
+            for one in self._document["steps"][step:]
+            if (one["phase"], one["micro_step"]) == (moment.phase, moment.micro_step)
+        )
+
     def _in_backward(self, moment: ComparedMoment, step: int) -> str:
-        if moment.what is What.COMPUTES and self._find(
-            Purpose.GATHER_PARAMETERS, moment, before=step
-        ):
+        if moment.what is What.COMPUTES and self._is_freed(moment, step):
             return say("next", "freed")
         call = self._find(Purpose.REDUCE_GRADIENTS, moment, from_step=step)
         stage = str(self._stage)

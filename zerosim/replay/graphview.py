@@ -22,13 +22,13 @@ from zerosim.analysis import (
     slack,
 )
 from zerosim.analysis.frames import steps
-from zerosim.analysis.report import EVERYTHING
 from zerosim.errors import TraceError
+from zerosim.events import WHOLE
 from zerosim.graph import EventGraph, NodeKind, build_graph
 from zerosim.graph.kinds import EDGE_KINDS, NODE_KINDS, PHASES, REASONS
 from zerosim.graph.table import NONE, Ints, Mask, copy_link
 from zerosim.quantities import format_exact
-from zerosim.record import Trace
+from zerosim.record import Trace, require_times
 from zerosim.record.text import as_text
 from zerosim.replay.document import MOST_RANKS, shown_iterations
 from zerosim.replay.plain import Texts
@@ -58,6 +58,7 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
         TraceError: there is nothing to show, or too much of it.
         ConfigError: there is no such iteration.
     """
+    require_times(trace, "the page shows")
     if not trace.ranks or max(len(trace.ranks), trace.manifest.num_ranks) > MOST_RANKS:
         raise TraceError(
             f"{trace.folder} has {trace.manifest.num_ranks:,} ranks, {len(trace.ranks):,} of them "
@@ -66,7 +67,7 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
     if not shown_iterations(trace):
         raise TraceError(f"{trace.folder} holds no events: there is no graph to show")
     whole = build_graph(trace)
-    answer = report(whole, None if iteration == EVERYTHING else iteration, top=0)
+    answer = report(whole, None if iteration == WHOLE else iteration, top=0)
     return _GraphMaker(whole, answer, name or as_text(trace.folder.name)).document()
 
 
@@ -100,6 +101,7 @@ class _GraphMaker:
             "iterations": list(answer.iterations),
             "clauses": list(answer.clauses),
             "holds": answer.holds,
+            "is_predicted": answer.is_predicted,
             "ranks": list(self.places),
             "duration_ns": int(part.end.max(initial=self.zero)) - self.zero,
             "kinds": [kind.value for kind in NODE_KINDS],

@@ -8,16 +8,17 @@ Imports zerosim's L0, record, theory and its siblings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 from zerosim.events import Algorithm, Event, Op, Phase, Purpose
-from zerosim.quantities import format_exact
+from zerosim.quantities import PSI, format_exact
 from zerosim.record import MatchedCollective
 from zerosim.replay.words import find
 from zerosim.theory import Movement, Workload, planned
 from zerosim.theory.nodes import SYMBOLS, Span, members
+from zerosim.theory.programs import BSH
 
 _Key = tuple[Phase, Purpose | None, str]
 _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
@@ -91,8 +92,55 @@ class PlannedBytes:
         return found
 
 
-def _fill(formula: str, filled: str, size: int, one: Movement, **group: object) -> Said:
-    """A formula by its name, and with numbers."""
+class PlannedOfProgram:
+    """The calls that the plans of a program's systems ask for, as attribution has found them."""
+
+    def __init__(self, planned: Mapping[tuple[int, int], Movement], num_ranks: int) -> None:
+        """Prepare.
+
+        Args:
+            planned: by rank and number of its event.
+            num_ranks: of the run.
+        """
+        self._planned, self._num_ranks = planned, num_ranks
+        self._whole: dict[str, int] = defaultdict(int)
+        for one in planned.values():
+            self._whole[one.unit] = max(self._whole[one.unit], one.elements)
+
+    def call(self, matched: MatchedCollective, event: Event) -> Said | None:
+        """What a rank sends for its call; None where no plan asks for it."""
+        call = self._planned.get((event.rank, event.id))
+        if call is None or call.op is None or call.op is Op.RECEIVE:
+            return None
+        count = len(matched.key.ranks)
+        group = {
+            "what": self._what(call, event),
+            "n": "N" if count == self._num_ranks else "n",
+            "N": count,
+            "N_1": count - 1,
+        }
+        one = replace(call, times=1)
+        sent = one.cost(event.rank, Algorithm.RING).sent_bytes
+        return _fill(("program", str(call.op)), str(call.op), sent, one, **group)
+
+    def _what(self, call: Movement, event: Event) -> str:
+        if call.purpose not in _OF_UNITS:
+            return BSH
+        # what replicas add up has been scattered before
+        is_shard = call.unit != "" and call.elements < self._whole[call.unit]
+        return f"{PSI}(shard of {event.unit})" if is_shard else f"{PSI}({event.unit})"
+
+    def copy(self, event: Event) -> Said | None:
+        """Nothing: no plan of a program asks for copies between tiers."""
+        del event
+        return None
+
+
+def _fill(
+    formula: str | tuple[str, ...], filled: str, size: int, one: Movement, **group: object
+) -> Said:
+    """A formula by its name or path, and with numbers."""
+    path = (formula,) if isinstance(formula, str) else formula
     fields = {
         "unit": one.unit,
         "elements": format_exact(one.elements),
@@ -102,7 +150,7 @@ def _fill(formula: str, filled: str, size: int, one: Movement, **group: object) 
         **group,
     }
     return Said(
-        find("formula", formula).format_map(fields), find("filled", filled).format_map(fields), size
+        find("formula", *path).format_map(fields), find("filled", filled).format_map(fields), size
     )
 
 
@@ -120,7 +168,7 @@ def _call_formula(call: Movement) -> str:
 def _copy_formula(workload: Workload, copy: Movement) -> str:
     if copy.purpose in (Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS):
         return "checkpoint"
-    whole = workload.owner_broadcast and copy.purpose in (
+    whole = workload.config.owner_broadcast and copy.purpose in (
         Purpose.FETCH_PARAMETERS,
         Purpose.STORE_PARAMETERS,
     )

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zerosim.analysis.calls import asked_of, backend_of_call, cost_of, count_messages
-from zerosim.errors import ConfigError
+from zerosim.analysis.traffic import known_sum, traced_calls
 from zerosim.events import Event, Op
-from zerosim.record import MatchedCollective, RankTrace, Trace, match_sockets
-from zerosim.replay.laws import PlannedBytes, Said
-from zerosim.theory import Workload, framing
+from zerosim.record import MatchedCollective, Trace
+from zerosim.replay.laws import PlannedBytes, PlannedOfProgram, Said
+from zerosim.theory import Workload
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.disk import overhead_bytes
 from zerosim.tiers import Tier
+from zerosim.verify import planned_calls
 
 Count = int | None
+Planned = PlannedBytes | PlannedOfProgram
 _Counts = tuple[Count, Count, Count, Count]
 
 
@@ -70,16 +71,19 @@ class CopyLedger:
 class Ledgers:
     """Makes the ledgers of a trace's collectives."""
 
-    def __init__(self, trace: Trace, workload: Workload | None) -> None:
+    def __init__(self, trace: Trace, workload: Workload | None, iteration: int) -> None:
         """Prepare.
 
         Args:
-            workload: of the iteration; None for a program whose law is not known.
+            workload: of the iteration; None for a program.
         """
-        self._trace, self._workload = trace, workload
-        self._peers = match_sockets(trace)
-        self._messages = {rank.rank: count_messages(rank) for rank in trace.ranks}
-        self._planned = None if workload is None else PlannedBytes(workload)
+        self._trace = trace
+        self._calls = {(call.rank, call.event.id): call for call in traced_calls(trace)}
+        if workload is None:
+            planned = planned_calls(trace, iteration)
+            self._planned: Planned = PlannedOfProgram(planned, trace.manifest.num_ranks)
+        else:
+            self._planned = PlannedBytes(workload)
 
     def of(self, parts: Sequence[MatchedCollective]) -> CollectiveLedger:
         """The ledgers of one collective, or of several that groups of ranks call alike."""
@@ -88,11 +92,11 @@ class Ledgers:
         for matched in parts:
             for rank, event in matched.events.items():
                 events.setdefault(rank, []).append(event)
-                law = None if self._planned is None else self._planned.call(matched, event)
+                law = self._planned.call(matched, event)
                 if law is not None:
                     said.setdefault(rank, law)
         first = next(iter(said.values()), None)
-        rows = [self._of_rank(rank, events.get(rank.rank, [])) for rank in self._trace.ranks]
+        rows = [self._of_rank(rank.rank, events.get(rank.rank, [])) for rank in self._trace.ranks]
         return CollectiveLedger(
             formula="" if first is None else first.formula,
             filled="" if first is None else first.filled,
@@ -108,7 +112,7 @@ class Ledgers:
         """The ledgers of a copy that ranks make alike."""
         said: dict[int, Said] = {}
         for rank, event in events.items():
-            law = None if self._planned is None else self._planned.copy(event)
+            law = self._planned.copy(event)
             if law is not None:
                 said[rank] = law
         first = next(iter(said.values()), None)
@@ -125,28 +129,23 @@ class Ledgers:
             framing=tuple(_beside(events[rank]) if rank in events else None for rank in ranks),
         )
 
-    def _of_rank(self, rank: RankTrace, events: Sequence[Event]) -> _Counts:
+    def _of_rank(self, rank: int, events: Sequence[Event]) -> _Counts:
         """Trace, wire, framing and algorithm of one rank's calls."""
         if not events:
             return 0, None, None, None
         columns = zip(*(self._of_call(rank, event) for event in events), strict=True)
-        trace, wire, framing, algorithm = (_sum(column) for column in columns)
+        trace, wire, framing, algorithm = map(known_sum, columns)
         return trace, wire, framing, algorithm
 
-    def _of_call(self, rank: RankTrace, event: Event) -> _Counts:
-        try:
-            moved = cost_of(rank, event, self._messages[rank.rank].get(event.id, (0, 0)))
-        except ConfigError:
+    def _of_call(self, rank: int, event: Event) -> _Counts:
+        call = self._calls[rank, event.id]
+        if call.unknown:
             return None, None, None, None
-        added = framing(backend_of_call(rank, event), moved)
-        wire = None
-        if event.wire and rank.header.device == "cpu":
-            wire = sum(
-                delta.sent_bytes for delta in event.wire if (rank.rank, delta.socket) in self._peers
-            )
-        asked = asked_of(rank, event, moved).sent_bytes
-        framing_bytes = None if added is None else added.sent_bytes
-        return asked, wire, framing_bytes, moved.sent_bytes - asked
+        share = call.whole
+        framing = None if share.framing is None else share.framing[0]
+        wire = share.wire[0] if share.wire is not None and event.wire else None
+        sent = share.asked.sent_bytes
+        return sent, wire, framing, share.moved.sent_bytes - sent
 
 
 def _is_more(event: Event) -> bool:
@@ -167,9 +166,3 @@ def _theory(said: Mapping[int, Said], events: Mapping[int, Sequence[Event]], ran
     if all(event.op is Op.RECEIVE for event in events.get(rank, ())):
         return 0
     return said[rank].bytes if rank in said else None
-
-
-def _sum(column: Sequence[Count]) -> Count:
-    """The sum; None if one of them is not known."""
-    known = [count for count in column if count is not None]
-    return sum(known) if len(known) == len(column) else None

@@ -13,19 +13,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from zerosim.analysis.memory import Timeline, peak, tiers_of, timeline, whole_iteration
-from zerosim.config import EngineConfig
 from zerosim.graph import EventGraph
 from zerosim.memory import Role
 from zerosim.quantities import format_bytes
-from zerosim.record import RankTrace
+from zerosim.record import RankTrace, iterations
 from zerosim.replay.words import find
+from zerosim.theory import ModelStates
 from zerosim.tiers import Tier
-from zerosim.verify.memory_plan import MemoryPlan, plan_of
+from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.peaks import when
 
 STACK = (
@@ -107,14 +106,12 @@ def memory_of(
     iteration: int,
     zero_ns: int,
     local_times: Mapping[int, Sequence[int]],
-    config: EngineConfig | None,
 ) -> Memory | None:
     """The memory of an iteration; None if no rank recorded any.
 
     Args:
         zero_ns: when the iteration began, on the graph's clock.
         local_times: by rank, how far it was at each step, since then.
-        config: of the engine; None for a program whose law is not known.
     """
     trace = graph.trace
     lines = [timeline(rank) if rank.memory_samples else None for rank in trace.ranks]
@@ -129,6 +126,10 @@ def memory_of(
         for row in range(len(_SERIES))
         if any(stack is not None and stack[row].any() for stack in stacks)
     ]
+    of_ranks = {line.rank: line for line in lines if line is not None}
+    plan = plan_of(trace, of_ranks, iterations(trace))
+    workload = None if plan is None else plan.workload
+    accumulate = 1 if workload is None else workload.config.accumulate
     ranks = [
         None
         if line is None or stack is None
@@ -138,12 +139,13 @@ def memory_of(
             iteration,
             graph.clocks.offset_ns(line.rank) - zero_ns,
             local_times[line.rank],
-            accumulate=1 if config is None else config.accumulate,
+            accumulate=accumulate,
         )
         for line, stack in zip(lines, stacks, strict=True)
     ]
-    plan = None if config is None else plan_of(trace, config)
-    laws = () if plan is None else tuple(_law(plan, tier) for tier in plan.tiers)
+    laws: tuple[TierLaw, ...] = ()
+    if plan is not None and plan.law:
+        laws = tuple(_law(plan.first, tier) for tier in plan.first.tiers)
     return Memory(
         roles=tuple(_SERIES[row][0] for row in rows),
         tiers=tuple(_SERIES[row][1] for row in rows),
@@ -154,9 +156,8 @@ def memory_of(
     )
 
 
-def _law(plan: MemoryPlan, tier: Tier) -> TierLaw:
-    total = sum((law.bytes for law in plan.role_laws(tier)), Fraction())
-    return TierLaw(tier=tier, law=plan.law_of(tier), law_bytes=float(total))
+def _law(states: ModelStates, tier: Tier) -> TierLaw:
+    return TierLaw(tier=tier, law=states.law(tier), law_bytes=float(states.law_bytes(tier)))
 
 
 def _positions(line: Timeline, iteration: int) -> np.ndarray:
@@ -211,8 +212,9 @@ def _of_rank(
         times[0] = 0
     column = positions.tolist().index(top.position)
     peak_ns = times[column]
-    parts = sorted(line.roles_at(top.position).items(), key=lambda part: -part[1])[:_NAMED]
-    words = ", ".join(f"{role} {format_bytes(size)}" for role, size in parts if size)
+    held = line.roles_at(top.position) | {Role.OTHER: line.other(top.position) or 0}
+    parts = sorted(held.items(), key=lambda part: -part[1])[:_NAMED]
+    words = ", ".join(f"{role} {format_bytes(size)}" for role, size in parts if size > 0)
     moment = when(line, top.position, accumulate=accumulate)
     for shown in (f" in iteration {iteration}", f" of iteration {iteration}"):
         moment = moment.removesuffix(shown)

@@ -17,7 +17,7 @@ from importlib.resources import files
 from itertools import accumulate
 from typing import Any
 
-from zerosim.events import Phase, Purpose
+from zerosim.events import Kind, Phase, Purpose
 from zerosim.memory import Role
 
 Document = Mapping[str, Any]
@@ -127,7 +127,7 @@ def happenings(document: Document) -> Happenings:
                 add(program, len(document["steps"]) - 1, What.OVER, step, "")
             else:
                 add(program, number, What.BEGINS, step, "")
-        elif step["kind"] == "compute" and step["unit"] >= 0:
+        elif step["kind"] == "compute" and _is_of_a_unit(step):
             # the update of a unit is one thing; elsewhere what it needs for it is worth a look
             if step["phase"] != Phase.UPDATE:
                 add(program, number, What.COMPUTES, step, step["unit_name"])
@@ -138,7 +138,12 @@ def happenings(document: Document) -> Happenings:
     return Happenings(_in_order(program), tuple(communication))
 
 
-_PHASES = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
+def _is_of_a_unit(step: Mapping[str, Any]) -> bool:
+    """A program's optimizer updates all units at once, and names none of them."""
+    return bool(step["unit"] >= 0 or (step["unit_name"] and step["phase"] != Phase.UPDATE))
+
+
+_PHASES = tuple(Phase)
 
 
 def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
@@ -186,7 +191,12 @@ def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
 
 
 def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, int]]:
-    """What has been communicated: what it is, a step of it, its unit, the first step after it."""
+    """What has been communicated: what it is, a step of it, its unit, the first step after it.
+
+    Of units that are computed by their name: those that a system cuts smaller no other run has.
+    """
+    steps = document["steps"]
+    computed = {step["unit"] for step in steps if step["kind"] == Kind.COMPUTE}
     wanted = {
         (Purpose.REDUCE_GRADIENTS, Phase.BACKWARD): What.REDUCED,
         (Purpose.GATHER_PARAMETERS, Phase.UPDATE): What.GATHERED,
@@ -198,7 +208,7 @@ def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, in
         if what is None:
             continue
         step = document["steps"][collective["last"]]
-        for unit in moved[number]:
+        for unit in (unit for unit in moved[number] if unit in computed):
             # a unit in several buckets is reduced when the last of them is
             key = (what, unit, step["micro_step"])
             end = step["until"] + 1

@@ -22,7 +22,7 @@ def system_of(config: EngineConfig) -> str:
         ("delayed update", config.delayed_update),
         ("owners", config.owner_broadcast),
         ("qwZ", config.quantize_weights),
-        ("hpZ", config.secondary_partition > 1),
+        ("hpZ", config.has_secondary),
         ("qgZ", config.quantize_gradients),
         (keeps, config.cpu_checkpointing),
         ("P_a", config.partition_activations and not config.cpu_checkpointing),
@@ -37,7 +37,7 @@ def system_of(config: EngineConfig) -> str:
 def titles_of(documents: Sequence[Document]) -> list[str]:
     """What each run is called: its stage, what else tells it from the others, if it ended early."""
     parts: list[Callable[[Document], str]] = [
-        lambda one: one["run"]["stage_name"],
+        lambda one: _capital(one["run"]["stage_name"]),
         lambda one: one["run"]["algorithm"],
         lambda one: _count(one["run"]["num_ranks"], "rank"),
         lambda one: one["run"]["dtype"],
@@ -51,10 +51,18 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
         if (is_name and len({*titles}) < len(titles)) or (not is_name and len({*said}) > 1):
             titles = [" · ".join(filter(None, pair)) for pair in zip(titles, said, strict=True)]
     return [
-        (f"{title[:1].upper()}{title[1:]}" or one["name"])
-        + ("" if one["run"]["complete"] else " · incomplete")
+        (title or one["name"]) + ("" if one["run"]["complete"] else " · incomplete")
         for title, one in zip(titles, documents, strict=True)
     ]
+
+
+def name_backend(name: str) -> str:
+    """A backend of PyTorch's as it writes itself where a sentence begins: Gloo, NCCL."""
+    return name.upper() if name == "nccl" else _capital(name)
+
+
+def _capital(name: str) -> str:
+    return f"{name[:1].upper()}{name[1:]}"
 
 
 def _count(number: int, name: str) -> str:

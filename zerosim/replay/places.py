@@ -5,7 +5,8 @@
 What is any of: compute, wait, transfer, collective (kinds of steps); all-gather, all-reduce,
 reduce-scatter (ops); gather, reduce, parameters, gradients, loss (words of purposes). "update"
 alone is the beginning of that phase, "end" the end of the iteration. Hops and micro-steps count
-from 1, as they are read aloud. Imports the standard library and zerosim's errors.
+from 1, as they are read aloud. A collective of which no hop is named is where its beat shows it.
+Imports the standard library and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 
 from zerosim.errors import ConfigError
 
-_COUNTED = {"hop": "hop", "micro-step": "micro_step"}
+_HOP = "hop"
+_COUNTED = {_HOP: "hop", "micro-step": "micro_step"}
 _END = "end"
 
 
 def place(document: Mapping[str, Any], at: str) -> int:
-    """The first step of a replay document that has all the words.
+    """The first step of a replay document that has all the words, or what its beat shows of it.
 
     Args:
         document: as `zerosim.replay.replay_document` makes it.
@@ -35,11 +37,26 @@ def place(document: Mapping[str, Any], at: str) -> int:
     words, counts = _read(at)
     for number, step in enumerate(document["steps"]):
         if words <= _words(step) and all(step[name] == count for name, count in counts.items()):
-            return number
+            return number if names_hop(at) else _shown(document, number)
     raise ConfigError(
         f"{document['name']} has no step {at[:80]!r}: expected PHASE [what] [UNIT] [hop K], as in "
         "'backward reduce blocks.1 hop 2', 'update' or 'end'"
     )
+
+
+def names_hop(at: str) -> bool:
+    """Whether words name a hop: what they mean is inside a beat."""
+    return _HOP in at.split()
+
+
+def _shown(document: Mapping[str, Any], number: int) -> int:
+    """The step that a beat shows of the collective of a step; for any other step itself."""
+    collective = document["steps"][number]["collective"]
+    if collective < 0:
+        return number
+    mains = (int(beat["main"]) for beat in document["beats"])
+    of_it = (main for main in mains if document["steps"][main]["collective"] == collective)
+    return next(of_it, number)
 
 
 def _read(at: str) -> tuple[set[str], dict[str, int]]:

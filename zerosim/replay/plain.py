@@ -11,6 +11,7 @@ from zerosim.analysis.frames import Frames, Message, Step, Wait
 from zerosim.events import Event, Kind
 from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.ledger import CollectiveLedger
+from zerosim.replay.names import name_backend
 from zerosim.replay.subject import Subject
 from zerosim.replay.words import BITS, Setting, describe, describe_waits
 from zerosim.verify.measure import backend_of
@@ -37,29 +38,18 @@ class Plain:
     def __init__(self, subject: Subject, texts: Texts) -> None:
         """Prepare."""
         self.subject, self.texts = subject, texts
-        config = subject.config
-        of_engine: dict[str, Any] = {}
-        if config is not None:
-            of_engine = {
-                "stage": config.stage,
-                "accumulate": config.accumulate,
-                "states_tier": config.offload_optimizer.tier,
-                "parameters_tier": config.offload_param.tier,
-                "owners": config.owner_broadcast,
-                "is_delayed": config.delayed_update,
-                "secondary": config.secondary_partition,
-                "block": config.quantization_block,
-                "is_quantized": config.quantize_weights or config.quantize_gradients,
-                "together": subject.ranks_together,
-                "is_skipped": subject.is_skipped,
-                "has_update": subject.has_update,
-            }
         self.setting = Setting(
-            num_ranks=subject.num_shards,
+            num_ranks=subject.trace.manifest.num_ranks,
             iteration=subject.iteration,
-            backend=backend_of(subject.trace),
+            backend=name_backend(backend_of(subject.trace)),
             ranks_per_node=ranks_per_node(subject.trace),
-            **of_engine,
+            config=subject.config,
+            together=subject.ranks_together,
+            is_skipped=subject.is_skipped,
+            has_update=subject.has_update,
+            modules={one.name: one.module for one in subject.unit_layouts if one.module},
+            is_interleaved=subject.is_interleaved,
+            is_predicted=subject.trace.manifest.is_predicted,
             states={role: size for (role, _), size in subject.bands().items()},
         )
 
@@ -75,6 +65,7 @@ class Plain:
                 -1 if step.collective is None else step.collective, 0
             ),
         )
+        freed = () if frames is None else frames.freed.get(number, ())
         changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
         unit = "" if about is None else about.unit
         is_call = step.kind in (Kind.TRANSFER, Kind.COLLECTIVE)
@@ -101,7 +92,9 @@ class Plain:
             "title": self.texts.number(words.title),
             "what": self.texts.number(words.what),
             "why": self.texts.number(words.why),
-            "waiting": self.texts.number(describe_waits(step.waits)),
+            "waiting": self.texts.number(
+                describe_waits(step.waits, is_predicted=self.setting.is_predicted)
+            ),
             "source": self.texts.number("" if about is None else about.source),
             "ranks": [subject.places[rank] for rank in ranks],
             "packets": [number for message in step.messages for number in self._packet(message)],
@@ -112,6 +105,7 @@ class Plain:
             else [],
             "copy": self._copy_ledger(number),
             "cells": [number for change in changes for number in (change[0], int(change[1]))],
+            "freed": [subject.units[unit] for unit in freed],
         }
 
     def _packet(self, message: Message) -> tuple[int, ...]:
@@ -160,9 +154,13 @@ class Plain:
         subject = self.subject
         matched, ledger = subject.matched(index), subject.ledgers[index]
         event: Event = next(iter(matched.events.values()))
-        numbers = [
-            number for number, step in enumerate(subject.steps.steps) if step.collective == index
+        own = [
+            (number, step)
+            for number, step in enumerate(subject.steps.steps)
+            if step.collective == index
         ]
+        numbers = [number for number, _ in own]
+        group = own[0][1].groups[0] if own and own[0][1].groups else range(subject.num_shards)
         return {
             "unit": subject.units.get(event.unit, -1),
             "unit_name": event.unit,
@@ -173,6 +171,7 @@ class Plain:
             "first": min(numbers, default=0),
             "last": max(numbers, default=0),
             "num_hops": subject.num_hops(index),
+            "shards_each": max(1, subject.num_shards // len(group)),
             "payload_bytes": event.payload_bytes,
             "elements": event.elements,
             "element_bytes": event.payload_bytes // event.elements if event.elements else 0,

@@ -61,7 +61,7 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
 def path_of(graph: EventGraph, iteration: int, zero_ns: int) -> tuple[list[int], str]:
     """The critical path, four numbers a piece: rank, cause, start, end; or why there is none."""
     has_waits = any(event.kind is Kind.WAIT for rank in graph.trace.ranks for event in rank.events)
-    if not has_waits and len(graph.trace.ranks) > 1:
+    if not has_waits and graph.trace.manifest.num_ranks > 1:
         return [], "waits were not recorded, so the critical path is not known"
     try:
         path = critical_path(graph.within(iteration))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from zerosim.analysis.frames import Step, Wait
-from zerosim.config import STAGES
-from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.config import STAGES, EngineConfig
+from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.memory import Role
 from zerosim.record.text import name_ranks
 from zerosim.tiers import Link, Tier, link_of_copy, link_of_message
@@ -44,41 +44,41 @@ class Setting:
     """What the sentences of a run have in common.
 
     Attributes:
-        stage: None for a program that zerosim's engine did not run.
         num_ranks: N.
-        accumulate: micro-steps of an iteration.
-        backend: who carries native calls out.
+        backend: who carries native calls out, as a sentence begins with it.
         states: bytes that each model state takes for one parameter.
+        config: of the engine; None for a program that it did not run.
         ranks_per_node: P; N if all ranks are of one node.
-        states_tier: where the optimizer's states are kept.
-        parameters_tier: where a rank's own parameters are kept.
-        owners: one rank keeps all of a unit.
-        is_delayed: updates are computed during the next iteration.
-        secondary: neighbours that keep all parameters among them.
-        block: elements that share a scale where they are quantized.
-        is_quantized: weights or gradients are, on their way.
         together: ranks that compute each layer together (tensor parallel).
         is_skipped: the update is left out, because a gradient overflowed.
         has_update: there is an update in this iteration, its own or a delayed one.
+        modules: by unit, the class of its module, where that is known.
+        is_interleaved: ranks have several stages of a pipeline.
+        is_predicted: no time is that of a run that happened.
     """
 
     num_ranks: int
     iteration: int
     backend: str
     states: Mapping[Role, int]
-    stage: int | None = None
-    accumulate: int = 1
+    config: EngineConfig | None = None
     ranks_per_node: int = 0
-    states_tier: Tier = Tier.DEVICE
-    parameters_tier: Tier = Tier.DEVICE
-    owners: bool = False
-    is_delayed: bool = False
-    secondary: int = 1
-    block: int = 0
-    is_quantized: bool = False
     together: int = 1
     is_skipped: bool = False
     has_update: bool = True
+    modules: Mapping[str, str] = field(default_factory=dict)
+    is_interleaved: bool = False
+    is_predicted: bool = False
+
+    @property
+    def stage(self) -> int | None:
+        """None for a program that zerosim's engine did not run."""
+        return None if self.config is None else self.config.stage
+
+    @property
+    def options(self) -> EngineConfig:
+        """What was asked of the engine: nothing beside its defaults, if it did not run."""
+        return EngineConfig() if self.config is None else self.config
 
     @property
     def optimizer_bytes(self) -> int:
@@ -96,6 +96,8 @@ BITS = {"int4": 4, "int8": 8}
 """Of an element that is quantized for its way."""
 _WITHOUT_A_NAME = ("", "uint8")
 """Types that say nothing of what is copied: a file of several tensors is bytes."""
+SHORT_NS = 50_000
+"""A shorter time is told in microseconds."""
 _LINK_NAMES = {Link.BUS: "bus", Link.STORAGE: "way to the disk"}
 
 
@@ -121,10 +123,10 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
         "full_bits": 8 * setting.states.get(Role.GRADIENTS, 0),
         "optimizer_bytes": setting.optimizer_bytes,
         "micro_step": _micro_step(step, setting),
-        "parameters_tier": setting.parameters_tier.value,
-        "secondary": setting.secondary,
+        "parameters_tier": setting.options.offload_param.tier.value,
+        "secondary": setting.options.secondary_partition,
         "per_node": setting.ranks_per_node or setting.num_ranks,
-        "block": setting.block,
+        "block": setting.options.quantization_block,
         "target": Tier.HOST.value,
         "together": setting.together,
         "summand": "part",
@@ -139,6 +141,18 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
     if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
         what += find("what", "quantized").format_map(fields)
     return Words(title, what, why)
+
+
+def titled(step: Step, setting: Setting, units: str) -> str:
+    """The title of a step as if it were about other units."""
+    event = step.event
+    fields = {
+        "phase": texts()["phase"][step.phase],
+        "unit": units,
+        "op": "" if event is None or event.op is None else event.op.value,
+        "purpose": "" if event is None or event.purpose is None else event.purpose.value,
+    }
+    return find(*_keys(step, setting, 1)[0]).format_map(fields)
 
 
 def find(*path: str) -> str:
@@ -175,9 +189,9 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         return ("title", "end"), ("what", "end"), ("why", _end(setting))
     why = f"begin_{step.phase}"
     if step.phase is Phase.FORWARD and setting.stage == 3:
-        why += "_owners" if setting.owners else "_3"
+        why += "_owners" if setting.options.owner_broadcast else "_3"
     elif step.phase is Phase.BACKWARD:
-        is_last = step.micro_step == setting.accumulate - 1
+        is_last = step.micro_step == setting.options.accumulate - 1
         why += "" if is_last or setting.stage not in (0, 1) else "_adds"
     elif step.phase is Phase.UPDATE:
         why += _of_update(setting)
@@ -190,11 +204,11 @@ def _of_update(setting: Setting) -> str:
     """Which text says what the update's beginning means."""
     if setting.stage is None or setting.num_ranks == 1:
         return ""
-    if setting.is_delayed:
+    if setting.options.delayed_update:
         return "_late" if setting.has_update else "_first"
     if setting.is_skipped:
         return "_skipped"
-    if setting.states_tier is not Tier.DEVICE:
+    if setting.options.offloads_optimizer:
         return "_host"
     return "_1" if setting.stage else "_0"
 
@@ -202,37 +216,38 @@ def _of_update(setting: Setting) -> str:
 def _end(setting: Setting) -> str:
     """Which text says what the ranks have when an iteration is over."""
     if setting.stage is None or not (setting.has_update or setting.is_skipped):
-        return "end_late" if setting.is_delayed else "end"
-    if setting.is_delayed:
+        return "end_late" if setting.options.delayed_update else "end"
+    if setting.options.delayed_update:
         return "end_late"
     if setting.is_skipped:
         return "end_skipped"
-    if setting.is_quantized or setting.num_ranks == 1:
+    if setting.options.quantizes or setting.num_ranks == 1:
         return "end"
     if setting.stage == max(STAGES):
-        return "end_owners" if setting.owners else "end_3"
+        return "end_owners" if setting.options.owner_broadcast else "end_3"
     return "end_0"
 
 
 def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
     phase = str(step.phase)
-    if setting.stage is None or step.phase not in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE):
+    if setting.stage is None or step.phase not in STEP_PHASES:
         return ("title", "computation"), ("what", "computation"), ("why", "computation")
     what = "update_all" if step.phase is Phase.UPDATE and setting.stage == 0 else phase
     why: Path = ("why", phase, str(setting.stage))
     if step.phase is not Phase.UPDATE and setting.together > 1:
         what += "_together"
-    if step.phase is Phase.UPDATE and setting.states_tier is not Tier.DEVICE:
+    if step.phase is Phase.UPDATE and setting.options.offloads_optimizer:
         what = "update_on_host"
-        why = ("why", what if setting.states_tier is Tier.HOST else "update_from_disk")
-        why = ("why", "update_late") if setting.is_delayed else why
-    elif step.phase is Phase.FORWARD and setting.parameters_tier is not Tier.DEVICE:
-        why = ("why", "forward_owners" if setting.owners else "forward_away")
-    elif step.phase is Phase.UPDATE and setting.owners:
+        is_on_disk = setting.options.offload_optimizer.tier is Tier.DISK
+        why = ("why", "update_from_disk" if is_on_disk else what)
+        why = ("why", "update_late") if setting.options.delayed_update else why
+    elif step.phase is Phase.FORWARD and setting.options.offload_param.tier is not Tier.DEVICE:
+        why = ("why", "forward_owners" if setting.options.owner_broadcast else "forward_away")
+    elif step.phase is Phase.UPDATE and setting.options.owner_broadcast:
         why = ("why", phase, "owners")
     elif setting.num_ranks == 1:
         why = ("why", "alone")
-    elif step.phase is Phase.FORWARD and setting.secondary > 1:
+    elif step.phase is Phase.FORWARD and setting.options.has_secondary:
         why = ("why", phase, "secondary")
     return ("title", phase), ("what", what), why
 
@@ -250,7 +265,7 @@ def _of_family(step: Step, purpose: Purpose, setting: Setting) -> str | None:
         return _OF_OWNERS[event.op]
     if event.dtype in BITS:
         return "gather_quantized"
-    is_part = bool(step.groups) and setting.secondary > 1
+    is_part = bool(step.groups) and setting.options.has_secondary
     return "gather_secondary" if is_part and step.phase is Phase.BACKWARD else None
 
 
@@ -293,11 +308,14 @@ def _reason(purpose: Purpose, step: Step, setting: Setting) -> Path:
     why = texts()["why"].get(purpose)
     if isinstance(why, str):
         return ("why", purpose)
-    stage = str(setting.stage)
-    if why is not None and stage in why.get(step.phase, {}):
-        again = setting.accumulate > 1 and "again" in why[step.phase]
-        return ("why", purpose, step.phase, "again" if again else stage)
-    return ("why", "unlabelled")
+    known = {} if why is None else why.get(step.phase, {})
+    which = str(setting.stage)
+    if setting.stage is None:  # of a program the call itself says what is wanted
+        op = "" if step.event is None or step.event.op is None else step.event.op.value
+        which = op if op in known else "program"
+    elif setting.options.accumulate > 1 and which in known and "again" in known:
+        which = "again"
+    return ("why", purpose, step.phase, which) if which in known else ("why", "unlabelled")
 
 
 def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
@@ -305,15 +323,15 @@ def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
     if purpose is Purpose.FETCH_PARAMETERS and event is not None:
         if event.origin is Tier.DISK:
             return ("why", purpose, "disk")
-        return ("why", purpose, "owner" if setting.owners else "host")
+        return ("why", purpose, "owner" if setting.options.owner_broadcast else "host")
     known = isinstance(texts()["why"].get(purpose), str)
     return ("why", purpose) if known else ("why", "unlabelled")
 
 
 def _micro_step(step: Step, setting: Setting) -> str:
-    if setting.accumulate == 1 or step.phase not in (Phase.FORWARD, Phase.BACKWARD):
+    if setting.options.accumulate == 1 or step.phase not in (Phase.FORWARD, Phase.BACKWARD):
         return ""
-    return f", micro-step {step.micro_step + 1} of {setting.accumulate}"
+    return f", micro-step {step.micro_step + 1} of {setting.options.accumulate}"
 
 
 def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict[str, object]:
@@ -323,7 +341,10 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     one = everyone or len(step.events) == 1
     amounts = texts()["what"]["amount"]
     key = str(event.purpose)
-    if setting.owners and event.purpose in (Purpose.FETCH_PARAMETERS, Purpose.STORE_PARAMETERS):
+    if setting.options.owner_broadcast and event.purpose in (
+        Purpose.FETCH_PARAMETERS,
+        Purpose.STORE_PARAMETERS,
+    ):
         key = "owner"
     link = None
     if event.origin is not None and event.target is not None:
@@ -342,8 +363,12 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     }
 
 
-def describe_waits(waits: Sequence[Wait]) -> str:
-    """Say who waits during a step, for what, and for how long; "" if nobody does."""
+def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
+    """Say who waits during a step, for what, and for how long; "" if nobody does.
+
+    Args:
+        is_predicted: their times are not those of a run that happened.
+    """
     found: dict[str, dict[int, int]] = {}
     for wait in waits:
         of_rank = found.setdefault(_awaited(wait.awaited), {})
@@ -351,8 +376,10 @@ def describe_waits(waits: Sequence[Wait]) -> str:
     said = []
     for what, of_ranks in found.items():
         least, most = min(of_ranks.values()), max(of_ranks.values())
-        is_one = f"{least / 1e6:.1f}" == f"{most / 1e6:.1f}"
-        times = {"least": f"{least / 1e6:.1f}", "most": f"{most / 1e6:.1f}"}
+        scale, unit = (1e3, "µs") if most < SHORT_NS else (1e6, "ms")
+        times = {"least": f"{least / scale:.1f}", "most": f"{most / scale:.1f} {unit}"}
+        is_one = f"{times['least']} {unit}" == times["most"]
+        times["predicted"] = find("waiting", "predicted") if is_predicted else ""
         fields = {
             "ranks": name_ranks(tuple(sorted(of_ranks))),
             "wait": "waits" if len(of_ranks) == 1 else "wait",

@@ -12,16 +12,7 @@ from zerosim.theory.algorithms import Framing, cost, framing
 from zerosim.theory.causes import LEFT_OUT, Cause, Deviation, Law
 from zerosim.theory.deviations import deviations, node_deviations
 from zerosim.theory.laws import formula, law, law_bytes, node_law, system_name
-from zerosim.theory.memory import (
-    RoleBytes,
-    bytes_a_parameter,
-    exact_model_states,
-    ideal_model_states,
-    law_words,
-    optimizer_bytes,
-    role_laws,
-    state_deviations,
-)
+from zerosim.theory.memory import ModelStates
 from zerosim.theory.messages import Cost
 from zerosim.theory.movement import Movement
 from zerosim.theory.nodes import ranks_of_node
@@ -34,25 +25,24 @@ from zerosim.theory.partition import (
     padding_elements,
     shard_elements,
 )
-from zerosim.theory.placement import (
-    Optimizer,
-    Placement,
-    RoleLaw,
-    placed_deviations,
-    placed_laws,
-    placed_states,
-    placed_words,
-)
 from zerosim.theory.residency import (
     module_of,
     most_gathered_bytes,
     num_ahead,
     secondary_bytes,
+    whole_bytes,
     whole_gradients,
 )
 from zerosim.theory.table import TableCell, paper_table_1
 from zerosim.theory.workload import Activations, Workload
 from zerosim.theory.zero import planned
+from zerosim.theory.zero_states import (
+    Optimizer,
+    bytes_a_parameter,
+    optimizer_bytes,
+    stage_states,
+    zero_states,
+)
 
 __all__ = [
     "LEFT_OUT",
@@ -62,11 +52,9 @@ __all__ = [
     "Deviation",
     "Framing",
     "Law",
+    "ModelStates",
     "Movement",
     "Optimizer",
-    "Placement",
-    "RoleBytes",
-    "RoleLaw",
     "TableCell",
     "UnitSize",
     "Workload",
@@ -76,13 +64,10 @@ __all__ = [
     "cost",
     "cut_buckets",
     "deviations",
-    "exact_model_states",
     "formula",
     "framing",
-    "ideal_model_states",
     "law",
     "law_bytes",
-    "law_words",
     "module_of",
     "most_gathered_bytes",
     "node_deviations",
@@ -92,16 +77,13 @@ __all__ = [
     "padded_elements",
     "padding_elements",
     "paper_table_1",
-    "placed_deviations",
-    "placed_laws",
-    "placed_states",
-    "placed_words",
     "planned",
     "ranks_of_node",
-    "role_laws",
     "secondary_bytes",
     "shard_elements",
-    "state_deviations",
+    "stage_states",
     "system_name",
+    "whole_bytes",
     "whole_gradients",
+    "zero_states",
 ]

@@ -100,7 +100,7 @@ def _of_term(
         yield Cause.PADDING, each * sum(term.padding)
         named += each * sum(term.padding)
     else:
-        late = Cause.DELAYED_UPDATE if workload.delayed_update else Cause.SKIPPED_UPDATE
+        late = Cause.DELAYED_UPDATE if workload.config.delayed_update else Cause.SKIPPED_UPDATE
         yield late, -each * (workload.num_parameters - frozen)
         named -= each * (workload.num_parameters - frozen)
     if term.rest is not None:
@@ -147,7 +147,9 @@ def _words(
         case Cause.SKIPPED_UPDATE | Cause.DELAYED_UPDATE:
             words = f"{trainable} trainable parameters are {_LEFT_OUT[cause]}"
         case Cause.SCALES:
-            words = f"an fp32 scale for each {workload.quantization_block} quantized elements"
+            words = (
+                f"an fp32 scale for each {workload.config.quantization_block} quantized elements"
+            )
         case Cause.ACTIVATIONS:
             words = _of_activations(rank, found)
         case Cause.UNEQUAL_PARTS:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from zerosim.config import STAGE_NAMES
+from zerosim.config import STAGE_NAMES, EngineConfig
 from zerosim.events import Phase, Purpose
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.theory.causes import Law
@@ -32,9 +32,6 @@ from zerosim.theory.terms import Term
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
 from zerosim.tiers import Link, Tier
-
-PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-"""The phases in which a step communicates, in their order."""
 
 _WORDS = {
     0: "all-reduce of the gradients, which is a reduce-scatter and an all-gather",
@@ -59,14 +56,14 @@ def system_name(workload: Workload) -> str:
     options = [
         word
         for word, is_on in (
-            ("qwZ", workload.quantize_weights),
-            ("hpZ", workload.has_secondary),
-            ("qgZ", workload.quantize_gradients),
-            ("owner broadcast", workload.owner_broadcast),
+            ("qwZ", workload.config.quantize_weights),
+            ("hpZ", workload.config.has_secondary),
+            ("qgZ", workload.config.quantize_gradients),
+            ("owner broadcast", workload.config.owner_broadcast),
         )
         if is_on
     ]
-    name = STAGE_NAMES[workload.stage]
+    name = STAGE_NAMES[workload.config.stage]
     if not options:
         return name
     *others, last = options
@@ -109,14 +106,14 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
         return Law(
             payloads,
             _copied_words(found),
-            _copied_source(workload),
+            _copied_source(workload.config),
             sent,
             symbols=f"{each} B x {PSI}/N" if each else "0",
         )
-    words = f"{system_name(workload)}: {_words(workload)}"
+    words = f"{system_name(workload)}: {_words(workload.config)}"
     if phase is not None:
         words += f" ({phase} only)"
-    return Law(payloads, words, _source(workload), sent, symbols=_symbols(workload, found))
+    return Law(payloads, words, _source(workload.config), sent, symbols=_symbols(workload, found))
 
 
 def law_bytes(
@@ -147,7 +144,7 @@ def node_law(workload: Workload, node: int = 0) -> Law:
     return Law(
         sum(crossing_spans.values(), Fraction(0)),
         f"{system_name(workload)}: what leaves a node of {workload.world_node_size} ranks",
-        _source(workload),
+        _source(workload.config),
         sum((law_bytes(workload, rank, Link.NETWORK) for rank in ranks), Fraction(0)),
         symbols=_in_symbols(crossing_spans),
     )
@@ -201,45 +198,45 @@ def _by_span(workload: Workload, found: Sequence[Term]) -> dict[Span, Fraction]:
     return sums
 
 
-def _words(workload: Workload) -> str:
-    if not _is_changed(workload):
-        return _WORDS[workload.stage]
+def _words(config: EngineConfig) -> str:
+    if not _is_changed(config):
+        return _WORDS[config.stage]
     gathers = "all-gather of the parameters in forward and in backward"
-    if workload.owner_broadcast:
+    if config.owner_broadcast:
         gathers = "broadcast of the parameters by their owners in forward and in backward"
-    elif workload.quantize_weights and workload.has_secondary:
+    elif config.quantize_weights and config.has_secondary:
         gathers = "all-gather of int8 parameters in forward"
-    elif workload.quantize_weights:
+    elif config.quantize_weights:
         gathers = "all-gather of int8 parameters in forward and in backward"
-    if workload.has_secondary:
+    if config.has_secondary:
         gathers = gathers.removesuffix(" and in backward")
         gathers += ", all-gather among the ranks of a secondary partition in backward"
     reduces = "reduce-scatter of the gradients"
-    if workload.quantize_gradients:
+    if config.quantize_gradients:
         reduces = "all-to-all of int4 gradients within and across nodes"
     words = f"{gathers}, {reduces}, in each micro-step"
-    return f"{words}; updated rows to their owners" if workload.owner_broadcast else words
+    return f"{words}; updated rows to their owners" if config.owner_broadcast else words
 
 
-def _is_changed(workload: Workload) -> bool:
-    return workload.owner_broadcast or _is_zeropp(workload)
+def _is_changed(config: EngineConfig) -> bool:
+    return config.owner_broadcast or _is_zeropp(config)
 
 
-def _is_zeropp(workload: Workload) -> bool:
-    return workload.quantize_weights or workload.has_secondary or workload.quantize_gradients
+def _is_zeropp(config: EngineConfig) -> bool:
+    return config.quantize_weights or config.has_secondary or config.quantize_gradients
 
 
-def _source(workload: Workload) -> str:
-    if workload.owner_broadcast:
+def _source(config: EngineConfig) -> str:
+    if config.owner_broadcast:
         return (
             f"derived: broadcasts by owners as in {_ZERO}, sections 5.3 and 7.2.2; gradients "
             "reduce-scattered and updated rows sent to their owners, which no paper does"
         )
-    source = SOURCES[workload.stage]
-    if _is_zeropp(workload):
+    source = SOURCES[config.stage]
+    if _is_zeropp(config):
         source += "; Wang et al., arXiv 2306.10209, section 3"
-    if workload.accumulate > 1:
-        source += f"; with {workload.accumulate} micro-steps"
+    if config.accumulate > 1:
+        source += f"; with {config.accumulate} micro-steps"
     return source
 
 
@@ -253,12 +250,12 @@ def _copied_words(found: Sequence[Term]) -> str:
     return f"of each parameter: {words}" if words else "nothing is copied"
 
 
-def _copied_source(workload: Workload) -> str:
+def _copied_source(config: EngineConfig) -> str:
     is_infinity = (
-        workload.offload_optimizer is Tier.DISK or workload.offload_param is not Tier.DEVICE
+        config.offload_optimizer.tier is Tier.DISK or config.offload_param.tier is not Tier.DEVICE
     )
     sources = [
-        "Ren et al., arXiv 2101.06840, section 3" if workload.updates_on_host else "",
+        "Ren et al., arXiv 2101.06840, section 3" if config.offloads_optimizer else "",
         f"derived from {_INFINITY}" if is_infinity else "",
     ]
     return "; ".join(filter(None, sources))

@@ -1,169 +1,205 @@
-"""What the model states of ZeRO occupy on a rank that keeps all on the device: laws and bytes.
+"""The law of memory of any system: what one rank keeps of its model states, by role and by tier.
 
-Model states are parameters, gradients and optimizer states. K is the number of bytes that the
-optimizer keeps for a parameter: in mixed precision an fp32 master copy (4) and, for Adam, fp32
-momentum (4) and variance (4), K = 12; in fp32 there is no master copy. Activations, buckets and
-gathered units are not model states. `placement` says the same of states in any tier.
+Model states are parameters, gradients and optimizer states. A system says part by part what there
+is, among how many ranks the law divides it, and how much of it this rank keeps; `ModelStates` makes
+of that the law, the exact bytes, and the causes between the two. `zero_states` says it of zerosim's
+own engine, `programs.states` of PyTorch's systems and DeepSpeed. Activations, buckets and gathered
+units are no model states (`residency`).
 
-Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 3.1 (K = 12 of Adam), section 5. K
-of SGD, 8 with momentum and 4 without, is derived the same way.
+Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5.
 May import the standard library and layer L0.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.config import DType
-from zerosim.memory import Role
-from zerosim.theory.causes import Deviation
-from zerosim.theory.partition import UnitSize
-from zerosim.theory.placement import (
-    Optimizer,
-    Placement,
-    RoleLaw,
-    kept,
-    placed_deviations,
-    placed_laws,
-    placed_states,
-    placed_words,
-)
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.quantities import PSI, format_decimal, format_exact
+from zerosim.theory.causes import Cause, Deviation
 from zerosim.tiers import Tier
 
+FP32_BYTES = 4
 
-@dataclass(frozen=True, slots=True)
-class RoleBytes:
-    """What one role occupies on a rank.
+Place = tuple[Role, str]
+"""A role and a unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What one rank keeps of a unit, a parameter or several of them, for one role.
 
     Attributes:
-        role: what it is kept for.
-        bytes: exact.
+        unit: "" in a program whose storages have no units.
+        elements: of all ranks together, as the law counts them.
+        frozen: those of them that are not trained, and for which there is nothing in this role.
+        element_bytes: of one.
+        among: ranks that the law divides them among; 0 for what each of them keeps whole.
+        kept: elements of this rank.
+        cause: why these are not an equal share of what there is.
+        since: the first iteration whose update begins with them.
     """
 
     role: Role
-    bytes: int
+    unit: str = ""
+    tier: Tier = Tier.DEVICE
+    elements: int
+    frozen: int = 0
+    element_bytes: int
+    among: int = 0
+    kept: int
+    cause: Cause = Cause.PADDING
+    since: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of this rank."""
+        return self.kept * self.element_bytes
+
+    def share(self, elements: int) -> Fraction:
+        """Bytes of a rank's equal share of so many elements."""
+        return Fraction(elements * self.element_bytes, max(1, self.among))
 
 
-def bytes_a_parameter(dtype: DType, optimizer: Optimizer) -> tuple[RoleBytes, ...]:
-    """Bytes that each role takes for one parameter, without partitioning.
+@dataclass(frozen=True, slots=True)
+class RoleLaw:
+    """What the law says of one role in one tier.
 
-    Args:
-        dtype: compute dtype: parameters and gradients are kept in it.
-        optimizer: which states it keeps.
+    Attributes:
+        words: "2Ψ", "4Ψ/N".
+        bytes: on each rank.
+        is_divided: each rank keeps its part.
     """
-    alone = Placement(stage=0, num_ranks=1, dtype=dtype, optimizer=optimizer)
-    return tuple(RoleBytes(each.role, each.bytes) for each in kept(alone))
+
+    role: Role
+    words: str
+    bytes: Fraction
+    is_divided: bool
 
 
-def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
-    """K: 12, 8, 4 for Adam, SGD with momentum, SGD below fp32; 8, 4, 0 in fp32."""
-    return sum(
-        each.bytes
-        for each in bytes_a_parameter(dtype, optimizer)
-        if each.role not in (Role.PARAMETERS, Role.GRADIENTS)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStates:
+    """The model states of one rank of any system.
 
-
-def ideal_model_states(
-    stage: int,
-    num_ranks: int,
-    num_parameters: int,
-    dtype: DType = DType.BF16,
-    optimizer: Optimizer = Optimizer.ADAM,
-) -> Fraction:
-    """Bytes of model states on each rank, by the law: no padding, everything trainable.
-
-    With mixed precision Adam: 16 Psi; 4 Psi + 12 Psi/N; 2 Psi + 14 Psi/N; 16 Psi/N.
-
-    Args:
-        stage: 0 to 3.
-        num_ranks: N.
-        num_parameters: Psi.
-        dtype: compute dtype.
-        optimizer: decides K.
-
-    Raises:
-        ConfigError: no such stage, or no ranks.
+    Attributes:
+        name: of the system.
+        num_ranks: N of the law: how many ranks the states are divided among; of states that are
+            whole on every rank, those ranks.
+        parts: all that is kept.
+        words: of the causes.
+        unknown: why some roles cannot be told; "" if all can.
+        unsettled: an iteration during which the very first update may still be under way.
     """
-    laws = role_laws(stage, num_ranks, num_parameters, dtype, optimizer)
-    return sum((law.bytes for law in laws), Fraction())
 
+    name: str
+    num_ranks: int
+    parts: tuple[Kept, ...]
+    words: Mapping[Cause, str]
+    unknown: str = ""
+    unsettled: int | None = None
 
-def exact_model_states(
-    stage: int,
-    num_ranks: int,
-    units: Sequence[UnitSize],
-    dtype: DType = DType.BF16,
-    optimizer: Optimizer = Optimizer.ADAM,
-) -> tuple[RoleBytes, ...]:
-    """Bytes of model states on each rank, with padding, by role; the same on every rank.
+    @property
+    def num_parameters(self) -> int:
+        """Psi."""
+        return sum(part.elements for part in self.parts if part.role is Role.PARAMETERS)
 
-    Every unit is padded to a multiple of N, in all stages; a partitioned role keeps one row of
-    N. A frozen unit has parameters only.
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """Where model states should be; the device first, in any case."""
+        found = {part.tier for part in self.parts}
+        return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
 
-    Args:
-        stage: 0 to 3.
-        num_ranks: N.
-        units: sizes of the units.
-        dtype: compute dtype.
-        optimizer: which states it keeps.
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Those that can be told apart, and that the law is of."""
+        lawful = {part.role for part in self.parts}
+        return tuple(role for role in MODEL_STATES if role in lawful or not self.unknown)
 
-    Returns:
-        The roles that this dtype and optimizer have, in the order of `Role`.
+    @property
+    def what(self) -> str:
+        """What the law is of, in words."""
+        if not self.unknown:
+            return "model states"
+        return "parameters and optimizer's states" if len(self.roles) > 1 else "parameters"
 
-    Raises:
-        ConfigError: no such stage, or no ranks.
-    """
-    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
-    found: Counter[Role] = Counter()
-    for (_, role, _), size in placed_states(placement, units, rank=0).items():
-        found[role] += size
-    return tuple(RoleBytes(each.role, found[each.role]) for each in kept(placement))
+    @property
+    def keeps(self) -> str:
+        """What each rank keeps, by the laws of all tiers.
 
+        "16Ψ/N of model states on each rank", or "model states of 2Ψ on the device, 14Ψ/N on the
+        host of each rank".
+        """
+        if self.tiers == (Tier.DEVICE,):
+            return f"{self.law(Tier.DEVICE)} of {self.what} on each rank"
+        laws = ", ".join(f"{self.law(tier)} {tier.place}" for tier in self.tiers)
+        return f"{self.what} of {laws} of each rank"
 
-def law_words(stage: int, dtype: DType = DType.BF16, optimizer: Optimizer = Optimizer.ADAM) -> str:
-    """The law of a stage: "16Ψ", "4Ψ + 12Ψ/N", "2Ψ + 14Ψ/N", "16Ψ/N" with mixed precision Adam.
+    def role_laws(self, tier: Tier = Tier.DEVICE) -> tuple[RoleLaw, ...]:
+        """The law of a tier, role by role."""
+        by_role: dict[Role, list[Kept]] = defaultdict(list)
+        for part in self.parts:
+            if part.tier is tier:
+                by_role[part.role].append(part)
+        found = []
+        for role, parts in by_role.items():
+            total = sum(part.elements * part.element_bytes for part in parts)
+            size = sum((part.share(part.elements) for part in parts), Fraction())
+            is_divided = any(part.among for part in parts)
+            words = self._in_psi(Fraction(total)) + ("/N" if is_divided else "")
+            found.append(RoleLaw(role, words, size, is_divided))
+        return tuple(found)
 
-    Raises:
-        ConfigError: no such stage.
-    """
-    placement = Placement(stage=stage, num_ranks=1, dtype=dtype, optimizer=optimizer)
-    return placed_words(placement, Tier.DEVICE)
+    def law(self, tier: Tier = Tier.DEVICE) -> str:
+        """The law of a tier in words: "16Ψ/N", "8Ψ + 8Ψ/N"; "0" if nothing should be there."""
+        sizes = {"": Fraction(), "/N": Fraction()}
+        for law in self.role_laws(tier):
+            sizes["/N" if law.is_divided else ""] += law.bytes
+        sizes["/N"] *= self.num_ranks
+        parts = [f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size]
+        return " + ".join(parts) or "0"
 
+    def law_bytes(self, tier: Tier = Tier.DEVICE) -> Fraction:
+        """What the law of a tier gives a rank."""
+        return sum((law.bytes for law in self.role_laws(tier)), Fraction())
 
-def role_laws(
-    stage: int,
-    num_ranks: int,
-    num_parameters: int,
-    dtype: DType = DType.BF16,
-    optimizer: Optimizer = Optimizer.ADAM,
-) -> tuple[RoleLaw, ...]:
-    """The law of each model state; together they are `ideal_model_states`.
+    def bytes(self, tier: Tier = Tier.DEVICE, iteration: int | None = None) -> dict[Place, int]:
+        """What this rank keeps in a tier, without zeros.
 
-    Raises:
-        ConfigError: no such stage, or no ranks.
-    """
-    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
-    return placed_laws(placement, num_parameters)
+        Args:
+            iteration: when its update begins; by default once all there will be is there.
+        """
+        found: dict[Place, int] = defaultdict(int)
+        for part in self.parts:
+            if part.tier is tier and (iteration is None or iteration >= part.since):
+                found[part.role, part.unit] += part.bytes
+        return {place: size for place, size in found.items() if size}
 
+    def is_whole(self, iteration: int) -> bool:
+        """True if all that there will be is there when an iteration's update begins."""
+        return all(iteration >= part.since for part in self.parts)
 
-def state_deviations(
-    stage: int,
-    num_ranks: int,
-    units: Sequence[UnitSize],
-    dtype: DType = DType.BF16,
-    optimizer: Optimizer = Optimizer.ADAM,
-) -> tuple[Deviation, ...]:
-    """Why `exact_model_states` is not what the law says, cause by cause.
+    def deviations(self, tier: Tier = Tier.DEVICE) -> tuple[Deviation, ...]:
+        """Why `bytes` is not what the law of a tier says, cause by cause.
 
-    Returns:
-        The causes that are not zero. Their sum is exactly the difference, in bytes of a rank.
+        Returns:
+            The causes that are not zero. Their sum is exactly the difference.
+        """
+        gaps: dict[Cause, Fraction] = defaultdict(Fraction)
+        for part in self.parts:
+            if part.tier is tier:
+                gaps[Cause.FROZEN_PARAMETERS] -= part.share(part.frozen)
+                gaps[part.cause] += part.bytes - part.share(part.elements - part.frozen)
+        return tuple(self._named(gaps))
 
-    Raises:
-        ConfigError: no such stage, or no ranks.
-    """
-    placement = Placement(stage=stage, num_ranks=num_ranks, dtype=dtype, optimizer=optimizer)
-    return placed_deviations(placement, units, rank=0, tier=Tier.DEVICE)
+    def _named(self, gaps: Mapping[Cause, Fraction]) -> Iterator[Deviation]:
+        for cause in Cause:
+            if gap := gaps.get(cause):
+                yield Deviation(cause, gap, self.words[cause])
+
+    def _in_psi(self, size: Fraction) -> str:
+        amount = size / self.num_parameters
+        is_whole = amount.denominator == 1
+        return f"{format_exact(amount) if is_whole else format_decimal(amount, 2)}{PSI}"

@@ -42,7 +42,7 @@ def span_size(workload: Workload, span: Span) -> int:
         case Span.WORLD:
             return workload.num_ranks
         case Span.SECONDARY:
-            return workload.secondary_partition
+            return workload.config.secondary_partition
         case Span.NODE:
             return workload.node_size
         case Span.ACROSS:

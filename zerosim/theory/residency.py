@@ -17,7 +17,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from zerosim.manifest import BucketLayout
-from zerosim.theory.partition import UnitSize, padded_elements, shard_elements
+from zerosim.theory.partition import padded_elements
+from zerosim.theory.workload import Workload
+from zerosim.theory.zeropp import secondary_elements
 
 _FROZEN_SUFFIX = ".frozen"
 
@@ -58,6 +60,14 @@ def num_ahead(
     if not present and modules:
         present = [max(modules, key=lambda module: modules[module])]
     return modules.total() - sum(modules[module] for module in present)
+
+
+def whole_bytes(workload: Workload) -> dict[str, int]:
+    """Of each unit with all its rows, in the compute dtype, padding included."""
+    return {
+        unit.name: padded_elements(unit.elements, workload.num_ranks) * workload.element_bytes
+        for unit in workload.units
+    }
 
 
 def most_gathered_bytes(
@@ -130,31 +140,11 @@ def whole_gradients(
     return set(computing) | (pending & set(computed))
 
 
-def secondary_bytes(
-    units: Sequence[UnitSize], num_ranks: int, secondary_partition: int, element_bytes: int
-) -> dict[str, int]:
-    """What hpZ keeps of each unit from forward to the update; together 2 Psi/S below fp32.
-
-    Args:
-        num_ranks: N, of which units are multiples.
-        secondary_partition: S, ranks that keep all parameters among them; nothing is kept with 1.
-    """
-    if secondary_partition == 1:
+def secondary_bytes(workload: Workload) -> dict[str, int]:
+    """What hpZ keeps of each unit from forward to the update; together 2 Psi/S below fp32."""
+    if not workload.config.has_secondary:
         return {}
     return {
-        unit.name: element_bytes
-        * shard_elements(padded_elements(unit.elements, num_ranks), secondary_partition)
-        for unit in units
+        unit.name: workload.element_bytes * secondary_elements(workload, unit.elements)
+        for unit in workload.units
     }
-
-
-def checkpoint_bytes(elements: int, num_parts: int, element_bytes: int) -> int:
-    """What a rank keeps of the input of a block that backward computes again.
-
-    Source: "ZeRO" (arXiv 1910.02054), section 6.1.
-
-    Args:
-        elements: of the input, b s h.
-        num_parts: T ranks that keep one part each, padded alike; 1 for all of it.
-    """
-    return shard_elements(elements, num_parts) * element_bytes

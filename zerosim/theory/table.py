@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.theory.memory import ideal_model_states
+from zerosim.theory.zero_states import stage_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,6 @@ def paper_table_1() -> tuple[TableCell, ...]:
     for num_ranks, row in _TABLE_1.items():
         columns = ((model, psi, stage) for model, psi in _MODELS for stage in (1, 2, 3))
         for (model, psi, stage), printed in zip(columns, row.split(), strict=True):
-            exact_gb = ideal_model_states(stage, num_ranks, psi) / 10**9
+            exact_gb = stage_states(stage, num_ranks, psi).law_bytes() / 10**9
             cells.append(TableCell(num_ranks, model, psi, stage, printed, exact_gb))
     return tuple(cells)

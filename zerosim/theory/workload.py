@@ -10,29 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.config import STAGES
+from zerosim.config import EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm
-from zerosim.theory.messages import DEFAULT_CHUNK_BYTES
-from zerosim.theory.partition import UnitSize, require_names
-from zerosim.tiers import Tier
-
-DEFAULT_QUANTIZATION_BLOCK = 256
-"""What `EngineConfig.quantization_block` is unless a user says otherwise."""
+from zerosim.theory.partition import UnitSize, require_names, shard_elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activations:
-    """What blocks hand on and keep: their inputs, from which backward may compute the rest again.
+    """What blocks hand on: their inputs, from which backward may compute the rest again.
 
     Attributes:
         num_blocks: how many there are in a micro-step.
         elements: of the input of one, b s h: sequences of a micro-batch, tokens of each, width.
         carrier: who carries out the sums of tensor parallel ranks, which the backend is asked for.
-        is_recomputed: only the inputs are kept, as checkpoints.
-        is_partitioned: each of the ranks that compute a block together keeps its part of them only
-            (ZeRO-R, P_a).
-        is_on_host: they are kept in the host's memory (P_a+cpu).
 
     Raises:
         ConfigError: a number is below 1.
@@ -41,9 +32,6 @@ class Activations:
     num_blocks: int
     elements: int
     carrier: Algorithm = Algorithm.GLOO
-    is_recomputed: bool = False
-    is_partitioned: bool = False
-    is_on_host: bool = False
 
     def __post_init__(self) -> None:
         for what, number in (
@@ -56,34 +44,18 @@ class Activations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """All that decides what one optimizer step sends and copies.
+    """All that decides what one optimizer step sends, copies and keeps.
 
     Attributes:
-        stage: 0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters.
+        config: of the engine.
         num_ranks: N, that the states are divided among.
         units: in forward order.
-        element_bytes: of the compute dtype, in which parameters and gradients travel.
-        accumulate: micro-steps of the optimizer step, g.
-        bucket_elements: most elements reduced in one collective; None for one bucket a unit.
-        clips: the global gradient norm is computed.
-        scales_loss: the ranks agree whether a gradient overflowed (fp16).
         averages_loss: the ranks average their losses.
         update_skipped: an overflow was agreed on, so nothing is updated in this step.
-        chunk_bytes: largest message of zerosim's ring.
-        offload_optimizer: tier of the optimizer's states, which are updated on the host if it is
-            not the device.
-        offload_param: tier of the parameters that a rank keeps in stage 3.
-        owner_broadcast: a unit is kept whole by one rank, which broadcasts it.
-        delayed_update: what a step computes is updated during the next one.
-        has_pending_update: with `delayed_update`, this step ends an update of the one before.
+        has_pending_update: with a delayed update, this step ends one of the step before.
         tensor_parallel: T, neighbours that compute each block together; each is one of the N ranks
             at its place in the other groups. There are N T ranks in all.
-        ranks_per_node: of all ranks; 0 if they are on one node.
-        quantize_weights: forward gathers int8 (qwZ).
-        secondary_partition: S, ranks that keep all parameters among them for backward (hpZ); 1
-            for no such copy.
-        quantize_gradients: gradients are reduced as int4 by two all-to-alls (qgZ).
-        quantization_block: elements that share an fp32 scale.
+        ranks_per_node: of all ranks, as it turned out; 0 if they are on one node.
         activations: of the blocks; None if they move nothing, or it is not known.
 
     Raises:
@@ -91,61 +63,42 @@ class Workload:
             fill their nodes or the groups of a secondary partition.
     """
 
-    stage: int
+    config: EngineConfig
     num_ranks: int
     units: tuple[UnitSize, ...]
-    element_bytes: int = 2
-    accumulate: int = 1
-    bucket_elements: int | None = None
-    clips: bool = False
-    scales_loss: bool = False
     averages_loss: bool = False
     update_skipped: bool = False
-    chunk_bytes: int = DEFAULT_CHUNK_BYTES
-    offload_optimizer: Tier = Tier.DEVICE
-    offload_param: Tier = Tier.DEVICE
-    owner_broadcast: bool = False
-    delayed_update: bool = False
     has_pending_update: bool = True
     tensor_parallel: int = 1
     ranks_per_node: int = 0
-    quantize_weights: bool = False
-    secondary_partition: int = 1
-    quantize_gradients: bool = False
-    quantization_block: int = DEFAULT_QUANTIZATION_BLOCK
     activations: Activations | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", tuple(self.units))
-        if self.stage not in STAGES:
-            raise ConfigError(f"stage is {self.stage}: expected 0, 1, 2 or 3")
         for what, number in (
             ("number of ranks", self.num_ranks),
-            ("element bytes", self.element_bytes),
-            ("accumulate", self.accumulate),
-            ("bucket elements", 1 if self.bucket_elements is None else self.bucket_elements),
-            ("chunk bytes", self.chunk_bytes),
             ("number of units", len(self.units)),
-            ("secondary partition", self.secondary_partition),
-            ("quantization block", self.quantization_block),
             ("ranks of a node", self.node_size),
             ("tensor parallel", self.tensor_parallel),
         ):
             if number < 1:
                 raise ConfigError(f"{what} is {number}: expected 1 or more")
-        for what, size in (
-            ("secondary partition", self.secondary_partition),
-            ("ranks of a node", self.node_size if self.quantize_gradients else 1),
-        ):
-            if self.num_ranks % size:
-                raise ConfigError(
-                    f"{what} is {size}: expected a divisor of the {self.num_ranks} ranks"
-                )
+        self.config.require_ranks(self.world_size, self.tensor_parallel)
+        if self.config.quantize_gradients and self.num_ranks % self.node_size:
+            raise ConfigError(
+                f"ranks of a node is {self.node_size}: expected a divisor of the {self.num_ranks} "
+                "ranks"
+            )
         require_names(self.units)
 
     def __hash__(self) -> int:
         # a hash of all units would cost as much as what is kept by it
-        return hash((self.stage, self.num_ranks, len(self.units), self.update_skipped))
+        return hash((self.config.stage, self.num_ranks, len(self.units), self.update_skipped))
+
+    @property
+    def element_bytes(self) -> int:
+        """Of the compute dtype, in which parameters and gradients are kept and travel."""
+        return self.config.dtype.element_bytes
 
     @property
     def num_parameters(self) -> int:
@@ -165,7 +118,7 @@ class Workload:
     @property
     def partitions(self) -> bool:
         """Whether a rank holds only a part of the reduced gradients: stages 1 to 3."""
-        return self.stage > 0
+        return self.config.stage > 0
 
     @property
     def world_size(self) -> int:
@@ -190,22 +143,12 @@ class Workload:
     @property
     def num_reductions(self) -> int:
         """How often a gradient is reduced: once, or in every micro-step in stages 2 and 3."""
-        return self.accumulate if self.stage >= 2 else 1
+        return self.config.accumulate if self.config.stage >= 2 else 1
 
     @property
     def hands_on(self) -> bool:
         """Whether updated parameters are returned, gathered or stored in this step."""
-        return self.has_pending_update if self.delayed_update else not self.update_skipped
-
-    @property
-    def updates_on_host(self) -> bool:
-        """Whether the optimizer works in the host's memory."""
-        return self.offload_optimizer is not Tier.DEVICE
-
-    @property
-    def has_secondary(self) -> bool:
-        """Whether backward gathers from a secondary partition (hpZ)."""
-        return self.secondary_partition > 1
+        return self.has_pending_update if self.config.delayed_update else not self.update_skipped
 
     def owner(self, position: int, rank: int = 0) -> int:
         """The rank that keeps the unit at this position for `rank`, with `owner_broadcast`."""
@@ -218,4 +161,5 @@ class Workload:
         kept = self.activations
         if kept is None:
             return 0
-        return -(-kept.elements // self.tensor_parallel) if kept.is_partitioned else kept.elements
+        parts = self.tensor_parallel if self.config.partition_activations else 1
+        return shard_elements(kept.elements, parts)

@@ -37,8 +37,9 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 
+from zerosim.config import DType
 from zerosim.errors import ConfigError
-from zerosim.events import Op, Phase, Purpose
+from zerosim.events import STEP_PHASES, Op, Phase, Purpose
 from zerosim.theory.causes import Cause
 from zerosim.theory.movement import Movement
 from zerosim.theory.nodes import Span, members
@@ -76,9 +77,9 @@ def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
     if not 0 <= rank < workload.world_size:
         raise ConfigError(f"rank {rank}: expected 0 to {workload.world_size - 1}")
     is_alike = not (
-        workload.owner_broadcast
-        or workload.has_secondary
-        or workload.quantize_gradients
+        workload.config.owner_broadcast
+        or workload.config.has_secondary
+        or workload.config.quantize_gradients
         or workload.tensor_parallel > 1
     )
     return _terms(workload, 0 if is_alike else rank)
@@ -114,7 +115,7 @@ class _ZeroStep:
     """Makes the terms of one rank."""
 
     def __init__(self, workload: Workload, rank: int) -> None:
-        self._workload, self._rank = workload, rank
+        self._workload, self._config, self._rank = workload, workload.config, rank
         self._units = workload.units
         self._trainable = tuple(unit for unit in workload.units if unit.trainable)
         self._world = members(workload, Span.WORLD, rank)
@@ -127,15 +128,15 @@ class _ZeroStep:
     def gathers(self, phase: Phase) -> Iterator[Term]:
         """How stage 3 gives each unit all its rows."""
         workload = self._workload
-        if workload.stage != 3:
+        if self._config.stage != 3:
             return
         op, rest, span = Op.ALL_GATHER, None, Span.WORLD
         size = Fraction(workload.element_bytes)
-        if phase is Phase.BACKWARD and workload.has_secondary:
+        if phase is Phase.BACKWARD and self._config.has_secondary:
             span = Span.SECONDARY
-        elif workload.owner_broadcast:
+        elif self._config.owner_broadcast:
             op, rest = Op.BROADCAST, Cause.UNEQUAL_PARTS
-        elif workload.quantize_weights:
+        elif self._config.quantize_weights:
             size, rest = INT8_BYTES, Cause.SCALES
         ranks = members(workload, span, self._rank)
 
@@ -149,20 +150,21 @@ class _ZeroStep:
                 span=span,
                 elements=self._padded(unit, span),
                 element_bytes=size if rest is Cause.SCALES else workload.element_bytes,
-                times=workload.accumulate,
+                times=self._config.accumulate,
                 root=self._owners[unit.name] if op is Op.BROADCAST else None,
                 unit=unit.name,
-                quantized_bytes=workload.num_ranks * int8_bytes(row, workload.quantization_block)
+                quantized_bytes=workload.num_ranks
+                * int8_bytes(row, self._config.quantization_block)
                 if rest is Cause.SCALES
                 else None,
-                chunk_bytes=workload.chunk_bytes,
+                chunk_bytes=self._config.chunk_bytes,
             )
 
         yield self._term(
             phase,
             Purpose.GATHER_PARAMETERS,
             op,
-            workload.accumulate,
+            self._config.accumulate,
             size,
             movement,
             span=span,
@@ -174,7 +176,7 @@ class _ZeroStep:
         """How each bucket is reduced."""
         workload = self._workload
         times = workload.num_reductions
-        if workload.quantize_gradients:
+        if self._config.quantize_gradients:
             for span, rows in ((Span.NODE, workload.num_ranks), (Span.ACROSS, workload.num_nodes)):
                 if len(members(workload, span, self._rank)) > 1:
                     share = Fraction(times * rows, workload.num_ranks)
@@ -190,7 +192,7 @@ class _ZeroStep:
         """Args: rows: of the matrix of quantized elements; 0 where they are not quantized."""
         workload = self._workload
         ranks = members(workload, span, self._rank)
-        buckets = cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements)
+        buckets = cut_buckets(workload.units, workload.num_ranks, self._config.bucket_elements)
         found = []
         for bucket in buckets if workload.num_ranks > 1 else ():
             elements = bucket_size(bucket, workload.num_ranks)
@@ -206,10 +208,10 @@ class _ZeroStep:
                     element_bytes=INT4_BYTES if rows else workload.element_bytes,
                     times=workload.num_reductions,
                     unit=bucket.name,
-                    quantized_bytes=rows * int4_bytes(columns, workload.quantization_block)
+                    quantized_bytes=rows * int4_bytes(columns, self._config.quantization_block)
                     if rows
                     else None,
-                    chunk_bytes=workload.chunk_bytes,
+                    chunk_bytes=self._config.chunk_bytes,
                 )
             )
         return Term(
@@ -229,7 +231,7 @@ class _ZeroStep:
         """How updated parameters reach those that need them: all ranks, or their owner."""
         workload = self._workload
         happens = workload.hands_on
-        if workload.owner_broadcast:
+        if self._config.owner_broadcast:
             found = [one for unit in self._trainable for one in self._to_owner(unit)]
             yield Term(
                 phase=Phase.UPDATE,
@@ -243,7 +245,7 @@ class _ZeroStep:
                 movements=tuple(found) if happens else (),
                 rest=Cause.UNEQUAL_PARTS,
             )
-        elif workload.stage in (1, 2):
+        elif self._config.stage in (1, 2):
 
             def movement(unit: UnitSize) -> Movement:
                 return Movement(
@@ -254,7 +256,7 @@ class _ZeroStep:
                     elements=self._padded(unit, Span.WORLD),
                     element_bytes=workload.element_bytes,
                     unit=unit.name,
-                    chunk_bytes=workload.chunk_bytes,
+                    chunk_bytes=self._config.chunk_bytes,
                 )
 
             yield self._term(
@@ -281,15 +283,15 @@ class _ZeroStep:
                 element_bytes=self._workload.element_bytes,
                 root=peer,
                 unit=unit.name,
-                chunk_bytes=self._workload.chunk_bytes,
+                chunk_bytes=self._config.chunk_bytes,
             )
 
     def agreements(self) -> Iterator[Term]:
         """One number a rank: whether a gradient overflowed, and the norm of all."""
         workload = self._workload
-        if workload.partitions and workload.scales_loss:
+        if workload.partitions and self._config.dtype is DType.FP16:
             yield self._number(Purpose.OVERFLOW_FLAG, FP32_BYTES, Cause.OVERFLOW_FLAG)
-        if workload.partitions and workload.clips and not workload.update_skipped:
+        if workload.partitions and self._config.clip is not None and not workload.update_skipped:
             yield self._number(Purpose.GRADIENT_NORM, FP64_BYTES, Cause.GRADIENT_NORM)
 
     def loss(self) -> Iterator[Term]:
@@ -305,7 +307,7 @@ class _ZeroStep:
             ranks=self._world,
             elements=len(self._world),
             element_bytes=element_bytes,
-            chunk_bytes=self._workload.chunk_bytes,
+            chunk_bytes=self._config.chunk_bytes,
         )
         return Term(
             phase=Phase.UPDATE,
@@ -322,12 +324,12 @@ class _ZeroStep:
         kept = workload.activations
         if kept is None or workload.tensor_parallel == 1:
             return
-        is_again = phase is Phase.BACKWARD and kept.is_recomputed
+        is_again = phase is Phase.BACKWARD and self._config.checkpoint_activations
         ranks = members(workload, Span.TENSOR, self._rank)
-        blocks = kept.num_blocks * workload.accumulate
+        blocks = kept.num_blocks * self._config.accumulate
         part = workload.part_elements * workload.tensor_parallel
         sums = blocks * SUMS_A_PASS * (2 if is_again else 1)
-        gathers = is_again and kept.is_partitioned
+        gathers = is_again and self._config.partition_activations
         for purpose, op, elements, times, carrier in (
             (Purpose.GATHER_ACTIVATIONS, Op.ALL_GATHER, part, blocks * gathers, None),
             (Purpose.ACTIVATIONS, Op.ALL_REDUCE, kept.elements, sums, kept.carrier),
@@ -344,7 +346,7 @@ class _ZeroStep:
                 element_bytes=workload.element_bytes,
                 times=times,
                 carrier=carrier,
-                chunk_bytes=workload.chunk_bytes,
+                chunk_bytes=self._config.chunk_bytes,
             )
             yield Term(
                 phase=phase,
@@ -392,7 +394,7 @@ class _ZeroStep:
         """Elements that travel of a unit in one pass, with its padding."""
         if span is Span.SECONDARY:
             part = secondary_elements(self._workload, unit.elements)
-            return part * self._workload.secondary_partition
+            return part * self._config.secondary_partition
         return padded_elements(unit.elements, self._workload.num_ranks)
 
     def _padding(self, span: Span, *, counts_frozen: bool) -> tuple[int, ...]:
@@ -406,20 +408,19 @@ class _ZeroStep:
     def copies(self) -> Iterator[Term]:
         """Every copy between the tiers of the rank, by phase."""
         found = [*self._fetches(), *self._offloaded(), *self._stores(), *self._checkpoints()]
-        order = [Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE]
-        yield from sorted(found, key=lambda term: order.index(term.phase))
+        yield from sorted(found, key=lambda term: STEP_PHASES.index(term.phase))
 
     def _fetches(self) -> Iterator[Term]:
         """Before each gather from it, the part that is kept elsewhere."""
         workload = self._workload
         passes = [Phase.FORWARD]
-        if not workload.has_secondary:  # from which backward gathers in its place
+        if not self._config.has_secondary:  # from which backward gathers in its place
             passes.append(Phase.BACKWARD)
         for phase in passes:
-            for way in route(workload.offload_param, Tier.DEVICE):
+            for way in route(self._config.offload_param.tier, Tier.DEVICE):
                 yield self._copied(
                     (phase, Purpose.FETCH_PARAMETERS, *way),
-                    workload.accumulate,
+                    self._config.accumulate,
                     workload.element_bytes,
                     self._kept(),
                     counts_frozen=True,
@@ -428,16 +429,16 @@ class _ZeroStep:
     def _offloaded(self) -> Iterator[Term]:
         """Gradients as soon as they are reduced, and the optimizer's states for an update."""
         workload = self._workload
-        if not workload.updates_on_host:
+        if not self._config.offloads_optimizer:
             return
-        buckets = cut_buckets(workload.units, workload.num_ranks, workload.bucket_elements)
+        buckets = cut_buckets(workload.units, workload.num_ranks, self._config.bucket_elements)
         yield self._copied(
             (Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS, Tier.DEVICE, Tier.HOST),
             workload.num_reductions,
             workload.element_bytes,
             [(s.unit, s.stop - s.start) for bucket in buckets for s in bucket.segments],
         )
-        if workload.offload_optimizer is Tier.DISK:
+        if self._config.offload_optimizer.tier is Tier.DISK:
             for purpose, origin, target in (
                 (Purpose.FETCH_STATES, Tier.DISK, Tier.HOST),
                 (Purpose.STORE_STATES, Tier.HOST, Tier.DISK),
@@ -448,15 +449,15 @@ class _ZeroStep:
     def _stores(self) -> Iterator[Term]:
         """Updated parameters: to the device for the other ranks, and to where they are kept."""
         workload = self._workload
-        keeps = workload.offload_param is not Tier.DEVICE
+        keeps = self._config.offload_param.tier is not Tier.DEVICE
         size = workload.element_bytes
-        if workload.updates_on_host and (workload.owner_broadcast or not keeps):
+        if self._config.offloads_optimizer and (self._config.owner_broadcast or not keeps):
             way = (Phase.UPDATE, Purpose.RETURN_PARAMETERS, Tier.HOST, Tier.DEVICE)
             yield self._copied(way, 1, size, self._rows())
-        is_on_host = workload.updates_on_host and not workload.owner_broadcast
+        is_on_host = self._config.offloads_optimizer and not self._config.owner_broadcast
         begin = Tier.HOST if is_on_host else Tier.DEVICE
         trainable = {unit.name for unit in self._trainable}
-        for step in route(begin, workload.offload_param) if keeps else ():
+        for step in route(begin, self._config.offload_param.tier) if keeps else ():
             kept = [(name, size_) for name, size_ in self._kept() if name in trainable]
             yield self._copied((Phase.UPDATE, Purpose.STORE_PARAMETERS, *step), 1, size, kept)
 
@@ -464,7 +465,7 @@ class _ZeroStep:
         """Activation checkpoints to the host in forward, and back before their block's backward."""
         workload = self._workload
         kept = workload.activations
-        if kept is None or not kept.is_on_host:
+        if kept is None or not self._config.cpu_checkpointing:
             return
         for phase, purpose, origin, target in (
             (Phase.FORWARD, Purpose.OFFLOAD_ACTIVATIONS, Tier.DEVICE, Tier.HOST),
@@ -477,7 +478,7 @@ class _ZeroStep:
                 target=target,
                 elements=workload.part_elements,
                 element_bytes=workload.element_bytes,
-                times=kept.num_blocks * workload.accumulate,
+                times=kept.num_blocks * self._config.accumulate,
             )
             yield Term(
                 phase=phase,
@@ -499,7 +500,7 @@ class _ZeroStep:
         workload = self._workload
         for unit in self._units:
             row = shard_elements(unit.elements, workload.num_ranks)
-            if not workload.owner_broadcast:
+            if not self._config.owner_broadcast:
                 yield unit.name, row
             elif self._owners[unit.name] == self._rank:
                 yield unit.name, row * workload.num_ranks
@@ -520,7 +521,7 @@ class _ZeroStep:
         """
         workload = self._workload
         phase, purpose, origin, target = way
-        is_of_owners = workload.owner_broadcast and purpose in (
+        is_of_owners = self._config.owner_broadcast and purpose in (
             Purpose.FETCH_PARAMETERS,
             Purpose.STORE_PARAMETERS,
         )

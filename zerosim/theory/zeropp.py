@@ -38,4 +38,4 @@ def secondary_elements(workload: Workload, elements: int) -> int:
         elements: of the unit, without padding.
     """
     whole = padded_elements(elements, workload.num_ranks)
-    return shard_elements(whole, workload.secondary_partition)
+    return shard_elements(whole, workload.config.secondary_partition)

@@ -22,16 +22,19 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from zerosim.config import Light
 from zerosim.errors import EnvironmentFault, ZerosimError, first_line
+from zerosim.faults import read_faults
 from zerosim.rows import MANIFEST_NAME, rank_file_name
 from zerosim.trace import guard, labels
+from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session
 
 _OWN_FILES = f"{Path(__file__).parent}{os.sep}"
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 ATTEMPT = "attempt-"
 """Folders of attempts before the last are named so, with their number behind it."""
-_OF_AN_ATTEMPT = ("rank-*.jsonl", MANIFEST_NAME)
+_OF_AN_ATTEMPT = ("rank-*.jsonl", "rank-*.jsonl.before", MANIFEST_NAME)
 """In the order in which they are set aside: the manifest's lock says that it is not done."""
 
 
@@ -61,7 +64,8 @@ def joined(settings: dict[str, Any], say: Callable[[str], None]) -> None:
     """This process has joined the default process group.
 
     Args:
-        settings: what the command said: the folder, the program, whether to look at memory.
+        settings: what the command said: the folder, the program, whether to look at memory,
+            what a light trace keeps.
         say: leaves a line for the command to print.
     """
     global _this  # noqa: PLW0603 - a process has one trace
@@ -89,7 +93,7 @@ def end() -> None:
     _note(this, _uncaught())
     session, this.session, this.is_over = this.session, None, True
     if dist.is_initialized():  # else its connections are closed, and were read before
-        guard.guarded(session.recorder.entered)(labels.position())
+        guard.guarded(session.recorder.read)()
     try:
         session.end()
     except Exception as error:  # noqa: BLE001 - the program ends as it would have
@@ -105,7 +109,12 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.say(_again(this))
         return
     try:
-        this.session = Session(folder, program=settings["program"], memory=settings["memory"])
+        said = settings.get("light")  # the command may be of an earlier version
+        light = Light.from_plain(said) if said else None
+        checks = settings.get("check_replicas", 0)
+        extent = Extent(memory=settings["memory"], light=light, check_replicas=checks)
+        faults = read_faults(settings.get("faults", ()))
+        this.session = Session(folder, extent=extent, program=settings["program"], faults=faults)
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         this.is_over = True
         if not isinstance(error, EnvironmentFault):  # else the file may be another process's

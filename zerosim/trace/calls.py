@@ -10,18 +10,25 @@ import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 
 from zerosim.errors import first_line
-from zerosim.events import Event, Kind, Op, Purpose
-from zerosim.trace import labels
+from zerosim.events import Kind, Op, Purpose
+from zerosim.stands import Stand
+from zerosim.trace import dry, faulty, labels
+from zerosim.trace.checksums import Checksums
+from zerosim.trace.extent import Extent
+from zerosim.trace.faulty import Met
+from zerosim.trace.gate import gate
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import storage_of
 from zerosim.trace.labeler import Labeler
 from zerosim.trace.messages import Messages
 from zerosim.trace.operators import OperatorCall
+from zerosim.trace.sink import Labels
 from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
 from zerosim.trace.writer import EventWriter
@@ -45,11 +52,13 @@ class _Asked:
     Attributes:
         work: kept alive with its tensors until it is over, so that who waits for it is known by it.
         thread: the one that asked for it.
+        reads_wire: it has the sockets for itself until it is over.
     """
 
     work: Any
     future: torch.futures.Future[Any]
     thread: int
+    reads_wire: bool
 
 
 class Calls:
@@ -59,7 +68,11 @@ class Calls:
         labeler: is asked about calls that nobody has labelled; None if nobody is.
     """
 
-    def __init__(self, writer: EventWriter) -> None:
+    def __init__(
+        self, writer: EventWriter, extent: Extent, checksums: Checksums | None = None
+    ) -> None:
+        self._checksums = checksums
+        self._extent = extent
         self.messages = Messages(writer.rows.write)
         self.labeler: Labeler | None = None
         self._writer = writer
@@ -70,8 +83,11 @@ class Calls:
         self._by_storage: OrderedDict[int, tuple[int, tuple[int, ...]]] = OrderedDict()
         self._unended = Unended()
 
-    def issued(self, call: OperatorCall) -> int | None:
-        """A c10d operator is about to run; returns the event to end, if it has an end."""
+    def issued(self, call: OperatorCall) -> int | Met | None:
+        """A c10d operator is about to run; returns the event to end, if it has an end.
+
+        Of a rank with a fault made on purpose that this call meets, it returns the fault.
+        """
         self.release_works()
         algorithm, ranks = self._writer.describe_group(call)
         self._writer.uses(call.tensors)
@@ -79,34 +95,63 @@ class Calls:
         is_message = call.op in (Op.SEND, Op.RECEIVE)
         if parent is not None and is_message and call.peer is not None:
             self._post(call, parent, ranks[call.peer])
-            return None
-        current = labels.snapshot()
-        if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
-            current = self.labeler.explain(call, current)
+            return _met_message(call)
         group = call.group.group_name
-        event = self._writer.make_event(
+        current = self._explained(call)
+        if (met := _met(call, current)) is not None:
+            return met
+        sequence = None if is_message else self._writer.next_sequence(group)
+        if current is None:
+            return None
+        if gate.is_closed:
+            gate.stop(_stand(call, current, sequence, ranks))
+        is_exclusive = self._thread.exclusive is not None
+        self._end_dropped()
+        event = self._writer.begin(
             current,
             Kind.COLLECTIVE,
+            sequence=sequence,
+            counts_messages=is_message,
+            reads_wire=is_exclusive or (current.is_alone and not is_message),
             purpose=current.purpose,
             op=call.op,
             operator=call.operator,
             algorithm=algorithm,
             group=group,
-            sequence=None if is_message else self._writer.next_sequence(group),
             peers=() if call.peer is None else (ranks[call.peer],),
-            dtype=_dtype(call.tensors),
+            dtype=_dtype_name(call.tensors[0].dtype) if call.tensors else "",
             elements=call.elements,
             payload_bytes=call.payload_bytes,
             parts=call.parts,
             received_parts=call.received_parts,
         )
-        self._end_dropped()
+        labels.began(event)
         if is_message:
-            return self._begin_message(event)
-        self._remember(call, event.id)
-        labels.began(event.id)
-        reads_wire = current.is_alone or self._thread.exclusive is not None
-        return self._writer.begin(event, reads_wire=reads_wire)
+            self._count(call, event)
+        else:
+            self._remember(call, event)
+        if self._checksums is not None:
+            here = current.position or labels.position()
+            self._checksums.given(call.op, event, here, current.unit, call.tensors)
+            if not is_message:
+                self._checksums.awaits(call.op, event, here, current.unit, call.results)
+        return event
+
+    def _explained(self, call: OperatorCall) -> Labels | None:
+        """What is known of a call; None if its iteration is not recorded."""
+        takes = self._extent.takes
+        is_between = not takes(labels.position().iteration)
+        # of a call that is not recorded nobody wants to know the line that made it
+        current = labels.current() if is_between else labels.snapshot()
+        if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
+            current = self.labeler.explain(call, current)
+        position = current.position or labels.position()
+        if not takes(position.iteration):
+            return None
+        if is_between:  # it begins the next one that is
+            asked = labels.snapshot()
+            current = current._replace(source=asked.source, issue_ns=asked.issue_ns)
+        return current
 
     def performed(self, token: int, work: Any) -> None:
         """The operator returned; what it began may still be in flight."""
@@ -116,7 +161,10 @@ class Calls:
         if self._thread.exclusive is not None:
             self._thread.exclusive.append(token)
             return
-        if work is None:
+        if dry.installed() is not None and work is not None:
+            # over at once; when it would be is placed, and who waits for it says so
+            self._unended.keep(work, token)
+        if dry.installed() is not None or work is None:
             self._writer.end(token, "")
             return
         try:
@@ -124,10 +172,12 @@ class Calls:
         except RuntimeError:
             self._unended.keep(work, token)
             return
+        if self._checksums is not None:
+            self._checksums.performed(token, work)
         # as long as this refers to the work, who waits for it holds the same object
-        self._works[token] = _Asked(work, future, threading.get_ident())
+        is_alone = labels.is_alone()
+        self._works[token] = _Asked(work, future, threading.get_ident(), is_alone)
         self._events[id(work)] = token
-        is_alone = labels.current().is_alone
         future.add_done_callback(lambda done: self._is_over(token, done, reads_wire=is_alone))
 
     def waits(self, work: Any) -> int | None:
@@ -141,6 +191,16 @@ class Calls:
         self._thread.since_ns = self._writer.now_ns()
         return event
 
+    @property
+    def looks_at_results(self) -> bool:
+        """Whether what was waited for is looked at."""
+        return self._checksums is not None
+
+    def got(self, work: Any) -> None:
+        """A thread has waited for a work."""
+        if self._checksums is not None:
+            self._checksums.got(work)
+
     def waits_for_tensor(self, tensor: torch.Tensor) -> int | None:
         """A thread is about to wait for what a tensor is the result of; likewise."""
         event, others = self._by_storage.get(_address(tensor), (None, ()))
@@ -151,7 +211,10 @@ class Calls:
 
     def waited(self, token: int, error: str) -> None:
         """The thread waited until now; `error` is "" if it was not in vain."""
-        self._writer.write_wait(labels.current(), token, self._thread.since_ns)
+        if self._extent.light is None:
+            self._writer.write_wait(labels.current(), token, self._thread.since_ns)
+        if self._checksums is not None:
+            self._checksums.waited(token, has_failed=bool(error))
         source = self._source_of(token)
         if self._unended.forget(token):
             self._writer.end(token, error, peers=source)
@@ -164,6 +227,7 @@ class Calls:
         With a work may go the last reference to its tensors. Who asked for it may free them, and
         the thread that computes; the backend's thread, which says that it is over, may not.
         """
+        self._unended.let_go()
         if not self._over:
             return
         own, computes = threading.get_ident(), is_computing()
@@ -219,11 +283,18 @@ class Calls:
         self.settle(longest_s=0)
         for event in self._unended.take_all():
             self._writer.end(event, "", is_seen=False)
-        for token, asked in list(self._works.items()):
-            if asked.future.done():
-                # over, but the backend's thread has not come round to say so
-                self._writer.end(token, _error_of(asked.future))
+        self.end_those_over()
         self.messages.flush()
+
+    def end_those_over(self) -> None:
+        """Write down the end of calls whose backend's thread has not come round to say so.
+
+        Who waited for one may go on, and even exit, before that thread runs.
+        """
+        for token, asked in list(self._works.items()):
+            if self._writer.begun(token) is not None and asked.future.done():
+                error = _error_of(asked.future)
+                self._writer.end(token, error, reads_wire=asked.reads_wire)
 
     def _is_over(self, token: int, done: torch.futures.Future[Any], *, reads_wire: bool) -> None:
         """The backend's thread says that a call is over: it takes the time and lets go of nothing.
@@ -236,9 +307,12 @@ class Calls:
     def _source_of(self, token: int) -> tuple[int, ...]:
         """Who sent what was received from any rank, which its work knows once it was waited for."""
         begun, work = self._writer.begun(token), self._unended.work_of(token)
-        if begun is None or work is None or begun.event.op is not Op.RECEIVE or begun.event.peers:
+        if begun is None or work is None:
             return ()
-        ranks = self._writer.ranks_of(begun.event.group)
+        call = begun.template
+        if call.op is not Op.RECEIVE or call.peers:
+            return ()
+        ranks = self._writer.ranks_of(call.group)
         try:
             place = work._source_rank()
         except RuntimeError:  # it failed, or its backend does not say
@@ -259,21 +333,64 @@ class Calls:
             self._writer.end(event, "", is_seen=False)
 
     def _post(self, call: OperatorCall, parent: int, peer: int) -> None:
-        size = call.payload_bytes
-        sent, received = (size, 0) if call.op is Op.SEND else (0, size)
-        self._writer.add_message(parent, sent_bytes=sent, received_bytes=received)
+        self._count(call, parent)
         number, now = self._writer.take_id(), self._writer.now_ns()
         self.messages.post(number, parent, call, peer, labels.open_hop(), now)
+        if self._checksums is not None:
+            here, unit = labels.position(), labels.current().unit
+            self._checksums.given(call.op, number, here, unit, call.tensors)
+            self._checksums.awaits(call.op, number, here, unit, call.tensors)
 
-    def _begin_message(self, event: Event) -> int:
-        """A message outside of any collective."""
-        size = event.payload_bytes
-        sent, received = (size, 0) if event.op is Op.SEND else (0, size)
-        labels.began(event.id)
-        reads_wire = self._thread.exclusive is not None
-        self._writer.begin(event, counts_messages=True, reads_wire=reads_wire)
-        self._writer.add_message(event.id, sent_bytes=sent, received_bytes=received)
-        return event.id
+    def _count(self, call: OperatorCall, event: int) -> None:
+        """Add a message to an event: of a collective, or itself outside of any."""
+        size = call.payload_bytes
+        sent, received = (size, 0) if call.op is Op.SEND else (0, size)
+        self._writer.add_message(event, sent_bytes=sent, received_bytes=received)
+
+
+def _stand(
+    call: OperatorCall, current: Labels, sequence: int | None, ranks: tuple[int, ...]
+) -> Stand:
+    """What a thread is about to ask PyTorch for, for the gate."""
+    is_message = call.op in (Op.SEND, Op.RECEIVE)
+    peer = ranks[call.peer] if is_message and call.peer is not None else None
+    position = current.position or labels.position()
+    return Stand(
+        kind=Kind.COLLECTIVE,
+        iteration=position.iteration,
+        micro_step=position.micro_step,
+        phase=position.phase,
+        unit=current.unit,
+        purpose=current.purpose,
+        op=call.op,
+        group=call.group.group_name,
+        ranks=ranks if peer is None else (),
+        peer=peer,
+        sequence=sequence,
+        payload_bytes=call.payload_bytes,
+        source=current.source,
+    )
+
+
+def _met(call: OperatorCall, current: Labels | None) -> Met | None:
+    """What a fault made on purpose does to a call of a program; an engine's are met elsewhere."""
+    faults = faulty.installed()
+    if faults is None or current is None or labels.is_described():
+        return None
+    if faults.holds_back:
+        return Met(None, current)
+    fault = faults.meets(current, call.op)
+    return None if fault is None else Met(fault, current, call.tensors)
+
+
+def _met_message(call: OperatorCall) -> Met | None:
+    """Likewise to a message of a ring."""
+    faults = faulty.installed()
+    if faults is None or call.op is not Op.SEND:
+        return None
+    here = labels.current()
+    fault = faults.meets_message(here)
+    return None if fault is None else Met(fault, here, is_message=True)
 
 
 def _error_of(done: torch.futures.Future[Any]) -> str:
@@ -294,5 +411,6 @@ def _address(tensor: torch.Tensor) -> int:
     return 0 if storage is None else storage._cdata
 
 
-def _dtype(tensors: list[torch.Tensor]) -> str:
-    return str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

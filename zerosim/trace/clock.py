@@ -24,9 +24,8 @@ class Clock(Protocol):
 class SystemClock:
     """The kernel's monotonic clock, which all processes of a host share."""
 
-    def now_ns(self) -> int:
-        """Nanoseconds since the host started."""
-        return time.monotonic_ns()
+    now_ns = staticmethod(time.monotonic_ns)
+    """Nanoseconds since the host started."""
 
     def wall_ns(self) -> int:
         """Nanoseconds since 1970."""

@@ -13,16 +13,22 @@ Imports torch and zerosim's L0.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch._subclasses.fake_tensor import FakeTensor
 
 from zerosim.memory import Role
 from zerosim.tiers import Tier
 
+PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+"""Tensors with a storage of their own. A fake one's is of its size, without memory behind it."""
 _FIRST_CLEANING = 256
 """With so many entries those of dead storages are dropped for the first time."""
+
+_free_weak_ref = torch.UntypedStorage._free_weak_ref
 
 
 class HeldStorage:
@@ -30,28 +36,39 @@ class HeldStorage:
 
     Attributes:
         key: identifies the storage as long as this entry exists.
+        dtype, shape: of the tensor that it was said of.
         tier: where it lies.
         thread: the one that said so, hence that allocated it.
         is_left: its owner is gone, or never said so; it counts until the trace that is being
             recorded ends.
     """
 
-    __slots__ = ("_reference", "is_left", "key", "role", "thread", "tier", "unit")
+    __slots__ = ("dtype", "is_left", "key", "role", "shape", "thread", "tier", "unit")
 
     def __init__(
-        self, storage: torch.UntypedStorage, role: Role, unit: str, tier: Tier = Tier.DEVICE
+        self,
+        storage: torch.UntypedStorage,
+        tensor: torch.Tensor,
+        role: Role,
+        unit: str,
+        tier: Tier = Tier.DEVICE,
     ) -> None:
-        self._reference = StorageWeakRef(storage)
-        self.key: int = self._reference.cdata
+        # as `StorageWeakRef` has it, whose two calls more cost as much as all of this
+        self.key: int = cast("int", storage._weak_ref())
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
         self.role = role
         self.unit = unit
         self.tier = tier
         self.thread = threading.get_ident()
         self.is_left = False
 
+    def __del__(self, free: Callable[[int], None] = _free_weak_ref) -> None:
+        free(self.key)
+
     def is_alive(self) -> bool:
         """Whether the storage is still there; any thread may ask."""
-        return not self._reference.expired()
+        return not torch.UntypedStorage._expired(self.key)
 
     def bytes(self) -> int | None:
         """What the storage occupies now; None if it is gone.
@@ -66,11 +83,12 @@ class HeldStorages:
     """All that was said and is still alive. Safe to use from several threads.
 
     Attributes:
-        version: changes whenever something new is said.
+        files_version: changes whenever something is said of a file.
     """
 
     def __init__(self) -> None:
-        self.version = 0
+        self.files_version = 0
+        self._journals: tuple[deque[HeldStorage], ...] = ()
         self._held: dict[int, HeldStorage] = {}
         self._files: dict[str, tuple[Role, str, int]] = {}
         self._lock = threading.Lock()
@@ -91,13 +109,23 @@ class HeldStorages:
             is_found: the tracer found it out, so the next trace must find it again.
         """
         storage = storage_of(tensor)
-        if storage is None:
-            return
-        held = HeldStorage(storage, role, unit, tier)
+        if storage is not None:
+            self._add(HeldStorage(storage, tensor, role, unit, tier), is_found=is_found)
+
+    def find_out(
+        self, storage: torch.UntypedStorage, tensor: torch.Tensor, role: Role, unit: str
+    ) -> HeldStorage:
+        """The tracer found out what the storage of a tensor on the device is for."""
+        held = HeldStorage(storage, tensor, role, unit)
+        self._add(held, is_found=True)
+        return held
+
+    def _add(self, held: HeldStorage, *, is_found: bool) -> None:
         held.is_left = is_found
         with self._lock:
             self._held[held.key] = held
-            self.version += 1
+            for journal in self._journals:
+                journal.append(held)
             if len(self._held) >= self._clean_at:
                 self._held = {k: one for k, one in self._held.items() if one.is_alive()}
                 self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
@@ -109,7 +137,7 @@ class HeldStorages:
                 self._files[name] = (role, unit, num_bytes)
             else:
                 self._files.pop(name, None)
-            self.version += 1
+            self.files_version += 1
 
     def files(self) -> list[tuple[Role, str, int]]:
         """Role, unit and bytes of every file."""
@@ -125,10 +153,23 @@ class HeldStorages:
         """What was said of the storage with this key, which may be gone since."""
         return self._held.get(key)
 
-    def drop(self, key: int) -> None:
+    def drop(self, held: HeldStorage) -> None:
         """Forget a storage that is gone."""
         with self._lock:
-            self._held.pop(key, None)
+            if self._held.get(held.key) is held:
+                del self._held[held.key]
+
+    def listen(self) -> deque[HeldStorage]:
+        """A journal of all that was said, to which is added what will be."""
+        with self._lock:
+            journal = deque(self._held.values())
+            self._journals = (*self._journals, journal)
+        return journal
+
+    def stop_listening(self, journal: deque[HeldStorage]) -> None:
+        """Add no more to a journal."""
+        with self._lock:
+            self._journals = tuple(one for one in self._journals if one is not journal)
 
     def release(self, tensor: torch.Tensor) -> None:
         """Say that whom a tensor's storage served is gone: the next trace will not count it."""
@@ -141,7 +182,6 @@ class HeldStorages:
         """Forget what was let go of: a trace begins."""
         with self._lock:
             self._held = {key: held for key, held in self._held.items() if not held.is_left}
-            self.version += 1
 
     def __iter__(self) -> Iterator[HeldStorage]:
         """Everything, alive or not, in the order in which it was first said."""
@@ -157,10 +197,28 @@ hold_file = holdings.hold_file
 release = holdings.release
 
 
+def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bytes of a storage, as a tensor of them."""
+    whole: Any = torch.empty(0, dtype=torch.uint8, device=storage.device)
+    viewed: torch.Tensor = whole.set_(storage, 0, (storage.nbytes(),))
+    return viewed
+
+
 def key_of(storage: torch.UntypedStorage) -> int:
     """What identifies a storage as long as it is alive."""
     key: int = storage._cdata
     return key
+
+
+def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors begin at one place. A fake tensor has that, and no address."""
+    same = key_of(one.untyped_storage()) == key_of(other.untyped_storage())
+    return same and _begin(one) == _begin(other)
+
+
+def _begin(tensor: torch.Tensor) -> int:
+    """Bytes from its storage's beginning to its own."""
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:

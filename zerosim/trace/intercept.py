@@ -23,10 +23,13 @@ import torch.distributed as dist
 from torch._C import DispatchKey
 
 from zerosim.errors import first_line
+from zerosim.trace import faulty
 from zerosim.trace.calls import Calls
 from zerosim.trace.eager import uncompiled
+from zerosim.trace.faulty import Met
+from zerosim.trace.gate import PATIENCE, gate
 from zerosim.trace.guard import guarded
-from zerosim.trace.operators import Operator, c10d_operators, operator_of, read_call
+from zerosim.trace.operators import Reading, c10d_operators, operator_of, read_call
 
 _KEY = "BackendSelect"
 
@@ -48,9 +51,9 @@ class Interception:
         for name in c10d_operators():
             base, _, overload = name.removeprefix("c10d::").partition(".")
             target = getattr(getattr(torch.ops.c10d, base), overload or "default")
-            operator = operator_of(name, target)
-            if operator is not None:
-                library.impl(target, self._kernel(target, operator), _KEY, with_keyset=True)
+            reading = operator_of(name, target)
+            if reading is not None:
+                library.impl(target, self._kernel(target, reading), _KEY, with_keyset=True)
         waits = torch.library.Library("_c10d_functional", "IMPL")
         self._libraries.append(waits)
         waits.impl("wait_tensor", self._wait_kernel(), _KEY, with_keyset=True)
@@ -66,12 +69,14 @@ class Interception:
             dist.Work.wait = self._wait  # type: ignore[method-assign]
             self._wait = None
 
-    def _kernel(self, target: Any, operator: Operator) -> Callable[..., Any]:
+    def _kernel(self, target: Any, reading: Reading) -> Callable[..., Any]:
         calls, below = self._calls, self._below
+        # what the operator's own `redispatch` calls with the same arguments
+        redispatch = target._handle.redispatch_boxed
 
         @guarded
-        def issued(*args: Any) -> int | None:
-            return calls.issued(read_call(operator, args))
+        def issued(*args: Any) -> int | Met | None:
+            return calls.issued(read_call(reading, args))
 
         @guarded
         def performed(token: int, result: Any) -> None:
@@ -83,8 +88,11 @@ class Interception:
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             token = issued(*args)
+            if isinstance(token, Met):
+                sends = functools.partial(redispatch, keys & below)
+                return faulty.go_wrong(token, target, args, functools.partial(kernel, keys), sends)
             try:
-                result = target.redispatch(keys & below, *args, **kwargs)
+                result = redispatch(keys & below, *args, **kwargs)
             except BaseException as error:
                 if token is not None:
                     refused(token, error)
@@ -96,35 +104,53 @@ class Interception:
         return uncompiled(kernel)
 
     def _waiting(self, original: Any) -> Any:
-        calls = self._calls
+        begins, ends = guarded(self._calls.waits), guarded(self._calls.waited)
+
+        looks, got = self._calls.looks_at_results, guarded(self._calls.got)
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._passed(calls.waits, work, lambda: original(work, *args, **kwargs))
+            if gate.is_closed and not args and not kwargs and _is_message(work):
+                args = (PATIENCE,)
+            result = _passed(begins, ends, work, lambda: original(work, *args, **kwargs))
+            if looks:
+                got(work)
+            return result
 
         return uncompiled(wait)
 
     def _wait_kernel(self) -> Callable[..., Any]:
-        calls, below = self._calls, self._below
+        begins, ends = guarded(self._calls.waits_for_tensor), guarded(self._calls.waited)
+        below = self._below
         operator = torch.ops._c10d_functional.wait_tensor.default
 
         def wait_tensor(keys: Any, tensor: torch.Tensor) -> Any:
             go_on = functools.partial(operator.redispatch, keys & below, tensor)
-            return self._passed(calls.waits_for_tensor, tensor, go_on)
+            return _passed(begins, ends, tensor, go_on)
 
         return wait_tensor
 
-    def _passed(self, begins: Any, awaited: Any, go_on: Any) -> Any:
-        """Wait by `go_on`, and say how long it took."""
-        token = guarded(begins)(awaited)
-        error = ""
-        try:
-            return go_on()
-        except BaseException as raised:
-            error = first_line(raised)
-            raise
-        finally:
-            if token is not None:
-                guarded(self._calls.waited)(token, error)
+
+def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
+    """Wait by `go_on`, and say how long it took."""
+    token = begins(awaited)
+    error = ""
+    try:
+        return go_on()
+    except BaseException as raised:
+        error = first_line(raised)
+        raise
+    finally:
+        if token is not None:
+            ends(token, error)
+
+
+def _is_message(work: Any) -> bool:
+    """Whether it is a message of Gloo's, for which its group's timeout was settled long ago."""
+    try:
+        work.get_future()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _work(result: Any) -> Any:

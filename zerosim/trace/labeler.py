@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
+
+from zerosim.memory import Role
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels
 
@@ -15,6 +19,18 @@ class Labeler(Protocol):
         """Add what can be found out about a collective to its labels."""
         ...
 
-    def find_gradients(self) -> None:
-        """Say to `holdings` what gradients there are by now."""
+    def contents(self) -> list[Content]:
+        """What a program holds that says nothing of itself."""
+        ...
+
+    def name_of(self, role: Role, storage: torch.Tensor) -> str:
+        """What parameters a storage holds, or gradients of which; "" if that is not known."""
+        ...
+
+    def find_gradients(self, *, wholly: bool) -> None:
+        """Say to `holdings` what gradients there are by now.
+
+        Args:
+            wholly: see, too, whether those that are known have other memory.
+        """
         ...

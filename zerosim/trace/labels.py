@@ -21,7 +21,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from typing import Any
 
 from zerosim.errors import first_line
 from zerosim.events import Op, Phase, Purpose
@@ -65,6 +65,7 @@ class _ThreadState(threading.local):
     hop: Hop | None = None
     works_for_others = False
     computing = ""
+    computation: int | None = None
 
 
 _state = _ProcessState()
@@ -72,8 +73,13 @@ _thread = _ThreadState()
 
 
 def attach(sink: Sink | None) -> None:
-    """Make `sink` the one that hears of labels; None detaches."""
+    """Make `sink` the one that hears of labels; None detaches.
+
+    Where the program is that was traced is no matter of the next trace, unless an engine goes on.
+    """
     _state.sink = sink
+    if sink is None and not is_described():
+        _state.position = Position()
 
 
 def attached() -> Sink | None:
@@ -93,6 +99,22 @@ def description() -> Description:
     return _state.description
 
 
+def is_described() -> bool:
+    """Whether this process has an engine that said what it is: it says where it is, too."""
+    return bool(_state.description.units)
+
+
+def engine_ends(described: Description) -> None:
+    """The engine that said this is closed or gone: what trains from now on is another.
+
+    The trace that is being recorded keeps what it was told.
+    """
+    if _state.description is described:
+        _state.description = Description()
+        if _state.sink is None:
+            _state.position = Position()
+
+
 def position() -> Position:
     """Where this thread's work belongs."""
     return _thread.labels.position or _state.position
@@ -109,20 +131,7 @@ def enter(iteration: int, phase: Phase, micro_step: int = 0) -> None:
 
 def current() -> Labels:
     """This thread's labels, with its position filled in."""
-    return _thread.labels if _thread.labels.position is not None else _placed(_thread.labels)
-
-
-def _placed(mine: Labels) -> Labels:
-    """These labels at this position: `replace` would take several times as long."""
-    return Labels(
-        _state.position,
-        mine.unit,
-        mine.purpose,
-        mine.tensors,
-        mine.source,
-        mine.issue_ns,
-        mine.is_alone,
-    )
+    return _thread.labels.placed(_state.position)
 
 
 def snapshot() -> Labels:
@@ -131,14 +140,10 @@ def snapshot() -> Labels:
     if sink is None:
         return current()
     mine = _thread.labels
-    return Labels(
-        position(),
-        mine.unit,
-        mine.purpose,
-        mine.tensors,
-        mine.source or caller(),
-        sink.now_ns() if mine.issue_ns is None else mine.issue_ns,
-        mine.is_alone,
+    return mine._replace(
+        position=mine.position or _state.position,
+        source=mine.source or caller(),
+        issue_ns=sink.now_ns() if mine.issue_ns is None else mine.issue_ns,
     )
 
 
@@ -159,11 +164,10 @@ def scope(
 ) -> Iterator[None]:
     """Label what this thread does inside; what is not given stays as it was."""
     before = _thread.labels
-    _thread.labels = replace(
-        before,
-        unit=before.unit if unit is None else unit,
-        purpose=before.purpose if purpose is None else purpose,
-        tensors=tensors or before.tensors,
+    _thread.labels = before.explained(
+        before.purpose if purpose is None else purpose,
+        before.unit if unit is None else unit,
+        tensors or before.tensors,
     )
     try:
         yield
@@ -177,7 +181,7 @@ def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
     Args:
         is_alone: no other collective of this process runs while one of this thread does.
     """
-    _thread.labels = replace(_thread.labels, unit=unit, purpose=purpose, is_alone=is_alone)
+    _thread.labels = _thread.labels._replace(unit=unit, purpose=purpose, is_alone=is_alone)
 
 
 def begin_compute(unit: str) -> int | None:
@@ -185,19 +189,38 @@ def begin_compute(unit: str) -> int | None:
     _thread.computing = unit
     if _state.sink is None:
         return None
-    return _state.sink.open_compute(replace(_thread.labels, position=position(), unit=unit))
+    mine = _thread.labels
+    labels_ = Labels(mine.position or _state.position, unit, *mine[2:])
+    _thread.computation = _state.sink.open_compute(labels_)
+    return _thread.computation
 
 
 def end(event: int | None, error: str = "") -> None:
     """What `begin_compute` began is over."""
-    _thread.computing = ""
+    _thread.computing, _thread.computation = "", None
     if event is not None and _state.sink is not None:
         _state.sink.close(event, error)
+
+
+def broke_off() -> None:
+    """What this thread computed was not brought to its end, and nobody will say `end`."""
+    _thread.computing, _thread.computation = "", None
+
+
+def is_alone() -> bool:
+    """Whether no other collective of this process runs while one of this thread does."""
+    return _thread.labels.is_alone
 
 
 def unit_at_work() -> str:
     """The unit that this thread works for: the one of its labels, or the one that computes."""
     return _thread.labels.unit or _thread.computing
+
+
+def recomputed() -> None:
+    """The activations of the unit whose backward computes on this thread are there again."""
+    if _state.sink is not None and _thread.computation is not None:
+        _state.sink.recomputed(_thread.computation)
 
 
 @contextmanager
@@ -213,16 +236,24 @@ def compute(unit: str) -> Iterator[None]:
 
 
 @contextmanager
-def collective(request: CollectiveRequest) -> Iterator[None]:
-    """The messages inside are the hops of one collective of our own."""
+def collective(request: CollectiveRequest, buffer: Any = None) -> Iterator[None]:
+    """The messages inside are the hops of one collective of our own.
+
+    Args:
+        buffer: the tensor that it works in, from its beginning to its end.
+    """
     before = _thread.collective
     sink = _state.sink
     event = sink.open_collective(snapshot(), request) if sink is not None else None
     _thread.collective = None if event is None or sink is None else (sink, event)
     _thread.last_collective = _thread.collective
     error = ""
+    if event is not None and sink is not None and buffer is not None:
+        sink.checks(event, buffer, is_over=False)
     try:
         yield
+        if event is not None and sink is not None and buffer is not None:
+            sink.checks(event, buffer, is_over=True)
     except BaseException as raised:
         error = first_line(raised)
         raise
@@ -319,6 +350,8 @@ def exclusive() -> Iterator[None]:
 @contextmanager
 def hop(index: int, sends: int | None, receives: int | None) -> Iterator[Hop]:
     """The messages posted inside carry these shards in this hop of the open collective."""
+    if _state.sink is not None and _thread.collective is not None:
+        _state.sink.posts(index, (sends is not None) - (receives is not None))
     before = _thread.hop
     _thread.hop = posted = Hop(index, sends, receives)
     try:
@@ -351,6 +384,12 @@ def last_collective() -> int | None:
 def open_hop() -> Hop | None:
     """The hop that this thread is posting, if any."""
     return _thread.hop
+
+
+def setting(name: str, value: float) -> None:
+    """Say what this rank was told: a learning rate, a seed, the size of its batch."""
+    if _state.sink is not None:
+        _state.sink.setting(name, value)
 
 
 def metric(name: str, value: float) -> None:

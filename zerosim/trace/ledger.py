@@ -18,26 +18,25 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.events import Phase
 from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.rows import row_text
 from zerosim.tiers import Tier
-from zerosim.trace import places
+from zerosim.trace import dry, places
+from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
-from zerosim.trace.holdings import HeldStorage, holdings, storage_of
+from zerosim.trace.holdings import PLAIN, holdings, storage_of
 from zerosim.trace.labeler import Labeler
+from zerosim.trace.rowfile import Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 from zerosim.trace.threads import is_computing
 
-_MOVING = (Role.GRADIENTS, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS, Role.CHECKPOINTS)
-"""Looked at in each event; the others come and go between phases only."""
-
-_CHEAP_NS = 300_000
+_CHEAP_NS = 150_000
 """A look that takes no longer is never left out."""
 _RARELY = 50
 """One that does is left out until so many times as long has passed."""
-
-State = dict[tuple[Role, str, Tier], int]
-"""Bytes by role, unit and tier."""
-Write = Callable[[str, object], None]
+_FEW = 1000
+"""Of so many storages no look is left out, however slow the machine is: a trace of a small model
+does not depend on what else the machine does."""
 
 
 class MemoryLedger:
@@ -48,39 +47,33 @@ class MemoryLedger:
     """
 
     def __init__(
-        self, write: Write, now_ns: Callable[[], int], *, on_cuda: bool, counts_allocations: bool
+        self, rows: Rows, now_ns: Callable[[], int], *, on_cuda: bool, counts_allocations: bool
     ) -> None:
         """Begin to look.
 
         Args:
-            write: takes the rows.
+            rows: the rank's file.
             on_cuda: ask the device's allocator each time.
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
         self.labeler: Labeler | None = None
-        self._write = write
+        self._rows = rows
         self._now_ns = now_ns
         self._on_cuda = on_cuda
         self._looked_ns = self._cost_ns = 0
         self._lock = threading.Lock()
         self._number = 0
-        self._state: State = {}
-        self._fixed: list[HeldStorage] = []
-        self._moving: list[HeldStorage] = []
-        self._fixed_state: State = {}
-        self._version = -1
-        self._unrecorded = 0
-        self._fixed_unrecorded = 0
+        self._written: State = {}
+        self._is_dear = False
         self._saved = SavedTensors(holdings)
-        self._not_recorded: dict[int, StorageWeakRef] = {}
         self._record: AllocationRecord | None = None
-        self._thread = threading.get_ident()
         holdings.sweep()
+        self._alive = AliveStorages(holdings)
         self._saved.install()
         places.explain_saved(self._saved.unit_of)
         if counts_allocations:
-            self._not_recorded = _alive_storages()
+            self._alive.not_recorded = _alive_storages()
             with suppress(RuntimeError):
                 self._record = AllocationRecord()
 
@@ -96,63 +89,96 @@ class MemoryLedger:
                 holdings.hold(tensor, Role.BUFFERS, "", is_found=True)
                 if self._record is not None and not self._record.is_own_thread:
                     reference = StorageWeakRef(storage)
-                    self._not_recorded[reference.cdata] = reference
+                    self._alive.not_recorded[reference.cdata] = reference
 
-    def look(self, moment: Moment, event: int | None, position: Position) -> None:
-        """Write down what changed since the last look; at a phase border in any case.
+    def look_after(self, row: str, moment: Moment, event: int, position: Position) -> None:
+        """Write a row of an event, then what changed since the last look."""
+        sample = self._look(moment, event, position)
+        if sample is None:
+            self._rows.append(row)
+        else:
+            self._rows.append(row, row_text("memory", sample))
+            self._written_down(sample)
+
+    def look(
+        self, position: Position, moment: Moment = Moment.PHASE, event: int | None = None
+    ) -> None:
+        """Write down what changed since the last look, and that a phase begins.
+
+        Args:
+            moment: another than that.
+            event: inside of which it is.
+        """
+        sample = self._look(moment, event, position)
+        if sample is not None:
+            self._rows.write("memory", sample)
+            self._written_down(sample)
+            if moment is Moment.PHASE:
+                self._write_addresses(position)
+
+    def _look(self, moment: Moment, event: int | None, where: Position) -> MemorySample | None:
+        """What changed since the last look, if anything did; at a phase border in any case.
 
         Only the thread that computes looks: at an event of another thread nothing is written, and
         what changed until then is in the next sample of the thread that computes.
-        With thousands of parameters a look takes long; it is then left out at events that follow
+        With thousands of storages a look takes long; it is then left out at events that follow
         one another closely, so that looking stays a small part of the time.
         """
         if not is_computing():
-            return
+            return None
         if (
             moment is not Moment.PHASE
+            and dry.installed() is None
+            and len(self._alive) > _FEW
             and self._cost_ns > _CHEAP_NS
             and time.perf_counter_ns() - self._looked_ns < _RARELY * self._cost_ns
         ):
-            return
-        begin_ns = time.thread_time_ns()  # a thread that was made to wait has not cost more
+            return None
+        sample = None
+        asks = self._on_cuda and dry.installed() is None
+        # a thread that was made to wait has not cost more, but that takes longer to find out
+        clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
+        begin_ns = clock()
         with self._lock:
-            state = self._measure(moment, position)
-            old = self._state
-            changes = tuple(
-                Holding(*place[:2], state.get(place, 0), place[2])
-                for place in old.keys() | state.keys()
-                if old.get(place, 0) != state.get(place, 0)
-            )
+            self._measure(moment, where.phase)
+            changes = self._take_changes() if self._alive.changed else ()
             if changes or moment is Moment.PHASE:
-                self._state = state
                 sample = MemorySample(
                     number=self._number,
                     event=event,
                     moment=moment,
-                    iteration=position.iteration,
-                    micro_step=position.micro_step,
-                    phase=position.phase,
+                    iteration=where.iteration,
+                    micro_step=where.micro_step,
+                    phase=where.phase,
                     time_ns=self._now_ns(),
                     changes=changes,
-                    unrecorded_bytes=self._unrecorded,
-                    allocated_bytes=_allocated_on_device() if self._on_cuda else None,
+                    unrecorded_bytes=self._alive.unrecorded_bytes,
+                    allocated_bytes=_allocated_on_device() if asks else None,
                 )
                 self._number += 1
-                self._write("memory", sample)
-                if self._record is not None:
-                    self._record.mark(sample.number)
+        cost_ns = clock() - begin_ns
+        if self._is_dear or cost_ns <= _CHEAP_NS:
+            self._cost_ns = cost_ns
+        self._is_dear = cost_ns > _CHEAP_NS
+        if self._is_dear:
             self._looked_ns = time.perf_counter_ns()
-            self._cost_ns = time.thread_time_ns() - begin_ns
-        if moment is Moment.PHASE:
-            self._write_addresses(position)
-        ends = moment is Moment.PHASE and position.phase is Phase.OUTSIDE
+        return sample
+
+    def _written_down(self, sample: MemorySample) -> None:
+        """Let PyTorch's own record follow."""
         record = self._record
-        if record is not None and record.is_own_thread and (ends or record.is_full):
-            self._write_allocations(record.read())
+        if record is not None:
+            record.mark(sample.number)
+            ends = sample.moment is Moment.PHASE and sample.phase is Phase.OUTSIDE
+            # autograd puts the record back that there was when an operator's backward began
+            may_read = record.is_own_thread and sample.phase is not Phase.BACKWARD
+            if may_read and (ends or record.is_full):
+                self._write_allocations(record.read())
 
     def close(self) -> None:
         """Look no more."""
         self._saved.remove()
+        self._alive.close()
         places.explain_saved(None)
         if self._record is not None:
             record, self._record = self._record, None
@@ -162,7 +188,7 @@ class MemoryLedger:
         device = places.installed()
         if device is not None:
             for drawn in device.maps(position):
-                self._write("addresses", drawn)
+                self._rows.write("addresses", drawn)
 
     def _write_allocations(self, counted: MarkedAllocations) -> None:
         if counted.numbers:
@@ -171,59 +197,36 @@ class MemoryLedger:
                 allocated_bytes=tuple(counted.allocated_bytes),
                 peak_bytes=tuple(counted.peak_bytes),
             )
-            self._write("allocations", row)
+            self._rows.write("allocations", row)
 
-    def _measure(self, moment: Moment, position: Position) -> State:
+    def _measure(self, moment: Moment, phase: Phase) -> None:
+        """Bring what is alive up to date."""
         at_border = moment is Moment.PHASE
-        makes_gradients = at_border or position.phase is Phase.BACKWARD
-        if makes_gradients and self.labeler is not None:
-            self.labeler.find_gradients()
-        if holdings.version != self._version:
-            self._version = holdings.version
-            everything = list(holdings)
-            self._fixed = [held for held in everything if held.role not in _MOVING]
-            self._moving = [held for held in everything if held.role in _MOVING]
-            at_border = True
-        if at_border:
-            self._fixed_state = {}
-            self._unrecorded = 0
-            self._fixed = self._add(self._fixed, self._fixed_state)
-            for role, unit, num_bytes in holdings.files():
-                place = (role, unit, Tier.DISK)
-                self._fixed_state[place] = self._fixed_state.get(place, 0) + num_bytes
-            self._fixed_unrecorded = self._unrecorded
-        state = dict(self._fixed_state)
-        self._unrecorded = self._fixed_unrecorded
-        self._moving = self._add(self._moving, state)
-        for unit, num_bytes in self._saved.bytes_by_unit().items():
-            if num_bytes:  # beside what an engine holds that computes a unit again
-                place = (Role.ACTIVATIONS, unit, Tier.DEVICE)
-                state[place] = state.get(place, 0) + num_bytes
-        return state
+        if self.labeler is not None and (at_border or phase is Phase.BACKWARD):
+            self.labeler.find_gradients(wholly=at_border)
+        self._alive.bring_up_to_date(wholly=at_border)
+        for unit, num_bytes in self._saved.changes().items():
+            # beside what an engine holds that computes a unit again
+            self._alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
 
-    def _add(self, entries: list[HeldStorage], state: State) -> list[HeldStorage]:
-        """Add what these storages occupy; returns those that are alive."""
-        alive = []
-        for held in entries:
-            num_bytes = held.bytes()
-            if num_bytes is None:
-                holdings.drop(held.key)
-                self._not_recorded.pop(held.key, None)
-                continue
-            alive.append(held)
-            if num_bytes:
-                place = (held.role, held.unit, held.tier)
-                state[place] = state.get(place, 0) + num_bytes
-                if held.key in self._not_recorded or held.thread != self._thread:
-                    self._unrecorded += num_bytes
-        return alive
+    def _take_changes(self) -> tuple[Holding, ...]:
+        """What is not as it was when this was asked last."""
+        state, written = self._alive.state, self._written
+        changes = []
+        for place in self._alive.changed:
+            num_bytes = state[place]
+            if written.get(place, 0) != num_bytes:
+                written[place] = num_bytes
+                changes.append(Holding(place[0], place[1], num_bytes, place[2]))
+        self._alive.changed.clear()
+        return tuple(changes)
 
 
 def _alive_storages() -> dict[int, StorageWeakRef]:
     """Every storage that Python knows of, by key."""
     found: dict[int, StorageWeakRef] = {}
     for thing in gc.get_objects():
-        is_plain = type(thing) in (torch.Tensor, torch.nn.Parameter)
+        is_plain = type(thing) in PLAIN
         storage = storage_of(thing) if is_plain else None
         if storage is not None:
             reference = StorageWeakRef(storage)

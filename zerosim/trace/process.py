@@ -16,10 +16,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from zerosim.config import Light
 from zerosim.errors import CollectiveError, EnvironmentFault
 from zerosim.events import SCHEMA_VERSION, Header
-from zerosim.manifest import Manifest
+from zerosim.manifest import Manifest, Source
 from zerosim.rows import MANIFEST_NAME, encode_manifest
+from zerosim.trace import dry
 from zerosim.trace.clock import Clock
 from zerosim.trace.sink import Description
 from zerosim.trace.writer import backend_name
@@ -50,15 +52,18 @@ def write_manifest(
     description: Description,
     program: str | None,
     run: dict[str, object],
+    light: Light | None,
 ) -> None:
     """Write a trace's manifest.
 
     Args:
         program: the command that makes the trace; None for that of this process.
+        light: which iterations are recorded; None for all, with all else.
 
     Raises:
         EnvironmentFault: it cannot be written.
     """
+    dry_run = dry.installed()
     manifest = Manifest(
         schema=SCHEMA_VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -76,6 +81,10 @@ def write_manifest(
         run=run,
         units=description.units,
         buckets=description.buckets,
+        light=light,
+        source=None if dry_run is None else Source.SIMULATED,
+        machine="" if dry_run is None else dry_run.machine,
+        alike=() if dry_run is None else dry_run.alike,
     )
     target = folder / MANIFEST_NAME
     temporary = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}")

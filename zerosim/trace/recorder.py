@@ -6,23 +6,33 @@ a crash is on disk. Imports torch and zerosim's L0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from zerosim.events import Failure, Header, Kind, Metric, Phase, WireSample
+from zerosim.events import Failure, Header, Kind, Metric, Phase, Standstill, WireSample
 from zerosim.memory import Moment
 from zerosim.rows import rank_file_name
+from zerosim.stands import Stand
 from zerosim.strategies import Strategy
-from zerosim.trace import labels, threads
+from zerosim.trace import dry, faulty, labels, threads
 from zerosim.trace.calls import Calls
+from zerosim.trace.checksums import Checksums
 from zerosim.trace.clock import Clock
+from zerosim.trace.extent import Extent
+from zerosim.trace.gate import gate
 from zerosim.trace.interfaces import read_interfaces, spans_nodes
 from zerosim.trace.labeler import Labeler
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
+from zerosim.trace.segments import SegmentedFile
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
 from zerosim.trace.wire import Connections
 from zerosim.trace.writer import EventWriter
+
+_NOWHERE = Position()
+"""Where a process is between the iterations that are recorded."""
 
 
 class Recorder:
@@ -39,53 +49,95 @@ class Recorder:
         clock: Clock,
         wire: Connections | None,
         on_description: Callable[[Description], None],
-        *,
-        memory: bool = False,
-        allocations: bool = False,
+        extent: Extent,
     ) -> None:
-        """Open the rank's file and write its header.
+        """Open the rank's file; `begin` writes into it, and whatever comes of it, `finish` ends it.
 
         Args:
             folder: where the trace lives; it must exist.
             wire: the process's connections; None if they are not to be measured.
             on_description: told what the engine says of itself.
-            memory: look at what is alive, at each event.
-            allocations: keep PyTorch's record of CPU allocations beside it.
+            extent: what is recorded beside collectives.
 
         Raises:
             EnvironmentFault: the file exists or cannot be created.
         """
         threads.began()
-        rows = RowFile(folder / rank_file_name(header.rank))
+        self._segments = (
+            None if extent.light is None else SegmentedFile(folder, header, keep=extent.light.keep)
+        )
+        rows = self._segments or RowFile(folder / rank_file_name(header.rank))
         on_cpu = header.device == "cpu"
         self._memory = (
             MemoryLedger(
-                rows.write,
+                rows,
                 clock.now_ns,
                 on_cuda=not on_cpu,
-                counts_allocations=allocations and on_cpu,
+                counts_allocations=extent.allocations and on_cpu,
             )
-            if memory
+            if extent.looks_at_memory
             else None
         )
+        self._extent = extent
+        self._rank = header.rank
+        self._is_light = extent.light is not None
+        self._is_between = False
         self._counts_interfaces = wire is not None and spans_nodes()
         self._counted_iteration: int | None = None
-        self._writer = EventWriter(
-            header.rank, rows, clock, wire, self._memory, is_synchronous=on_cpu
+        self._writer = EventWriter(rows, clock, wire, self._memory, is_synchronous=on_cpu)
+        self._checksums = (
+            Checksums(rows.write, self._writer.now_ns, extent) if extent.check_replicas else None
         )
-        self.calls = Calls(self._writer)
+        self.calls = Calls(self._writer, extent, self._checksums)
         self.described = on_description
         self.now_ns = self._writer.now_ns
         self.begin_exclusive = self.calls.begin_exclusive
         self.end_exclusive = self.calls.end_exclusive
-        rows.write("header", header)
+        self._header = header
+
+    def begin(self) -> None:
+        """Write the first row, and look for connections.
+
+        Raises:
+            EnvironmentFault: it cannot be written.
+        """
+        if self._segments is None:
+            self._writer.rows.write("header", self._header)
         self._writer.scan()
 
     def entered(self, position: Position) -> None:
-        """The process entered a phase: read all counters."""
+        """The process entered a phase: read all counters.
+
+        Of iterations that are not recorded only that the first of them begins, as of none: what
+        the kernel counts until the next one that is recorded belongs to no iteration.
+        """
         threads.entered(position.phase)
+        if gate.is_closed:
+            gate.stop(_stand(Kind.MARK, labels.current()))
+        if (faults := faulty.installed()) is not None:
+            faults.entered(position)
+        if self._checksums is not None:
+            self._checksums.entered(position)
+        was_between, self._is_between = self._is_between, not self._extent.takes(position.iteration)
+        if self._is_between and was_between:
+            self.calls.end_those_over()
+            self.calls.release_works()
+            return
+        if self._segments is not None and not self._is_between:
+            self._segments.enters(position.iteration)
+        self._writer.scan_if_due(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
+        self._read(_NOWHERE if self._is_between else position)
+
+    def read(self) -> None:
+        """Read all counters where the process is, those of connections that are new as well."""
+        self._writer.scan()
+        position = labels.position()
+        threads.entered(position.phase)
+        self._read(position if self._extent.takes(position.iteration) else _NOWHERE)
+
+    def _read(self, position: Position) -> None:
+        self.calls.end_those_over()
         self.calls.release_works()
-        self._writer.scan(wholly=position.phase not in (Phase.BACKWARD, Phase.UPDATE))
         counters = self._writer.counters()
         if counters is not None:
             sample = WireSample(
@@ -101,35 +153,77 @@ class Recorder:
             self._counted_iteration = position.iteration
             self._count_interfaces()
         if self._memory is not None:
-            self._memory.look(Moment.PHASE, None, position)
+            self._memory.look(position)
 
-    def open_compute(self, labels_: Labels) -> int:
+    def open_compute(self, labels_: Labels) -> int | None:
         """A computation begins."""
+        if gate.is_closed:
+            gate.stop(_stand(Kind.COMPUTE, labels_))
+        if self._is_light:
+            return None
         self.calls.release_works()
         if self._memory is not None and _saves(labels_.position):
             self._memory.computes(labels_.unit)
-        return self._writer.begin(self._writer.make_event(labels_, Kind.COMPUTE))
+        if (run := dry.installed()) is not None:
+            run.begin_work()
+        return self._writer.begin(labels_, Kind.COMPUTE)
 
-    def open_collective(self, labels_: Labels, request: CollectiveRequest) -> int:
+    def recomputed(self, event: int) -> None:
+        """A unit's activations are there again, inside of its backward."""
+        begun = self._writer.begun(event)
+        if self._memory is not None and begun is not None:
+            self._memory.look(begun.position, Moment.RECOMPUTED, event)
+
+    def open_collective(self, labels_: Labels, request: CollectiveRequest) -> int | None:
         """A collective of our own begins."""
-        event = self._writer.make_event(
+        sequence = self._writer.next_sequence(request.group)
+        if gate.is_closed:
+            ranks = self._writer.ranks_of(request.group)
+            gate.stop(_stand(Kind.COLLECTIVE, labels_, request, sequence=sequence, ranks=ranks))
+        if not self._takes(labels_):
+            return None
+        return self._writer.begin(
             labels_,
             Kind.COLLECTIVE,
+            sequence=sequence,
+            counts_messages=True,
+            reads_wire=True,
             purpose=labels_.purpose,
             op=request.op,
             algorithm=request.algorithm,
             group=request.group,
-            sequence=self._writer.next_sequence(request.group),
             peers=request.peers,
             dtype=request.dtype,
             elements=request.elements,
             payload_bytes=request.payload_bytes,
         )
-        return self._writer.begin(event, counts_messages=True, reads_wire=True)
 
-    def open_copy(self, labels_: Labels, request: CopyRequest) -> int:
+    def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
+        """A collective of our own works in this buffer: it begins, or is over."""
+        begun = self._writer.begun(event)
+        if self._checksums is None or begun is None:
+            return
+        op, unit, position = begun.template.op, begun.template.unit, begun.position
+        tensors = [] if buffer is None else [buffer]
+        if is_over:
+            self._checksums.awaits(op, event, position, unit, tensors)
+            self._checksums.waited(event, has_failed=False)
+        else:
+            self._checksums.given(op, event, position, unit, tensors)
+
+    def setting(self, name: str, value: float) -> None:
+        """What a rank was told, which all should have been told alike."""
+        iteration = labels.position().iteration
+        if self._extent.checks(max(0, iteration)):
+            self.metric(max(0, iteration), name, value)
+
+    def open_copy(self, labels_: Labels, request: CopyRequest) -> int | None:
         """A copy between two tiers of this rank begins."""
-        event = self._writer.make_event(
+        if gate.is_closed:
+            gate.stop(_stand(Kind.COPY, labels_, request))
+        if not self._takes(labels_):
+            return None
+        return self._writer.begin(
             labels_,
             Kind.COPY,
             purpose=labels_.purpose,
@@ -139,33 +233,47 @@ class Recorder:
             origin=request.origin,
             target=request.target,
         )
-        return self._writer.begin(event)
+
+    def posts(self, hop: int, way: int) -> None:
+        """This thread is about to post the messages of a round of the ring that it is in."""
+        if gate.is_closed:
+            gate.stop_before_hop(hop, self._rank, way)
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
         """A computation, a copy, or a collective of our own is over."""
         begun = self._writer.begun(event)
         if begun is not None:
-            kind = begun.event.kind
-            is_saving = kind is Kind.COMPUTE and begun.event.phase is not Phase.UPDATE
+            kind = begun.template.kind
+            if kind is Kind.COMPUTE and (faults := faulty.installed()) is not None:
+                seconds = (self.now_ns() - begun.start_ns) / 1e9
+                faults.computed(begun.position, begun.template.unit, seconds)
+            is_saving = kind is Kind.COMPUTE and begun.template.phase is not Phase.UPDATE
             if self._memory is not None and is_saving:
                 self._memory.computes("")
             reads_wire = kind is Kind.COLLECTIVE
-            self._writer.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
+            run = dry.installed() if kind is Kind.COMPUTE else None
+            work = () if run is None else run.take_work()
+            self._writer.end(
+                event, error, reads_wire=reads_wire, counted_bytes=counted_bytes, work=work
+            )
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
         """A thread waited until now for a collective or a copy."""
-        self._writer.write_wait(labels_, collective, since_ns)
+        if not self._is_light:
+            self._writer.write_wait(labels_, collective, since_ns)
 
     def label_with(self, labeler: Labeler | None) -> None:
         """Ask this labeler what nobody has said; None for nobody."""
         self.calls.labeler = labeler
         if self._memory is not None:
             self._memory.labeler = labeler
+        if self._checksums is not None:
+            self._checksums.labeler = labeler
 
     def stalled(self, since_ns: int) -> None:
         """This thread did nothing since then but wait for the last call that it began."""
         event = labels.last_collective()
-        if event is not None:
+        if event is not None and not self._is_light:
             until_ns = max(since_ns, self._writer.quiet_since_ns(event))
             self._writer.write_wait(labels.current(), event, since_ns, until_ns)
 
@@ -176,32 +284,55 @@ class Recorder:
     def finish_transfer(self, transfer: int) -> None:
         """A message of a collective is over."""
         self.calls.messages.finish(transfer, self.now_ns())
+        if self._checksums is not None:
+            self._checksums.waited(transfer, has_failed=False)
 
     def metric(self, iteration: int, name: str, value: float) -> None:
         """The program reports a number."""
+        if not self._extent.takes(iteration):
+            return
+        if dry.installed() is not None:
+            value = math.nan  # that there is one is a fact, and what it would be nobody knows
         record = Metric(iteration=iteration, name=name, value=value, time_ns=self.now_ns())
         self._writer.rows.write("metric", record)
 
-    def failure(self, message: str, *, peer_lost: bool) -> None:
+    def failure(self, message: str, *, peer_lost: bool, source: str = "") -> None:
         """Write down why this rank cannot go on, and in what it was."""
-        open_events = [begun.event for begun in self._writer.all_begun()]
-        waiting = [event for event in open_events if event.kind is Kind.COLLECTIVE]
+        begun = self._writer.all_begun()
+        waiting = [each for each in begun if each.template.kind is Kind.COLLECTIVE]
         last = self._writer.failed or (waiting[0] if waiting else None)
-        here = labels.position()
+        here = last.position if last else labels.position()
+        what = last.template if last else None
         self._writer.rows.write(
             "failure",
             Failure(
                 message=message,
-                iteration=last.iteration if last else here.iteration,
-                phase=last.phase if last else here.phase,
-                unit=last.unit if last else "",
-                op=last.op if last else None,
-                purpose=last.purpose if last else None,
-                waiting_for=last.peers if last else (),
+                iteration=here.iteration,
+                phase=here.phase,
+                unit=what.unit if what else "",
+                op=what.op if what else None,
+                purpose=what.purpose if what else None,
+                waiting_for=what.peers if what else (),
                 peer_lost=peer_lost,
                 time_ns=self.now_ns(),
+                source=source,
             ),
         )
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes of rows were written, to the file that is being written."""
+        return self._writer.rows.num_bytes
+
+    def stands_still(self, found: Standstill) -> None:
+        """This rank has written nothing for some time."""
+        self._writer.rows.write("standstill", found)
+
+    def tear(self) -> None:
+        """Leave half a row at the end of the file, as a fault made on purpose."""
+        rows = self._writer.rows
+        if isinstance(rows, RowFile):
+            rows.tear()
 
     def finish(self) -> None:
         """Write the last row and close the file; later calls write nothing."""
@@ -212,9 +343,34 @@ class Recorder:
         self.calls.finish()
         self._writer.close()
 
+    def _takes(self, labels_: Labels) -> bool:
+        """Whether the iteration is recorded that this belongs to."""
+        position = labels_.position or labels.position()
+        return self._extent.takes(position.iteration)
+
     def _count_interfaces(self) -> None:
         for sample in read_interfaces(self.now_ns()) if self._counts_interfaces else ():
             self._writer.rows.write("interface", sample)
+
+
+def _stand(
+    kind: Kind, labels_: Labels, request: CollectiveRequest | CopyRequest | None = None, **more: Any
+) -> Stand:
+    """What a thread is about to do, for the gate."""
+    position = labels_.position or labels.position()
+    if isinstance(request, CollectiveRequest):
+        more |= {"op": request.op, "group": request.group}
+    return Stand(
+        kind=kind,
+        iteration=position.iteration,
+        micro_step=position.micro_step,
+        phase=position.phase,
+        unit="" if kind is Kind.MARK else labels_.unit,
+        purpose=None if request is None else labels_.purpose,
+        payload_bytes=0 if request is None else request.payload_bytes,
+        source=labels_.source,
+        **more,
+    )
 
 
 def _saves(position: Position | None) -> bool:

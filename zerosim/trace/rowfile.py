@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from zerosim.errors import EnvironmentFault
 from zerosim.events import End
-from zerosim.rows import encode_row
+from zerosim.rows import row_text, seal
 from zerosim.trace.guard import guarded
+from zerosim.trace.mapped import MappedFile
+
+
+class Rows(Protocol):
+    """Where a rank's rows go, of several threads."""
+
+    @property
+    def num_bytes(self) -> int:
+        """How many were written, to the file that is being written."""
+        ...
+
+    def write(self, name: str, record: Any) -> None:
+        """Append one record; after `close`, nothing."""
+        ...
+
+    def append(self, *rows: str) -> None:
+        """Append rows, as `zerosim.rows` says them, with no other one between them."""
+        ...
+
+    def close(self, time_ns: int) -> None:
+        """Append the last row and close the file."""
+        ...
 
 
 class RowFile:
-    """An append-only file of checksummed rows, one system call a row, for several threads."""
+    """A file of checksummed rows, each there once it was written, for several threads.
+
+    Attributes:
+        num_bytes: that were written.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            self._file = MappedFile(path)
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot create {path}: {error.strerror}; give a folder that can be written"
             ) from None
         self._path = path
-        self._place = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
-        self._identity = _identity(self._file)
         self._crc = 0
         self._lock = threading.Lock()
         self._num_rows = 0
+        self.num_bytes = 0
         self._closed = False
         self._problem = ""
 
@@ -41,9 +64,22 @@ class RowFile:
             EnvironmentFault: this row, or one before it, could not be written whole; the file
                 ends there.
         """
+        row = row_text(name, record)
         with self._lock:
             if not self._closed:
-                self._append(name, record)
+                self._append(row)
+
+    @guarded
+    def append(self, *rows: str) -> None:
+        """Append rows, as `zerosim.rows` says them, with no other one between them.
+
+        Raises:
+            EnvironmentFault: as `write`.
+        """
+        with self._lock:
+            if not self._closed:
+                for row in rows:
+                    self._append(row)
 
     @guarded
     def close(self, time_ns: int) -> None:
@@ -55,46 +91,43 @@ class RowFile:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._append("end", End(time_ns=time_ns, num_rows=self._num_rows))
-                self._close()
+                self._append(row_text("end", End(time_ns=time_ns, num_rows=self._num_rows)))
+                self._file.close()
 
-    def _append(self, name: str, record: Any) -> None:
+    def leave(self) -> str:
+        """Close the file without a last row: another one goes on. Returns the checksum so far."""
+        with self._lock:
+            self._closed = True
+            self._file.close()
+            return f"{self._crc:08x}"
+
+    def tear(self) -> None:
+        """Leave half a row, as a rank does that is killed while it writes."""
+        line, _ = seal(row_text("end", End(time_ns=0, num_rows=self._num_rows)), self._crc)
+        with self._lock:
+            self._file.append(line[: len(line) // 2])
+
+    def move(self, path: Path) -> None:
+        """Give the file another name, which nothing has, or what may go.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        self._file.move(path)
+        self._path = path
+
+    def _append(self, row: str) -> None:
         if not self._problem:
-            line, self._crc = encode_row(name, record, self._crc)
+            line, crc = seal(row, self._crc)
             try:
-                self._require_own()
-                if os.write(self._file, line) < len(line):
-                    self._problem = "the disk is full"
+                self._file.append(line)
             except OSError as error:
                 self._problem = error.strerror or "it failed"
-            if self._problem:
-                self._close()
+                self._file.close()
         if self._problem:
             raise EnvironmentFault(
                 f"cannot write to {self._path}: {self._problem}; make room for it"
             )
+        self._crc = crc
         self._num_rows += 1
-
-    def _require_own(self) -> None:
-        """Open the file anew if the program closed it, whatever the number stands for by now.
-
-        Raises:
-            OSError: it is not where it was.
-        """
-        if _identity(self._file) != self._identity:
-            self._file = os.open(self._place, os.O_WRONLY | os.O_APPEND)
-            if _identity(self._file) != self._identity:
-                raise OSError(errno.ESTALE, "another file has taken its place")
-
-    def _close(self) -> None:
-        if _identity(self._file) == self._identity:
-            os.close(self._file)
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Which file a descriptor stands for; None if for none."""
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        self.num_bytes += len(line)

@@ -3,27 +3,25 @@
 PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing
 changes in what is computed; what is handed over in between is a small object whose end tells that
 autograd let go. A storage that is a parameter, or anything else whose purpose is known, is none.
+A subclass of tensors need not have a storage of its own; it passes through uncounted, but for a
+DTensor, which is a shell around this rank's part.
 Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import autograd, nn
+from torch import autograd
 
 from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import guarded
-from zerosim.trace.holdings import HeldStorages, storage_of
-
-_PLAIN = (torch.Tensor, nn.Parameter)
-"""A subclass need not have a storage of its own; it passes through uncounted, but for a DTensor,
-which is a shell around this rank's part."""
+from zerosim.trace.holdings import PLAIN, HeldStorages, storage_of
 
 
 class _PackedTensor:
@@ -42,7 +40,8 @@ class _CountedTensor(_PackedTensor):
     __slots__ = ("_gone", "_key")
 
     def __init__(self, tensor: torch.Tensor, key: int, gone: deque[int]) -> None:
-        super().__init__(tensor)
+        self.tensor = tensor
+        self.version = tensor._version
         self._key = key
         self._gone = gone
 
@@ -78,7 +77,7 @@ class SavedTensors:
         self.unit = ""
         self._holdings = holdings
         self._kept: dict[int, _SavedStorage] = {}
-        self._bytes: Counter[str] = Counter()
+        self._changed: dict[str, int] = {}
         self._gone: deque[int] = deque()
         self._lock = threading.RLock()
         self._hooks = autograd.graph.saved_tensors_hooks(self._pack, _unpack)
@@ -95,11 +94,14 @@ class SavedTensors:
         if self._is_innermost():  # else another thread ends what this one began, or out of order
             self._hooks.__exit__()
 
-    def bytes_by_unit(self) -> dict[str, int]:
-        """What is saved now."""
+    def changes(self) -> dict[str, int]:
+        """By how much the bytes of units have changed since this was asked last."""
+        if not self._gone and not self._changed:
+            return {}
         with self._lock:
             self._settle()
-            return dict(self._bytes)
+            changed, self._changed = self._changed, {}
+        return changed
 
     def unit_of(self, key: int) -> str | None:
         """For which unit a storage is saved now; None if it is not."""
@@ -131,8 +133,8 @@ class SavedTensors:
 
     @guarded
     def _count(self, tensor: torch.Tensor) -> _PackedTensor | None:
-        part: Any = tensor if type(tensor) in _PLAIN else getattr(tensor, "_local_tensor", None)
-        storage = storage_of(part) if type(part) in _PLAIN else None
+        part: Any = tensor if type(tensor) in PLAIN else getattr(tensor, "_local_tensor", None)
+        storage = storage_of(part) if type(part) in PLAIN else None
         if storage is None:
             return None
         if tensor.grad_fn is not None:
@@ -143,11 +145,12 @@ class SavedTensors:
             return _PackedTensor(tensor)
         key: int = storage._cdata
         with self._lock:
-            self._settle()
+            if self._gone:
+                self._settle()
             kept = self._kept.get(key)
             if kept is None:
                 kept = self._kept[key] = _SavedStorage(self.unit, storage.nbytes())
-                self._bytes[kept.unit] += kept.bytes
+                self._grow(kept.unit, kept.bytes)
             kept.times += 1
         return _CountedTensor(tensor, key, self._gone)
 
@@ -159,7 +162,10 @@ class SavedTensors:
             kept.times -= 1
             if kept.times == 0:
                 del self._kept[key]
-                self._bytes[kept.unit] -= kept.bytes
+                self._grow(kept.unit, -kept.bytes)
+
+    def _grow(self, unit: str, num_bytes: int) -> None:
+        self._changed[unit] = self._changed.get(unit, 0) + num_bytes
 
 
 @uncompiled

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
+from zerosim.config import Light
 from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.faults import Fault
 from zerosim.rows import MANIFEST_NAME, rank_file_name
-from zerosim.trace import guard, labels, process
+from zerosim.trace import dry, guard, labels, process
+from zerosim.trace.attached import attachable
 from zerosim.trace.autolabel.labeler import AutoLabeler
 from zerosim.trace.clock import Clock, SystemClock
+from zerosim.trace.extent import Extent
+from zerosim.trace.faulty import Faults
 from zerosim.trace.guard import guarded
 from zerosim.trace.intercept import Interception
+from zerosim.trace.keeper import keep
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Description
+from zerosim.trace.source import raised_below
+from zerosim.trace.watch import watching
 from zerosim.trace.wire import Connections
 from zerosim.trace.wire import supported as wire_supported
 
@@ -27,7 +35,7 @@ _LONGEST_S = 10.0
 
 
 @contextmanager
-def trace(
+def trace(  # noqa: PLR0913 - each says one thing of what is recorded
     out_dir: str | os.PathLike[str],
     *,
     program: str | None = None,
@@ -35,6 +43,9 @@ def trace(
     wire: bool = True,
     memory: bool = True,
     allocations: bool = False,
+    light: Light | bool = False,
+    faults: Sequence[Fault] = (),
+    check_replicas: int = 0,
     clock: Clock | None = None,
 ) -> Iterator[Recorder]:
     """Record every collective of this process while the block runs.
@@ -51,6 +62,13 @@ def trace(
         memory: look at what is alive, by role, at each event.
         allocations: beside it, keep PyTorch's own record of what this thread allocates on the
             CPU. It needs PyTorch's profiler, so the program cannot run one itself meanwhile.
+        light: record collectives and their bytes alone, of some iterations, in files that do not
+            grow: for jobs of days. Neither memory nor computations nor waits are recorded then.
+            `Light(every=50)` says which iterations; True stands for `Light()`.
+        faults: what goes wrong on purpose, on whichever rank; the manifest says it.
+        check_replicas: at each so manyth iteration write down checksums of what a rank holds,
+            gives and gets, by which `zerosim diagnose` finds where ranks begin to differ; 0 for
+            none.
         clock: where the time comes from; the kernel's monotonic clock by default.
 
     Yields:
@@ -60,29 +78,28 @@ def trace(
         ConfigError: a trace is being recorded already.
         EnvironmentFault: the folder cannot be written, or holds this rank's trace already.
     """
-    session = Session(
-        Path(out_dir),
-        program=program,
-        run=run,
+    extent = Extent(
         wire=wire,
         memory=memory,
         allocations=allocations,
-        clock=clock,
+        light=Light() if light is True else light or None,
+        check_replicas=check_replicas,
     )
+    session = Session(Path(out_dir), extent, program=program, run=run, faults=faults, clock=clock)
     try:
         yield session.recorder
     except BaseException as error:
         # what went wrong is more than that it could not be written down
         with suppress(EnvironmentFault):
             session.fail(error)
-            session.recorder.entered(labels.position())
+            session.recorder.read()
         with suppress(EnvironmentFault):
             session.recorder.finish()
         with suppress(EnvironmentFault):
             session.end()
         raise
     try:
-        session.recorder.entered(labels.position())
+        session.recorder.read()
     finally:
         session.end()
 
@@ -99,12 +116,11 @@ class Session:
     def __init__(
         self,
         folder: Path,
+        extent: Extent,
         *,
         program: str | None = None,
         run: dict[str, object] | None = None,
-        wire: bool = True,
-        memory: bool = True,
-        allocations: bool = False,
+        faults: Sequence[Fault] = (),
         clock: Clock | None = None,
     ) -> None:
         """Begin to record; arguments and errors are those of `trace`."""
@@ -113,17 +129,23 @@ class Session:
         if labels.attached() is not None:
             raise ConfigError("a trace is being recorded already: leave its block before the next")
         self.gives_way: Callable[[Path], None] | None = None
-        clock = clock or SystemClock()
+        dry_run = dry.installed()
+        clock = clock or (SystemClock() if dry_run is None else dry_run.clock)
         header = process.header(clock)
+        said = (run or {}) | ({"faults": [str(one) for one in faults]} if faults else {})
         prepare_folder(folder, header.rank)
 
         def write_manifest(description: Description) -> None:
             # some launchers number no rank of a host 0: then whoever comes first writes it
             if header.local_rank == 0 or not (folder / MANIFEST_NAME).exists():
-                process.write_manifest(folder, header, description, program, run or {})
+                process.write_manifest(folder, header, description, program, said, extent.light)
 
         with ExitStack() as undo:
-            connections = Connections(process.store_ports()) if wire and wire_supported() else None
+            connections = (
+                Connections(process.store_ports())
+                if extent.wire and wire_supported() and dry_run is None
+                else None
+            )
             self._connections = connections
             if connections is not None:
                 undo.callback(connections.close)
@@ -133,21 +155,38 @@ class Session:
                 clock,
                 connections,
                 write_manifest,
-                memory=memory,
-                allocations=allocations,
+                extent,
             )
             undo.callback(recorder.finish)
+            recorder.begin()
             write_manifest(labels.description())
             interception = Interception(recorder.calls)
             undo.callback(interception.remove)
             interception.install()
             undo.callback(labels.attach, None)
             labels.attach(recorder)
-            labeler = AutoLabeler(recorder, memory=memory)
+            if faults:
+                own = Faults(faults, header.rank)
+                own.tear = recorder.tear
+                own.install()
+                undo.callback(own.remove)
+            labeler = AutoLabeler(recorder, memory=extent.looks_at_memory)
             undo.callback(labeler.remove)
             labeler.install()
             undo.callback(self._look_before_groups_end())
-            recorder.entered(labels.position())
+            if dry_run is None:
+                undo.enter_context(watching(recorder))
+            recorder.read()
+            keeper = keep(header, folder, recorder._writer, labeler.contents)
+            if keeper is not None:
+                undo.callback(keeper.end)
+            waiting = (
+                None
+                if keeper or dry_run
+                else attachable(header, folder, recorder._writer, labeler.contents)
+            )
+            if waiting is not None:
+                undo.callback(waiting.end)
             self._undo = undo.pop_all()
         _OpenSession.session = self
 
@@ -158,13 +197,17 @@ class Session:
             EnvironmentFault: it cannot be written.
         """
         message = process.describe_failure(error)
-        self.recorder.failure(message, peer_lost=process.is_lost_peer(error))
+        self.recorder.failure(
+            message,
+            peer_lost=process.is_lost_peer(error),
+            source=raised_below(error.__traceback__),
+        )
 
     def _look_before_groups_end(self) -> Callable[[], None]:
         """Read the connections' counters before they are closed; returns what ends that."""
         # as the class holds it: what `getattr` gives knows of no instance
         shutdown: Any = vars(dist.ProcessGroup)["shutdown"]
-        look = guarded(lambda: self.recorder.entered(labels.position()))
+        look = guarded(self.recorder.read)
 
         def shut_down(group: Any) -> Any:
             self.recorder.calls.settle(longest_s=_LONGEST_S)
@@ -182,7 +225,7 @@ class Session:
         if self._connections is not None:
             self._connections.ignore(process.store_ports())
         self.recorder._writer.forget_groups()
-        self.recorder.entered(labels.position())
+        self.recorder.read()
 
     def end(self) -> None:
         """Write the last row and let go of everything; later calls do nothing.

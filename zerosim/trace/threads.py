@@ -13,7 +13,9 @@ compute in its place. Imports torch.
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
 
 import torch
 
@@ -27,22 +29,40 @@ class _Computing:
     """Of this process, which has one training at a time."""
 
     computing = 0
+    is_beside = False
 
 
 def began() -> None:
     """This thread began a trace."""
-    _Computing.computing = threading.get_ident()
+    _Computing.computing = get_ident()
 
 
 def entered(phase: Phase) -> None:
     """This thread moved the process to a phase."""
     if phase in _OF_TRAINING:
-        _Computing.computing = threading.get_ident()
+        _Computing.computing = get_ident()
+
+
+@contextmanager
+def beside() -> Iterator[None]:
+    """This thread does inside what another one would do, which does not compute: of a dry run."""
+    before, _Computing.is_beside = _Computing.is_beside, True
+    try:
+        yield
+    finally:
+        _Computing.is_beside = before
+
+
+def computing() -> int:
+    """The thread that computes, by its number."""
+    return _Computing.computing
 
 
 def is_computing() -> bool:
     """Whether this is the thread that computes, or one of autograd's that does so for it."""
-    if threading.get_ident() == _Computing.computing:
+    if _Computing.is_beside:
+        return False
+    if get_ident() == _Computing.computing:
         return True
     in_graph: int = torch._C._current_graph_task_id()
     return in_graph != -1 and labels.position().phase is Phase.BACKWARD

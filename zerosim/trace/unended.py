@@ -36,6 +36,10 @@ class Unended:
         self._works[id(work)] = (reference, event)
         self._keys[event] = id(work)
 
+    def let_go(self) -> None:
+        """Who asked for the work that began last has it by now."""
+        self._thread.latest = None
+
     def event_of(self, work: Any) -> int | None:
         """The event of a work that somebody is about to wait for; None if it is none of these."""
         reference, event = self._works.get(id(work), (None, -1))
@@ -53,7 +57,7 @@ class Unended:
             return False
         if self._works.get(key, (None, -1))[1] == event:
             del self._works[key]
-        self._thread.latest = None
+        self.let_go()
         return True
 
     def take_dropped(self) -> Iterator[int]:

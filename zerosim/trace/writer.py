@@ -5,6 +5,7 @@ Imports torch and zerosim's L0.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +14,35 @@ import torch
 import torch.distributed as dist
 
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Close, Event, Group, Kind, Repeated, WireDelta
+from zerosim.events import Algorithm, Group, Kind, OperatorWork, Repeated, Template, WireDelta
 from zerosim.memory import Moment
-from zerosim.trace import labels
+from zerosim.rows import row_writer
+from zerosim.trace import dry, labels
 from zerosim.trace.clock import Clock
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.operators import OperatorCall
-from zerosim.trace.rowfile import RowFile
+from zerosim.trace.rowfile import Rows
 from zerosim.trace.sink import Labels, Position
+from zerosim.trace.templates import Templates
 from zerosim.trace.wire import Connections, Totals, difference
+
+_SCANS = 4
+"""Phases at whose beginning connections are looked for after a call of a new kind: a step's."""
+_SCAN_NS = 100_000_000
+"""After so long they are looked for in any case."""
+
+# nothing happens as often: no record is made of what is written at once
+_begin_row = row_writer(
+    *("begin", "template", "id", "iteration", "micro_step", "sequence", "issue_ns")
+)
+_happened_row = row_writer(
+    *("happened", "template", "id", "parent", "iteration", "micro_step"),
+    *("issue_ns", "start_ns", "end_ns"),
+)
+_close_row = row_writer(
+    *("close", "id", "sent_bytes", "received_bytes", "peers", "wire", "start_ns", "end_ns"),
+    *("counted_bytes", "work", "error"),
+)
 
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 
@@ -29,12 +50,15 @@ _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 def backend_name(group: dist.ProcessGroup, device: torch.device) -> str:
     """Who carries out what a group is asked for on a device; "" if it has nobody for that.
 
-    What the group calls itself says less: "undefined" if its program named no backend.
+    What the group calls itself says less: "undefined" if its program named no backend. In a dry
+    run it is the backend that is stood in for.
     """
+    run = dry.installed()
     try:
-        return str(group._get_backend(device).name())
+        name = str(group._get_backend(device).name())
     except RuntimeError:
         return ""
+    return name if run is None or name != dry.FAKE_BACKEND else run.backend
 
 
 @dataclass(slots=True)
@@ -42,12 +66,17 @@ class Begun:
     """An event that has begun and is not over.
 
     Attributes:
+        template: what it has in common with others.
+        sequence: as in `Event`.
         start_ns: when it began.
         totals: the sockets' counters when it began; empty if its bytes cannot be told apart.
         sent_bytes, received_bytes: of the messages seen inside; None if it is not made of any.
     """
 
-    event: Event
+    id: int
+    template: Template
+    sequence: int | None
+    position: Position
     start_ns: int
     totals: Totals
     sent_bytes: int | None = None
@@ -59,13 +88,14 @@ class EventWriter:
 
     Attributes:
         rows: the rank's file.
+        now_ns: tells the time on this rank's clock.
+        take_id: gives a number to a new event.
         failed: the first collective that did not complete.
     """
 
     def __init__(
         self,
-        rank: int,
-        rows: RowFile,
+        rows: Rows,
         clock: Clock,
         wire: Connections | None,
         memory: MemoryLedger | None,
@@ -80,66 +110,56 @@ class EventWriter:
             is_synchronous: False on a GPU, where bytes move later than the call that asks.
         """
         self.rows = rows
-        self.failed: Event | None = None
-        self._rank = rank
-        self._clock = clock
+        self._templates = Templates(rows)
+        self.failed: Begun | None = None
+        self.now_ns = clock.now_ns
         self._wire = wire
         self._memory = memory
         self._is_synchronous = is_synchronous
         self._lock = threading.Lock()
-        self._next_id = 0
+        self.take_id = itertools.count().__next__
         self._sequences: dict[str, int] = {}
         self._groups: dict[tuple[str, str], tuple[Algorithm, tuple[int, ...]]] = {}
         self._named: dict[str, tuple[int, ...]] = {}
         self._begun: dict[int, Begun] = {}
         self._last_end_ns = 0
-
-    def now_ns(self) -> int:
-        """The time on this rank's clock."""
-        return self._clock.now_ns()
+        self._kinds: set[tuple[object, ...]] = set()
+        self._scans_due = _SCANS
+        self._scanned_ns = 0
 
     # events
 
-    def take_id(self) -> int:
-        """A number for a new event."""
-        with self._lock:
-            self._next_id += 1
-            return self._next_id - 1
-
-    def make_event(self, labels_: Labels, kind: Kind, **more: Any) -> Event:
-        """An event that is asked for now, if not earlier, with what the labels say and more."""
-        position = labels_.position or labels.position()
-        return Event(
-            id=self.take_id(),
-            rank=self._rank,
-            kind=kind,
-            iteration=position.iteration,
-            micro_step=position.micro_step,
-            phase=position.phase,
-            unit=labels_.unit,
-            issue_ns=self.now_ns() if labels_.issue_ns is None else labels_.issue_ns,
-            source=labels_.source,
-            tensors=labels_.tensors,
-            **more,
-        )
-
     def begin(
-        self, event: Event, *, counts_messages: bool = False, reads_wire: bool = False
+        self,
+        labels_: Labels,
+        kind: Kind,
+        *,
+        sequence: int | None = None,
+        counts_messages: bool = False,
+        reads_wire: bool = False,
+        **more: Any,
     ) -> int:
-        """Write down that an event begins; returns its id.
+        """Write down that an event begins, asked for now, if not earlier; returns its id.
 
         Args:
+            sequence: as in `Event`.
             counts_messages: it is made of messages that will be seen.
             reads_wire: it has the sockets for itself until it ends.
+            more: what is known beside the labels, as `Templates.find` takes it.
         """
-        begun = Begun(event, self.now_ns(), self._totals() if reads_wire else {})
+        position = labels_.position or labels.position()
+        template = self._templates.find(labels_, position.phase, kind, **more)
+        number = self.take_id()
+        issue_ns = self.now_ns() if labels_.issue_ns is None else labels_.issue_ns
+        totals = self._totals() if reads_wire else {}
+        begun = Begun(number, template, sequence, position, self.now_ns(), totals)
         if counts_messages:
             begun.sent_bytes = begun.received_bytes = 0
-        with self._lock:
-            self._begun[event.id] = begun
-        self.rows.write("open", event)
-        self._look(Moment.BEGIN, event)
-        return event.id
+        self._begun[number] = begun
+        iteration, micro_step = position.iteration, position.micro_step
+        row = _begin_row(template.number, number, iteration, micro_step, sequence, issue_ns)
+        self._write(row, Moment.BEGIN, begun)
+        return number
 
     def begun(self, event: int) -> Begun | None:
         """The event, if it is not over."""
@@ -147,8 +167,7 @@ class EventWriter:
 
     def all_begun(self) -> list[Begun]:
         """Everything that is not over, in the order of beginning."""
-        with self._lock:
-            return list(self._begun.values())
+        return list(self._begun.values())
 
     def add_message(self, event: int, *, sent_bytes: int, received_bytes: int) -> None:
         """Count a message of an event that is not over."""
@@ -166,6 +185,7 @@ class EventWriter:
         is_seen: bool = True,
         counted_bytes: int | None = None,
         peers: tuple[int, ...] = (),
+        work: tuple[OperatorWork, ...] = (),
     ) -> None:
         """Write down that an event is over; nothing if it was already.
 
@@ -174,31 +194,29 @@ class EventWriter:
             is_seen: False if it is over at a time that cannot be known.
             counted_bytes: what the kernel counted for a copy from or to a disk.
             peers: who sent what was received from any rank.
+            work: what a dry run's computation asked of each operator.
         """
-        with self._lock:
-            begun = self._begun.pop(event, None)
+        begun = self._begun.pop(event, None)
         if begun is None:
             return
         end_ns = self.now_ns() if is_seen else None
-        if begun.event.kind is Kind.COLLECTIVE:
+        if begun.template.kind is Kind.COLLECTIVE:
             self._last_end_ns = end_ns or self._last_end_ns
             if error:
-                self.failed = self.failed or begun.event
-        self.rows.write(
-            "close",
-            Close(
-                id=event,
-                sent_bytes=begun.sent_bytes,
-                received_bytes=begun.received_bytes,
-                peers=peers,
-                wire=difference(begun.totals, self._totals()) if reads_wire else (),
-                start_ns=begun.start_ns,
-                end_ns=end_ns,
-                counted_bytes=counted_bytes,
-                error=error,
-            ),
+                self.failed = self.failed or begun
+        row = _close_row(
+            event,
+            begun.sent_bytes,
+            begun.received_bytes,
+            peers,
+            difference(begun.totals, self._totals()) if reads_wire else (),
+            begun.start_ns,
+            end_ns,
+            counted_bytes,
+            work,
+            error,
         )
-        self._look(Moment.END, begun.event)
+        self._write(row, Moment.END, begun)
 
     def quiet_since_ns(self, event: int) -> int:
         """When the collective that ended last was over; now, if this one is not over."""
@@ -209,20 +227,14 @@ class EventWriter:
     ) -> None:
         """Write down that a thread waited for a collective; until now, if not said."""
         end_ns = self.now_ns() if until_ns is None else until_ns
-        event = self.make_event(
-            Labels(
-                labels_.position,
-                labels_.unit,
-                tensors=labels_.tensors,
-                source=labels_.source,
-                issue_ns=since_ns,
-            ),
-            Kind.WAIT,
-            parent=collective,
-            start_ns=since_ns,
-            end_ns=end_ns,
+        position = labels_.position or labels.position()
+        template = self._templates.find(labels_, position.phase, Kind.WAIT)
+        self.rows.append(
+            _happened_row(
+                *(template.number, self.take_id(), collective),
+                *(position.iteration, position.micro_step, since_ns, since_ns, end_ns),
+            )
         )
-        self.rows.write("event", event)
 
     # groups and connections
 
@@ -236,6 +248,10 @@ class EventWriter:
     def describe_group(self, call: OperatorCall) -> tuple[Algorithm, tuple[int, ...]]:
         """Who carries a call out, and the global ranks of its group; writes new groups down."""
         key = (call.group.group_name, call.device.type)
+        kind = (*key, call.op, call.peer, call.elements.bit_length())
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            self._scans_due = _SCANS
         if key not in self._groups:
             backend = backend_name(call.group, call.device)
             ranks = tuple(dist.get_process_group_ranks(call.group))
@@ -249,18 +265,42 @@ class EventWriter:
         return self._groups[key]
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
-        """The global ranks of a group that was written down."""
+        """The global ranks of a group; empty if nobody knows it."""
+        if group not in self._named:
+            for one in dist.distributed_c10d._world.pg_map:
+                if one.group_name == group:
+                    return tuple(dist.get_process_group_ranks(one))
         return self._named.get(group, ())
+
+    def num_called(self, group: str) -> int:
+        """Collectives of a group that were asked for."""
+        return self._sequences.get(group, 0)
 
     def forget_groups(self) -> None:
         """The process left all groups: their names may be given anew."""
         self._groups.clear()
 
+    def ignore_port(self, port: int) -> None:
+        """What goes to and from there is no traffic between ranks."""
+        if self._wire is not None:
+            self._wire.ignore(frozenset({port}))
+
     def scan(self, *, wholly: bool = True) -> None:
         """Write down connections that are new; `wholly` as in `Connections.scan`."""
         if self._wire is not None:
+            self._scanned_ns = self.now_ns()
             for found in self._wire.scan(wholly=wholly):
                 self.rows.write("socket", found)
+
+    def scan_if_due(self, *, wholly: bool) -> None:
+        """Likewise, unless there is no reason to think that there are any.
+
+        A backend connects as a group is made, or when it first carries out such a call for it. Who
+        else connects to another rank is found a little later.
+        """
+        if self._scans_due or self.now_ns() - self._scanned_ns >= _SCAN_NS:
+            self._scans_due = max(0, self._scans_due - 1)
+            self.scan(wholly=wholly)
 
     def counters(self) -> tuple[WireDelta, ...] | None:
         """The counters of all connections; None if they are not measured."""
@@ -281,10 +321,12 @@ class EventWriter:
         if self._memory is not None:
             self._memory.uses(tensors)
 
-    def _look(self, moment: Moment, event: Event) -> None:
-        if self._memory is not None:
-            position = Position(event.iteration, event.micro_step, event.phase)
-            self._memory.look(moment, event.id, position)
+    def _write(self, row: str, moment: Moment, begun: Begun) -> None:
+        """Write a row of an event, and what is alive at this moment of it."""
+        if self._memory is None:
+            self.rows.append(row)
+        else:
+            self._memory.look_after(row, moment, begun.id, begun.position)
 
     def _totals(self) -> Totals:
         return self._wire.read() if self._wire is not None and self._is_synchronous else {}

@@ -12,14 +12,12 @@
     report     the result as data
     outcome    what a verdict comes to: as predicted, explained, unexplained
 
-    memory     what is alive, held against the laws
-    states     model states: each role and unit, rank and iteration
-    residency  what exists only for a while: gathered units, whole gradients
-    peaks      the most that a rank held, and what made it
+    memory_plan  what each rank should keep, by the law of its system
+    memory     what is alive, held against it
+    states     model states: each role and unit, tier, rank and iteration
+    temporary, residency  what our engine keeps for a while: gathered units, whole gradients
+    peaks      the most that a rank held, and what made it; tier_report beyond the device
     memory_report  the result as data
-
-    comparison several traces side by side; each is a `side`
-    differences  what that amounts to, in words
 
 Imports zerosim's L0, record, theory and analysis; never torch or the engine.
 """
@@ -38,6 +36,7 @@ from zerosim.verify.report import (
     SystemLaw,
     Verdict,
 )
+from zerosim.verify.steps import planned_calls
 from zerosim.verify.verify import verify
 
 __all__ = [
@@ -55,6 +54,7 @@ __all__ = [
     "SourceBytes",
     "SystemLaw",
     "Verdict",
+    "planned_calls",
     "verify",
     "verify_memory",
 ]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zerosim.events import Purpose
-from zerosim.quantities import format_exact, format_exact_bytes
+from zerosim.quantities import first_of, format_exact, format_exact_bytes
 from zerosim.theory import Workload
 from zerosim.theory.zero import SUMS_A_PASS
-from zerosim.verify.claims import Checked, first_of, what_of
+from zerosim.verify.claims import Checked, what_of
 from zerosim.verify.report import Verdict
 
 _PURPOSES = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
@@ -35,8 +35,8 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     sums, gathered = (
         sum(row.sent[0].trace for row in rows if row.purpose is purpose) for purpose in _PURPOSES
     )
-    num_sums = SUMS_A_PASS * (3 if kept.is_recomputed else 2)
-    gathers = kept.is_recomputed and kept.is_partitioned
+    num_sums = SUMS_A_PASS * (3 if workload.config.checkpoint_activations else 2)
+    gathers = workload.config.checkpoint_activations and workload.config.partition_activations
     measured = f"{format_exact_bytes(sums)} for the all-reduces"
     if gathers:
         measured += f", {format_exact_bytes(gathered)} to gather, {format_exact(sums)} / "
@@ -44,7 +44,7 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     if problems:
         measured += f"; {first_of(problems)}"
     expected = sum(row.sent[0].theory or 0 for row in rows)
-    blocks = kept.num_blocks * workload.accumulate
+    blocks = kept.num_blocks * workload.config.accumulate
     size = f"{format_exact(kept.elements)} x {workload.element_bytes} B"
     yield Verdict(
         id="activations",

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from zerosim.analysis.calls import backend_of_call, cost_of, count_messages, is_measured
+from zerosim.analysis.calls import backend_of_call
+from zerosim.analysis.traffic import Pair, Share, TracedCall, framing_of, sum_pairs
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Kind, Op, Phase, Purpose
-from zerosim.record import Peers, RankTrace
+from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.record import RankTrace
 from zerosim.record.text import name_ranks
 from zerosim.strategies import Strategy, System
-from zerosim.theory import Cause, Cost, Movement, framing
+from zerosim.theory import Cause, Cost, Movement
 from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
 from zerosim.tiers import Link
-from zerosim.verify.measure import STEP_PHASES
 
 OF_BLOCKS = frozenset(
     {
@@ -32,6 +32,8 @@ OF_BLOCKS = frozenset(
     }
 )
 """What depends on the blocks of a model, and not on its parameters."""
+WITHOUT_LAW = "of blocks that several ranks compute together; how much depends on the model"
+"""How much of that there is, in words: no law says it."""
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 OVERHEADS = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
@@ -47,6 +49,11 @@ OVERHEADS = {
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
 """A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
+_BESIDE_PARAMETERS = {
+    Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
+    **dict.fromkeys(OF_BLOCKS, Cause.ACTIVATIONS),
+}
+"""What a program without a plan calls for something else than parameters and their gradients."""
 _AGAIN = (Purpose.GATHER_PARAMETERS, Purpose.ACTIVATIONS)
 """What a module's forward asks for, hence also a forward that is computed again in backward."""
 
@@ -61,34 +68,28 @@ class Standing(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-Pair = tuple[int, int]
-"""Bytes sent and received."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributed:
     """One call or copy of one rank.
 
     Attributes:
         call: as it was asked for.
-        cost, bound: what its backend, and what a ring makes the rank send for it; of a copy, its
-            bytes are sent.
-        framing: what its backend's protocol adds, sent and received, or what a file is beside its
-            content; None if it is not known.
-        counted: what the kernel counted for it alone, sent and received; None if it did not.
+        share: what it moved, over whichever link. Of a copy, its bytes are sent, framing is what a
+            file is beside its content, and the wire what the kernel counted of the file.
         plan: place of the plan that planned it; None if none did.
         cause: why it is overhead; None if it is planned, or unexplained.
         words: how it comes about.
         source: the line that made it.
+        event: its number; planned: what the plan says of it, whose phase, purpose, op, ranks and
+            size are the same. None if no plan does.
     """
 
     call: Movement
-    cost: Cost
-    bound: Cost
-    framing: Pair | None
-    counted: Pair | None
+    share: Share
     standing: Standing
     source: str
+    event: int
+    planned: Movement | None = None
     plan: int | None = None
     cause: Cause | None = None
     words: str = ""
@@ -104,7 +105,8 @@ class RankStep:
         missing: planned calls that were not made, by the place of their plan.
         unknown: why the bytes of some call are not known, a line for each reason.
         unplanned: why a system has no plan; "" if each has one.
-        framing_sent, framing_received: of all calls; None if it is not known.
+        unrecorded: of an imported run, calls of which it is not recorded what they send.
+        framing: of all calls; None if it is not known.
         carriers: who carried out what a plan planned, by its place; without those not called.
     """
 
@@ -113,10 +115,10 @@ class RankStep:
     calls: tuple[Attributed, ...]
     missing: tuple[tuple[int, Movement], ...]
     unknown: tuple[str, ...]
-    framing_sent: int | None
-    framing_received: int | None
+    framing: Pair | None
     carriers: Mapping[int, Algorithm]
     unplanned: str = ""
+    unrecorded: int = 0
 
 
 Key = tuple[object, ...]
@@ -203,31 +205,34 @@ def attribute(
             call = replace(call, root=slot[1].root)  # noqa: PLW2901 - the same call, completed
         if slot is not None and call.op is not None and slot[1].carrier is None:
             carriers[slot[0]] = _carrier(rank, event)
-        one = Attributed(
-            call=call,
-            cost=Cost(),
-            bound=Cost(),
-            framing=None,
-            counted=None,
-            standing=Standing.UNEXPLAINED,
-            source=event.source,
+        standing, planned, cause, words = _judge(
+            call, event, slot=slot, plans=plans, forward=forward, own=own, unplanned=unplanned
         )
-        one = meter.moved(one, event)
-        found.append(_judge(one, event, slot=slot, plans=plans, forward=forward, own=own))
-    if unplanned:
-        found = [_without_plan(one, unplanned) for one in found]
+        found.append(
+            Attributed(
+                call=call,
+                share=meter.moved(call, event),
+                standing=standing,
+                source=event.source,
+                event=event.id,
+                planned=None if slot is None else slot[1],
+                plan=planned,
+                cause=cause,
+                words=words,
+            )
+        )
     missing = tuple(slot for slots in open_.slots.values() for slot in slots)
-    between = [one.framing for one in found if one.call.op is not None]
-    sums = [pair for pair in between if pair is not None]
-    whole = len(sums) == len(between) and not meter.unknown
+    framing = sum_pairs([one.share.framing for one in found if one.call.op is not None])
+    if meter.unknown:
+        framing = None
     return RankStep(
         rank=rank.rank,
         plans=tuple(plans),
         calls=tuple(found),
         missing=missing,
-        unknown=tuple(dict.fromkeys(meter.unknown)),
-        framing_sent=sum(sent for sent, _ in sums) if whole else None,
-        framing_received=sum(received for _, received in sums) if whole else None,
+        unknown=() if meter.is_imported else tuple(dict.fromkeys(meter.unknown)),
+        unrecorded=len(calls) - len(known) if meter.is_imported else 0,
+        framing=framing,
         carriers=carriers,
         unplanned=unplanned,
     )
@@ -254,7 +259,7 @@ def _with_cuts(plan: Plan, called: Sequence[Movement]) -> Plan:
 
 
 def _may_be_hand_written(call: Movement) -> bool:
-    is_overhead = call.purpose in OVERHEADS or _is_exchange(call)
+    is_overhead = call.purpose in OVERHEADS or call.purpose in _BESIDE_PARAMETERS
     return call.phase in STEP_PHASES and not is_overhead
 
 
@@ -270,24 +275,28 @@ def _is_of(own: Strategy, call: Movement) -> bool:
 
 
 def _judge(
-    one: Attributed,
+    call: Movement,
     event: Event,
     *,
     slot: tuple[int, Movement] | None,
     plans: Sequence[Plan],
     forward: Counter[Key],
     own: Strategy | None,
-) -> Attributed:
+    unplanned: str,
+) -> tuple[Standing, int | None, Cause | None, str]:
+    """What is known of a call, the place of its plan, and if it is overhead, why and in words."""
     if slot is not None:
-        return replace(one, standing=Standing.PLANNED, plan=slot[0])
-    if own is not None and _is_of(own, one.call):
-        return replace(one, standing=Standing.TAKEN, plan=len(plans) - 1)
+        return Standing.PLANNED, slot[0], None, ""
+    if own is not None and _is_of(own, call):
+        return Standing.TAKEN, len(plans) - 1, None, ""
     if any(plan.is_complete for plan in plans):
-        cause, words = _left_out(one.call, plans)
+        cause, words = _left_out(call, plans)
     else:
-        cause, words = _overhead_of(one.call, event, plans, forward, own)
+        cause, words = _overhead_of(call, event, plans, forward, own)
+    if cause is None and unplanned and call.purpose in _OF_PARAMETERS:
+        cause, words = Cause.NO_PLAN, unplanned  # named, and neither proved nor refuted
     standing = Standing.UNEXPLAINED if cause is None else Standing.OVERHEAD
-    return replace(one, standing=standing, cause=cause, words=words)
+    return standing, None, cause, words
 
 
 def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]:
@@ -295,16 +304,8 @@ def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]
     if call.phase not in STEP_PHASES:
         return Cause.OUTSIDE, f"{call.purpose}, outside of the step"
     if call.purpose in OF_BLOCKS and not any(call.purpose in plan.purposes for plan in plans):
-        words = "of blocks that several ranks compute together; how much depends on the model"
-        return Cause.ACTIVATIONS, words
+        return Cause.ACTIVATIONS, WITHOUT_LAW
     return None, ""
-
-
-def _without_plan(found: Attributed, why: str) -> Attributed:
-    """A call of a system that has no plan: named, and neither proved nor refuted."""
-    if found.standing is not Standing.UNEXPLAINED or found.call.purpose not in _OF_PARAMETERS:
-        return found
-    return replace(found, standing=Standing.OVERHEAD, cause=Cause.NO_PLAN, words=why)
 
 
 def _overhead_of(
@@ -316,17 +317,18 @@ def _overhead_of(
 ) -> tuple[Cause | None, str]:
     """What a call is that no plan asked for, in words; None if nobody knows."""
     cause, words = None, ""
+    named = OVERHEADS if own is None else OVERHEADS | _BESIDE_PARAMETERS
     asked_for = next((p.asked_for[call.unit] for p in plans if call.unit in p.asked_for), "")
     if asked_for:
         where = f"in {call.phase}" if call.phase in STEP_PHASES else "outside of the step"
         cause, words = Cause.ASKED_FOR, f"{asked_for}: {call.op} {where}"
     elif call.phase not in STEP_PHASES:
         cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
-    elif call.purpose in OVERHEADS:
-        cause, words = OVERHEADS[call.purpose], f"{call.purpose}: {call.op}"
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
         words = f"{call.op} of activations, to experts or parts of sequences on other ranks"
+    elif call.purpose in named:
+        cause, words = named[call.purpose], f"{call.purpose}: {call.op}"
     elif own is not None:
         cause, words = Cause.UNLIKE, f"{_said(call)} among {name_ranks(list(call.ranks))}"
     elif hook := _hook_of(call, plans):
@@ -391,18 +393,18 @@ class Meter:
         unknown: why the bytes of some call are not known, of those asked for last.
     """
 
-    def __init__(self, rank: RankTrace, peers: Peers, *, counts_calls: bool) -> None:
+    def __init__(
+        self, rank: RankTrace, calls: Mapping[int, TracedCall], *, is_imported: bool
+    ) -> None:
         """Prepare.
 
         Args:
-            peers: the rank at the other end of each socket.
-            counts_calls: whether the kernel's counters were read around each call.
+            calls: of the rank, by the number of their event.
+            is_imported: what is not known of a call is nobody's fault: it was not recorded.
         """
-        self.rank = rank
+        self.rank, self._calls = rank, calls
+        self.is_imported = is_imported
         self.unknown: list[str] = []
-        self._peers = peers
-        self._counts, self._is_measured = counts_calls, is_measured(rank)
-        self._messages = count_messages(rank)
 
     def as_movement(self, event: Event) -> Movement | None:
         """A recorded call as a plan would have it; None if its group or operator is not known."""
@@ -425,6 +427,15 @@ class Meter:
                 f"{event.phase}{where}, an operator that zerosim does "
                 "not know, so what it sends is unknown too"
             )
+            return None
+        if event.operator:
+            self.unknown.append(
+                f"rank {rank.rank}, iteration {event.iteration}: the size of {event.operator} in "
+                f"{event.phase} is not recorded, so what it sends is not known"
+            )
+            return None
+        if not event.group:
+            self.unknown.append("which group made some calls is not recorded, nor what they send")
             return None
         group = rank.groups.get(event.group)
         if group is None or rank.rank not in group.ranks:
@@ -456,42 +467,24 @@ class Meter:
             quantized_bytes=event.payload_bytes if scales else None,
         )
 
-    def moved(self, one: Attributed, event: Event) -> Attributed:
-        """A call with what it moved."""
+    def moved(self, call: Movement, event: Event) -> Share:
+        """What a call or a copy moved."""
         if event.op is None:
-            is_file = one.call.link is Link.STORAGE
             size = event.payload_bytes
-            counted = None if event.counted_bytes is None else (event.counted_bytes, 0)
-            copied = Cost(size)
-            return replace(
-                one,
-                cost=copied,
-                bound=copied,
-                framing=(overhead_bytes(size) if is_file else 0, 0),
-                counted=counted if is_file else None,
-            )
-        cost, bound = self._costs(one.call, event)
-        added = framing(backend_of_call(self.rank, event), cost)
-        counted = None
-        if self._is_measured and (self._counts or event.wire):
-            ours = [d for d in event.wire if (self.rank.rank, d.socket) in self._peers]
-            counted = (sum(d.sent_bytes for d in ours), sum(d.received_bytes for d in ours))
-        return replace(
-            one,
-            cost=cost,
-            bound=bound,
-            framing=None if added is None else (added.sent_bytes, added.received_bytes),
-            counted=counted,
-        )
-
-    def _costs(self, call: Movement, event: Event) -> tuple[Cost, Cost]:
+            copied, framing, counted = Cost(size), 0, None
+            if call.link is Link.STORAGE:
+                framing, counted = overhead_bytes(size), event.counted_bytes
+            wire = None if counted is None else (counted, 0)
+            return Share(call.link, asked=copied, moved=copied, framing=(framing, 0), wire=wire)
+        traced, rank = self._calls[event.id], self.rank.rank
+        if event.sent_bytes is not None:  # its messages were intercepted
+            self.unknown += [traced.unknown] * bool(traced.unknown)
+            return traced.whole
+        asked = moved = Cost()
         try:
-            if event.sent_bytes is not None:  # its messages were intercepted
-                recorded = cost_of(self.rank, event, self._messages.get(event.id, (0, 0)))
-                return recorded, recorded
-            rank = self.rank.rank
             carrier = _carrier(self.rank, event)
-            return call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
+            moved, asked = call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
         except ConfigError as error:
             self.unknown.append(str(error))
-            return Cost(), Cost()
+        added = framing_of(self.rank, event, moved)
+        return replace(traced.whole, asked=asked, moved=moved, framing=added)

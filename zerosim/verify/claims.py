@@ -12,11 +12,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from zerosim.events import Algorithm, Purpose
-from zerosim.quantities import format_exact_bytes
+from zerosim.quantities import first_of, format_exact_bytes
 from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
 from zerosim.theory.programs import Plan, PlanClaim
 from zerosim.tiers import Link
-from zerosim.verify.attribution import Attributed, RankStep, Standing
+from zerosim.verify.attribution import WITHOUT_LAW, Attributed, RankStep, Standing
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total
 from zerosim.verify.steps import TracedStep
@@ -93,10 +93,12 @@ def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
     without = sum(cell.trace + cell.algorithm for cell in cells)
     if not without:
         return []
-    words = "of blocks that several ranks compute together; how much depends on the model"
     return [
         CauseBytes(
-            cause=Cause.ACTIVATIONS.value, bytes=Fraction(without), words=words, is_excused=True
+            cause=Cause.ACTIVATIONS.value,
+            bytes=Fraction(without),
+            words=WITHOUT_LAW,
+            is_excused=True,
         )
     ]
 
@@ -277,6 +279,9 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     measured = f"{planned:,} {what[1]} planned"
     if taken:
         measured += f", {taken:,} taken as given"
+    unrecorded = max((rank.unrecorded for one in checked for rank in one.step.ranks), default=0)
+    if unrecorded and not copies:
+        no_plan = f"what {unrecorded:,} calls of a rank send is not recorded"
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
     if counts[Standing.OVERHEAD] or not _all_complete(checked):
         measured += f", {counts[Standing.OVERHEAD]:,} named overheads"
@@ -286,7 +291,6 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     return Verdict(
         id="copies" if copies else PLANNED,
         title=f"Every {what[0]} that theory plans was made, and every other has a name",
-        formula="",
         holds=False if problems else (None if no_plan else holds),
         measured=first_of(problems) if problems else no_plan or measured,
         differs=overhead > 0,
@@ -337,14 +341,14 @@ def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
                 if call.call.purpose is Purpose.UNLABELLED:
                     strays.setdefault(call.source or "an unknown line", []).append(call)
     if not strays:
-        return Verdict(id=UNATTRIBUTED, title=title, formula="", holds=True, measured="all have")
+        return Verdict(id=UNATTRIBUTED, title=title, holds=True, measured="all have")
     parts = [
         f"{len(calls)} {calls[0].call.op} at {source}, "
-        f"{format_exact_bytes(sum(one.bound.sent_bytes for one in calls))} sent"
+        f"{format_exact_bytes(sum(one.share.asked.sent_bytes for one in calls))} sent"
         for source, calls in strays.items()
     ]
     measured = first_of(parts)
-    return Verdict(id=UNATTRIBUTED, title=title, formula="", holds=None, measured=measured)
+    return Verdict(id=UNATTRIBUTED, title=title, holds=None, measured=measured)
 
 
 def wire_verdict(checked: Sequence[Checked]) -> Verdict:
@@ -361,7 +365,7 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
             outside += sum(map(abs, one.step.outside))
         if any(unexplained is None for unexplained, _ in found):
             words = "the wire was not measured, or the backend's framing is not known"
-            return _verdict("wire-is-trace", title, holds=None, measured=words)
+            return Verdict(id="wire-is-trace", title=title, holds=None, measured=words)
         stray += sum(abs(unexplained or 0) for unexplained, _ in found)
         total_bytes += sum(wire or 0 for _, wire in found)
     plural = "s" * (len(steps) > 1)
@@ -375,7 +379,7 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
             f"collectives, of {format_exact_bytes(total_bytes)}"
         )
     holds = stray + outside <= WIRE_TOLERANCE * total_bytes
-    return _verdict("wire-is-trace", title, holds=holds, measured=measured)
+    return Verdict(id="wire-is-trace", title=title, holds=holds, measured=measured)
 
 
 def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
@@ -392,7 +396,7 @@ def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
         for cell in row.sent:
             if cell.kernel is None or cell.unexplained_kernel is None:
                 words = "the kernel's counter was not read"
-                yield _verdict("disk-is-trace", title, holds=None, measured=words)
+                yield Verdict(id="disk-is-trace", title=title, holds=None, measured=words)
                 return
             counted += cell.kernel
             if cell.unexplained_kernel:
@@ -404,14 +408,4 @@ def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
     if rows:
         fine = f"0 B unexplained of {format_exact_bytes(counted)}"
         measured = first_of(problems) if problems else fine
-        yield _verdict("disk-is-trace", title, holds=not problems, measured=measured)
-
-
-def first_of(lines: Sequence[str]) -> str:
-    """The first of several sentences, and how many more there are."""
-    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    return f"{lines[0]}{more}"
-
-
-def _verdict(identity: str, title: str, *, holds: bool | None, measured: str) -> Verdict:
-    return Verdict(id=identity, title=title, formula="", holds=holds, measured=measured)
+        yield Verdict(id="disk-is-trace", title=title, holds=not problems, measured=measured)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from zerosim.config import DType, EngineConfig
+from zerosim.config import EngineConfig
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm
 from zerosim.manifest import UnitLayout
@@ -45,8 +45,8 @@ def tensor_parallel_of(trace: Trace) -> int:
     return next((len(group.ranks) for group in groups if group is not None), 1)
 
 
-def activations_of(trace: Trace, config: EngineConfig) -> Activations | None:
-    """What the blocks of a built-in GPT hand on and keep; None of a model that is not known."""
+def activations_of(trace: Trace) -> Activations | None:
+    """What the blocks of a built-in GPT hand on; None of a model that is not known."""
     manifest = trace.manifest
     slots = {slot.name: slot.elements for unit in manifest.units for slot in unit.slots}
     batch, sequence = manifest.run.get("batch"), slots.get(_POSITIONS)
@@ -60,9 +60,6 @@ def activations_of(trace: Trace, config: EngineConfig) -> Activations | None:
         num_blocks=len(blocks),
         elements=batch * sequence,
         carrier=Algorithm(manifest.backend) if manifest.backend in known else Algorithm.OTHER,
-        is_recomputed=config.checkpoint_activations,
-        is_partitioned=config.partition_activations,
-        is_on_host=config.cpu_checkpointing,
     )
 
 
@@ -80,29 +77,15 @@ def workload_of(trace: Trace, iteration: int) -> Workload | None:
     together = tensor_parallel_of(trace)
     skipped = {metric.iteration for metric in metrics if metric.name == "overflow"}
     return Workload(
-        stage=config.stage,
+        config=config,
         num_ranks=manifest.num_ranks // together,
         units=unit_sizes(manifest.units),
-        element_bytes=config.dtype.element_bytes,
-        accumulate=config.accumulate,
-        bucket_elements=config.bucket_elements,
-        clips=config.clip is not None,
-        scales_loss=config.dtype is DType.FP16,
         averages_loss="loss" in names,
         update_skipped=iteration in skipped,
-        chunk_bytes=config.chunk_bytes,
-        offload_optimizer=config.offload_optimizer.tier,
-        offload_param=config.offload_param.tier,
-        owner_broadcast=config.owner_broadcast,
-        delayed_update=config.delayed_update,
         has_pending_update=iteration > 0 and iteration - 1 not in skipped,
-        ranks_per_node=ranks_per_node(trace),
-        quantize_weights=config.quantize_weights,
-        secondary_partition=config.secondary_partition,
-        quantize_gradients=config.quantize_gradients,
-        quantization_block=config.quantization_block,
         tensor_parallel=together,
-        activations=activations_of(trace, config),
+        ranks_per_node=ranks_per_node(trace),
+        activations=activations_of(trace),
     )
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from zerosim.quantities import PSI, format_decimal, format_exact, format_exact_bytes
+from zerosim.quantities import PSI, first_of, format_decimal, format_exact, format_exact_bytes
 from zerosim.theory import node_deviations, node_law, ranks_of_node
 from zerosim.theory.programs import ZeroPlan
 from zerosim.tiers import Link
-from zerosim.verify.claims import WIRE_TOLERANCE, Checked, first_of, listed
+from zerosim.verify.claims import WIRE_TOLERANCE, Checked, listed
 from zerosim.verify.report import InterfaceBytes, LedgerRow, Verdict
 
 Rows = Mapping[int, Sequence[LedgerRow]]
@@ -95,7 +95,6 @@ def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
     return Verdict(
         id="interface-is-sockets",
         title=title,
-        formula="",
         holds=True if stray <= allowed else None if least >= 0 else False,
         measured=(
             f"{format_exact_bytes(stray)} unexplained of {format_exact_bytes(counted)}, "

@@ -12,9 +12,6 @@ from zerosim.analysis.calls import is_measured
 from zerosim.events import Algorithm, Phase
 from zerosim.record import Peers, RankTrace, Trace, phase_wire
 
-STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-"""What belongs to an optimizer step: an evaluation or a checkpoint does not."""
-
 
 def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict[int, int]:
     """What the kernel sent in these phases outside of every collective, by iteration."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
 
 from zerosim.analysis.memory import (
     Bytes,
@@ -18,34 +17,33 @@ from zerosim.analysis.memory import (
     updates_begin,
 )
 from zerosim.errors import TraceError
+from zerosim.manifest import Source
 from zerosim.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
 from zerosim.quantities import format_exact_bytes
-from zerosim.record import Trace, ended_early, iterations
+from zerosim.record import Trace, ended_early, iterations, way_to_memory
+from zerosim.record.text import name_iterations
 from zerosim.tiers import Tier
-from zerosim.verify.configured import config_of
 from zerosim.verify.device_places import figures
-from zerosim.verify.memory_plan import PLACES, MemoryPlan, plan_of
+from zerosim.verify.memory_plan import MemoryPlan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
 from zerosim.verify.peaks import rank_peak
-from zerosim.verify.program_memory import ProgramPlan, program_plan
-from zerosim.verify.report import CauseBytes, Verdict
-from zerosim.verify.residency import gathered_verdict, gradients_verdict
+from zerosim.verify.report import Verdict
 from zerosim.verify.states import check_states, state_causes, state_rows, states_verdict
 from zerosim.verify.temporary import temporary_verdicts
 from zerosim.verify.tier_report import tier_report
 
 
 def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
-    """Hold a trace's memory against the laws.
+    """Hold a trace's memory against the law of its system.
 
     Args:
         iteration: whose model states and peaks to show; by default the model states of the last
             complete one and the peaks of all. The verdicts always cover all complete iterations.
 
     Returns:
-        The report; of a program that zerosim's engine did not run by the law of its system, if
-        that is known. A trace that was cut short is judged as far as all its ranks came.
+        The report; only peaks and what the allocator says where no law is known. A trace that was
+        cut short is judged as far as all its ranks came.
 
     Raises:
         TraceError: nothing about memory was recorded, the iteration asked for is not complete, or
@@ -54,71 +52,67 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     lines = timelines(trace)
     complete = iterations(trace)
     if iteration is not None and iteration not in complete:
-        known = f"expected one of {complete[0]} to {complete[-1]}" if complete else "none is"
+        known = f"expected one of {name_iterations(complete)}" if complete else "none is"
         raise TraceError(f"iteration {iteration} is not complete in {trace.folder}: {known}")
     shown = iteration if iteration is not None else max(complete, default=None)
-    config = config_of(trace)
-    if config is None:
-        return _of_program(trace, lines, iteration, complete)
-    plan = plan_of(trace, config)
-    tiers = _tiers(trace, plan)
-    place = PLACES[Tier.DEVICE] if tiers else ""
-    checks = check_states(plan, lines, complete, place)
-    verdicts = [states_verdict(plan, checks)] if checks else []
-    reports = []
+    plan = plan_of(trace, lines, complete)
+    tiers = [] if plan is None else _tiers(trace, plan)
+    place = Tier.DEVICE.place if tiers else ""
+    checks = [] if plan is None else check_states(plan, lines, complete, place)
+    workload = None if plan is None else plan.workload
+    if workload is None and not checks:
+        plan = None  # nothing of it could be held against the trace
+    verdicts, reports = [], []
+    if plan is not None and checks:
+        verdicts.append(states_verdict(plan, checks))
     by_tier = {Tier.DEVICE: lines} | {tier: timelines(trace, tier) for tier in tiers}
     for tier in tiers:
-        beyond = by_tier[tier]
-        found = check_states(plan, beyond, complete, PLACES[tier])
-        if found and (tier in plan.tiers or any(check.measured for check in found)):
+        assert plan is not None, "tiers beyond the device are those of a plan"
+        found = check_states(plan, by_tier[tier], complete, tier.place)
+        if found and (tier in plan.first.tiers or any(check.measured for check in found)):
             verdicts.append(states_verdict(plan, found, tier))
-        reports.append(tier_report(plan, beyond, [c for c in found if c.iteration == shown]))
-    if config.stage >= 2:
-        verdicts.append(gradients_verdict(trace, plan, lines))
-    if config.stage == 3:
-        verdicts.append(gathered_verdict(trace, plan, lines, config.prefetch))
-    verdicts += temporary_verdicts(trace, plan, config, by_tier)
+        of_tier = [check for check in found if check.iteration == shown]
+        reports.append(tier_report(plan, by_tier[tier], of_tier))
+    if workload is not None:
+        verdicts += temporary_verdicts(trace, workload, by_tier)
+    is_engine = workload is not None
+    verdicts += [other_verdict(lines), allocated_verdict(lines, is_engine=is_engine)]
+    if not complete and (is_engine or ended_early(trace)):
+        verdicts = [_unproved(verdict) for verdict in verdicts]
     peaks = tuple(
-        rank_peak(
-            line,
-            plan,
-            accumulate=config.accumulate,
-            place=place,
-            positions=_within(line, iteration),
-        )
+        rank_peak(line, plan, place=place, positions=_within(line, iteration))
         for line in lines.values()
     )
-    verdicts += [other_verdict(lines), allocated_verdict(lines, is_engine=True)]
-    if not complete:
-        verdicts = [_unproved(verdict) for verdict in verdicts]
     of_shown = [check for check in checks if check.iteration == shown]
+    config = None if workload is None else workload.config
     return MemoryReport(
         folder=str(trace.folder),
         headline=_headline(plan, verdicts, is_complete=trace.complete),
         holds=_all_hold(verdicts),
-        stage=config.stage,
-        law=plan.law,
-        dtype=config.dtype.value,
+        stage=None if config is None else config.stage,
+        law="" if plan is None else plan.first.law(),
+        dtype="" if config is None else config.dtype.value,
         num_ranks=trace.manifest.num_ranks,
-        num_parameters=plan.num_parameters,
-        element_bytes=config.dtype.element_bytes,
+        num_parameters=0 if plan is None else plan.first.num_parameters,
+        element_bytes=0 if config is None else config.dtype.element_bytes,
         ranks=tuple(lines),
         iteration=shown,
         iterations=complete,
-        law_bytes=sum((law.bytes for law in plan.role_laws()), Fraction()),
-        rows=state_rows(plan, of_shown),
-        causes=state_causes(plan, of_shown[0]) if of_shown else (),
+        law_bytes=None if plan is None else plan.first.law_bytes(),
+        rows=_rows_at(peaks) if plan is None else state_rows(plan, of_shown),
+        causes=state_causes(plan, of_shown[0]) if plan is not None and of_shown else (),
         peaks=peaks,
         verdicts=tuple(verdicts),
-        notes=_notes(trace, lines, complete),
+        notes=_notes(trace, plan, lines, complete, shown),
         tiers=tuple(reports),
         addresses=figures(trace),
+        is_dry=trace.manifest.source is Source.SIMULATED,
     )
 
 
 def _tiers(trace: Trace, plan: MemoryPlan) -> list[Tier]:
     """The tiers beyond the device where something is, or should be."""
-    found = {tier for rank in trace.ranks for tier in tiers_of(rank)} | set(plan.tiers)
+    found = {tier for rank in trace.ranks for tier in tiers_of(rank)} | set(plan.first.tiers)
     return [tier for tier in Tier if tier in found and tier is not Tier.DEVICE]
 
 
@@ -135,68 +129,15 @@ def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
     """
     lines = {rank.rank: timeline(rank, tier) for rank in trace.ranks if rank.memory_samples}
     if not lines:
-        raise TraceError(
-            f"{trace.folder} was recorded without memory: record it again without --no-memory"
-        )
+        raise TraceError(f"{trace.folder} was recorded without memory: {way_to_memory(trace)}")
     return lines
 
 
-def _of_program(
-    trace: Trace, lines: dict[int, Timeline], iteration: int | None, complete: tuple[int, ...]
-) -> MemoryReport:
-    """Of a program that zerosim's engine did not run: its law if one is known, and its peaks."""
-    shown = iteration if iteration is not None else max(complete, default=None)
-    peaks = tuple(
-        rank_peak(line, None, positions=_within(line, iteration)) for line in lines.values()
-    )
-    plan = program_plan(trace, lines, complete)
-    checks = [] if plan is None else check_states(plan, lines, complete)
-    verdicts = [other_verdict(lines), allocated_verdict(lines, is_engine=False)]
-    if not complete and ended_early(trace):
-        verdicts = [_unproved(verdict) for verdict in verdicts]
-    notes = list(_notes(trace, lines, complete))
-    causes: tuple[CauseBytes, ...] = ()
-    headline = "No law is known for this program: its memory is shown as it was measured."
-    if plan is None or not checks:
-        rows = _rows_at(peaks)
-    else:
-        verdicts.insert(0, states_verdict(plan, checks))
-        headline = _headline(plan, verdicts, is_complete=trace.complete)
-        of_shown = [check for check in checks if check.iteration == shown]
-        rows, causes = state_rows(plan, of_shown), state_causes(plan, of_shown[0])
-        if plan.unknown:
-            notes.append(plan.unknown)
-        notes += _outside_the_model(lines, shown)
-    is_known = plan is not None and bool(checks)
-    return MemoryReport(
-        folder=str(trace.folder),
-        headline=headline,
-        holds=_all_hold(verdicts),
-        stage=None,
-        law=plan.law_of(Tier.DEVICE) if plan is not None and is_known else "",
-        dtype="",
-        num_ranks=trace.manifest.num_ranks,
-        num_parameters=plan.num_parameters if plan is not None and is_known else 0,
-        element_bytes=0,
-        ranks=tuple(lines),
-        iteration=shown,
-        iterations=complete,
-        law_bytes=sum((law.bytes for law in plan.role_laws()), Fraction())
-        if plan is not None and is_known
-        else None,
-        rows=rows,
-        causes=causes,
-        peaks=peaks,
-        verdicts=tuple(verdicts),
-        notes=tuple(notes),
-    )
-
-
-def _outside_the_model(lines: dict[int, Timeline], iteration: int | None) -> list[str]:
+def _outside_the_model(lines: dict[int, Timeline], iteration: int) -> list[str]:
     """What the law is not of: modules that a model calls, and does not have as its own."""
     found = []
     for rank, line in lines.items():
-        state = line.at(updates_begin(line, [iteration or 0])[iteration or 0])
+        state = line.at(updates_begin(line, [iteration])[iteration])
         size = sum(
             bytes_
             for (role, unit), bytes_ in state.items()
@@ -228,24 +169,26 @@ def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
     )
 
 
-def _headline(plan: MemoryPlan | ProgramPlan, verdicts: list[Verdict], *, is_complete: bool) -> str:
+def _headline(plan: MemoryPlan | None, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
+    if plan is None:
+        return "No law is known for this program: its memory is shown as it was measured."
     states = [verdict for verdict in verdicts if verdict.id.startswith("model-states")]
-    name = f"This run of {plan.name}"
+    name, keeps = f"This run of {plan.first.name}", plan.first.keeps
     if not states:
         return f"{name} finished no iteration on all ranks: only its peaks are shown."
     wrong = next((verdict for verdict in states if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} does not keep {plan.keeps}: {wrong.measured}."
+        return f"{name} does not keep {keeps}: {wrong.measured}."
     if any(verdict.holds is None for verdict in states):
         return (
             f"{name} keeps what it should so far; momentum and variance come with the first update."
         )
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} keeps {plan.keeps}, but: {wrong.measured}."
+        return f"{name} keeps {keeps}, but: {wrong.measured}."
     extent = "as the law says" if is_complete else "as the law says, as far as all ranks got"
-    return f"{name} keeps {plan.keeps}, {extent}."
+    return f"{name} keeps {keeps}, {extent}."
 
 
 def _unproved(verdict: Verdict) -> Verdict:
@@ -261,9 +204,15 @@ def _all_hold(verdicts: list[Verdict] | tuple[Verdict, ...]) -> bool | None:
     return all(answers) if answers else None
 
 
-def _notes(trace: Trace, lines: dict[int, Timeline], complete: tuple[int, ...]) -> tuple[str, ...]:
+def _notes(
+    trace: Trace,
+    plan: MemoryPlan | None,
+    lines: dict[int, Timeline],
+    complete: tuple[int, ...],
+    shown: int | None,
+) -> tuple[str, ...]:
     notes = list(trace.warnings)
-    if not complete and config_of(trace) is not None:
+    if not complete and plan is not None:
         notes.append("no iteration is complete on all ranks: this trace was checked against no law")
     notes += [
         f"rank {rank.rank} failed: {rank.failure.message}"
@@ -275,4 +224,8 @@ def _notes(trace: Trace, lines: dict[int, Timeline], complete: tuple[int, ...]) 
     ]
     if any(not line.is_measured for line in lines.values()):
         notes.append("the allocator was not asked: what no role explains is not measured")
+    if plan is not None and plan.first.unknown:
+        notes.append(plan.first.unknown)
+    if plan is not None and shown is not None:
+        notes += _outside_the_model(lines, shown)
     return tuple(notes)

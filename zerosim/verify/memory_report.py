@@ -170,6 +170,7 @@ class MemoryReport:
         peaks: by rank.
         tiers: the host and the disk, if anything was there or should have been.
         addresses: by rank and iteration, of a device with a limit; empty without one.
+        is_dry: of a dry run: sizes are those of storages that have no memory.
         notes: what else a reader should know.
     """
 
@@ -193,6 +194,7 @@ class MemoryReport:
     notes: tuple[str, ...]
     tiers: tuple[TierReport, ...] = ()
     addresses: tuple[AddressFigures, ...] = ()
+    is_dry: bool = False
 
     @property
     def outcome(self) -> Outcome | None:
@@ -200,11 +202,24 @@ class MemoryReport:
         return together(verdict.outcome for verdict in self.verdicts)
 
     @property
+    def device(self) -> TierReport:
+        """What is kept on the device, as of any other tier; its peaks are in `peaks`."""
+        return TierReport(
+            tier=Tier.DEVICE,
+            law=self.law,
+            law_bytes=self.law_bytes or Fraction(),
+            rows=self.rows,
+            causes=self.causes,
+            peaks=(),
+        )
+
+    @property
     def unexplained_bytes(self) -> int | None:
         """The largest difference between theory and a role in any tier; None without a law."""
         gaps = [
             abs(measured - theory)
-            for row in (*self.rows, *(row for tier in self.tiers for row in tier.rows))
+            for tier in (self.device, *self.tiers)
+            for row in tier.rows
             if row.theory_of_ranks
             for measured, theory in zip(row.measured_bytes, row.theory_of_ranks, strict=True)
         ]

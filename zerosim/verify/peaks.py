@@ -21,6 +21,7 @@ from zerosim.analysis.memory import (
 from zerosim.events import Kind, Phase
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes
+from zerosim.theory import Workload, whole_bytes
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RankPeak, RolePart
 from zerosim.verify.report import CauseBytes
@@ -40,7 +41,6 @@ def rank_peak(
     line: Timeline,
     plan: MemoryPlan | None,
     *,
-    accumulate: int = 1,
     place: str = "",
     positions: Bytes | None = None,
 ) -> RankPeak:
@@ -48,7 +48,6 @@ def rank_peak(
 
     Args:
         plan: None for a program whose law is not known.
-        accumulate: micro-steps of a step; with one, they are not named.
         place: of the line's tier, in words; "" where there is no other.
         positions: samples that count; by default all within iterations, or all there are.
     """
@@ -58,7 +57,7 @@ def rank_peak(
     top = peak(line, positions)
     assert top is not None, "a timeline has samples"
     state = line.at(top.position)
-    parts = _parts(line, top.position, state, plan)
+    parts = parts_at(line, top.position, plan)
     other = line.other(top.position)
     other = None if other is None else max(0, other)
     between = peak_between(line, positions)
@@ -66,6 +65,8 @@ def rank_peak(
         between = None
     outside = peak(line, np.setdiff1d(everything, training))
     sample = line.samples[top.position]
+    workload = None if plan is None else plan.workload
+    accumulate = 1 if workload is None else workload.config.accumulate
     found = RankPeak(
         rank=line.rank,
         sample=top.position,
@@ -75,7 +76,7 @@ def rank_peak(
         when=when(line, top.position, accumulate=accumulate),
         parts=parts,
         other_bytes=other,
-        causes=() if plan is None else peak_causes(plan, line.rank, state, other),
+        causes=peak_causes(plan, line.rank, state, other),
         between_bytes=None if between is None else between.bytes,
         between="" if between is None else _during(line, between.position),
         setup_bytes=outside.bytes if outside is not None and outside.bytes > top.bytes else None,
@@ -100,6 +101,8 @@ def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
     if event is None:
         what = {Phase.SETUP: "set-up", Phase.UPDATE: "the update"}
         return f"when {what.get(sample.phase, sample.phase.value)} {verb}{place}"
+    if sample.moment is Moment.RECOMPUTED:
+        return f"when {event.unit or 'a unit'} had been recomputed in {event.phase}{place}"
     if event.kind is Kind.COMPUTE:
         article = "the " if event.phase is Phase.UPDATE else ""
         return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"
@@ -119,14 +122,14 @@ def _during(line: Timeline, position: int) -> str:
     return f"before {when(line, position).removeprefix('when ')}"
 
 
-def _parts(
-    line: Timeline, position: int, state: Holders, plan: MemoryPlan | None
-) -> tuple[RolePart, ...]:
+def parts_at(line: Timeline, position: int, plan: MemoryPlan | None = None) -> tuple[RolePart, ...]:
+    """The roles that something has at a sample, the largest first."""
+    state = line.at(position)
     units: dict[Role, tuple[str, ...]] = {
         Role.GATHERED: tuple(unit for role, unit in state if role is Role.GATHERED and unit)
     }
-    if plan is not None and plan.stage >= 2:
-        units[Role.GRADIENTS] = tuple(_whole_gradients(plan, state))
+    if plan is not None and plan.workload is not None:
+        units[Role.GRADIENTS] = tuple(_whole_gradients(plan.workload, state))
     found = [
         RolePart(role=role, bytes=size, units=units.get(role, ()))
         for role, size in line.roles_at(position).items()
@@ -135,11 +138,11 @@ def _parts(
     return tuple(sorted(found, key=lambda part: -part.bytes))
 
 
-def _whole_gradients(plan: MemoryPlan, state: Holders) -> dict[str, int]:
+def _whole_gradients(workload: Workload, state: Holders) -> dict[str, int]:
     """Units whose whole gradient is there in a stage that keeps only rows."""
-    if plan.num_ranks == 1:
+    if workload.num_ranks == 1 or workload.config.stage < 2:
         return {}
-    whole = plan.whole_bytes()
+    whole = whole_bytes(workload)
     return {
         unit: whole[unit]
         for (role, unit), size in state.items()
@@ -148,19 +151,24 @@ def _whole_gradients(plan: MemoryPlan, state: Holders) -> dict[str, int]:
 
 
 def peak_causes(
-    plan: MemoryPlan, rank: int, state: Holders, other: int | None
+    plan: MemoryPlan | None, rank: int, state: Holders, other: int | None
 ) -> tuple[CauseBytes, ...]:
     """From the law of model states to all that is alive; an unexplained rest is not excused.
+
+    Nothing of a program of which it is not known what it may hold for a time.
 
     Args:
         state: what is alive on the device, by role and unit.
         other: what no role explains; None if it was not measured.
     """
-    found = [(each.cause.value, each.bytes, each.words) for each in plan.deviations(rank)]
-    whole = _whole_gradients(plan, state) if plan.stage >= 2 else {}
+    if plan is None or plan.workload is None:
+        return ()
+    states = plan.of_ranks[rank]
+    found = [(each.cause.value, each.bytes, each.words) for each in states.deviations()]
+    whole = _whole_gradients(plan.workload, state)
     missing: dict[Role, int] = {}
     unexplained = 0
-    expected = plan.states(rank)
+    expected = states.bytes()
     for place in expected.keys() | {key for key in state if key[0] in MODEL_STATES}:
         role, unit = place
         present = state.get(place, 0) - (whole.get(unit, 0) if role is Role.GRADIENTS else 0)

@@ -64,8 +64,8 @@ class LedgerRow:
         op: None for copies, from `origin` to `target`.
         link: what it goes over; None for all links between ranks.
         system: who planned it; "" for what no law speaks of.
-        calls: how often, by rank.
-        payload_bytes: what they were asked for, of the first rank that made any.
+        calls: how often, by rank; empty for what went over one link.
+        payload_bytes: what they were asked for, of the first rank that made any; None likewise.
         sent: by rank; of copies what was copied.
         received: by rank; empty for copies, and for what went over one link.
     """
@@ -78,7 +78,7 @@ class LedgerRow:
     link: Link | None = None
     system: str = ""
     calls: tuple[int, ...] = ()
-    payload_bytes: int = 0
+    payload_bytes: int | None = None
     sent: tuple[RankBytes, ...]
     received: tuple[RankBytes, ...] = ()
 
@@ -157,7 +157,7 @@ class Verdict:
 
     id: str
     title: str
-    formula: str
+    formula: str = ""
     holds: bool | None
     measured: str
     differs: bool = False
@@ -285,6 +285,8 @@ class Report:
         links: the rows by link class; empty with one node, or where messages are not known.
         copies: between tiers, in the iteration.
         interfaces: of the whole run; empty if none were counted.
+        unrecorded: of an imported run, calls of a rank in the iteration of which it is not
+            recorded what they send; `rows` are without them.
     """
 
     folder: str
@@ -315,6 +317,7 @@ class Report:
     links: tuple[LedgerRow, ...]
     copies: tuple[LedgerRow, ...]
     interfaces: tuple[InterfaceBytes, ...]
+    unrecorded: int = 0
 
     @property
     def outcome(self) -> Outcome | None:
@@ -343,6 +346,8 @@ class Report:
             place: of the rank among all.
             link: between two tiers; None for what it sent to other ranks.
         """
+        if link is None and self.unrecorded:
+            return None
         if link is None and ledger == "kernel" and not self.wire_by_call:
             return self.wires[place].wire if place < len(self.wires) else None
         rows = [row for row in self.copies if row.link is link] if link else self.rows

@@ -14,12 +14,19 @@ from itertools import groupby
 from zerosim.analysis.memory import Timeline, states_of
 from zerosim.events import Event, Kind, Phase
 from zerosim.manifest import BucketLayout
-from zerosim.memory import Role
-from zerosim.quantities import format_exact_bytes
+from zerosim.memory import Moment, Role
+from zerosim.quantities import first_of, format_exact_bytes
 from zerosim.record import RankTrace, Trace
-from zerosim.theory import module_of, most_gathered_bytes, num_ahead, whole_gradients
+from zerosim.theory import (
+    Workload,
+    module_of,
+    most_gathered_bytes,
+    num_ahead,
+    whole_bytes,
+    whole_gradients,
+    zero_states,
+)
 from zerosim.theory.residency import LEAVING
-from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units
 
@@ -111,9 +118,12 @@ def with_windows(
     index = 0
     seen: tuple[int, int] | None = None
     for number, state, changed in states_of(line, role):
-        while index + 1 < len(path) and path[index + 1].begins_ns <= line.samples[number].time_ns:
+        sample = line.samples[number]
+        # predicted times meet: what was seen as one computation ended is not of the next
+        until_ns = sample.time_ns - (sample.moment is Moment.END)
+        while index + 1 < len(path) and path[index + 1].begins_ns <= until_ns:
             index += 1
-        if line.samples[number].iteration < 0:
+        if sample.iteration < 0:
             continue
         first = max(0, index - 1) if line.is_beside(number) else index
         if not changed and seen == (first, index):
@@ -128,12 +138,10 @@ def spanning_modules(trace: Trace) -> set[str]:
     return {module_of(u.name) for u in trace.manifest.units} - {module_of(unit) for unit in own}
 
 
-def gathered_verdict(
-    trace: Trace, plan: MemoryPlan, lines: Mapping[int, Timeline], prefetch: int
-) -> Verdict:
+def gathered_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
     """Stage 3: what is gathered at a time is one module's units, the next ones, and the root."""
-    spanning = spanning_modules(trace)
-    whole = plan.whole_bytes()
+    spanning, prefetch = spanning_modules(trace), workload.config.prefetch
+    whole = whole_bytes(workload)
     largest = Largest()
     bounds: dict[frozenset[str], int] = {}
     for rank in trace.ranks:
@@ -173,10 +181,10 @@ def gathered_verdict(
     )
 
 
-def gradients_verdict(trace: Trace, plan: MemoryPlan, lines: Mapping[int, Timeline]) -> Verdict:
+def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
     """Stages 2 and 3: a whole gradient exists only until its last bucket is reduced."""
     title = "No rank holds whole gradients except those being computed or on their way"
-    if plan.num_ranks == 1:
+    if workload.num_ranks == 1:
         return Verdict(
             id="whole-gradients",
             title=title,
@@ -185,11 +193,12 @@ def gradients_verdict(trace: Trace, plan: MemoryPlan, lines: Mapping[int, Timeli
             measured="nothing: a single rank keeps everything",
         )
     spanning = spanning_modules(trace)
-    whole = plan.whole_bytes()
-    trained = {unit.name for unit in plan.units if unit.trainable}
+    whole = whole_bytes(workload)
+    trained = {unit.name for unit in workload.units if unit.trainable}
     always = {unit for unit in trained if module_of(unit) in spanning}
-    rows = plan.row_bytes(Role.GRADIENTS)
-    leaving = LEAVING if plan.placement.updates_on_host else 0
+    kept = zero_states(workload).bytes()
+    rows = {unit: size for (role, unit), size in kept.items() if role is Role.GRADIENTS}
+    leaving = LEAVING if workload.config.offloads_optimizer else 0
     largest, bound = Largest(), sum(whole[unit] for unit in always)
     for rank in trace.ranks:
         if rank.rank not in lines:
@@ -257,8 +266,7 @@ def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: i
     if largest.units:
         measured += f" ({name_units(largest.units)})"
     if largest.strays:
-        more = f" (and {len(largest.strays) - 1} more)" if len(largest.strays) > 1 else ""
-        measured += f"; {largest.strays[0]}{more}"
+        measured += f"; {first_of(largest.strays)}"
     holds = not largest.strays and largest.bytes <= bound
     return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=measured)
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from zerosim.analysis.traffic import Pair, Share
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import Cause, Cost, Movement
 from zerosim.tiers import Link, Tier
@@ -16,7 +17,6 @@ from zerosim.verify.attribution import OF_BLOCKS, Attributed, RankStep, Standing
 from zerosim.verify.report import LedgerRow, RankBytes, SourceBytes
 from zerosim.verify.steps import TracedStep
 
-_ORDER_OF_PHASES = (Phase.SETUP, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.OUTSIDE)
 _WAYS = (
     (Tier.DISK, Tier.HOST),
     (Tier.HOST, Tier.DEVICE),
@@ -63,7 +63,7 @@ class RowKey:
         """
         return (
             titles.index(self.system) if self.system in titles else len(titles),
-            _ORDER_OF_PHASES.index(self.phase),
+            list(Phase).index(self.phase),
             _COPIED.index(self.purpose) if self.purpose in _COPIED else len(_COPIED),
             self.purpose.value,
             "" if self.op is None else self.op.value,
@@ -109,12 +109,16 @@ class Cell:
         """Count a call or a copy."""
         self.num_calls += 1
         self.payload_bytes += one.call.payload_bytes
-        _add(self.trace, one.bound)
-        _add(self.native, one.cost)
         if one.standing is Standing.OVERHEAD:
-            _add(self.named, one.bound)
-        self.framing = _sum(self.framing, one.framing)
-        self.counted = _sum(self.counted, one.counted)
+            _add(self.named, one.share.asked)
+        self.move(one.share)
+
+    def move(self, share: Share) -> None:
+        """Count what was moved, and nothing of why."""
+        _add(self.trace, share.asked)
+        _add(self.native, share.moved)
+        self.framing = _sum(self.framing, share.framing)
+        self.counted = _sum(self.counted, share.wire)
 
 
 def _add(total: list[int], cost: Cost) -> None:
@@ -122,7 +126,7 @@ def _add(total: list[int], cost: Cost) -> None:
     total[1] += cost.received_bytes
 
 
-def _sum(total: list[int] | None, pair: tuple[int, int] | None) -> list[int] | None:
+def _sum(total: list[int] | None, pair: Pair | None) -> list[int] | None:
     return None if total is None or pair is None else [total[0] + pair[0], total[1] + pair[1]]
 
 
@@ -195,6 +199,7 @@ def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRo
             cell.counted = cell.counted if reason in cells[rank] else [0, 0]
     first = next((cell for cell in found.values() if cell.num_calls), Cell())
     is_copy = reason.op is None
+    by_link = not is_copy and reason.link is not None  # of messages: who calls calls for all links
     return LedgerRow(
         phase=reason.phase,
         purpose=reason.purpose,
@@ -203,10 +208,12 @@ def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRo
         target=reason.target,
         link=reason.link,
         system=reason.system,
-        calls=tuple(cell.num_calls for cell in found.values()),
-        payload_bytes=first.payload_bytes,
+        calls=() if by_link else tuple(cell.num_calls for cell in found.values()),
+        payload_bytes=None if by_link else first.payload_bytes,
         sent=tuple(cell.of(rank, 0) for rank, cell in found.items()),
-        received=() if is_copy else tuple(cell.of(rank, 1) for rank, cell in found.items()),
+        received=()
+        if is_copy or by_link
+        else tuple(cell.of(rank, 1) for rank, cell in found.items()),
     )
 
 
@@ -231,7 +238,7 @@ def sources_of(step: TracedStep) -> tuple[SourceBytes, ...]:
             why=why,
             num_calls=len(calls),
             payload_bytes=sum(one.call.payload_bytes for one in calls),
-            sent_bytes=sum(one.bound.sent_bytes for one in calls),
+            sent_bytes=sum(one.share.asked.sent_bytes for one in calls),
         )
         for (source, phase, purpose, op, why), calls in found.items()
     )

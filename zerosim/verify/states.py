@@ -9,75 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
-from zerosim.memory import MODEL_STATES, Role
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.theory import Deviation, RoleLaw
+from zerosim.memory import MODEL_STATES, MOMENTS, OUTSIDE_THE_MODEL, Role
+from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
+from zerosim.theory.memory import Place
 from zerosim.tiers import Tier
-from zerosim.verify.memory_plan import PLACES
+from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RoleRow
 from zerosim.verify.report import CauseBytes, Verdict
 
 FIRST_UPDATE = "before the first update"
 _MOST_NAMES = 6
-
-
-class StatesPlan(Protocol):
-    """What decides how much of its model states a rank keeps: our engine's, or a program's."""
-
-    @property
-    def name(self) -> str:
-        """Of the system."""
-
-    @property
-    def what(self) -> str:
-        """What the law is of."""
-
-    @property
-    def num_ranks(self) -> int:
-        """N."""
-
-    @property
-    def num_parameters(self) -> int:
-        """Psi."""
-
-    @property
-    def tiers(self) -> tuple[Tier, ...]:
-        """Where model states should be; the device in any case."""
-
-    @property
-    def ranks_differ(self) -> bool:
-        """Whether a rank may keep more than another."""
-
-    @property
-    def is_delayed(self) -> bool:
-        """Whether the first update is made during the second iteration."""
-
-    def law_of(self, tier: Tier) -> str:
-        """The law of a tier in words."""
-
-    def role_laws(self, tier: Tier = Tier.DEVICE) -> tuple[RoleLaw, ...]:
-        """The law of a tier, role by role."""
-
-    def deviations(self, rank: int, tier: Tier = Tier.DEVICE) -> tuple[Deviation, ...]:
-        """From the law to `states` of a rank."""
-
-    def states(self, rank: int, tier: Tier = Tier.DEVICE) -> Holders:
-        """Model states of a rank in a tier once it has updated."""
-
-    def expected(self, rank: int, tier: Tier, iteration: int) -> Holders:
-        """Model states when an iteration's update begins."""
-
-    def measured(self, state: Holders) -> Holders:
-        """What of all that is alive the law is of."""
-
-    def has_updated(self, iteration: int) -> bool:
-        """True if some update came before this iteration's."""
-
-    def is_settled(self, iteration: int) -> bool:
-        """False while the very first update may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +53,7 @@ class StateCheck:
 
 
 def check_states(
-    plan: StatesPlan, lines: Mapping[int, Timeline], iterations: tuple[int, ...], place: str = ""
+    plan: MemoryPlan, lines: Mapping[int, Timeline], iterations: tuple[int, ...], place: str = ""
 ) -> list[StateCheck]:
     """Every rank in every complete iteration, in the tier of these lines.
 
@@ -119,12 +62,16 @@ def check_states(
     """
     checks = []
     for rank, line in lines.items():
+        states = plan.of_ranks[rank]
+        has_units = any(part.unit for part in states.parts)
         for iteration, position in updates_begin(line, iterations).items():
-            if not plan.is_settled(iteration):
+            if iteration == states.unsettled:
                 continue
-            state = line.at(position)
-            measured = plan.measured(state)
-            expected = plan.expected(rank, line.tier, iteration)
+            measured: Counter[Place] = Counter()
+            for (role, unit), size in line.at(position).items():
+                if role in states.roles and unit != OUTSIDE_THE_MODEL:
+                    measured[role, unit if has_units else ""] += size
+            expected = states.bytes(line.tier, iteration)
             checks.append(StateCheck(rank, iteration, expected, measured, place))
     return checks
 
@@ -137,19 +84,17 @@ def totals(holders: Holders) -> Counter[Role]:
     return found
 
 
-def states_verdict(plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
+def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
     """Model states are what the law says, after named causes, on every rank in every iteration.
 
     Args:
         checks: at least one; all of `tier`.
     """
     strays = [words for check in checks for words in check.strays()]
-    law_bytes = sum((law.bytes for law in plan.role_laws(tier)), Fraction())
-    ranks = {check.rank for check in checks}
-    whole = [check for check in checks if plan.has_updated(check.iteration)]
+    states, ranks = plan.first, {check.rank for check in checks}
+    whole = [check for check in checks if states.is_whole(check.iteration)]
     if strays:
-        more = f" (and {len(strays) - 1} more)" if len(strays) > 1 else ""
-        measured = f"{strays[0]}{more}"
+        measured = first_of(strays)
     elif not whole:
         measured = "momentum and variance come with the first update: record a second step"
     else:
@@ -159,18 +104,17 @@ def states_verdict(plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier
         measured += _count(len(checks) // len(ranks), "iteration")
         parts = [
             f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-            for cause in plan.deviations(whole[-1].rank, tier)
+            for cause in plan.of_ranks[whole[-1].rank].deviations(tier)
         ]
-        of_rank = f" of rank {whole[-1].rank}" if plan.ranks_differ else ""
+        of_rank = f" of rank {whole[-1].rank}" if plan.ranks_differ(tier) else ""
         measured += f", of which overhead{of_rank}: {', '.join(parts)}" if parts else ""
-    is_only = plan.tiers == (Tier.DEVICE,)
-    place = "" if is_only else f" {PLACES[tier]}"
+    place = "" if states.tiers == (Tier.DEVICE,) else f" {tier.place}"
     return Verdict(
         id="model-states" if tier is Tier.DEVICE else f"model-states-{tier}",
-        title=f"{plan.name[0].upper()}{plan.name[1:]} keeps {plan.law_of(tier)} of {plan.what}"
+        title=f"{states.name[0].upper()}{states.name[1:]} keeps {states.law(tier)} of {states.what}"
         f"{place}, to the byte, role by role",
-        formula=f"{PSI} = {format_exact(plan.num_parameters)}, N = {plan.num_ranks}: "
-        f"{format_exact_bytes(law_bytes)}",
+        formula=f"{PSI} = {format_exact(states.num_parameters)}, N = {states.num_ranks}: "
+        f"{format_exact_bytes(states.law_bytes(tier))}",
         holds=False if strays else True if whole else None,
         measured=measured,
     )
@@ -183,22 +127,21 @@ def _sizes(sizes: list[int]) -> str:
 
 
 def state_causes(
-    plan: StatesPlan, check: StateCheck, tier: Tier = Tier.DEVICE
+    plan: MemoryPlan, check: StateCheck, tier: Tier = Tier.DEVICE
 ) -> tuple[CauseBytes, ...]:
     """From the law to what was measured; the last cause, if there is any, is not excused."""
+    states = plan.of_ranks[check.rank]
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)
-        for each in plan.deviations(check.rank, tier)
+        for each in states.deviations(tier)
     ]
-    later = sum(plan.states(check.rank, tier).values()) - sum(check.expected.values())
-    if later:
-        words = (
-            "momentum and variance do not exist yet"
-            if not plan.is_delayed
-            else "what the first update makes or keeps does not exist yet"
-        )
+    later = [part for part in states.parts if part.tier is tier and part.since > check.iteration]
+    if missing := sum(part.bytes for part in later):
+        words = "what the first update makes or keeps does not exist yet"
+        if all(part.role in MOMENTS for part in later):
+            words = "momentum and variance do not exist yet"
         found.append(
-            CauseBytes(cause=FIRST_UPDATE, bytes=Fraction(-later), words=words, is_excused=True)
+            CauseBytes(cause=FIRST_UPDATE, bytes=Fraction(-missing), words=words, is_excused=True)
         )
     gap = sum(check.measured.values()) - sum(check.expected.values())
     if gap:
@@ -210,7 +153,7 @@ def state_causes(
 
 
 def state_rows(
-    plan: StatesPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
+    plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
 ) -> tuple[RoleRow, ...]:
     """The table of a tier: one row for each model state that it has or should have.
 
@@ -221,7 +164,7 @@ def state_rows(
         return ()
     expected = [totals(check.expected) for check in checks]
     measured = [totals(check.measured) for check in checks]
-    laws = {law.role: law for law in plan.role_laws(tier)}
+    laws = {law.role: law for law in plan.first.role_laws(tier)}
     roles = [
         role for role in MODEL_STATES if role in laws or any(found[role] for found in measured)
     ]

@@ -11,17 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from zerosim.analysis.calls import backend_of_call, cost_of
+from zerosim.analysis.traffic import TracedCall, traced_calls
 from zerosim.errors import ConfigError, UnplannedError
-from zerosim.events import Event, Kind, Phase, WireSample
+from zerosim.events import STEP_PHASES, Event, Phase, WireSample
+from zerosim.manifest import Source
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.strategies import Strategy, System
-from zerosim.theory import Workload, framing
+from zerosim.theory import Movement, Workload
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
 from zerosim.verify.configured import workload_of
-from zerosim.verify.measure import STEP_PHASES, counts_calls, outside_of
+from zerosim.verify.measure import counts_calls, outside_of
 from zerosim.verify.report import RankWire
+from zerosim.verify.strategies import strategies_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,21 @@ class TracedSteps:
         self._trace, self._strategies = trace, strategies
         self._wire_by_call = counts_calls(trace)
         peers = match_sockets(trace)
+        traced: dict[int, dict[int, TracedCall]] = {rank.rank: {} for rank in trace.ranks}
+        for call in traced_calls(trace):
+            traced[call.rank][call.event.id] = call
+        is_imported = trace.manifest.source is Source.IMPORTED
         self._meters = {
-            rank.rank: Meter(rank, peers, counts_calls=self._wire_by_call) for rank in trace.ranks
+            rank.rank: Meter(rank, traced[rank.rank], is_imported=is_imported)
+            for rank in trace.ranks
         }
         # of a program that says nothing, no phase is known to be its step
         phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
         self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
         self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
-        self._late = {rank.rank: _most_after(rank) for rank in trace.ranks}
-        self._early = {rank.rank: _most_before(rank) for rank in trace.ranks}
+        self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
+        self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}
         self._num_micro_steps = _micro_steps(trace)
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
@@ -113,7 +120,7 @@ class TracedSteps:
         )
         return TracedStep(
             iteration,
-            count if workload is None else workload.accumulate,
+            count if workload is None else workload.config.accumulate,
             tuple(found),
             sent,
             received,
@@ -161,16 +168,30 @@ class TracedSteps:
         return self._plans[key]
 
 
+def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movement]:
+    """By rank and number of its event, what a plan says of a call or a copy in an iteration.
+
+    Calls that no plan asked for are not in it.
+    """
+    step = next(TracedSteps(trace, strategies_of(trace)).all_of([iteration]))
+    return {
+        (rank.rank, one.event): one.planned
+        for rank in step.ranks
+        for one in rank.calls
+        if one.planned is not None
+    }
+
+
 def _wire(step: RankStep, counted: PeerBytes | None, way: int) -> RankWire:
     """What a rank sent (0) or received (1)."""
     calls = [one for one in step.calls if one.call.op is not None]
     name = ("sent_bytes", "received_bytes")[way]
-    trace = sum(getattr(one.bound, name) for one in calls)
+    trace = sum(getattr(one.share.asked, name) for one in calls)
     return RankWire(
         rank=step.rank,
         trace=trace,
-        algorithm=sum(getattr(one.cost, name) for one in calls) - trace,
-        framing=(step.framing_sent, step.framing_received)[way],
+        algorithm=sum(getattr(one.share.moved, name) for one in calls) - trace,
+        framing=None if step.framing is None else step.framing[way],
         wire=None if counted is None else getattr(counted, name),
     )
 
@@ -205,44 +226,36 @@ def _begins(rank: RankTrace) -> dict[int, int]:
     return begins
 
 
-def _own_calls(rank: RankTrace) -> Iterator[Event]:
-    for event in rank.events:
-        if event.kind is Kind.COLLECTIVE and event.parent is None:
-            yield event
-
-
-def _most_before(rank: RankTrace) -> dict[int, int]:
+def _most_before(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
     """What calls may have sent that were made while the counters were read, by iteration."""
     begins = _begins(rank)
     found: dict[int, int] = defaultdict(int)
-    for event in _own_calls(rank):
-        if event.issue_ns < begins.get(event.iteration, 0):
-            found[event.iteration] += _size(rank, event)
+    for call in calls.values():
+        event = call.event
+        if event.parent is None and event.issue_ns < begins.get(event.iteration, 0):
+            found[event.iteration] += _size(call)
     return found
 
 
-def _most_after(rank: RankTrace) -> dict[int, int]:
+def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
     """What calls that were under way when an iteration ended may still have sent, by iteration."""
     begins = _begins(rank)
     order = sorted(begins)
     times = [begins[iteration] for iteration in order]
     changes = [0] * (len(order) + 1)
-    for event in _own_calls(rank):
+    for call in calls.values():
+        event = call.event
         place = bisect_left(order, event.iteration)
         # one without an end may send at any time
         last = len(order) if event.end_ns is None else bisect_left(times, event.end_ns) - 1
-        if place < last:
-            size = _size(rank, event)
+        if event.parent is None and place < last:
+            size = _size(call)
             changes[place] += size
             changes[last] -= size
     return dict(zip(order, accumulate(changes), strict=False))
 
 
-def _size(rank: RankTrace, event: Event) -> int:
+def _size(call: TracedCall) -> int:
     """What the kernel counts for a call that is sent; 0 if it is not known."""
-    try:
-        cost = cost_of(rank, event)
-    except ConfigError:
-        return 0
-    added = framing(backend_of_call(rank, event), cost)
-    return cost.sent_bytes + (0 if added is None else added.sent_bytes)
+    share = call.whole
+    return share.moved.sent_bytes + (share.framing or (0, 0))[0]

@@ -7,27 +7,70 @@ from __future__ import annotations
 
 from collections import Counter
 
-from zerosim.events import Purpose
+from zerosim.events import STEP_PHASES, Event, Op, Phase, Purpose
+from zerosim.manifest import Source
 from zerosim.memory import Role
 from zerosim.record import RankTrace, Trace
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 from zerosim.verify.attribution import calls_by_iteration
-from zerosim.verify.measure import STEP_PHASES
+
+_OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+_REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:
     """How the program divides its training, by rank; empty if the trace does not tell.
 
     A program that says nothing and calls collectives in its steps is taken as hand-written, with
-    as many bytes of parameters as its memory holds.
+    as many bytes of parameters as its memory holds. An imported run, whose memory is not recorded,
+    has as many as one of its micro-steps reduces: every law reduces each gradient once.
     """
     if any(rank.strategies for rank in trace.ranks):
         return {rank.rank: rank.strategies for rank in trace.ranks}
-    found = {rank.rank: _taken_as_hand_written(rank) for rank in trace.ranks}
+    is_imported = trace.manifest.source is Source.IMPORTED
+    found = {
+        rank.rank: _taken_as_hand_written(rank, is_imported=is_imported) for rank in trace.ranks
+    }
     return found if all(found.values()) else {}
 
 
-def _taken_as_hand_written(rank: RankTrace) -> tuple[Strategy, ...]:
+def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strategy, ...]:
+    purposes = _OF_PARAMETERS if is_imported else (Purpose.UNLABELLED,)
+    called = [
+        event
+        for events in calls_by_iteration(rank).values()
+        for event in events
+        if event.phase in STEP_PHASES and event.purpose in purposes
+    ]
+    sizes = Counter[str]()
+    for event in called:
+        sizes[event.group] += event.payload_bytes
+    group = next((name for name, _ in sizes.most_common(1)), None)
+    if group not in rank.groups:
+        return ()
+    options: dict[str, object] = {"counts_bytes": True}
+    dtype, largest, name = "uint8", _held(rank), "parameters"  # which dtype is not recorded
+    if is_imported:
+        dtype, largest = _reduced([event for event in called if event.group == group])
+        name = "what a micro-step reduces"
+        options = {"counted_by": "as many elements as a micro-step reduces"}
+        if not dtype:  # then elements are bytes
+            dtype, options = "uint8", {"counts_bytes": True}
+    if not largest:
+        return ()
+    whole = Parameter(name=name, shape=(largest,), dtype=dtype)
+    return (
+        Strategy(
+            system=System.HAND_WRITTEN,
+            name="program",
+            ranks=rank.groups[group].ranks,
+            bundles=(Bundle(name="model", parameters=(whole,), options=options),),
+        ),
+    )
+
+
+def _held(rank: RankTrace) -> int:
+    """The most bytes of parameters that a rank held at once."""
     parts: dict[str, int] = {}
     largest = 0
     for sample in rank.memory_samples:
@@ -35,21 +78,14 @@ def _taken_as_hand_written(rank: RankTrace) -> tuple[Strategy, ...]:
             if holding.role is Role.PARAMETERS:
                 parts[holding.unit] = holding.bytes
         largest = max(largest, sum(parts.values()))
-    groups = Counter[str]()
-    for events in calls_by_iteration(rank).values():
-        for event in events:
-            if event.phase in STEP_PHASES and event.purpose is Purpose.UNLABELLED:
-                groups[event.group] += event.payload_bytes
-    if not largest or not groups or groups.most_common(1)[0][0] not in rank.groups:
-        return ()
-    # in bytes: which dtype they have is not recorded
-    whole = Parameter(name="parameters", shape=(largest,), dtype="uint8")
-    bundle = Bundle(name="model", parameters=(whole,), options={"counts_bytes": True})
-    return (
-        Strategy(
-            system=System.HAND_WRITTEN,
-            name="program",
-            ranks=rank.groups[groups.most_common(1)[0][0]].ranks,
-            bundles=(bundle,),
-        ),
-    )
+    return largest
+
+
+def _reduced(called: list[Event]) -> tuple[str, int]:
+    """The dtype and the elements of what a micro-step reduces once backward has begun."""
+    sizes = Counter[tuple[int, int, str]]()
+    for event in called:
+        if event.op in _REDUCTIONS and event.phase is not Phase.FORWARD:
+            sizes[event.iteration, event.micro_step, event.dtype] += event.elements
+    (_, _, dtype), elements = next(iter(sizes.most_common(1)), ((0, 0, ""), 0))
+    return dtype, elements

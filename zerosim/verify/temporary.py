@@ -1,5 +1,6 @@
 """What a rank keeps for a time in addition to its model states, checked against its law.
 
+    residency      whole gradients and gathered units, while they are computed with
     secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
     checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
     buffers        buckets pass through two buffers whose size no model changes (ZeRO-R, C_B)
@@ -13,46 +14,45 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from zerosim.analysis.memory import Timeline, states_of
-from zerosim.config import EngineConfig
 from zerosim.events import Phase
 from zerosim.memory import Moment, Role
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
 from zerosim.record import Trace
-from zerosim.theory import bucket_columns
-from zerosim.theory.residency import NUM_BUFFERS, checkpoint_bytes
+from zerosim.theory import Workload, bucket_columns, secondary_bytes
+from zerosim.theory.residency import NUM_BUFFERS
 from zerosim.tiers import Tier
-from zerosim.verify.configured import activations_of, tensor_parallel_of
-from zerosim.verify.memory_plan import PLACES, MemoryPlan
 from zerosim.verify.report import Verdict
+from zerosim.verify.residency import gathered_verdict, gradients_verdict
 from zerosim.verify.states import name_units
 
 Lines = Mapping[Tier, Mapping[int, Timeline]]
 """By tier and rank; the device is always there."""
 
 
-def temporary_verdicts(
-    trace: Trace, plan: MemoryPlan, config: EngineConfig, lines: Lines
-) -> list[Verdict]:
-    """Those of what the run was configured to keep."""
-    found = []
-    if plan.secondary:
-        found.append(secondary_verdict(plan, config, lines[Tier.DEVICE]))
+def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[Verdict]:
+    """Those of what the run was configured to keep, or to free."""
+    config, device, found = workload.config, lines[Tier.DEVICE], []
+    if config.stage >= 2:
+        found.append(gradients_verdict(trace, workload, device))
+    if config.stage == 3:
+        found.append(gathered_verdict(trace, workload, device))
+    if config.has_secondary:
+        found.append(secondary_verdict(workload, device))
     if config.checkpoint_activations:
-        found.append(checkpoints_verdict(trace, config, lines))
-    if config.constant_buffers and plan.num_ranks > 1:
-        found.append(buffers_verdict(trace, plan, config, lines[Tier.DEVICE]))
+        found.append(checkpoints_verdict(workload, lines))
+    if config.constant_buffers and workload.num_ranks > 1:
+        found.append(buffers_verdict(trace, workload, device))
     return found
 
 
-def secondary_verdict(
-    plan: MemoryPlan, config: EngineConfig, lines: Mapping[int, Timeline]
-) -> Verdict:
+def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
     """hpZ: when an update begins a rank has its part of all that forward gathered, then nothing."""
-    size, group = config.dtype.element_bytes, config.secondary_partition
+    size, group = workload.element_bytes, workload.config.secondary_partition
+    parts = secondary_bytes(workload)
     strays, measured = [], []
     for line in lines.values():
         gathered = _gathered_in_forward(line)
-        expected = {unit: part for unit, part in plan.secondary.items() if unit in gathered}
+        expected = {unit: part for unit, part in parts.items() if unit in gathered}
         for number, held in _at_phases(line, Role.SECONDARY, (Phase.FORWARD, Phase.UPDATE)):
             sample = line.samples[number]
             if sample.phase is Phase.FORWARD and sample.micro_step > 0:
@@ -69,26 +69,25 @@ def secondary_verdict(
     return _verdict(
         "secondary-parameters",
         f"Besides its model states each rank keeps {size}{PSI}/{group} from forward to the update",
-        f"{PSI} = {format_exact(plan.num_parameters)}: "
-        f"{format_exact_bytes(Fraction(size * plan.num_parameters, group))}, with padding "
-        f"{format_exact_bytes(sum(plan.secondary.values()))}",
+        f"{PSI} = {format_exact(workload.num_parameters)}: "
+        f"{format_exact_bytes(Fraction(size * workload.num_parameters, group))}, with padding "
+        f"{format_exact_bytes(sum(parts.values()))}",
         measured,
         strays,
     )
 
 
-def checkpoints_verdict(trace: Trace, config: EngineConfig, lines: Lines) -> Verdict:
+def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
     """When a backward begins, what is left of the blocks is their inputs, or parts of them."""
-    together = tensor_parallel_of(trace) if config.partition_activations else 1
+    config, known = workload.config, workload.activations
+    together = workload.tensor_parallel if config.partition_activations else 1
     tier = Tier.HOST if config.cpu_checkpointing else Tier.DEVICE
-    known = activations_of(trace, config)
-    size = config.dtype.element_bytes
-    each = None if known is None else checkpoint_bytes(known.elements, together, size)
+    each = workload.part_elements * workload.element_bytes
     strays, measured = [], []
     for line in lines.get(tier, lines[Tier.DEVICE]).values():
         for number, held in _at_phases(line, Role.CHECKPOINTS, (Phase.BACKWARD,)):
             measured.append(sum(held.values()))
-            if known is not None and each is not None:
+            if known is not None:
                 if len(held) != known.num_blocks:
                     words = f"{len(held)} of {known.num_blocks} blocks ({name_units(held)})"
                     strays.append(f"{_where(line, number)}: inputs of {words}")
@@ -101,9 +100,9 @@ def checkpoints_verdict(trace: Trace, config: EngineConfig, lines: Lines) -> Ver
     part = f" / {together} ranks" if together > 1 else ""
     return _verdict(
         "checkpoints",
-        f"After forward the inputs of the blocks are kept {PLACES[tier]}, b·s·h{part} each",
+        f"After forward the inputs of the blocks are kept {tier.place}, b·s·h{part} each",
         ""
-        if each is None or known is None
+        if known is None
         else f"{known.num_blocks} blocks: {format_exact_bytes(known.num_blocks * each)}",
         measured,
         strays,
@@ -111,13 +110,11 @@ def checkpoints_verdict(trace: Trace, config: EngineConfig, lines: Lines) -> Ver
     )
 
 
-def buffers_verdict(
-    trace: Trace, plan: MemoryPlan, config: EngineConfig, lines: Mapping[int, Timeline]
-) -> Verdict:
+def buffers_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
     """C_B: no bucket has memory of its own, and what all share does not grow."""
-    assert config.bucket_elements is not None
-    columns = bucket_columns(config.bucket_elements, plan.num_ranks)
-    least = NUM_BUFFERS * columns * plan.num_ranks * config.dtype.element_bytes
+    assert workload.config.bucket_elements is not None
+    columns = bucket_columns(workload.config.bucket_elements, workload.num_ranks)
+    least = NUM_BUFFERS * columns * workload.num_ranks * workload.element_bytes
     names = {bucket.name for bucket in trace.manifest.buckets}
     strays, measured = [], []
     for line in lines.values():
@@ -138,8 +135,8 @@ def buffers_verdict(
     return _verdict(
         "constant-buffers",
         "Buckets pass through two buffers of constant size",
-        f"2 x {format_exact(columns * plan.num_ranks)} elements: {format_exact_bytes(least)}, and "
-        "those of the collectives",
+        f"2 x {format_exact(columns * workload.num_ranks)} elements: {format_exact_bytes(least)}, "
+        "and those of the collectives",
         measured,
         strays,
     )
@@ -190,7 +187,7 @@ def _verdict(
         if least != most:
             words = f"{format_exact(least)} to {words}"
     if strays:
-        words += f"; {strays[0]}{f' (and {len(strays) - 1} more)' if len(strays) > 1 else ''}"
+        words += f"; {first_of(strays)}"
     if not is_known:
         words += "; the size of an input is not known for this model"
     holds = False if strays else True if measured and is_known else None

@@ -12,15 +12,18 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from zerosim.errors import TraceError
-from zerosim.events import Algorithm, Kind
+from zerosim.events import STEP_PHASES, WHOLE, Algorithm, Kind
+from zerosim.manifest import Source
 from zerosim.record import (
     Trace,
     ended_early,
     iterations,
+    left_out,
     num_nodes,
     why_early,
     without_update,
 )
+from zerosim.record.text import name_iterations
 from zerosim.theory import LEFT_OUT, Cause
 from zerosim.theory.programs import Plan, ZeroPlan
 from zerosim.verify import headline
@@ -43,7 +46,7 @@ from zerosim.verify.claims import (
 from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
 from zerosim.verify.links import link_rows, measure_links
-from zerosim.verify.measure import STEP_PHASES, algorithm_of, backend_of
+from zerosim.verify.measure import algorithm_of, backend_of
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, InterfaceBytes, Report, SystemLaw, Verdict
 from zerosim.verify.rows import ledger_rows, sources_of
@@ -56,8 +59,6 @@ from zerosim.verify.verdicts import (
     operator_verdicts,
 )
 
-WHOLE = -1
-"""In place of an iteration: a program that told of none is shown as a whole."""
 _UNSAID = frozenset({Cause.SEGMENT_ROUNDING, Cause.UNEQUAL_PARTS, Cause.OUTSIDE})
 """Left out of a headline: a rank's part beside the mean, and what is not in the step."""
 
@@ -105,14 +106,14 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     verdicts = tuple(_verdicts(trace, checked, shown, systems, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
     psi = [plan for plan in first.plans if plan.num_parameters]
-    is_one = len(psi) == len(first.plans) == 1 and len(psi[0].ranks) == len(one.step.ranks)
+    is_one = len(psi) == len(first.plans) == 1 and len(psi[0].ranks) == trace.manifest.num_ranks
     num_parameters = psi[0].num_parameters if is_one else 0
     zero = _zero(first)
     return Report(
         folder=str(trace.folder),
         headline=answer,
         holds=holds,
-        stage=None if zero is None else zero.workload.stage,
+        stage=None if zero is None else zero.workload.config.stage,
         law=" + ".join(
             law.words if plan.is_complete else f"{law.formula} ({law.law_name})"
             for law, plan in zip(systems, first.plans, strict=True)
@@ -140,6 +141,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
         links=tuple(links.get(shown, ())),
         copies=one.copies,
         interfaces=interfaces,
+        unrecorded=_unrecorded(one.step),
     )
 
 
@@ -186,7 +188,7 @@ def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> in
     if shown not in complete:
         raise TraceError(
             f"iteration {shown} is not complete in {trace.folder}: expected one of "
-            f"{complete[0]} to {complete[-1]}"
+            f"{name_iterations(complete)}"
         )
     return shown
 
@@ -254,7 +256,18 @@ def _answer(
     zero = _zero(one.step.ranks[0])
     if zero is not None:
         return holds, headline.of_zero(zero.workload, systems[0].causes, verdicts)
-    return holds, headline.of_systems(systems, overhead if one.step.is_told else (), verdicts)
+    answer = headline.of_systems(systems, overhead if one.step.is_told else (), verdicts)
+    if one.step.iteration == WHOLE and trace.manifest.source is Source.IMPORTED and not systems:
+        answer = "Which calls make an iteration is not recorded: no law can be held against them."
+    if unrecorded := _unrecorded(one.step):
+        more = "more " if one.rows else ""
+        answer += f" What {unrecorded:,} {more}calls of a rank send is not recorded."
+    return holds, answer
+
+
+def _unrecorded(step: TracedStep) -> int:
+    """Calls of a rank of which it is not recorded what they send."""
+    return max((rank.unrecorded for rank in step.ranks), default=0)
 
 
 def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLaw:
@@ -277,7 +290,7 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
     if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        told = [cause for cause in causes if cause.cause == Cause.UNLIKE]
+        told = [cause for cause in causes if cause.cause in (Cause.UNLIKE, Cause.KEPT_PARAMETERS)]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
     return SystemLaw(
         system=plan.title,
@@ -339,7 +352,7 @@ def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
 
 def _hooked(step: RankStep) -> int:
     """What a communication hook sends, which no theory knows: as it was called."""
-    return sum(call.cost.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
+    return sum(call.share.moved.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
 
 
 def _causes(
@@ -354,7 +367,7 @@ def _causes(
     found += overhead
     calls = [call for call in first.calls if call.call.op is not None]
     planned = sum((law.sent_bytes for law in systems), Fraction(0))
-    named = sum(call.cost.sent_bytes for call in calls if call.standing is Standing.OVERHEAD)
+    named = sum(call.share.moved.sent_bytes for call in calls if call.standing is Standing.OVERHEAD)
     stray = wire.trace + wire.algorithm - planned - (named - _hooked(first))
     framing, unexplained, under_way = wire.framing, wire.unexplained, wire.under_way
     if step.wire_by_call:  # what is outside of the step, or of calls, is not in its rows
@@ -391,7 +404,7 @@ def _overhead(step: RankStep) -> list[CauseBytes]:
         if call.cause in (None, Cause.HOOK) or call.call.op is None or not in_step:
             continue
         where = f" ({call.source})" if call.cause is Cause.NOT_ATTRIBUTED else ""
-        sizes[call.cause, call.words + where] += call.cost.sent_bytes
+        sizes[call.cause, call.words + where] += call.share.moved.sent_bytes
         counts[call.cause, call.words + where] += 1
     order = list(Cause)
     return [
@@ -407,11 +420,15 @@ def _overhead(step: RankStep) -> list[CauseBytes]:
 
 
 def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:
-    notes = [*trace.warnings, *early_notes(trace)]
+    notes = [*trace.warnings, *left_out(trace), *early_notes(trace)]
     of_zero = _zero(step.ranks[0]) is not None
     if num_nodes(trace) > 1 and of_zero and algorithm_of(trace) is not Algorithm.RING:
         notes.append("which messages of a backend's own calls leave a node is not in the trace")
     notes += [words for rank in step.ranks for words in rank.unknown]
+    if unrecorded := _unrecorded(step):
+        notes.append(
+            f"what {unrecorded:,} calls of a rank send is not recorded: the rows are without them"
+        )
     notes += [
         f"rank {rank.rank} failed: {rank.failure.message}"
         for rank in trace.ranks

@@ -18,6 +18,7 @@ import {
 } from "#player/draw/map.js";
 import { eachChanged } from "#player/draw/moment.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
+import { isOffline } from "#player/load.js";
 
 /** @import { Run } from "#player/compare/model.js" */
 /** @import { Theme } from "#player/colours.js" */
@@ -95,7 +96,9 @@ export class RunCard {
     const step = aligned.steps[at];
     write(this.next, aligned.follows[at]);
     write(this.link, WORDS.replay(step + 1, model.numSteps));
-    this.link.href = replayAddress(aligned.name, step, fragment);
+    if (!isOffline()) {
+      this.link.href = replayAddress(aligned.name, step, fragment);
+    }
     this.element.classList.toggle("still", !aligned.came[at]);
     this.map.setAttribute("aria-label", WORDS.map(aligned.title, rank));
     const { clientWidth: width, clientHeight: height } = this.map;

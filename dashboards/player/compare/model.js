@@ -1,6 +1,7 @@
 // Reads what the Compare page shows: an alignment and the replays that it aligns, checked together.
 
 import { DocumentError, flag, list, nullable, finite, record, text, whole } from "#player/checks.js";
+import { paceOfTimes } from "#player/pace.js";
 import { readModel } from "#player/model.js";
 
 /** @import { Model, PhaseSpan, Track } from "#player/scene.d.ts" */
@@ -17,7 +18,7 @@ import { readModel } from "#player/model.js";
  * @property {Alignment} alignment
  * @property {Run[]} runs
  * @property {Track} track what the cursor goes along: a step is a moment
- * @property {Int32Array} units by moment: the unit's position in every run; -1
+ * @property {Int32Array[]} units by run and moment: the unit's position in that run; -1
  */
 
 /**
@@ -30,12 +31,14 @@ export function readComparison(alignment, documents) {
   const models = documents.map(readModel);
   const checked = checkAlignment(alignment, models);
   const runs = models.map((model, r) => ({ aligned: checked.runs[r], model }));
-  const names = models[0].doc.units.map(({ name }) => name);
   return {
     alignment: checked,
     runs,
     track: makeTrack(checked.moments, runs),
-    units: Int32Array.from(checked.moments, ({ unit }) => names.indexOf(unit)),
+    units: models.map(({ doc }) => {
+      const names = doc.units.map(({ name }) => name);
+      return Int32Array.from(checked.moments, ({ unit }) => names.indexOf(unit));
+    }),
   };
 }
 
@@ -108,5 +111,18 @@ function makeTrack(moments, runs) {
     runs.reduce((sum, { aligned, model }) => sum + model.times[aligned.steps[m]], 0) / runs.length,
   );
   const numPackets = new Int32Array(moments.length);
-  return { numSteps: moments.length, lastStep: moments.length - 1, times, phases, phaseOf, numPackets };
+  const stepMs = paceOfTimes(times, numPackets);
+  const each = Int32Array.from(moments, (_, m) => m);
+  return {
+    numSteps: moments.length,
+    lastStep: moments.length - 1,
+    times,
+    phases,
+    phaseOf,
+    beatMain: each,
+    beatOf: each,
+    stepMs,
+    hopMs: stepMs,
+    numPackets,
+  };
 }

@@ -15,7 +15,7 @@ import { Scrubber } from "#player/draw/scrubber.js";
 import { Cells } from "#player/frames.js";
 import { listen } from "#player/input.js";
 import { createLegend } from "#player/legend.js";
-import { failure, serverSource } from "#player/load.js";
+import { failure, isOffline, serverSource } from "#player/load.js";
 import { Screen, themeOfAddress } from "#player/screen.js";
 import { markPage } from "#player/theme.js";
 import { first, last, next, nextPhase, previous, previousPhase } from "#player/transport.js";
@@ -77,6 +77,7 @@ export class ComparePage extends Screen {
     this.table = host("table");
     this.panels = host("panels");
     this.cards = runs.map((run) => new RunCard(run));
+    root.classList.toggle("stateless", runs.every(({ model }) => model.doc.states.length === 0));
     root.style.setProperty("--runs", String(runs.length));
     host("cards").replaceChildren(...this.cards.map(({ element }) => element));
     this.scrubber = new Scrubber(host("scrubber"), { onSeekStep: (moment) => this.seek(moment) });
@@ -111,6 +112,9 @@ export class ComparePage extends Screen {
     const actions = commonActions(this);
     for (const [name, move] of Object.entries(moves)) {
       actions[name] = () => this.seek(move(track, this.clock.position));
+    }
+    if (isOffline()) {
+      delete actions.run; // there are no others to choose
     }
     fillHelp(this.root, actions, KEY_WORDS);
     listen(this, actions);
@@ -148,7 +152,7 @@ export class ComparePage extends Screen {
     write(this.what, alignment.whats[position]);
     const fragment = this.restOfFragment();
     for (const [r, card] of this.cards.entries()) {
-      card.render({ at: position, moment, unit: units[position], rank, cells: cells[r], theme, present, fragment });
+      card.render({ at: position, moment, unit: units[r][position], rank, cells: cells[r], theme, present, fragment });
     }
     const rows = this.rows(rank, cells);
     this.updatePanels({ rank, rows, scales: this.scaled.scales, theme, present });

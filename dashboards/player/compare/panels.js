@@ -67,12 +67,14 @@ export function createPanels(root, { runs }) {
     { label: WORDS.other, roles: [OTHER] },
   ]);
 
+  const predicted = runs.map(({ model }) => model.doc.run.is_predicted);
+
   /** @param {PanelScene} scene */
   return function update(scene) {
     const { rank, rows, scales } = scene;
     memory.title(isRecorded ? WORDS.memory(rank) : WORDS.states(rank));
     sent.title(WORDS.sent(rank));
-    time.title(WORDS.time(rank));
+    time.title(WORDS.time(rank, predicted));
     memory.render(rows.memory, scales.memory, WORDS.bytes, scene);
     sent.render(rows.sent, scales.sent, (bytes, law) => WORDS.sentOf(bytes, law, psi), scene);
     time.render(rows.time, scales.time, WORDS.duration, scene);

@@ -63,8 +63,8 @@ function rowElement({ aligned, model }, at, memory, sent, time) {
     aligned.law_bytes === null ? WORDS.none : WORDS.bytes(aligned.law_bytes),
     bytes(sent.total),
     lawBytes === null ? WORDS.none : WORDS.bytes(lawBytes),
-    WORDS.duration(computingOf(time)),
-    WORDS.duration(amountOf(time, WAITING)),
+    WORDS.spent(computingOf(time), model.doc.run.is_predicted),
+    WORDS.spent(amountOf(time, WAITING), model.doc.run.is_predicted),
   ];
   return make(
     "tr",

@@ -1,7 +1,7 @@
 // Everything that the Compare page says by itself; what it says of a moment stands in the alignment
 // (zerosim/replay/moments.toml).
 
-import { formatBytes, formatDuration, formatExact, formatPsi, joinDots } from "#player/format.js";
+import { formatBytes, formatDuration, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
 
 /** @import { Run } from "#player/types.d.ts" */
 
@@ -26,7 +26,8 @@ export const WORDS = {
   memory: (/** @type {number} */ rank) => `Memory now, rank ${rank}`,
   states: (/** @type {number} */ rank) => `Model states now, rank ${rank}`,
   sent: (/** @type {number} */ rank) => `Sent so far, rank ${rank}`,
-  time: (/** @type {number} */ rank) => `Time so far, rank ${rank}`,
+  time: (/** @type {number} */ rank, /** @type {readonly boolean[]} */ predicted) =>
+    `Time so far, rank ${rank}${predicted.every(Boolean) ? ", predicted" : predicted.some(Boolean) ? ", partly predicted" : ""}`,
   replay: (/** @type {number} */ step, /** @type {number} */ of) => `step ${step} of ${of} in Replay`,
   map: (/** @type {string} */ title, /** @type {number} */ rank) =>
     `${title}: what rank ${rank} holds; the table says it in numbers`,
@@ -48,6 +49,7 @@ export const WORDS = {
   bytes: formatBytes,
   exact: (/** @type {number} */ bytes) => `${formatExact(bytes)} B`,
   duration: formatDuration,
+  spent: formatTime,
   computing: "computing",
   waiting: "waiting for communication",
   other: "other",

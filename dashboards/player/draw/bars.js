@@ -1,7 +1,7 @@
 // Draws the timeline's lanes: computations, collectives and waits of each rank, the critical path
 // through them, and the axis.
 
-import { PHASES, shardColour } from "#player/colours.js";
+import { PHASES, inkOn, shardColour } from "#player/colours.js";
 import { laneHeight, laneY } from "#player/draw/lanes.js";
 import { niceStep } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
@@ -10,10 +10,17 @@ import { waitFill } from "#player/draw/textures.js";
 /** @import { Layer } from "#player/draw/layer.js" */
 /** @import { Lanes, TimeWindow } from "#player/draw/lanes.js" */
 /** @import { Fonts } from "#player/draw/text.js" */
-/** @import { Timeline } from "#player/types.d.ts" */
+/** @import { Phase, Timeline } from "#player/types.d.ts" */
 
+const COMPUTE = 0;
+const CALL = 1;
 const WAIT = 2;
 const COPY = 3;
+
+/** A phase in a letter: "F". @param {Phase} phase */
+export function letterOfPhase(phase) {
+  return phase === "outside" ? "" : phase[0].toUpperCase();
+}
 
 /**
  * @param {Layer} layer
@@ -21,8 +28,9 @@ const COPY = 3;
  * @param {Lanes} lanes
  * @param {TimeWindow} shown
  * @param {Palette} colours
+ * @param {Fonts} fonts
  */
-export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours) {
+export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours, fonts) {
   const right = lanes.left + lanes.width;
   const waits = waitFill(ctx, colours, scale);
   /** @type {(string | CanvasPattern)[]} by kind and phase */
@@ -53,12 +61,22 @@ export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours) {
       const h = laneHeight(lanes, lane);
       const w = Math.max(1, end - x - (end - x > 3 ? 0.75 : 0));
       ctx.fillStyle = kind === COPY ? colours.copies[lane - 2] : fills[kind * PHASES.length + bars[i + 3]];
+      ctx.strokeStyle = colours.phases[PHASES[bars[i + 3]]];
       if (rounded && w >= 6 && h >= 5) {
         ctx.beginPath();
         ctx.roundRect(x, y, w, h, 2);
         ctx.fill();
       } else {
         ctx.fillRect(x, y, w, h);
+      }
+      if (kind === CALL && h >= 5) {
+        ctx.lineWidth = 1;
+        ctx.strokeRect(x + 0.5, y + 0.5, Math.max(0, w - 1), h - 1);
+      }
+      if (kind === COMPUTE && h >= fonts.size && w >= fonts.size) {
+        ctx.fillStyle = inkOn(colours.phases[PHASES[bars[i + 3]]]);
+        ctx.font = fonts.small;
+        ctx.fillText(letterOfPhase(PHASES[bars[i + 3]]), x + 3, y + h / 2 + fonts.smallSize * 0.36);
       }
     }
   }

@@ -2,18 +2,24 @@
 // step begins: of the cells only those that changed.
 
 import { palette, shardColour } from "#player/colours.js";
+import { cellAt } from "#player/naming/find.js";
+import { nameCell, nameRank } from "#player/naming/names.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
-import { drawGutter, drawStateNames, drawTierLines, drawTierNames, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
+import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
-import { fontsFor, measurer, shorten } from "#player/draw/text.js";
+import { isPipeline, turnIn } from "#player/lens/flight.js";
+import { drawRoles } from "#player/draw/roles.js";
+import { fontsFor, measurer } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { CardLayout } from "#player/draw/layout.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Region } from "#player/regions.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
+/** @import { Unit } from "#player/types.d.ts" */
 
 const RADIUS = 10;
 
@@ -37,7 +43,7 @@ export class Cards {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, document: doc, theme, present, position, rank } = scene;
+    const { model, document: doc, theme, present, position, hops, rank, isFreed } = scene;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
@@ -59,7 +65,7 @@ export class Cards {
       drawBase(this.base, this.layout, scene, colours, fonts, this.measure);
       this.drawn = new Uint8Array(scene.cells.length).fill(255);
     }
-    const step = this.stepChanged(position, rank);
+    const step = this.stepChanged(position, hops, rank, isFreed);
     if (frame || step) {
       this.drawCells(scene, colours);
       drawMarks(this.marks, this.layout, scene, colours, fonts, this.measure);
@@ -82,6 +88,30 @@ export class Cards {
   /** @param {number} x @param {number} y */
   hit(x, y) {
     return this.layout ? hit(this.layout.cards, x, y) : -1;
+  }
+
+  /** @param {Scene} scene @param {number} x @param {number} y @returns {Region | null} */
+  find({ model, cells, position }, x, y) {
+    const { layout } = this;
+    const rank = this.hit(x, y);
+    if (!layout || rank < 0) {
+      return null;
+    }
+    const place = { ...layout, left: layout.cards[rank].x + layout.pad };
+    const cell = cellAt(place, model.numShards, x, y);
+    if (!cell) {
+      return { box: layout.cards[rank], named: nameRank(model, position, rank) };
+    }
+    return { box: cell.box, named: nameCell(model, cells, { rank, ...cell }) };
+  }
+
+  /** Each unit of each state that a rank has. @returns {[number, number][]} */
+  spots() {
+    const { cards, bands, columns, pad } = this.layout ?? { cards: [], bands: [], columns: [], pad: 0 };
+    return cards.flatMap((card) => [
+      /** @type {[number, number]} */ ([card.x + card.w / 2, card.y + 4]),
+      ...bands.flatMap((band) => columns.map(({ x }) => /** @type {[number, number]} */ ([card.x + pad + x + 1, band.y + band.h / 2]))),
+    ]);
   }
 
   remove() {
@@ -127,20 +157,16 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     const names = gutter ? [] : doc.states;
     drawTierLines(ctx, { ...layout, left: card.x + pad }, card.w - 2 * pad, colours, fonts);
     drawTierNames(ctx, { ...layout, left: card.x + pad }, names, colours, fonts);
-    if (doc.states.length === 0) {
-      ctx.fillStyle = colours.muted;
-      ctx.font = fonts.text;
-      const says = shorten("model states are not known", card.w - 2 * pad, (t) => measure(t, fonts.text));
-      ctx.fillText(says, card.x + pad, layout.unitsY);
-    }
   }
   if (gutter) {
     const place = { ...layout, left: cards[0].x - 12 };
-    drawGutter(ctx, place, doc.states, colours, fonts);
+    (layout.isTight ? drawTightGutter : drawGutter)(ctx, place, doc.states, colours, fonts);
     ctx.textAlign = "right";
     drawTierNames(ctx, place, doc.states, colours, fonts);
-    if (doc.states.some(({ tier }) => tier !== "device")) {
-      ctx.fillText("device", place.left, layout.bytesY);
+    if (doc.states.length > 0) {
+      ctx.font = fonts.text;
+      ctx.fillStyle = colours.muted;
+      ctx.fillText(!layout.isTight && doc.states.some(({ tier }) => tier !== "device") ? "device" : "states", place.left, layout.bytesY);
     }
     ctx.textAlign = "left";
   }
@@ -198,17 +224,24 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { ctx, scale } = layer;
   const { cards, bands, columns, pad, gutter, bytesY, twoLines } = layout;
-  const { model, document: doc, cells, position } = scene;
+  const { model, document: doc, cells, position, hops } = scene;
   const step = doc.steps[position];
-  const states = activeStates(step, doc.states);
+  const inTurns = !hops && isPipeline(model);
   const units = bands.length > 0 ? doc.units : [];
-  const labels = placeLabels(units, columns, cards[0].w - 2 * pad, step.unit, fonts, measure);
+  const parameters = doc.states.findIndex(({ role, tier }) => role === "parameters" && tier === "device");
   layer.clear();
   for (const [r, card] of cards.entries()) {
     const left = card.x + pad;
     const right = card.x + card.w - pad;
-    const takesPart = step.ranks.includes(r);
-    markCard(ctx, colours, scale, card, doing(step, r), colours.phases[step.phase], fonts);
+    if (doc.states.length === 0) {
+      const { unitsY } = layout;
+      const place = { left, right, height: fonts.size, top: unitsY - fonts.size, textY: unitsY + 1.3 * fonts.size };
+      drawRoles(ctx, scene, r, place, colours, fonts, measure);
+    }
+    const turn = inTurns ? turnIn(model, position, r) : null;
+    const phase = turn?.phase ?? step.phase;
+    const active = turn?.unit ?? (!inTurns || step.ranks.includes(r) ? step.unit : -1);
+    markCard(ctx, colours, scale, card, turn ? "computes" : doing(step, r), colours.phases[phase]);
     if (r === scene.rank && cards.length > 1) {
       ctx.strokeStyle = colours.select;
       ctx.lineWidth = 2;
@@ -220,7 +253,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      const where = model.tiers.length > 1 && !gutter ? "states, device " : "states ";
+      const where = gutter ? "" : model.tiers.length > 1 ? "states, device " : "states ";
       ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
       ctx.textAlign = "right";
       for (const [s, { seamY }] of bands.entries()) {
@@ -230,24 +263,35 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       }
     }
     ctx.textAlign = "left";
-    drawUnitNames(ctx, { ...layout, left }, labels, step.unit, colours, fonts);
-    if (step.unit >= 0 && takesPart) {
-      outlineUnit(ctx, { ...layout, left }, step.unit, states, colours);
+    const labels = placeLabels(units, columns, card.w - 2 * pad, active, fonts, measure);
+    drawUnitNames(ctx, { ...layout, left }, labels, active, colours, fonts);
+    if (active >= 0 && (turn || step.ranks.includes(r))) {
+      const states = activeStates(turn ? { ...step, kind: "compute", op: "", phase } : step, doc.states);
+      for (const unit of turn ? stageUnits(units, turn.stage) : [active]) {
+        outlineUnit(ctx, { ...layout, left }, unit, states, colours);
+      }
+    }
+    for (const unit of parameters < 0 ? [] : step.freed) {
+      crossUnit(ctx, { ...layout, left }, unit, parameters, colours);
     }
   }
 }
 
+/** @param {readonly Unit[]} units @param {string} stage */
+function stageUnits(units, stage) {
+  return [...units.keys()].filter((unit) => units[unit].stage === stage);
+}
+
 /**
- * The upper border and a word: this rank computes, or waits.
+ * The upper border of a rank that computes: its phase. One that waits has rules there.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale
  * @param {import("#player/draw/layout.js").Box} card
  * @param {string} word
  * @param {string} phase its colour
- * @param {Fonts} fonts
  */
-function markCard(ctx, colours, scale, card, word, phase, fonts) {
+function markCard(ctx, colours, scale, card, word, phase) {
   if (word === "") {
     return;
   }
@@ -258,10 +302,4 @@ function markCard(ctx, colours, scale, card, word, phase, fonts) {
   ctx.fillStyle = word === "waits" ? waitFill(ctx, colours, scale) : phase;
   ctx.fillRect(card.x, card.y, card.w, 6);
   ctx.restore();
-  ctx.font = fonts.strong;
-  ctx.fillStyle = word === "waits" ? colours.muted : colours.text;
-  const waits = word === "waits"; // beside messages, whose arrows are in the middle
-  ctx.textAlign = waits ? "left" : "center";
-  ctx.fillText(word, waits ? card.x + 2 : card.x + card.w / 2, card.y - 8);
-  ctx.textAlign = "left";
 }

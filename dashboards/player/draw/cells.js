@@ -131,14 +131,15 @@ function frame(ctx, edge, x, y, w, h) {
  * @param {Uint8Array} cells
  * @param {number} first cell of shard 0
  * @param {number} numShards
+ * @param {number} hue of shard 0
  * @param {number} x
  * @param {number} y
  * @param {number} w
  * @param {number} h
  */
-export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w, h) {
+export function paintUnit(ctx, colours, scale, cells, first, numShards, hue, x, y, w, h) {
   if (w < numShards) {
-    paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h, true);
+    paintRuns(ctx, colours, scale, cells, first, numShards, hue, x, y, w, h);
     return;
   }
   ctx.clearRect(x, y, w, h);
@@ -150,7 +151,7 @@ export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w,
       const left = x + Math.round((w * shard) / numShards);
       const right = x + Math.round((w * (shard + 1)) / numShards);
       paintSlice(
-        ctx, colours, scale, code, shardColour(colours, shard), shardEdge(colours, shard),
+        ctx, colours, scale, code, shardColour(colours, hue + shard), shardEdge(colours, hue + shard),
         left, y, right - left, h,
       );
     }
@@ -159,26 +160,25 @@ export function paintUnit(ctx, colours, scale, cells, first, numShards, x, y, w,
 
 /**
  * The same where a shard has no room: shards that are held alike are one run, and what is kept
- * comes last, so that it is seen. Hues say what it is: blue values, orange gradients; on cards a
- * run of one shard has that shard's hue, and one of several none.
+ * comes last, so that it is seen. A run of one shard has that shard's hue, and one of several none.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale
  * @param {Uint8Array} cells
  * @param {number} first
  * @param {number} numShards
+ * @param {number} hue of shard 0
  * @param {number} x
  * @param {number} y
  * @param {number} w
  * @param {number} h
- * @param {boolean} [byShard] on cards
  */
-export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w, h, byShard = false) {
+export function paintRuns(ctx, colours, scale, cells, first, numShards, hue, x, y, w, h) {
   ctx.clearRect(x, y, w, h);
   ctx.fillStyle = colours.track;
   ctx.fillRect(x, y, w, h);
   if (w < NARROWEST_RUNS) {
-    paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard);
+    paintDensity(ctx, colours, cells, first, numShards, hue, x, y, w, h);
     return;
   }
   const least = w >= 8 ? 2 : 1;
@@ -191,11 +191,11 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w,
       }
       const onTop = code === CODE.KEPT || code === CODE.REDUCED;
       if (code !== CODE.ABSENT && onTop === (pass === 1)) {
-        const hue = byShard ? (to === from + 1 ? from : -1) : runHue(code);
+        const lone = to === from + 1 ? hue + from : -1;
         const width = Math.max(least, Math.round((w * (to - from)) / numShards));
         const left = Math.min(x + Math.round((w * from) / numShards), x + w - width);
-        const fill = shardColour(colours, hue);
-        paintSlice(ctx, colours, scale, code, fill, shardEdge(colours, hue), left, y, width, h);
+        const fill = shardColour(colours, lone);
+        paintSlice(ctx, colours, scale, code, fill, shardEdge(colours, lone), left, y, width, h);
       }
       from = to;
     }
@@ -209,13 +209,13 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, x, y, w,
  * @param {Uint8Array} cells
  * @param {number} first
  * @param {number} numShards
+ * @param {number} hue of shard 0
  * @param {number} x
  * @param {number} y
  * @param {number} w
  * @param {number} h
- * @param {boolean} byShard
  */
-function paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard) {
+function paintDensity(ctx, colours, cells, first, numShards, hue, x, y, w, h) {
   let held = 0;
   let last = 0;
   for (let shard = 0; shard < numShards; shard += 1) {
@@ -226,8 +226,8 @@ function paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard
     }
   }
   if (held > 0) {
-    const hue = byShard ? (held === 1 ? last : -1) : runHue(cells[first + last]);
-    ctx.fillStyle = tint(colours.track, shardColour(colours, hue), density(held, numShards));
+    const lone = held === 1 ? hue + last : -1;
+    ctx.fillStyle = tint(colours.track, shardColour(colours, lone), density(held, numShards));
     ctx.fillRect(x, y, w, h);
   }
 }
@@ -236,9 +236,4 @@ function paintDensity(ctx, colours, cells, first, numShards, x, y, w, h, byShard
  *  @param {number} numShards */
 export function density(held, numShards) {
   return held === 0 ? 0 : 0.25 + 0.75 * (held / numShards);
-}
-
-/** Whose hue stands for what is held: of values the first, of gradients the second. @param {number} code */
-export function runHue(code) {
-  return code === CODE.PARTIAL || code === CODE.SUMMED || code === CODE.REDUCED ? 1 : 0;
 }

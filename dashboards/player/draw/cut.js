@@ -78,12 +78,12 @@ export class CutLine {
     ctx.strokeStyle = colours.card;
     ctx.lineWidth = 5;
     ctx.stroke();
-    ctx.strokeStyle = colours.strong;
-    ctx.lineWidth = 3;
+    ctx.strokeStyle = colours.cursor;
+    ctx.lineWidth = 3.5;
     ctx.stroke();
     // A head: this line is the cursor, the thin one the critical path.
     const head = places[0] - origin;
-    ctx.fillStyle = colours.strong;
+    ctx.fillStyle = colours.cursor;
     ctx.beginPath();
     ctx.moveTo(head - MARGIN, 0);
     ctx.lineTo(head + MARGIN, 0);

@@ -8,15 +8,37 @@
  *  @property {() => void} destroy
  */
 
+/**
+ * What the layers of a host are drawn on, where it is not the screen: a picture that is taken away.
+ * @typedef {object} Paper
+ * @property {number} scale device pixels in a CSS pixel
+ * @property {((canvas: HTMLCanvasElement) => CanvasRenderingContext2D) | null} pen in place of the
+ *   canvas's own context
+ */
+
+/** @type {WeakMap<HTMLElement, Paper>} */
+const papers = new WeakMap();
+
+/** What is put in a host from now on is drawn on paper. @param {HTMLElement} host @param {Paper} paper */
+export function setPaper(host, paper) {
+  papers.set(host, paper);
+}
+
+/** The paper of a host, or of what it is in. @param {HTMLElement} host @returns {Paper | undefined} */
+function paperOf(host) {
+  return papers.get(host) ?? (host.parentElement ? paperOf(host.parentElement) : undefined);
+}
+
 /** A canvas in CSS pixels, whatever the screen's. */
 export class Layer {
   /** @param {HTMLElement} host it must be positioned */
   constructor(host) {
+    this.paper = paperOf(host);
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     this.canvas.style.cssText = "position:absolute;left:0;top:0;pointer-events:none";
     host.append(this.canvas);
-    const ctx = this.canvas.getContext("2d");
+    const ctx = this.paper?.pen ? this.paper.pen(this.canvas) : this.canvas.getContext("2d");
     if (!ctx) {
       throw new Error("this browser gives no 2d canvas");
     }
@@ -36,7 +58,7 @@ export class Layer {
   fit(width, height, left = 0, top = 0) {
     this.width = Math.max(1, Math.round(width));
     this.height = Math.max(1, Math.round(height));
-    this.scale = globalThis.devicePixelRatio || 1;
+    this.scale = this.paper?.scale ?? (globalThis.devicePixelRatio || 1);
     const { canvas } = this;
     const across = Math.round(this.width * this.scale);
     const down = Math.round(this.height * this.scale);

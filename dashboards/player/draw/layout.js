@@ -19,7 +19,9 @@ const MOST_PER_BYTE = 18;
  * @property {number} y from the top of the stage
  * @property {number} h
  * @property {number} labelY baseline of its label
- * @property {number} seamY baseline of the name of the tier that begins with it; NaN if none does
+ * @property {number} seamY baseline of the name of the tier that begins with it; NaN if none does, or it
+ *   has no room
+ * @property {string} tier what its label says of its tier, where the tier has no name above; else ""
  */
 
 /**
@@ -29,13 +31,13 @@ const MOST_PER_BYTE = 18;
  * @property {Column[]} columns
  * @property {Band[]} bands
  * @property {boolean} gutter labels of states stand left of the cards, once for all
+ * @property {boolean} isTight bands are closer to each other than lines of text: tiers have names, and
+ *   of states those that have room
  * @property {number} gutterWidth
  * @property {boolean} twoLines bytes stand under the rank's name
  * @property {number} nameY baseline of the rank's name
  * @property {number} bytesY
  * @property {number} unitsY baseline of the units' names
- * @property {number} ringHeight above the cards
- * @property {number} labelHeight of a packet
  * @property {NodeSpan[]} nodes where cards of one node stand; empty if there is one node
  * @property {number} nodeY baseline of their names
  */
@@ -110,14 +112,11 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   const nodeGap = nodes.length > 1 ? NODE_GAP : 0;
   const numSeams = seamsIn(states);
   const { size } = fonts;
-  const labelHeight = size + 9;
-  const ringHeight =
-    numRanks === 1
-      ? size + 12
-      : Math.round(Math.min(2 * labelHeight + 52, Math.max(2 * labelHeight + 24, height * 0.19)));
   const mostWide = numRanks === 1 ? 760 : 560;
   const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
-  const roleWidth = Math.max(0, ...states.map(({ role }) => measure(shortRole(role), fonts.text)));
+  const isTight = height < leastHeight(states, nodes.length, fonts);
+  const isOneTier = states.every(({ tier }) => tier === "device");
+  const roleWidth = Math.max(0, ...states.map(({ role, tier }) => measure(isOneTier ? shortRole(role) : `${tier} ${shortRole(role)}`, fonts.text)));
 
   /** @param {boolean} gutter */
   const attempt = (gutter) => {
@@ -127,25 +126,29 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const pad = cardWidth < 190 ? 8 : 12;
     const inner = cardWidth - 2 * pad;
     const name = measure("rank 0", fonts.strong) + size + 5;
-    const widest = gutter || numSeams === 0 ? "states 99.9 MB" : "states, device 99.9 MB";
+    const widest = gutter ? "99.9 MB" : numSeams === 0 ? "states 99.9 MB" : "states, device 99.9 MB";
     const twoLines = name + 10 + measure(widest, fonts.mono) > inner;
-    const header = twoLines ? 2 * size + 20 : size + 21;
-    const footer = fonts.smallSize + 17;
+    const header = twoLines ? 2 * size + 18 : size + 17;
+    // where nothing is known of units, a bar of what memory holds and a line below it
+    const footer = fonts.smallSize + 12 + (states.length === 0 ? 1.6 * size : 0);
     const above = gutter ? 0 : size + 6;
-    let between = gutter ? 9 : 8;
+    const seam = gutter && height < leastHeight(states, nodes.length, fonts) + numSeams * seamHeight(size) ? SHORT_SEAM : seamHeight(size);
+    let between = gutter ? (isTight ? TIGHT : 9) : 8;
     const bytes = states.reduce((sum, state) => sum + state.bytes_per_parameter, 0);
-    const left = height - ringHeight - header - footer - nodeFooter - 2 - states.length * above - numSeams * seamHeight(size);
+    const rounding = states.length / 2;
+    const left = height - header - footer - nodeFooter - 2 - states.length * above - numSeams * seam - rounding;
+    const together = gutter ? states.filter((_, s) => isTogether(states, s)).length : 0;
     const share = () => {
-      const free = left - (states.length - 1) * between;
-      return Math.min(MOST_PER_BYTE, Math.max(1.5, bytes > 0 ? free / bytes : 0));
+      const free = left - (states.length - 1 - together) * between - together * TOGETHER;
+      return Math.min(MOST_PER_BYTE, Math.max(LEAST_PER_BYTE, bytes > 0 ? free / bytes : 0));
     };
     let perByte = share();
-    // Names beside bands need room where tiers make many of them.
-    for (; numSeams > 0 && gutter && between < size && perByte * 2 + between < size + 1; between += 1) {
+    // Names beside bands need room.
+    for (; gutter && !isTight && between < size && perByte * 2 + between < size + 1; between += 1) {
       perByte = share();
     }
     const fits = labelWidth <= inner && perByte * 2 >= LEAST_BAND;
-    return { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, fits };
+    return { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, fits, seam };
   };
   let gutter = false;
   let chosen = attempt(false);
@@ -153,10 +156,10 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     gutter = true;
     chosen = attempt(true);
   }
-  const { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte } = chosen;
+  const { gutterWidth, cardWidth, pad, inner, twoLines, header, footer, above, between, perByte, seam } = chosen;
 
-  const top = ringHeight;
-  const bands = layoutBands(states, top + header, perByte, { above, between, gutter }, size);
+  const top = 0;
+  const bands = layoutBands(states, top + header, perByte, { above, between, gutter, seam }, size);
   const unitsY = belowBands(bands, top + header, fonts);
   const cardHeight = Math.min(height - top - nodeFooter - 1, unitsY - fonts.smallSize - 5 + footer - top);
   const used = gutterWidth + numRanks * cardWidth + (numRanks - 1) * gap + nodeGap * (nodes.length - 1);
@@ -180,13 +183,12 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     columns: unitColumns(units.map((unit) => unit.elements), inner, 3, least),
     bands,
     gutter,
+    isTight: gutter && isTight,
     gutterWidth,
     twoLines,
-    nameY: top + size + 9,
-    bytesY: top + (twoLines ? 2 * size + 12 : size + 9),
+    nameY: top + size + 6,
+    bytesY: top + (twoLines ? 2 * size + 9 : size + 6),
     unitsY,
-    ringHeight,
-    labelHeight,
   };
 }
 
@@ -195,28 +197,75 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
  * @param {readonly State[]} states
  * @param {number} top
  * @param {number} perByte
- * @param {{above: number, between: number, gutter: boolean}} room above each band and between two
+ * @param {{above: number, between: number, gutter: boolean, seam: number}} room above each band, between
+ *   two, and where a tier begins
  * @param {number} size of the text
  * @returns {Band[]}
  */
-function layoutBands(states, top, perByte, { above, between, gutter }, size) {
+function layoutBands(states, top, perByte, { above, between, gutter, seam }, size) {
   let y = top;
   return states.map((state, s) => {
-    const band = { y: 0, h: Math.max(4, Math.round(state.bytes_per_parameter * perByte)), labelY: 0, seamY: NaN };
+    const band = { y: 0, h: heightOfBand(state, perByte), labelY: 0, seamY: NaN, tier: "" };
     if (isSeam(states, s)) {
-      y += seamHeight(size);
-      band.seamY = Math.round(y - (gutter ? 9 : 4));
+      y += seam;
+      band.seamY = seam > SHORT_SEAM ? Math.round(y - (gutter ? 9 : 4)) : NaN;
     }
+    band.tier = seam > SHORT_SEAM || state.tier === "device" ? "" : state.tier;
     band.y = Math.round(y + above);
     band.labelY = gutter
       ? Math.round(band.y + band.h / 2 + size * 0.36)
       : Math.round(band.y - size * 0.44);
-    y = band.y + band.h + between;
+    y = band.y + band.h + (gutter && isTogether(states, s + 1) ? TOGETHER : between);
     return band;
   });
 }
 
+/** @param {State} state @param {number} perByte */
+function heightOfBand({ bytes_per_parameter: bytes }, perByte) {
+  return Math.max(4, Math.round(bytes * perByte));
+}
+
 const NODE_GAP = 22;
+/** Between tiers whose names stand in the labels of their states. */
+const SHORT_SEAM = 6;
+
+/**
+ * The height in which the bands of cards have their labels beside them.
+ * @param {readonly State[]} states
+ * @param {number} numNodes
+ * @param {Fonts} fonts
+ */
+export function leastHeight(states, numNodes, { size, smallSize }) {
+  const labels = states.filter((_, s) => !isTogether(states, s)).length;
+  const around = size + 17 + smallSize + 12 + (numNodes > 1 ? size + 13 : 0);
+  return around + labels * (size + 3) + states.length * 3 + seamsIn(states) * SHORT_SEAM;
+}
+
+/**
+ * The height in which the bands of cards are there at all.
+ * @param {readonly State[]} states
+ * @param {number} numNodes
+ * @param {Fonts} fonts
+ */
+export function tightHeight(states, numNodes, { size, smallSize }) {
+  const around = size + 17 + smallSize + 12 + (numNodes > 1 ? size + 13 : 0);
+  const bands = states.reduce((sum, state) => sum + heightOfBand(state, LEAST_PER_BYTE), 0);
+  const gaps = states.reduce((sum, _, s) => sum + (isTogether(states, s) ? TOGETHER : TIGHT), 0);
+  return around + bands + gaps + seamsIn(states) * SHORT_SEAM;
+}
+
+const LEAST_PER_BYTE = 1.5;
+const TIGHT = 4;
+/** Between two states of the optimizer, which are always held alike. */
+const TOGETHER = 2;
+const OPTIMIZER = ["fp32 master", "momentum", "variance"];
+
+/** Whether a state belongs to the one above it: two of the optimizer, in one tier.
+ *  @param {readonly State[]} states @param {number} s */
+export function isTogether(states, s) {
+  const [one, other] = [states[s - 1], states[s]];
+  return Boolean(one && other) && one.tier === other.tier && OPTIMIZER.includes(one.role) && OPTIMIZER.includes(other.role);
+}
 
 /** Room for the name of a tier, between its states and those of the tier above. @param {number} size */
 function seamHeight(size) {
@@ -293,7 +342,7 @@ export function layoutMap({ width, height, units, states, fonts, measure }) {
 
   /** @param {boolean} gutter */
   const attempt = (gutter) => {
-    const room = { above: gutter ? 0 : fonts.size + 4, between: gutter ? 8 : 6, gutter };
+    const room = { above: gutter ? 0 : fonts.size + 4, between: gutter ? 8 : 6, gutter, seam: seamHeight(fonts.size) };
     const left = edge + (gutter ? Math.ceil(roleWidth) + 10 : 0);
     const free =
       height - 2 * edge - fonts.smallSize - 9 - states.length * room.above - (states.length - 1) * room.between -

@@ -2,6 +2,7 @@
 // Replay and a run's card in Compare have in common.
 
 import { paintUnit } from "#player/draw/cells.js";
+import { isTogether } from "#player/draw/layout.js";
 import { shortRole } from "#player/draw/stack.js";
 import { numberOf, pickLabels, unitLabel } from "#player/draw/text.js";
 
@@ -30,10 +31,10 @@ import { numberOf, pickLabels, unitLabel } from "#player/draw/text.js";
  * @param {number} group of cells: a unit of a state of a rank
  * @param {MapPlace} place
  */
-export function paintGroup(ctx, colours, scale, { numShards, numStates, numUnits }, cells, group, place) {
+export function paintGroup(ctx, colours, scale, { doc, numShards, numStates, numUnits }, cells, group, place) {
   const { x, w } = place.columns[group % numUnits];
   const { y, h } = place.bands[Math.floor(group / numUnits) % numStates];
-  paintUnit(ctx, colours, scale, cells, group * numShards, numShards, place.left + x, y, w, h);
+  paintUnit(ctx, colours, scale, cells, group * numShards, numShards, doc.units[group % numUnits].hue, place.left + x, y, w, h);
 }
 
 /**
@@ -64,8 +65,52 @@ export function drawGutter(ctx, { left, bands }, states, colours, fonts) {
   ctx.fillStyle = colours.muted;
   ctx.font = fonts.text;
   ctx.textAlign = "right";
-  for (const [s, { labelY }] of bands.entries()) {
-    ctx.fillText(shortRole(states[s].role), left, labelY);
+  /** @param {string} role @param {number} s */
+  const label = (role, s) => (bands[s].tier ? `${bands[s].tier} ${role}` : role);
+  for (let first = 0; first < bands.length; ) {
+    let last = first;
+    while (isTogether(states, last + 1)) {
+      last += 1;
+    }
+    const isTight = last > first && bands[first + 1].y - bands[first].y < fonts.size;
+    if (isTight) {
+      ctx.fillText(label("optimizer", first), left, Math.round((bands[first].labelY + bands[last].labelY) / 2));
+    }
+    for (let s = first; !isTight && s <= last; s += 1) {
+      ctx.fillText(label(shortRole(states[s].role), s), left, bands[s].labelY);
+    }
+    first = last + 1;
+  }
+  ctx.textAlign = "left";
+}
+
+/**
+ * The same where bands are closer to each other than lines of text: the names of tiers, or of states that
+ * are all in one those that have room.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {MapPlace} place
+ * @param {readonly State[]} states
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+export function drawTightGutter(ctx, { left, bands }, states, colours, fonts) {
+  ctx.fillStyle = colours.muted;
+  ctx.font = fonts.text;
+  ctx.textAlign = "right";
+  const isOneTier = states.every(({ tier }) => tier === states[0].tier);
+  let free = -Infinity;
+  for (let first = 0; first < bands.length; ) {
+    let last = first;
+    while (isOneTier ? isTogether(states, last + 1) : states[last + 1]?.tier === states[first].tier) {
+      last += 1;
+    }
+    const middle = (bands[first].y + bands[last].y + bands[last].h) / 2;
+    if (middle - fonts.size / 2 >= free) {
+      const name = last > first ? "optimizer" : shortRole(states[first].role);
+      ctx.fillText(isOneTier ? name : states[first].tier, left, Math.round(middle + fonts.size * 0.36));
+      free = middle + fonts.size / 2;
+    }
+    first = last + 1;
   }
   ctx.textAlign = "left";
 }
@@ -144,6 +189,58 @@ export function outlineUnit(ctx, { left, columns, bands }, unit, states, colours
 }
 
 /**
+ * A cross over a unit in a band: what was gathered of it is given back.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {MapPlace} place
+ * @param {number} unit
+ * @param {number} state
+ * @param {Palette} colours
+ */
+export function crossUnit(ctx, { left, columns, bands }, unit, state, colours) {
+  const { x, w } = columns[unit];
+  const { y, h } = bands[state];
+  const arm = Math.max(5, Math.min(w, h) / 2);
+  const [centreX, centreY] = [left + x + w / 2, y + h / 2];
+  for (const [colour, width] of /** @type {const} */ ([[colours.card, 6], [colours.text, 3]])) {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    ctx.lineCap = "round";
+    ctx.beginPath();
+    ctx.moveTo(centreX - arm, centreY - arm);
+    ctx.lineTo(centreX + arm, centreY + arm);
+    ctx.moveTo(centreX + arm, centreY - arm);
+    ctx.lineTo(centreX - arm, centreY + arm);
+    ctx.stroke();
+  }
+  ctx.lineCap = "butt";
+}
+
+/**
+ * What names stand below the columns: of units, or of the stages of a pipeline that follow each other in them.
+ * @param {readonly Unit[]} units
+ * @param {readonly Column[]} columns
+ * @param {number} active
+ * @returns {{unit: number, label: string, isActive: boolean, middle: number}[]}
+ */
+function namesBelow(units, columns, active) {
+  /** @type {{unit: number, last: number, label: string}[]} */
+  const found = [];
+  for (const [unit, { name, stage }] of units.entries()) {
+    const before = found.at(-1);
+    if (before && stage !== "" && before.label === stage) {
+      before.last = unit;
+    } else {
+      found.push({ unit, last: unit, label: stage || unitLabel(name) });
+    }
+  }
+  return found.map(({ unit, last, label }) => {
+    const isActive = unit <= active && active <= last;
+    const middle = (columns[unit].x + columns[last].x + columns[last].w) / 2;
+    return { unit: isActive ? active : unit, label, isActive, middle };
+  });
+}
+
+/**
  * Names of units below their columns; where they have no room, numbers for all but the active one,
  * and where hardly any of those have, the active one alone.
  * @param {readonly Unit[]} units
@@ -154,22 +251,22 @@ export function outlineUnit(ctx, { left, columns, bands }, unit, states, colours
  * @param {Measure} measure
  */
 export function placeLabels(units, columns, width, active, fonts, measure) {
+  const names = namesBelow(units, columns, active);
   /** @param {(label: string) => string} short */
   const place = (short) => {
-    const labels = units.map(({ name }, unit) => {
-      const text = unit === active ? unitLabel(name) : short(unitLabel(name));
-      const w = measure(text, unit === active ? fonts.smallStrong : fonts.small);
-      const middle = columns[unit].x + columns[unit].w / 2;
+    const labels = names.map(({ unit, label, isActive, middle }) => {
+      const text = isActive ? label : short(label);
+      const w = measure(text, isActive ? fonts.smallStrong : fonts.small);
       return { unit, text, width: w, centre: Math.max(w / 2, Math.min(width - w / 2, middle)) };
     });
-    const shown = pickLabels(labels, active, 5);
-    return labels.filter(({ unit }) => shown[unit]);
+    const shown = pickLabels(labels, names.findIndex(({ isActive }) => isActive), 5);
+    return labels.filter((_, i) => shown[i]);
   };
   const whole = place((label) => label);
-  if (whole.length === units.length) {
+  if (whole.length === names.length) {
     return whole;
   }
   const numbers = place(numberOf);
   const lone = numbers.find(({ unit }) => unit === active);
-  return numbers.length * 2 >= units.length || !lone ? numbers : [lone];
+  return numbers.length * 2 >= names.length || !lone ? numbers : [lone];
 }

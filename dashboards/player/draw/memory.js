@@ -8,11 +8,15 @@ import { legendEntries, stackOf } from "#player/draw/stack.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { TIERS } from "#player/document.js";
 import { formatBytes } from "#player/format.js";
+import { lastAt } from "#player/frames.js";
+import { layerAt } from "#player/naming/find.js";
+import { nameArea } from "#player/naming/names.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */
 /** @import { Plot } from "#player/draw/areas.js" */
 /** @import { View } from "#player/draw/layer.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Region } from "#player/regions.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
 /** @import { Memory, RankMemory, Tier } from "#player/types.d.ts" */
 
@@ -82,6 +86,22 @@ function drawStripHead(ctx, { tier, law, law_bytes: bytes }, { left, width, top 
   ctx.setLineDash([]);
 }
 
+/** The tier left of its strip, where it has no room above it.
+ *  @param {CanvasRenderingContext2D} ctx @param {Strip} strip @param {Plot} plot @param {Palette} colours @param {Fonts} fonts */
+function drawStripName(ctx, { tier }, { left, width, top, bottom }, colours, fonts) {
+  ctx.fillStyle = colours.line;
+  ctx.fillRect(left, bottom, width, 1);
+  ctx.font = fonts.text;
+  ctx.fillStyle = colours.muted;
+  ctx.textAlign = "right";
+  ctx.fillText(tier, left - 8, Math.round((top + bottom) / 2 + fonts.size * 0.36));
+  ctx.textAlign = "left";
+}
+
+/** Strips that would be lower on average have their names beside them. */
+const LEAST_STRIP = 16;
+const TIGHT = 6;
+
 /** @implements {View} */
 export class MemoryView {
   /** @param {HTMLElement} host */
@@ -93,6 +113,10 @@ export class MemoryView {
     this.changed = watch();
     /** @type {Plot | null} */
     this.plot = null;
+    /** @type {{strip: Strip, place: Plot}[]} by tier, where its areas lie */
+    this.parts = [];
+    /** @type {Scene | null} */
+    this.scene = null;
     this.width = 0;
     this.height = 0;
     this.resize();
@@ -102,6 +126,7 @@ export class MemoryView {
   render(scene) {
     const { model, theme, present, rank, position, tween } = scene;
     const { width, height } = this;
+    this.scene = scene;
     if (this.changed(model, theme, present, rank, width, height, devicePixelRatio)) {
       this.draw(scene);
     }
@@ -122,6 +147,7 @@ export class MemoryView {
     const fonts = fontsFor(present);
     layer.fit(width, height);
     this.plot = null;
+    this.parts = [];
     const memory = doc.memory?.ranks[rank];
     if (!doc.memory || !memory || memory.times_ns.length === 0) {
       ctx.font = fonts.text;
@@ -138,41 +164,50 @@ export class MemoryView {
       most: Math.max(...memory.bytes.filter((_, i) => doc.memory?.roles[i] === role).map((row) => Math.max(...row))),
     }));
     const legendTop = this.drawLegend(roles, strips.length > 1, memory.peak_bytes, theme, colours, fonts);
-    const left = Math.ceil(this.measure("MB", fonts.text)) + 14;
+    const head = strips.length > 1 ? fonts.size + 8 : 0;
+    const isTight = legendTop - 12 - head * strips.length < LEAST_STRIP * strips.length;
+    const names = isTight ? strips.map(({ tier }) => tier) : ["MB"];
+    const left = Math.ceil(Math.max(...names.map((name) => this.measure(name, fonts.text)))) + 14;
     const plot = {
       left,
       width: width - left - 4,
-      top: fonts.size + (strips.length > 1 ? 8 : 4),
+      top: isTight ? 4 : fonts.size + (strips.length > 1 ? 8 : 4),
       bottom: legendTop - 12,
       most: most || 1,
       duration: Math.max(1, doc.timeline.duration_ns),
     };
     this.plot = plot;
-    const gap = strips.length > 1 ? fonts.size + 8 : 0;
+    const gap = isTight ? TIGHT : head;
     const room = plot.bottom - plot.top - gap * (strips.length - 1);
     let top = plot.top;
     for (const strip of strips) {
       const own = { ...plot, most: strip.most || 1, top, bottom: Math.round(top + (room * strip.most) / (most || 1)) };
-      if (strips.length > 1) {
-        drawStripHead(ctx, strip, own, colours, fonts, this.measure);
+      this.parts.push({ strip, place: own });
+      if (isTight) {
+        drawStripName(ctx, strip, own, colours, fonts);
+      } else {
+        if (strips.length > 1) {
+          drawStripHead(ctx, strip, own, colours, fonts, this.measure);
+        }
+        drawScale(ctx, own, colours, fonts, strips.length > 1);
       }
-      drawScale(ctx, own, colours, fonts, strips.length > 1);
       const stack = stackOf({ ...memory, bytes: strip.bytes }, own.duration, own.width);
       drawAreas(layer, stack, strip.roles, own, theme, colours);
       const isDevice = strip.tier === "device";
       const peak = isDevice ? peakPoint(memory, own) : { x: -99, y: -99 };
       const taken = drawLawLine(ctx, strip, own, peak, colours, fonts, strips.length > 1 ? null : this.measure);
-      if (isDevice) {
+      if (isDevice && !isTight) {
         drawPeak(ctx, peak, own, taken, colours, fonts, this.measure);
       }
       top = own.bottom + gap;
     }
-    this.cursor.fit(0, plot.bottom, colours.strong, 2);
+    this.cursor.fit(0, plot.bottom, colours.cursor, 3);
   }
 
   /**
    * Roles in the order in which they lie on each other; returns where it begins. Where it would
-   * take the room of the areas, the optimizer's states are one entry, then small roles have none.
+   * take the room of the areas, the optimizer's states are one entry, then small roles have none, at last
+   * those that are left: pointed at, each area says its name.
    * @param {readonly {role: string, most: number}[]} roles and the most that each ever has
    * @param {boolean} isBrief there are several tiers to show
    * @param {number} peak
@@ -185,6 +220,7 @@ export class MemoryView {
     const { size } = fonts;
     const swatch = Math.round(size * 0.8);
     const line = size + 8;
+    const mostHigh = Math.max(line, this.height * 0.36);
     /** @param {boolean} brief @param {number} least */
     const place = (brief, least) => {
       let x = 0;
@@ -203,13 +239,14 @@ export class MemoryView {
       });
     };
     /** @param {ReturnType<typeof place>} tried */
-    const fits = (tried) => ((tried.at(-1)?.row ?? 0) + 1) * line <= Math.max(line, this.height * 0.36);
+    const fits = (tried) => ((tried.at(-1)?.row ?? 0) + 1) * line <= mostHigh;
     let places = place(isBrief, isBrief ? 0.02 * peak : 0);
     for (const share of [isBrief ? 0.02 : 0, 0.03, 0.08, 0.15]) {
       if (!fits(places)) {
         places = place(true, share * peak);
       }
     }
+    places = places.filter(({ row }) => (row + 1) * line <= mostHigh);
     const top = this.height - ((places.at(-1)?.row ?? 0) + 1) * line;
     ctx.font = fonts.text;
     for (const { label, roles: parts, x, row, textX } of places) {
@@ -222,6 +259,50 @@ export class MemoryView {
       ctx.fillText(label, textX, y + line / 2 + size * 0.36);
     }
     return top;
+  }
+
+  /** @param {number} x @param {number} y @returns {Region | null} */
+  find(x, y) {
+    const { scene, plot } = this;
+    const own = scene?.document.memory?.ranks[scene.rank];
+    const part = this.parts.find(({ place }) => y >= place.top && y <= place.bottom);
+    if (!scene || !plot || !own || !part || x < plot.left || x > plot.left + plot.width) {
+      return null;
+    }
+    const { strip, place } = part;
+    const { top, bottom, most } = place;
+    const sample = lastAt(own.times_ns, ((x - plot.left) / plot.width) * plot.duration);
+    const found = layerAt(strip.bytes, sample, ((bottom - y) / (bottom - top)) * most);
+    const named = found && nameArea(scene.model, scene.rank, own.bytes.indexOf(strip.bytes[found.row]), sample);
+    if (!found || !named) {
+      return null;
+    }
+    /** @param {number} bytes */
+    const height = (bytes) => (bytes / most) * (bottom - top);
+    const h = height(strip.bytes[found.row][sample]);
+    return { box: { x: x - 4, y: bottom - height(found.below) - h, w: 8, h }, named };
+  }
+
+  /** Each role at the moment that is shown, and each at the peak. @returns {[number, number][]} */
+  spots() {
+    const { scene, plot } = this;
+    const own = scene?.document.memory?.ranks[scene.rank];
+    if (!scene || !plot || !own) {
+      return [];
+    }
+    const now = localTime(scene.model, scene.rank, scene.position, scene.tween);
+    return [now, own.peak_ns].flatMap((ns) => {
+      const sample = lastAt(own.times_ns, ns);
+      const x = plot.left + Math.min(1, ns / plot.duration) * plot.width;
+      return this.parts.flatMap(({ strip, place: { top, bottom, most } }) => {
+        let below = 0;
+        return strip.bytes.flatMap((row) => {
+          const middle = below + row[sample] / 2;
+          below += row[sample];
+          return row[sample] > 0 ? [/** @type {[number, number]} */ ([x, bottom - (middle / most) * (bottom - top)])] : [];
+        });
+      });
+    });
   }
 
   resize() {

@@ -1,5 +1,4 @@
-// Packets: which ranks send to which in a step, the arcs between them, and where on its arc a
-// packet is at a moment. Pure; draws nothing.
+// Packets: which ranks send to which in a step, and where on its way a packet is at a moment. Pure; draws nothing.
 
 /** @import { Step } from "#player/types.d.ts" */
 
@@ -65,50 +64,8 @@ export function ease(t) {
 }
 
 /**
- * How high an arc goes, 0 to 1: to the neighbour on the right 0, the more the further, and back
- * higher than there.
- * @param {number} from
- * @param {number} to
- * @param {number} numRanks
- */
-export function level(from, to, numRanks) {
-  const steps = to > from ? to - from - 1 : from - to;
-  return numRanks < 2 ? 0 : Math.min(1, steps / (numRanks - 1));
-}
-
-/**
- * @param {object} given
- * @param {number} given.from
- * @param {number} given.to
- * @param {number} given.numRanks
- * @param {(rank: number) => number} given.centre x of a card
- * @param {number} given.pitch from a card to the next
- * @param {number} given.base y where arcs begin and end
- * @param {number} given.low y of the top of the lowest arc
- * @param {number} given.high y of the top of the highest
- * @returns {Arc}
- */
-export function arcOf({ from, to, numRanks, centre, pitch, base, low, high }) {
-  const aside = pitch * 0.12;
-  // The way back goes around the way there, so that the two never share an end.
-  // What comes from or goes to a rank that the trace has not, ends in the air beside the card.
-  const x0 = from >= 0 ? centre(from) + aside : centre(to) - pitch * 0.5;
-  const x1 = to >= 0 ? centre(to) - aside : centre(from) + pitch * 0.5;
-  if (from < 0 || to < 0) {
-    const middle = (x0 + x1) / 2;
-    return [x0, from < 0 ? low : base, middle, low, middle, low, x1, to < 0 ? low : base];
-  }
-  const height = level(from, to, numRanks);
-  const apex = low + (high - low) * height;
-  const control = base - (base - apex) / 0.75;
-  const flat = height > 0 ? 0.06 : 0.3;
-  const dx = x1 - x0;
-  return [x0, base, x0 + flat * dx, control, x1 - flat * dx, control, x1, base];
-}
-
-/**
- * A point of an arc, written into `out`.
- * @param {Arc} arc
+ * A point of a way, written into `out`.
+ * @param {Arc} arc the way
  * @param {number} t 0 to 1
  * @param {{x: number, y: number}} out
  */

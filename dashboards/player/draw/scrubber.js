@@ -5,7 +5,7 @@ import { inkOn, palette } from "#player/colours.js";
 import { Cursor, Layer, pointIn, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 
-/** @import { Track, TrackScene, ViewCallbacks } from "#player/scene.d.ts" */
+/** @import { Track, TrackScene } from "#player/scene.d.ts" */
 
 const DOT = 4.5;
 
@@ -32,7 +32,7 @@ export function headX(position, tween, width, numSteps) {
 }
 
 export class Scrubber {
-  /** @param {HTMLElement} host @param {Pick<ViewCallbacks, "onSeekStep">} callbacks */
+  /** @param {HTMLElement} host @param {{onSeekStep: (step: number) => void}} callbacks */
   constructor(host, callbacks) {
     this.host = host;
     this.layer = new Layer(host);
@@ -128,7 +128,7 @@ export class Scrubber {
       ctx.fill();
       ctx.stroke();
     }
-    this.cursor.fit(Math.max(0, top - 6), Math.min(height, barHeight + 9 + 3), colours.strong, 3);
+    this.cursor.fit(Math.max(0, top - 6), Math.min(height, barHeight + 9 + 3), colours.cursor, 3);
   }
 
   resize() {

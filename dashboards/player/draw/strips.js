@@ -2,6 +2,8 @@
 // move on a rail beside the strips.
 
 import { inkOn, palette, shardColour } from "#player/colours.js";
+import { cellAt } from "#player/naming/find.js";
+import { nameCell, nameRank } from "#player/naming/names.js";
 import { paintRuns } from "#player/draw/cells.js";
 import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
 import { Layer, watch } from "#player/draw/layer.js";
@@ -15,6 +17,7 @@ import { waitFill } from "#player/draw/textures.js";
 /** @import { FoldLayout } from "#player/draw/fold.js" */
 /** @import { Edge } from "#player/draw/ring.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Region } from "#player/regions.js" */
 /** @import { Scene } from "#player/scene.d.ts" */
 
 export class Strips {
@@ -43,7 +46,7 @@ export class Strips {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, document: doc, theme, present, position, rank, tween } = scene;
+    const { model, document: doc, theme, present, position, rank, tween, isFreed } = scene;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
@@ -59,7 +62,7 @@ export class Strips {
       drawHeader(this.cells.ctx, this.layout, scene, colours, fonts, this.measure);
       this.drawn = new Uint8Array(scene.cells.length).fill(255);
     }
-    const changed = this.stepChanged(position, rank) || frame;
+    const changed = this.stepChanged(position, rank, isFreed) || frame;
     if (changed) {
       this.edges = edgesOf(doc.steps[position]).filter(({ from, to }) => from >= 0 && to >= 0);
       this.drawCells(scene, colours);
@@ -97,19 +100,18 @@ export class Strips {
       const column = layout.columns[state][unit];
       const x = layout.sides[sideOf(layout, rank)].x + layout.blocks[state].x + column.x;
       const y = rowY(layout, rank);
-      paintRuns(ctx, colours, scale, cells, group * numShards, numShards, x, y, column.w, layout.strip);
+      paintRuns(ctx, colours, scale, cells, group * numShards, numShards, model.doc.units[unit].hue, x, y, column.w, layout.strip);
     });
   }
 
   /** @param {Scene} scene @param {Palette} colours */
   drawPackets({ document: doc, position, tween }, colours) {
     const layout = /** @type {FoldLayout} */ (this.layout);
-    const { start_ns, end_ns, purpose } = doc.steps[position];
+    const { start_ns, end_ns } = doc.steps[position];
     const middle = layout.strip / 2;
     const radius = Math.max(2, Math.min(4.5, layout.rowHeight * 0.3));
     for (const rail of this.rails) {
       rail.clear();
-      rail.ctx.fillStyle = shardColour(colours, purpose.includes("gradient") ? 1 : 0);
       rail.ctx.strokeStyle = colours.arc;
       rail.ctx.lineWidth = 1.5;
     }
@@ -131,6 +133,7 @@ export class Strips {
       ctx.stroke();
       const t = 3 * part * (1 - part);
       const y = from + (to - from) * part * part * (3 - 2 * part);
+      ctx.fillStyle = shardColour(colours, edge.shard);
       ctx.beginPath();
       ctx.arc(right - bulge * t, y, radius, 0, 7);
       ctx.fill();
@@ -140,6 +143,34 @@ export class Strips {
   /** @param {number} x @param {number} y */
   hit(x, y) {
     return this.layout ? hitRow(this.layout, this.numRanks, x, y) : -1;
+  }
+
+  /** @param {Scene} scene @param {number} x @param {number} y @returns {Region | null} */
+  find({ model, cells, position }, x, y) {
+    const { layout } = this;
+    const rank = this.hit(x, y);
+    if (!layout || rank < 0) {
+      return null;
+    }
+    const side = layout.sides[sideOf(layout, rank)];
+    const top = rowY(layout, rank);
+    const state = layout.blocks.findIndex((block) => x >= side.x + block.x && x <= side.x + block.x + block.w);
+    const bands = state < 0 ? [] : [{ y: top, h: layout.strip }];
+    const place = { left: side.x + (layout.blocks[state]?.x ?? 0), columns: layout.columns[state] ?? [], bands };
+    const cell = cellAt(place, model.numShards, x, y);
+    if (!cell) {
+      return { box: { x: side.x, y: top, w: side.w, h: layout.strip }, named: nameRank(model, position, rank) };
+    }
+    return { box: cell.box, named: nameCell(model, cells, { ...cell, rank, state }) };
+  }
+
+  /** Each rank. @returns {[number, number][]} */
+  spots() {
+    const { layout } = this;
+    return Array.from({ length: layout ? this.numRanks : 0 }, (_, rank) => [
+      layout ? layout.sides[sideOf(layout, rank)].x + 2 : 0,
+      layout ? rowY(layout, rank) + layout.strip / 2 : 0,
+    ]);
   }
 
   remove() {

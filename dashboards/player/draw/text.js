@@ -103,11 +103,11 @@ const SHORT = new Map([
 ]);
 
 /**
- * The number in a unit's label where all labels have no room: "2" of "blocks.2".
+ * The number in the label of a unit, or of a stage, where all labels have no room: "2" of "blocks.2".
  * @param {string} label
  */
 export function numberOf(label) {
-  return /\.(\d+)$/.exec(label)?.[1] ?? label;
+  return /(?:\.|^stage )(\d+)$/.exec(label)?.[1] ?? label;
 }
 
 /**
@@ -148,4 +148,25 @@ export function niceStep(range, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const scaled = rough / power;
   return power * (scaled <= 1 ? 1 : scaled <= 2 ? 2 : scaled <= 5 ? 5 : 10);
+}
+
+/**
+ * A text on so many lines; what has no room in the last is cut.
+ * @param {string} text
+ * @param {number} room
+ * @param {number} most lines
+ * @param {(text: string) => number} width
+ * @returns {string[]}
+ */
+export function wrap(text, room, most, width) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length === most || width(longer) <= room || longer === word) {
+      lines[lines.length - 1] = longer;
+    } else {
+      lines.push(word);
+    }
+  }
+  return lines.map((line) => shorten(line.replace(/ ·$/, ""), room, width));
 }

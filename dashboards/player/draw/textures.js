@@ -1,7 +1,8 @@
-// Hatching and dots, drawn once for each colour and pixel density: what tells states apart for those
-// who do not see the hues.
+// Hatching, dots and rules, drawn once for each colour and pixel density: what tells states apart for
+// those who do not see the hues. Hatching is a held copy, rules are waiting, and nothing else is.
 
 import { mix } from "#player/colours.js";
+import { Pen } from "#player/take/pen.js";
 
 /** @import { Palette } from "#player/colours.js" */
 
@@ -22,6 +23,10 @@ class Textures {
    * @param {number} scale device pixels in a CSS pixel
    */
   get(ctx, texture, ink, ground, scale) {
+    if (ctx instanceof Pen) {
+      const tile = ctx.tile(`${texture} ${ink} ${ground}`, SIZES[texture], (on) => paintTile(on, texture, ink, ground));
+      return /** @type {CanvasPattern} */ (/** @type {unknown} */ (tile));
+    }
     const key = `${texture}${ink}${ground}${scale}`;
     let pattern = this.patterns.get(key);
     if (!pattern) {
@@ -39,7 +44,7 @@ class Textures {
 }
 
 /** @type {Readonly<Record<Texture, number>>} */
-const SIZES = { hatch: 8, dots: 5, dense: 4, wait: 7 };
+const SIZES = { hatch: 8, dots: 5, dense: 4, wait: 4 };
 
 /** @param {Texture} texture @param {string} ink @param {string} ground @param {number} scale */
 function drawTile(texture, ink, ground, scale) {
@@ -49,12 +54,21 @@ function drawTile(texture, ink, ground, scale) {
   canvas.height = canvas.width;
   const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   ctx.scale(canvas.width / size, canvas.width / size);
+  paintTile(ctx, texture, ink, ground);
+  return canvas;
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {Texture} texture @param {string} ink @param {string} ground */
+function paintTile(ctx, texture, ink, ground) {
+  const size = SIZES[texture];
   ctx.fillStyle = ground;
   ctx.fillRect(0, 0, size, size);
   ctx.fillStyle = ink;
   ctx.strokeStyle = ink;
-  if (texture === "hatch" || texture === "wait") {
-    ctx.lineWidth = texture === "hatch" ? 3.1 : 1.4;
+  if (texture === "wait") {
+    ctx.fillRect(0, size / 2 - 0.6, size, 1.2);
+  } else if (texture === "hatch") {
+    ctx.lineWidth = 3.1;
     ctx.beginPath();
     for (const shift of [-size, 0, size]) {
       ctx.moveTo(shift - 2, size + 2);
@@ -67,13 +81,12 @@ function drawTile(texture, ink, ground, scale) {
     ctx.arc(size / 2, size / 2, radius, 0, 7);
     ctx.fill();
   }
-  return canvas;
 }
 
 export const textures = new Textures();
 
 /**
- * Fill for a lane or a border that is stalled.
+ * Fill for a lane or a border that waits: ruled.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale

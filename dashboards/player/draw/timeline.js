@@ -5,12 +5,15 @@ import { mix, palette } from "#player/colours.js";
 import { drawAxis, drawBars, drawNames, drawPath } from "#player/draw/bars.js";
 import { CutLine } from "#player/draw/cut.js";
 import { TimeWindow, layoutLanes } from "#player/draw/lanes.js";
+import { barAt, boxOfBar } from "#player/naming/find.js";
+import { nameBar } from "#player/naming/names.js";
 import { Layer, pointIn, watch } from "#player/draw/layer.js";
 import { localTime } from "#player/draw/moment.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 
 /** @import { Lanes } from "#player/draw/lanes.js" */
 /** @import { View } from "#player/draw/layer.js" */
+/** @import { Region } from "#player/regions.js" */
 /** @import { Model, Scene, ViewCallbacks } from "#player/scene.d.ts" */
 /** @import { Timeline } from "#player/types.d.ts" */
 
@@ -171,7 +174,7 @@ export class TimelineView {
     layer.fit(width, height);
     this.picked.fit(width, lanes.axisY);
     drawNames(layer.ctx, doc, lanes, width, rank, colours, fonts);
-    drawBars(layer, doc.timeline, lanes, shown, colours);
+    drawBars(layer, doc.timeline, lanes, shown, colours, fonts);
     drawPath(layer, doc.timeline, lanes, shown, colours);
     drawAxis(layer.ctx, lanes, shown, colours, fonts);
   }
@@ -193,6 +196,28 @@ export class TimelineView {
     picked.ctx.fillStyle = colours.select;
     picked.ctx.fillRect(x, 0, 1, lanes.axisY);
     picked.ctx.fillRect(right, 0, 1, lanes.axisY);
+  }
+
+  /** @param {number} x @param {number} y @returns {Region | null} */
+  find(x, y) {
+    const { lanes, model, shown } = this;
+    const found = lanes && model && barAt(model.doc.timeline.bars, lanes, shown, x, y);
+    return found ? { box: found.box, named: nameBar(/** @type {Model} */ (model), found.at) } : null;
+  }
+
+  /** The bars of the selected rank that are shown. @returns {[number, number][]} */
+  spots() {
+    const { lanes, model, shown, scene } = this;
+    /** @type {[number, number][]} */
+    const spots = [];
+    const bars = model?.doc.timeline.bars ?? [];
+    for (let at = 0; lanes && at < bars.length; at += 7) {
+      const { x, y, w, h } = boxOfBar(bars, at, lanes, shown);
+      if (bars[at] === scene?.rank && x + w / 2 >= lanes.left && x < lanes.left + lanes.width) {
+        spots.push([x + w / 2, y + h / 2]);
+      }
+    }
+    return spots.sort((a, b) => a[0] - b[0]);
   }
 
   resize() {

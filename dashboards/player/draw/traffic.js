@@ -1,13 +1,16 @@
 // Traffic: what each rank has sent so far, by phase, filling towards the law.
 
 import { PHASES, inkOn, palette } from "#player/colours.js";
+import { letterOfPhase } from "#player/draw/bars.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
+import { nameSent } from "#player/naming/names.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { View } from "#player/draw/layer.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
+/** @import { Region } from "#player/regions.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 /** @import { Link, ReplayDocument, Traffic } from "#player/types.d.ts" */
 
@@ -80,6 +83,8 @@ export class TrafficView {
     this.layout = null;
     this.parts = new Float64Array(PHASES.length);
     this.drawnAt = NaN;
+    /** @type {Scene | null} */
+    this.scene = null;
     this.width = 0;
     this.height = 0;
     this.resize();
@@ -89,6 +94,7 @@ export class TrafficView {
   render(scene) {
     const { model, theme, present, rank, position, tween } = scene;
     const { width, height } = this;
+    this.scene = scene;
     if (this.changed(model, theme, present, rank, width, height, devicePixelRatio)) {
       this.drawScale(scene);
       this.drawnAt = NaN;
@@ -179,10 +185,11 @@ export class TrafficView {
         const fill = colours.phases[PHASES[p]];
         ctx.fillStyle = fill;
         ctx.fillRect(x, y, Math.max(0.5, w - 1), bar);
-        if (bar >= fonts.size + 3 && this.measure(PHASES[p], fonts.text) + 10 < w) {
+        const word = [PHASES[p], letterOfPhase(PHASES[p])].find((one) => this.measure(one, fonts.text) + 8 < w);
+        if (bar >= fonts.size && word) {
           ctx.fillStyle = inkOn(fill);
           ctx.font = fonts.text;
-          ctx.fillText(PHASES[p], x + 6, y + bar / 2 + fonts.size * 0.35);
+          ctx.fillText(word, x + 4, y + bar / 2 + fonts.size * 0.35);
         }
         x += w;
       }
@@ -206,6 +213,23 @@ export class TrafficView {
       ctx.fillText(formatBytes(Math.round(bytes)), this.width, y + linkRow / 2 + fonts.size * 0.33);
       ctx.textAlign = "left";
     }
+  }
+
+  /** @param {number} _x @param {number} y @returns {Region | null} */
+  find(_x, y) {
+    const { layout, scene } = this;
+    const rank = layout ? Math.floor((y - layout.top) / layout.rowHeight) : -1;
+    if (!layout || !scene || rank < 0 || rank >= scene.model.numRanks) {
+      return null;
+    }
+    const box = { x: layout.left, y: layout.top + rank * layout.rowHeight, w: layout.width, h: layout.bar };
+    return { box, named: nameSent(scene.model, scene.sent, rank) };
+  }
+
+  /** Each rank. @returns {[number, number][]} */
+  spots() {
+    const { top, rowHeight, left } = this.layout ?? { top: 0, rowHeight: 0, left: 0 };
+    return Array.from({ length: this.scene?.model.numRanks ?? 0 }, (_, rank) => [left + 4, top + (rank + 0.4) * rowHeight]);
   }
 
   resize() {
@@ -237,10 +261,7 @@ function linkScale({ doc, movedBefore, numSteps, numRanks }, rank) {
 
 /** @param {Palette} colours @param {Link} link */
 function linkColour(colours, link) {
-  if (link === "bus" || link === "storage") {
-    return colours.copies[Number(link === "storage")];
-  }
-  return link === "within a node" ? colours.traffic : colours.select;
+  return link === "bus" || link === "storage" ? colours.copies[Number(link === "storage")] : colours.select;
 }
 
 /** Room for a number of bytes at the right. @param {Measure} measure @param {Fonts} fonts */

@@ -18,7 +18,12 @@ export function accents(theme) {
   return ACCENTS[theme];
 }
 
-/** A CSS background of stripes: a texture beside the colour. @param {string} ink */
-export function stripes(ink) {
-  return `repeating-linear-gradient(135deg, ${ink} 0 3px, transparent 3px 7px)`;
+/** A CSS background of rules, as what waits is drawn. @param {string} ink */
+export function rules(ink) {
+  return `repeating-linear-gradient(0deg, transparent 0 3px, ${ink} 3px 4px)`;
+}
+
+/** A CSS background of dots, as what has arrived is drawn. @param {string} ink */
+export function dots(ink) {
+  return `radial-gradient(${ink} 1.4px, transparent 1.6px) 0 0 / 4px 4px`;
 }

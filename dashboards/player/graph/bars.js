@@ -3,7 +3,7 @@
 
 import { mix, inkOn, shardColour } from "#player/colours.js";
 import { numberOf, unitLabel } from "#player/draw/text.js";
-import { hatchFill, textures } from "#player/draw/textures.js";
+import { textures } from "#player/draw/textures.js";
 import { trackBox } from "#player/graph/layout.js";
 import { COLLECTIVES, DISK, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#player/graph/model.js";
 
@@ -77,13 +77,24 @@ class Brush {
         break;
       }
       if (model.end[node] >= shown.from) {
-        this.node(node, y, h);
+        this.node(node, y, h, this.free(own.nodes, place));
       }
     }
   }
 
-  /** @param {number} node @param {number} y @param {number} h */
-  node(node, y, h) {
+  /** Until when nothing that begins later is drawn over a node. @param {ArrayLike<number>} nodes @param {number} place */
+  free(nodes, place) {
+    const { model } = this.picture;
+    for (let next = place + 1; next < nodes.length; next += 1) {
+      if (model.kinds[nodes[next]] !== "collective") {
+        return model.start[nodes[next]];
+      }
+    }
+    return Infinity;
+  }
+
+  /** @param {number} node @param {number} y @param {number} h @param {number} free until when it has room for a name */
+  node(node, y, h, free) {
     const { model, lanes } = this.picture;
     const kind = model.kinds[node];
     const [start, end] = [model.start[node], model.end[node]];
@@ -93,7 +104,7 @@ class Brush {
         this.bar(node, start, moving, y, h, "arrived");
       }
       this.bar(node, moving, end, y, h, "moves");
-      this.label(node, moving, end, y, h);
+      this.label(node, moving, Math.min(end, free), y, h);
     } else if (kind === "phase") {
       this.tick(node, y, lanes.rowHeight >= 40 ? h + lanes.seam + lanes.communication + lanes.copies : h);
     } else if (kind === "send" || kind === "receive") {
@@ -102,7 +113,7 @@ class Brush {
       // a collective is drawn on each rank as that rank's call
       this.bar(node, start, end, y, h, kind);
       if (kind === "compute" || kind === "copy") {
-        this.label(node, start, end, y, h);
+        this.label(node, start, Math.min(end, free), y, h);
       }
     }
   }
@@ -221,7 +232,7 @@ class Brush {
     }
     const solid = this.solid(node, sort);
     return sort === "arrived" && this.strength(node) !== GHOST
-      ? hatchFill(this.ctx, solid, mix(colours.card, solid, 0.25), this.scale)
+      ? textures.get(this.ctx, "dense", mix(colours.card, colours.phases[this.phase(node)], this.strength(node)), mix(colours.card, solid, 0.25), this.scale)
       : solid;
   }
 }

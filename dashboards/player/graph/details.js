@@ -2,7 +2,7 @@
 // what the critical path consists of.
 
 import { find, make, write } from "#player/dom.js";
-import { formatDuration, formatExact, joinDots } from "#player/format.js";
+import { formatDuration, formatExact, formatTime, joinDots } from "#player/format.js";
 import { replayAddress } from "#player/graph/address.js";
 import { shareBar } from "#player/graph/ranks.js";
 import { labelOf, wordsOf } from "#player/graph/model.js";
@@ -63,7 +63,7 @@ function wholePath({ doc }) {
     return make("li", "", key, words, make("span", "figure", formatDuration(ns)));
   });
   return [
-    make("p", "why-text", TEXTS.notSelectedWhat),
+    make("p", "why-text", [TEXTS.notSelectedWhat, doc.is_predicted && TEXTS.timesPredicted].filter(Boolean).join(" ")),
     shareBar(shares, path.duration_ns),
     make("ul", "shares", ...rows),
   ];
@@ -88,14 +88,16 @@ function ofNode(model, node) {
   const facts = make("dl", "facts-of");
   /** @param {string} name @param {string} value */
   const fact = (name, value) => facts.append(make("div", "", make("dt", "", name), make("dd", "", value)));
-  fact(TEXTS.facts.begins, formatDuration(start[node]));
+  /** @param {number} ns */
+  const time = (ns) => formatTime(ns, doc.is_predicted);
+  fact(TEXTS.facts.begins, time(start[node]));
   if (end[node] > start[node]) {
-    fact(TEXTS.facts.ends, formatDuration(end[node]));
-    fact(TEXTS.facts.lasts, formatDuration(end[node] - start[node]));
+    fact(TEXTS.facts.ends, time(end[node]));
+    fact(TEXTS.facts.lasts, time(end[node] - start[node]));
   }
   fact(TEXTS.facts.slack, slackOf(model, node));
   if (model.onPathNs[node] > 0) {
-    fact(TEXTS.facts.path, formatDuration(model.onPathNs[node]));
+    fact(TEXTS.facts.path, time(model.onPathNs[node]));
   }
   if (nodes.bytes[node] > 0) {
     fact(TEXTS.facts.bytes, `${formatExact(nodes.bytes[node])} B`);
@@ -123,7 +125,7 @@ export function slackOf({ doc, onPath }, node) {
   if (slack < 0) {
     return TEXTS.slackUnknown;
   }
-  return onPath[node] ? TEXTS.critical : formatDuration(slack);
+  return onPath[node] ? TEXTS.critical : formatTime(slack, doc.is_predicted);
 }
 
 /**
@@ -139,13 +141,15 @@ export function reasonOf(model, node) {
   }
   const source = doc.edges.source[edge];
   const ready = doc.edges.ready[edge];
-  const parts = [TEXTS.bound(wordsOf(model, edge), named(model, source, rank[node]), formatDuration(ready))];
+  /** @param {number} ns */
+  const time = (ns) => formatTime(ns, doc.is_predicted);
+  const parts = [TEXTS.bound(wordsOf(model, edge), named(model, source, rank[node]), time(ready))];
   if (at[node] > ready) {
-    parts.push(TEXTS.lag(at[node] - ready));
+    parts.push(TEXTS.lag(time(at[node] - ready)));
   }
   const collective = collectives.get(doc.nodes.collective[node]);
   if (kinds[node] === "call" && moving[node] > start[node] && collective !== undefined) {
-    const early = formatDuration(moving[node] - start[node]);
+    const early = time(moving[node] - start[node]);
     parts.push(TEXTS.waitedFor(early, doc.ranks[rank[collective]]));
   }
   return parts.join(" ");

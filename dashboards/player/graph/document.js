@@ -96,6 +96,7 @@ const outline = record({
   iterations: list(whole(0)),
   clauses: list(text),
   holds: flag,
+  is_predicted: flag,
   violations: list(text),
   notes: list(text),
   ranks: list(whole(0)),

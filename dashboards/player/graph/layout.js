@@ -35,7 +35,7 @@ export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, m
   const count = only < 0 ? numRanks : 1;
   const exact = Math.min(MOST_ROW, axisY / count);
   const rowHeight = exact >= 8 ? Math.floor(exact) : exact;
-  const gap = rowHeight >= 40 ? Math.round(rowHeight * 0.2) : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;
+  const gap = rowHeight >= 40 ? Math.round(rowHeight * 0.14) : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;
   const seam = rowHeight >= 40 ? 9 : rowHeight >= 16 ? 3 : rowHeight >= 10 ? 2 : 0;
   const copySeam = copyTracks.length > 0 ? copySeamOf(rowHeight) : 0;
   const copies = Math.round((rowHeight - gap - seam) * [0, 0.22, 0.34][copyTracks.length]);

@@ -2,7 +2,7 @@
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";
-import { stripes } from "#player/graph/accents.js";
+import { dots, rules } from "#player/graph/accents.js";
 import { phasesIn } from "#player/graph/filter.js";
 import { DISK } from "#player/graph/model.js";
 
@@ -21,12 +21,12 @@ export function createLegend(list, model) {
     list.replaceChildren(
       ...phases.map((phase) => entry(phase, colours.phases[phase])),
       entry("collective", halves(communication)),
-      entry("arrived, others missing", stripes(communication[0] ?? colours.communication.outside)),
+      entry("arrived, others missing", dots(colours.phases[phases[0]] ?? colours.phases.outside)),
       ...model.copyTracks.map((track) => {
         const isDisk = track === DISK;
         return entry(isDisk ? "copy, disk" : "copy, bus", colours.copies[Number(isDisk)]);
       }),
-      entry("waits", stripes(colours.wait)),
+      entry("waits", rules(colours.wait)),
       ...(model.doc.path ? [entry("critical path", path)] : []),
     );
   };

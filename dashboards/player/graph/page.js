@@ -3,7 +3,7 @@
 
 import { DocumentError } from "#player/checks.js";
 import { fillSelect, find, make, write } from "#player/dom.js";
-import { formatDuration, joinDots } from "#player/format.js";
+import { formatTime, joinDots } from "#player/format.js";
 import { formatGraphPlace, parseGraphPlace } from "#player/graph/address.js";
 import { createControls } from "#player/graph/controls.js";
 import { createDetails, reasonOf, slackOf } from "#player/graph/details.js";
@@ -107,7 +107,9 @@ export class GraphPage {
     document.title = TEXTS.title(model.doc.name);
     const { title, what } = sentences(model.doc.clauses);
     write(find(root, "#title", HTMLElement), title);
-    write(find(root, "#what", HTMLElement), what);
+    const about = find(root, "#what", HTMLElement);
+    write(about, what);
+    about.title = what; // a low window has room for its first line
     fillRanks(root, model);
     const notes = [...model.doc.violations, ...model.doc.notes].join(" · ");
     const line = find(root, "#notes", HTMLElement);
@@ -225,7 +227,7 @@ export class GraphPage {
     return joinDots([
       TEXTS.rank(model.doc.ranks[model.rank[node]]),
       labelOf(model, node),
-      took > 0 && formatDuration(took),
+      took > 0 && formatTime(took, model.doc.is_predicted),
       `${TEXTS.facts.slack} ${slackOf(model, node)}`,
     ]);
   }

@@ -1,7 +1,7 @@
 // What each rank's time went to: a bar for each, and the largest cause of its exposed communication.
 
-import { find, make } from "#player/dom.js";
-import { formatDuration } from "#player/format.js";
+import { find, make, write } from "#player/dom.js";
+import { formatDuration, formatTime } from "#player/format.js";
 import { TEXTS, timesOf } from "#player/graph/words.js";
 
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -33,6 +33,7 @@ export function fillRanks(root, { doc }) {
     return;
   }
   const times = timesOf(doc.time);
+  write(find(root, "#rank-figures", HTMLElement), TEXTS.predicted(TEXTS.exposed, doc.is_predicted));
   find(root, "#rank-legend", HTMLElement).replaceChildren(
     ...times.map(({ name, sort }) => make("li", "", make("i", `key ${sort}`), name)),
   );
@@ -48,7 +49,7 @@ export function fillRanks(root, { doc }) {
         shareBar(shares, longest),
         make("span", "figure", formatDuration(time.exposed_ns)),
       );
-      const words = times.map(({ field, name }) => `${name} ${formatDuration(time[field])}`);
+      const words = times.map(({ field, name }) => `${name} ${formatTime(time[field], doc.is_predicted)}`);
       const cause = most && `most of it: ${most.purpose} in ${most.phase}`;
       item.title = [...words, cause].filter(Boolean).join(", ");
       item.append(make("span", "unseen", item.title));

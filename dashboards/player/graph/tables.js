@@ -73,7 +73,7 @@ function fill(model, table) {
     make(
       "table",
       "",
-      make("caption", "", ofCopies ? caption + COPY_CAPTION : caption),
+      make("caption", "", TEXTS.predicted(ofCopies ? caption + COPY_CAPTION : caption, doc.is_predicted)),
       make("thead", "", make("tr", "", ...head)),
       make("tbody", "", ...rows.slice(0, MOST_ROWS)),
     ),

@@ -22,6 +22,8 @@ export interface GraphDocument {
   iterations: number[];
   /** What `zerosim graph` says first, in parts: how long it took, why, who waited for whom. */
   clauses: string[];
+  /** All its times are predicted: it was simulated, or placed anew. */
+  is_predicted: boolean;
   /** Whether the graph is one of a run that went well; if not, `violations` says why. */
   holds: boolean;
   violations: string[];

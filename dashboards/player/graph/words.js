@@ -1,6 +1,6 @@
 // All that the Graph page says, in one place. What a trace says (labels, reasons, notes) is not here.
 
-import { formatDuration, formatExact } from "#player/format.js";
+import { formatExact } from "#player/format.js";
 
 /** @import { Cause, EdgeKind, NodeKind, RankTime, Time } from "#player/graph/types.d.ts" */
 
@@ -73,6 +73,9 @@ export const TEXTS = {
     "The chain of events that made the iteration take as long as it did. Select an event to see what it waited for.",
   noPath: "The critical path and slack are not known here.",
   title: (/** @type {string} */ name) => `${name} · Graph · zerosim`,
+  predicted: (/** @type {string} */ words, /** @type {boolean} */ isPredicted) =>
+    isPredicted ? `${words}, predicted` : words,
+  timesPredicted: "All times of this run are predicted.",
   facts: { begins: "begins", ends: "ends", lasts: "lasts", slack: "slack", bytes: "payload", path: "of the path" },
   critical: "0: it is critical",
   slackUnknown: "not known",
@@ -80,7 +83,7 @@ export const TEXTS = {
   nothingBefore: "Nothing in this iteration came before it.",
   bound: (/** @type {string} */ reason, /** @type {string} */ source, /** @type {string} */ when) =>
     `Bound by ${source}: ${reason}, at ${when}.`,
-  lag: (/** @type {number} */ ns) => `It followed ${formatDuration(ns)} later.`,
+  lag: (/** @type {string} */ time) => `It followed ${time} later.`,
   waitedFor: (/** @type {string} */ time, /** @type {number} */ rank) =>
     `It arrived ${time} before rank ${rank}, the last one.`,
   before: "It follows",
@@ -91,6 +94,7 @@ export const TEXTS = {
   replay: "Show in Replay",
   replayTitle: "This moment in Replay (Enter)",
   cannotReplay: "This iteration cannot be replayed.",
+  exposed: "exposed",
   timeNotKnown: "Waits were not recorded, so what each rank's time went to is not known.",
   nothingExposed: "No rank was stalled in communication.",
   nobodyWaited: "No rank waited for another.",

@@ -80,6 +80,12 @@ export function sayFeedback(form, how, headline, html) {
   find(form, ".feedback", HTMLElement).replaceChildren(box);
 }
 
+/** An answer is noted, and it is not told yet whether it is right. @param {HTMLFormElement} form @param {Words} words */
+export function sayHeld(form, words) {
+  const box = make("div", "said held", make("p", "said-headline", words.held), make("p", "", words.held_words));
+  find(form, ".feedback", HTMLElement).replaceChildren(box);
+}
+
 /** So that what was said is read. @param {HTMLFormElement} form */
 export function bringIntoView(form) {
   find(form, ".feedback", HTMLElement).scrollIntoView({ block: "nearest" });

@@ -10,6 +10,7 @@
  * @property {number} wrong how often it was wrong
  * @property {boolean} right
  * @property {boolean} shown the reader gave up and looked
+ * @property {boolean} [held] given in a room that has not been shown yet what is right
  */
 
 /**
@@ -64,7 +65,8 @@ function parseQuestions(plain) {
   for (const [id, one] of Object.entries(isObject(plain) ? plain : {})) {
     if (isObject(one) && (typeof one.given === "string" || isTexts(one.given))) {
       const wrong = typeof one.wrong === "number" && one.wrong > 0 ? Math.floor(one.wrong) : 0;
-      found[id] = { given: one.given, wrong, right: one.right === true, shown: one.shown === true };
+      const held = one.held === true ? { held: true } : {};
+      found[id] = { given: one.given, wrong, right: one.right === true, shown: one.shown === true, ...held };
     }
   }
   return found;
@@ -84,6 +86,21 @@ export function answered(told, given, right) {
     right: right || (told?.right ?? false),
     shown: told?.shown ?? false,
   };
+}
+
+/**
+ * The same after an answer of which nothing is said yet.
+ * @param {Told | undefined} told
+ * @param {string | string[]} given
+ * @returns {Told}
+ */
+export function noted(told, given) {
+  return { wrong: 0, right: false, shown: false, ...told, given, held: true };
+}
+
+/** What a question covers may be seen. @param {Told | undefined} told */
+export function isSettled(told) {
+  return told !== undefined && (told.right || told.shown);
 }
 
 /**

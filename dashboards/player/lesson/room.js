@@ -1,7 +1,9 @@
 // A student's place in a room: join by code, leave, and see where the class is.
 //
 // What the lesson sends along with an answer stands at the slot as `data-room` and `data-who`; what
-// became of the answer there is told to the slot as an event "noted".
+// became of the answer there is told to the slot as an event "noted". Of which questions the class was
+// shown what is right stands there as `data-told`, once it is known that the page is in a room or in
+// none, `data-place`; an event "room" tells of changes.
 
 import { find, make, write } from "#player/dom.js";
 import { withFields } from "#player/lesson/place.js";
@@ -26,6 +28,8 @@ const link = make("a", "class-at");
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 let code = "";
+/** How often was asked where the class is, or left: only the last of it counts. */
+let turns = 0;
 
 /** Random, so that a class's answers are told apart, and kept while this tab is open. */
 function token() {
@@ -79,8 +83,13 @@ async function join(wanted) {
 /** Ask where the class is, and again in a while. @param {string} asked */
 async function look(asked) {
   clearTimeout(timer);
+  turns += 1;
+  const turn = turns;
   try {
     const at = await lookAt(asked, who);
+    if (turn !== turns) {
+      return;
+    }
     if (!at.open) {
       tell(say("student", code ? "gone" : "none"));
       leave();
@@ -90,9 +99,13 @@ async function look(asked) {
       enter(at.code);
     }
     point(at);
+    place("in", at.told);
   } catch (error) {
     if (!(error instanceof Refused)) {
       throw error;
+    }
+    if (turn !== turns) {
+      return;
     }
     tell(error.message);
     if (!code) {
@@ -113,10 +126,22 @@ function enter(entered) {
 
 function leave() {
   clearTimeout(timer);
+  turns += 1;
   code = "";
   keep();
   show();
   link.hidden = true;
+  place("out");
+}
+
+/** @param {"in" | "out"} where @param {readonly string[]} told as lesson/question */
+function place(where, told = []) {
+  const words = told.join(" ");
+  if (slot.dataset.place !== where || slot.dataset.told !== words) {
+    slot.dataset.place = where;
+    slot.dataset.told = words;
+    slot.dispatchEvent(new CustomEvent("room"));
+  }
 }
 
 function show() {
@@ -211,6 +236,8 @@ function begin() {
   const wanted = fromAddress() || stored().code;
   if (wanted) {
     join(wanted);
+  } else {
+    place("out");
   }
 }
 

@@ -4,15 +4,18 @@
 export class NoAnswer extends Error {}
 
 /**
- * What is said of an answer.
- * @typedef {object} Said
+ * What is said of an answer: that it is none, that it is held back in a room, or if it is right.
+ * @typedef {{problem: string} | {held: true, room: string} | Verdict} Said
+ *
+ * @typedef {object} Verdict
  * @property {boolean} right
  * @property {string} headline
  * @property {string} words HTML of our own
  * @property {string} [room] what became of the answer in the reader's room
  */
 
-/** @typedef {{blocks: {id: string, html: string}[], words: string}} Rest */
+/** @typedef {{blocks: {id: string, html: string}[]}} Rest */
+/** @typedef {{words: string}} Explained */
 /** @typedef {{ticket: string, state: "waiting" | "running" | "done" | "failed", seconds: number,
  *  before: number, problem: string}} Recording */
 

@@ -11,10 +11,9 @@ const SOON_S = 1200;
  * Show a tally.
  * @param {HTMLElement} root
  * @param {Tally} tally
- * @param {boolean} marked whether what is right is told
  */
-export function drawTally(root, tally, marked) {
-  const { bars = [], thoughts = [], num_answered: num } = tally;
+export function drawTally(root, tally) {
+  const { bars = [], thoughts = [], choices = [], num_answered: num, solved } = tally;
   const isAt = tally.question !== "";
   const shown = isAt && tally.reveal;
   drawCounts(root, tally);
@@ -22,11 +21,12 @@ export function drawTally(root, tally, marked) {
   hide(root, "#at", !isAt);
   hide(root, "#how", isAt);
   hide(root, "#hidden", !isAt || tally.reveal);
+  drawChoices(find(root, "#choices", HTMLElement), isAt && !tally.reveal ? choices : []);
   hide(root, "#shown", !shown);
   hide(root, "#key", !shown);
   hide(root, "#no-answers", num > 0);
-  drawBars(find(root, "#bars", HTMLElement), shown ? bars : [], num, marked, tally.unit ?? "");
-  const isSolved = shown && marked;
+  drawBars(find(root, "#bars", HTMLElement), shown ? bars : [], num, solved, tally.unit ?? "");
+  const isSolved = shown && solved;
   hide(root, "#solved", !isSolved);
   drawThoughts(root, isSolved ? thoughts : []);
   write(find(root, "#explain", HTMLElement), isSolved ? (tally.explain ?? "") : "");
@@ -44,6 +44,16 @@ function drawCounts(root, { num_students: students, num_answered: num, left_s: l
   const progress = find(root, "#progress", HTMLProgressElement);
   progress.max = Math.max(1, num, students);
   progress.value = num;
+}
+
+/** What students choose from, as long as no bars say it. @param {HTMLElement} list @param {readonly string[]} choices */
+function drawChoices(list, choices) {
+  const key = JSON.stringify(choices);
+  list.hidden = choices.length === 0;
+  if (list.dataset.drawn !== key) {
+    list.dataset.drawn = key;
+    list.replaceChildren(...choices.map((label) => make("li", "", label)));
+  }
 }
 
 /**

@@ -24,7 +24,6 @@ const picks = JSON.parse(find(document, "#picks", HTMLElement).textContent ?? "[
 let room = restored();
 /** @type {Tally | null} */
 let tally = null;
-let marked = false;
 /** Counts what was asked, so that an answer that comes late is not drawn over a newer one. */
 let asked = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -76,7 +75,6 @@ function forget() {
   asked += 1;
   room = null;
   tally = null;
-  marked = false;
   sessionStorage.removeItem(STORE);
   showState();
   tell(say("lecturer", "gone"));
@@ -87,6 +85,14 @@ function showState() {
   find(root, "#inside", HTMLElement).hidden = room === null;
   for (const place of root.querySelectorAll(".room-code")) {
     write(place, room?.code ?? "");
+  }
+  const picture = find(root, "#qr", HTMLImageElement);
+  picture.hidden = room === null;
+  if (room) {
+    picture.src = `/join/${encodeURIComponent(room.code)}/qr`;
+    picture.alt = say("lecturer", "qr");
+  } else {
+    picture.removeAttribute("src");
   }
 }
 
@@ -119,14 +125,14 @@ function draw() {
   if (!tally) {
     return;
   }
-  drawTally(root, tally, marked);
+  drawTally(root, tally);
   if (document.activeElement !== lessons) {
     lessons.value = tally.lesson;
   }
   fillQuestions();
   reveal.disabled = mark.disabled = tally.question === "";
   turn(reveal, tally.reveal, say("lecturer", tally.reveal ? "hide_answers" : "show_answers"));
-  turn(mark, marked, say("lecturer", marked ? "hide_right" : "show_right"));
+  turn(mark, tally.solved, say("lecturer", tally.solved ? "hide_right" : "show_right"));
 }
 
 function fillQuestions() {
@@ -154,29 +160,24 @@ function picked() {
 
 /** @param {string} lesson @param {string} question */
 function pointAt(lesson, question) {
-  marked = false;
-  show({ lesson, question, reveal: false });
+  show({ lesson, question, reveal: false, solved: false });
 }
 
 function turnReveal() {
   if (tally?.question) {
-    marked &&= !tally.reveal;
-    show({ lesson: tally.lesson, question: tally.question, reveal: !tally.reveal });
+    const { lesson, question, reveal: was, solved } = tally;
+    show({ lesson, question, reveal: !was, solved: solved && !was });
   }
 }
 
 function turnMark() {
   if (tally?.question) {
-    marked = !marked;
-    if (marked && !tally.reveal) {
-      turnReveal();
-    } else {
-      draw();
-    }
+    const { lesson, question, reveal: was, solved } = tally;
+    show({ lesson, question, reveal: was || !solved, solved: !solved });
   }
 }
 
-/** @param {{lesson: string, question: string, reveal: boolean}} pointed */
+/** @param {{lesson: string, question: string, reveal: boolean, solved: boolean}} pointed */
 function show(pointed) {
   tryTo(async () => {
     if (room) {

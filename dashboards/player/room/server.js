@@ -22,11 +22,13 @@ import { say } from "#player/room/words.js";
  * @property {string} lesson "" if the class is at none
  * @property {string} question
  * @property {boolean} reveal
+ * @property {boolean} solved
  * @property {number} num_students
  * @property {number} num_answered
  * @property {number} left_s
  * @property {string} [words] of the question; this and what follows only if the class is at one
  * @property {string} [unit]
+ * @property {string[]} [choices]
  * @property {string} [explain]
  * @property {Bar[]} [bars]
  * @property {Thought[]} [thoughts]
@@ -41,6 +43,7 @@ import { say } from "#player/room/words.js";
  * @property {string} title
  * @property {number} step of the lesson that asks the question; 0 if the class is at none
  * @property {boolean} reveal
+ * @property {string[]} told questions, as lesson/question, of which what is right was shown
  */
 
 /** The server refuses; `status` is 0 if it does not answer at all. */
@@ -62,7 +65,7 @@ export function openRoom() {
   return ask("POST", "/api/rooms", {});
 }
 
-/** @param {Opened} room @param {{lesson: string, question: string, reveal: boolean}} pointed */
+/** @param {Opened} room @param {{lesson: string, question: string, reveal: boolean, solved: boolean}} pointed */
 export function showInRoom({ code, key }, pointed) {
   return ask("POST", `${addressOf(code)}/show`, { key, ...pointed });
 }

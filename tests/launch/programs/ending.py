@@ -35,5 +35,5 @@ for step in range(4):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-print("done", flush=True)
+sys.stdout.write("done\n")  # not print, which writes the line's end apart where nothing is buffered
 dist.destroy_process_group()

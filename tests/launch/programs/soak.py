@@ -1,9 +1,17 @@
-"""Thousands of short steps under `zerosim trace`: the name of a system, and how many steps."""
+"""Thousands of short steps under `zerosim trace`: the name of a system, and how many steps.
+
+Each rank prints a line of JSON: what of its memory was resident after each tenth of the steps, and
+the CPU time of all of them.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -54,6 +62,20 @@ def deepspeed() -> Callable[[], None]:
     return step
 
 
+def engine() -> Callable[[], None]:
+    """zerosim's own engine, stage 3."""
+    import zerosim
+
+    model = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32))
+    ours = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
+
+    def step() -> None:
+        ours.backward(ours(torch.randn(4, 32)).sum())
+        ours.step()
+
+    return step
+
+
 def _step_of(model: nn.Module) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
@@ -65,14 +87,25 @@ def _step_of(model: nn.Module) -> Callable[[], None]:
     return step
 
 
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 def main() -> None:
     """Train."""
     system, num_steps = sys.argv[1:]
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    step = {"ddp": ddp, "fsdp2": fsdp2, "deepspeed": deepspeed}[system]()
-    for _ in range(int(num_steps)):
-        step()
+    makers = {"ddp": ddp, "fsdp2": fsdp2, "deepspeed": deepspeed, "engine": engine}
+    step = makers[system]()
+    resident = []
+    begin_s = time.process_time()
+    for _ in range(10):
+        for _ in range(int(num_steps) // 10):
+            step()
+        resident.append(_resident_bytes())
+    said = {"resident_bytes": resident, "cpu_s": time.process_time() - begin_s}
+    sys.stdout.write(f"{json.dumps(said)}\n")
     dist.destroy_process_group()
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from zerosim.analysis.frames.layout import OPTIMIZER_STATES, Layout
-from zerosim.memory import Role
+from zerosim.analysis.frames.layout import Layout
+from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.tiers import Tier
 
 Spot = tuple[int, str, Role, Tier]
@@ -37,25 +37,29 @@ class Away:
         for rank in layout.ranks:
             for unit, trainable in layout.trainable.items():
                 if layout.is_away:
-                    spot = (rank, unit, Role.PARAMETERS, layout.parameters_tier)
+                    spot = (rank, unit, Role.PARAMETERS, layout.config.offload_param.tier)
                     self.held[spot] = set(layout.kept(rank, unit))
-                if not trainable or not layout.updates_on_host:
+                if not trainable or not layout.config.offloads_optimizer:
                     continue
                 for role in self.made_states():
-                    self.held[rank, unit, role, layout.states_tier] = {rank}
+                    self.held[rank, unit, role, layout.config.offload_optimizer.tier] = {rank}
                 if layout.keeps_gradients:
-                    gradients = self.held if layout.delayed else self.old
+                    gradients = self.held if layout.config.delayed_update else self.old
                     gradients[rank, unit, Role.GRADIENTS, Tier.HOST] = {rank}
 
     def states_there(self) -> tuple[Role, ...]:
         """The optimizer's states that are kept in their tier."""
         layout = self.layout
-        there = [band.role for band in layout.states if band.tier is layout.states_tier]
+        there = [
+            band.role for band in layout.states if band.tier is layout.config.offload_optimizer.tier
+        ]
         return tuple(role for role in OPTIMIZER_STATES if role in there)
 
     def made_states(self) -> tuple[Role, ...]:
         """Those that there are before the update: on a disk all of them, as zeros at first."""
-        is_first = self.layout.first_update and self.layout.states_tier is Tier.HOST
+        is_first = (
+            self.layout.first_update and self.layout.config.offload_optimizer.tier is Tier.HOST
+        )
         return tuple(r for r in self.states_there() if r is Role.MASTER or not is_first)
 
     def has(self, spot: Spot, shards: Iterable[int]) -> bool:
@@ -86,5 +90,5 @@ class Away:
         """Whether a role is kept in a tier, or only passes through it."""
         layout = self.layout
         if role is Role.PARAMETERS:
-            return tier is layout.parameters_tier
-        return role is Role.GRADIENTS or tier is layout.states_tier
+            return tier is layout.config.offload_param.tier
+        return role is Role.GRADIENTS or tier is layout.config.offload_optimizer.tier

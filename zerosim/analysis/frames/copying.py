@@ -140,6 +140,6 @@ class Copying:
             return
         holdings.offloaded.setdefault((rank, event.unit), set()).add(piece)
         holdings.reduced.get((rank, piece), set()).discard(rank)
-        if self._ledger.layout.num_ranks == 1 and self._ledger.layout.stage >= 2:
+        if self._ledger.layout.num_ranks == 1 and self._ledger.layout.config.stage >= 2:
             holdings.gradients.pop((rank, piece), None)
         self._ledger.touch(rank, Role.GRADIENTS, event.unit)

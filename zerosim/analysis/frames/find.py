@@ -5,16 +5,16 @@ Imports numpy, zerosim's L0, record, graph and its siblings.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import accumulate
-from operator import attrgetter
 
 import numpy as np
 
 from zerosim.analysis.frames.joined import groups_of, join, stand_in, together
-from zerosim.analysis.frames.order import StepPart, in_order, with_ends
+from zerosim.analysis.frames.order import StepPart, begin_when_gathered, in_order, with_ends
+from zerosim.analysis.frames.stages import stages_of, within
 from zerosim.analysis.frames.step import Message, Step, Steps
 from zerosim.analysis.frames.waiting import Stood, with_waits
 from zerosim.errors import TraceError
@@ -56,7 +56,8 @@ class _Finder:
             for rank, event in matched.events.items()
             if event.iteration == iteration
         }
-        self.joined = join(trace, graph.matching, set(of_call.values()))
+        self.stages = {rank.rank: stages_of(rank.strategies) for rank in trace.ranks}
+        self.joined = join(trace, graph.matching, set(of_call.values()), self._name)
         first = stand_in(self.joined)
         self.of_call = {call: first[index] for call, index in of_call.items()}
         self.units_in = {
@@ -69,6 +70,14 @@ class _Finder:
         self.stood: list[Stood] = []
         self.end: StepPart | None = None
         self.notes: list[str] = []
+
+    def _name(self, event: Event) -> str:
+        """What the unit of an event is called: two stages of a pipeline have the same names."""
+        return within(self.stages[event.rank], event)
+
+    def _named(self, event: Event) -> Event:
+        name = self._name(event)
+        return event if name == event.unit else replace(event, unit=name)
 
     def find(self) -> None:
         self._find_marks()
@@ -96,6 +105,8 @@ class _Finder:
                 )
                 part.span(rank.rank, border.time_ns, border.time_ns)
         self.end = marks.pop((Phase.OUTSIDE, 0), None)
+        if any(self.stages.values()):  # a stage goes back while another still goes forward
+            marks = {(phase, n): part for (phase, n), part in marks.items() if _is_first(phase, n)}
         self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
 
     def _find_work(self) -> None:
@@ -110,7 +121,7 @@ class _Finder:
                 if iteration != self.iteration or event.start_ns is None:
                     continue
                 if event.kind is Kind.COMPUTE:
-                    key: tuple[object, ...] = (event.phase, event.micro_step, event.unit)
+                    key: tuple[object, ...] = (event.phase, event.micro_step, self._name(event))
                 elif event.kind is Kind.COPY:
                     key = _of_copy(event)
                 else:
@@ -123,24 +134,19 @@ class _Finder:
                     (*key, place), StepPart(event.kind, event.phase, event.micro_step)
                 )
                 part.is_late = event.id in late
-                part.units = (event.unit,)
+                part.units = (self._name(event),)
                 end = event.start_ns if event.end_ns is None else event.end_ns
-                part.add(event, event.start_ns + shift, end + shift)
+                part.add(self._named(event), event.start_ns + shift, end + shift)
                 part.is_over &= event.id not in unfinished
         self.parts += found.values()
 
     def _find_wait(self, rank: RankTrace, event: Event) -> None:
         """Whose program was stalled, and for what; nothing without that."""
-        events = rank.events
-        place = len(events)
-        if event.parent is not None and event.start_ns is not None:
-            place = bisect_left(events, event.parent, key=attrgetter("id"))
-        if place == len(events) or events[place].id != event.parent:
+        awaited = None if event.parent is None else rank.events.find(event.parent)
+        if awaited is None or event.start_ns is None:
             return
-        assert event.start_ns is not None
         start = event.start_ns + self.shift[rank.rank]
         end = start if event.end_ns is None else event.end_ns + self.shift[rank.rank]
-        awaited = events[place]
         collective = self.of_call.get((rank.rank, awaited.id))
         self.stood.append(Stood(event, awaited, collective, start, end))
 
@@ -226,7 +232,7 @@ class _Finder:
         for index in sorted(set(self.of_call.values())):
             members = self.joined[index]
             matched = together(self.graph.matching, members)
-            event = next(iter(matched.events.values()))
+            event = self._named(next(iter(matched.events.values())))
             groups = groups_of(self.graph.matching, members, self.num_ranks)
             if index in hops:
                 for part in hops[index].values():
@@ -239,7 +245,7 @@ class _Finder:
             for rank, own in matched.events.items():
                 start = own.issue_ns if own.start_ns is None else own.start_ns
                 end = self._end_of(rank, own, start)
-                part.add(own, start + self.shift[rank], end + self.shift[rank])
+                part.add(self._named(own), start + self.shift[rank], end + self.shift[rank])
                 part.is_over &= own.id not in self._unfinished(rank)
             if matched.op is Op.SEND:
                 for member in members:
@@ -277,6 +283,8 @@ class _Finder:
             yield Message(source, target, None, sent.payload_bytes, start, end)
 
     def result(self) -> Steps:
+        if not self.graph.trace.manifest.units:
+            begin_when_gathered(self.parts)
         found = in_order([*self.marks, *self.parts])
         zero = min(min(part.starts.values()) for part in found)
         last = self.end or StepPart(Kind.MARK, Phase.OUTSIDE, 0)
@@ -316,6 +324,11 @@ class _Finder:
             num_hops={index: n for index, n in num_hops.items() if index is not None},
             notes=tuple(self.notes),
         )
+
+
+def _is_first(phase: Phase, number: int) -> bool:
+    """Whether a mark is one that all stages of a pipeline have in common."""
+    return phase is not Phase.BACKWARD and (phase is not Phase.FORWARD or not number)
 
 
 def _of_copy(event: Event) -> tuple[object, ...]:

@@ -40,12 +40,15 @@ class Frames:
     Attributes:
         initial: by cell, before the first step.
         changes: by step, the cells that change as it begins.
+        freed: by step, the units whose gathered parameters are given back when it is over, because
+            their computation is; those cells change as the next step begins.
         broken: None if all laws were kept.
     """
 
     layout: Layout
     initial: tuple[ShardState, ...]
     changes: tuple[tuple[Change, ...], ...]
+    freed: dict[int, tuple[str, ...]]
     broken: Broken | None
 
     def at(self, position: int) -> tuple[ShardState, ...]:
@@ -71,12 +74,16 @@ def play(layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step])
     ledger.cells = list(initial)
     ending: dict[int, list[Step]] = defaultdict(list)
     changes: list[tuple[Change, ...]] = []
+    freed: dict[int, tuple[str, ...]] = {}
     broken = None
     for position, step in enumerate(steps):
         try:
             for over in sorted(ending.pop(position - 1, ()), key=lambda one: one.end_ns):
                 player.end(over)
             player.begin(step)
+            if player.freed:  # a call from within a computation shows that it is over
+                freed[position - 1] = tuple(player.freed)
+                player.freed.clear()
         except IllegalFrame as error:
             broken = Broken(position, str(error))
         changes.append(tuple(ledger.changed()))
@@ -84,4 +91,6 @@ def play(layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step])
             break
         if step.is_over:
             ending[step.until].append(step)
-    return Frames(layout=layout, initial=initial, changes=tuple(changes), broken=broken)
+    return Frames(
+        layout=layout, initial=initial, changes=tuple(changes), freed=freed, broken=broken
+    )

@@ -34,14 +34,25 @@ class Gathers:
         self._ledger = ledger
 
     def begin(self, step: Step, unit: str) -> None:
-        """Shards leave; who sends them holds them."""
+        """Shards leave; who sends them holds them.
+
+        What a rank has kept since forward is not on its way to it, though it is sent.
+        """
         holdings = self._ledger.holdings
+        self._take_from_secondary(step, unit)
         for one in self._arrivals(step, unit):
             for shard in one.shards:
-                sender = shard if one.source is None else one.source
-                if sender in self._ledger.places and not self._is_secondary(step, sender, unit):
+                sender = self._owner(step, one.target, unit, shard)
+                sender = sender if one.source is None else one.source
+                if sender in self._ledger.places:
                     holdings.require_parameters(sender, unit, [shard], "sends")
-            self._ledger.announce(one.target, unit, _PARAMETERS, one.shards)
+            held = (
+                holdings.parameters[one.target, unit]
+                if self._is_secondary(step, one.target, unit)
+                else ()
+            )
+            coming = [shard for shard in one.shards if shard not in held]
+            self._ledger.announce(one.target, unit, _PARAMETERS, coming)
 
     def end(self, step: Step, unit: str) -> None:
         """They are there."""
@@ -49,12 +60,28 @@ class Gathers:
             self._ledger.arrive(one.target, unit, _PARAMETERS, one.shards)
             for shard in one.shards:
                 self._ledger.holdings.gathered(one.target, unit, shard)
-        for rank in step.events:
-            if step.is_last_hop and self._is_secondary(step, rank, unit):
-                own = self._ledger.holdings.secondary[rank, unit]
-                for shard in own:
+
+    def _take_from_secondary(self, step: Step, unit: str) -> None:
+        """What a rank has kept since forward for the gather of backward it takes from itself.
+
+        Its neighbours send the rest: their parts whole, with what this rank owns (ZeRO++, 3.2).
+        """
+        for rank in step.events if not step.hop else ():
+            if self._is_secondary(step, rank, unit):
+                kept = self._ledger.holdings.secondary[rank, unit]
+                for shard in kept:
                     self._ledger.holdings.gathered(rank, unit, shard)
-                self._ledger.touch(rank, Role.PARAMETERS, unit, own)
+                self._ledger.touch(rank, Role.PARAMETERS, unit, kept)
+
+    def _owner(self, step: Step, rank: int, unit: str, shard: int) -> int:
+        """Who of a rank's group has a shard of its own."""
+        holdings, layout = self._ledger.holdings, self._ledger.layout
+        group = self._ledger.group_of(step, rank)
+        recorded = [one for one in group if one in self._ledger.places]
+        if self._is_secondary(step, rank, unit):
+            kept = (one for one in recorded if shard in holdings.secondary.get((one, unit), ()))
+            return next(kept, -1)
+        return next((one for one in recorded if shard in layout.own(one, unit)), -1)
 
     def _arrivals(self, step: Step, unit: str) -> Iterator[_Arrival]:
         """What comes to ranks that are in the trace.
@@ -69,18 +96,19 @@ class Gathers:
                     if shards:
                         yield _Arrival(message.source, message.target, shards)
             return
-        event = step.event
+        event, owner = step.event, ledger.layout.divided.owners.get(unit)
         for rank in step.events:
-            if event is not None and event.op is Op.BROADCAST:
-                root = event.peers[0] if event.peers else None
+            if owner is not None or (event is not None and event.op is Op.BROADCAST):
+                root = event.peers[0] if event is not None and event.peers else None
+                root = root if owner is None else owner
                 if rank != root:
                     yield _Arrival(root, rank, tuple(ledger.layout.shards))
             else:
-                others = [shard for shard in ledger.layout.shards if shard != rank]
+                own = set(ledger.layout.own(rank, unit))
                 if self._is_secondary(step, rank, unit):
                     own = ledger.holdings.secondary[rank, unit]
-                    others = [shard for shard in ledger.layout.shards if shard not in own]
-                yield _Arrival(None, rank, tuple(others))
+                computed = ledger.layout.computes(rank, unit)
+                yield _Arrival(None, rank, tuple(one for one in computed if one not in own))
 
     def _carried(self, step: Step, source: int, shard: int | None) -> tuple[int, ...]:
         """The shards of a unit that a message carries."""

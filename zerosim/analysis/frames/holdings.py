@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from zerosim.analysis.frames.away import Away
-from zerosim.analysis.frames.layout import Band, Layout
+from zerosim.analysis.frames.layout import Band, Layout, Place
 from zerosim.memory import Role
 from zerosim.tiers import Tier
 
-Place = tuple[int, str]
-"""A rank and a unit."""
 Summed = frozenset[int]
 """The ranks whose gradients have been added up."""
 
@@ -74,6 +72,7 @@ class Holdings:
         reduced: likewise, the shards of which this rank keeps the sum of all ranks.
         moments: by rank and unit, the shards with momentum and variance.
         applied: the ranks and units whose gradient has been applied and is of no use any more.
+        growing: the ranks and units to whose gradient, nobody else's, micro-steps are still to add.
         unreduced: by rank and unit, the pieces of the whole gradient that are to be reduced.
         offloaded: by rank and unit, the pieces of the newest gradient that have left the device.
         secondary: by rank and unit, the shards kept for backward beside the own one.
@@ -88,6 +87,7 @@ class Holdings:
     reduced: dict[tuple[int, Piece], set[int]] = field(default_factory=dict)
     moments: dict[Place, set[int]] = field(default_factory=dict)
     applied: set[Place] = field(default_factory=set)
+    growing: set[Place] = field(default_factory=set)
     unreduced: dict[Place, set[Piece]] = field(default_factory=dict)
     offloaded: dict[Place, set[Piece]] = field(default_factory=dict)
     secondary: dict[Place, set[int]] = field(default_factory=dict)
@@ -99,10 +99,14 @@ class Holdings:
         self.away = Away(layout)
         for rank in layout.ranks:
             for unit, trainable in layout.trainable.items():
-                self.parameters[rank, unit] = set(layout.on_device(rank))
+                persists = unit in layout.divided.persists
+                there = layout.computes if persists else layout.on_device
+                self.parameters[rank, unit] = set(there(rank, unit))
                 self.stale[rank, unit] = set()
-                has_moments = trainable and not layout.first_update and not layout.updates_on_host
-                self.moments[rank, unit] = set(layout.own(rank, 1) if has_moments else ())
+                has_moments = (
+                    trainable and not layout.first_update and not layout.config.offloads_optimizer
+                )
+                self.moments[rank, unit] = set(layout.own(rank, unit) if has_moments else ())
                 if trainable and layout.keeps_gradients:
                     self.applied.add((rank, unit))
 
@@ -126,13 +130,16 @@ class Holdings:
         self.parameters[rank, unit].add(shard)
         self.stale[rank, unit].discard(shard)
 
-    def free_parameters(self, rank: int, unit: str) -> None:
-        """Give back what was gathered (stage 3)."""
-        self.parameters[rank, unit].intersection_update(self.layout.on_device(rank))
+    def free_parameters(self, rank: int, unit: str) -> bool:
+        """Give back what was gathered (stage 3); whether there was anything to give back."""
+        held, kept = self.parameters[rank, unit], set(self.layout.on_device(rank, unit))
+        had_more = not held <= kept
+        held &= kept
+        return had_more
 
     def compute(self, rank: int, unit: str) -> None:
-        """Begin to compute with a unit: needs all of its shards."""
-        self.require_parameters(rank, unit, self.layout.shards, "computes with")
+        """Begin to compute with a unit: needs all of its shards that are computed with."""
+        self.require_parameters(rank, unit, self.layout.computes(rank, unit), "computes with")
 
     # -------------------------------------------------------------------------- gradients
 
@@ -151,7 +158,7 @@ class Holdings:
         self.unreduced[rank, unit] = set(self.pieces(unit))
         for piece in self.pieces(unit):
             whole = self.gradients.setdefault((rank, piece), {})
-            for shard in self.layout.shards:
+            for shard in self.layout.makes(rank, unit):
                 whole.setdefault(shard, frozenset([rank]))
 
     def summed(self, rank: int, piece: Piece, shard: int, why: str) -> Summed:
@@ -184,8 +191,8 @@ class Holdings:
         self.gradients[rank, piece][shard] = arriving
 
     def require_whole(self, rank: int, piece: Piece, shard: int, sum_: Summed, why: str) -> None:
-        """Raise unless a sum is of all ranks."""
-        missing = set(self.layout.shards) - sum_
+        """Raise unless a sum is of all ranks that make it whole."""
+        missing = set(self.layout.among(rank, piece.unit)) - sum_
         if missing:
             raise IllegalFrame(
                 f"rank {rank} {why} shard {shard} of {piece.unit} as reduced, but the gradient of "
@@ -194,17 +201,24 @@ class Holdings:
 
     def finish_reduction(self, rank: int, pieces: Iterable[Piece]) -> None:
         """A bucket is reduced on a rank: stage 2 and 3 keep the own shard and free the rest."""
-        own = self.layout.own(rank, 1)
         for piece in pieces:
+            own = self.layout.own(rank, piece.unit)
             for shard in own:
                 sum_ = self.summed(rank, piece, shard, "finishes")
                 self.require_whole(rank, piece, shard, sum_, "finishes")
             left = self.unreduced.get((rank, piece.unit), set())
             left.discard(piece)
-            if self.layout.stage >= 2:
+            if self.layout.divided.gradients:
                 self.reduced.setdefault((rank, piece), set()).update(own)
                 if not left:
                     self._free_gradient(rank, piece.unit)
+
+    def scatter(self, rank: int, pieces: Iterable[Piece]) -> None:
+        """A bucket is summed over some ranks: of the rest of it nothing is needed any more."""
+        for piece in pieces:
+            whole = self.gradients.get((rank, piece), {})
+            for shard in set(whole).difference(self.layout.own(rank, piece.unit)):
+                del whole[shard]
 
     def _free_gradient(self, rank: int, unit: str) -> None:
         for piece in self.pieces(unit):
@@ -212,27 +226,29 @@ class Holdings:
 
     def update(self, rank: int, unit: str) -> None:
         """Begin to update a unit: the rows to update need the sum of all ranks."""
-        if self.layout.updates_on_host:
+        if self.layout.config.offloads_optimizer:
             self._require_on_host(rank, unit)
+            return
+        if unit in self.layout.divided.summed_late:
             return
         for piece in self.pieces(unit):
             reduced = self.reduced.get((rank, piece), set())
-            for shard in self.layout.own(rank, 1):
+            for shard in self.layout.own(rank, unit):
                 if shard not in reduced:
                     sum_ = self.summed(rank, piece, shard, "updates with")
                     self.require_whole(rank, piece, shard, sum_, "applies")
 
     def updated(self, rank: int, unit: str) -> None:
         """A unit is updated: the own rows are new; what others own is now of before."""
-        own = set(self.layout.own(rank, 1))
-        if self.layout.updates_on_host:
+        own = set(self.layout.own(rank, unit))
+        if self.layout.config.offloads_optimizer:
             self._updated_on_host(rank, unit, own)
             return
         self.moments[rank, unit] |= own
         self.outdate(rank, unit, but=own)
         if self.layout.is_away:
             self.gathered(rank, unit, rank)
-            spot = (rank, unit, Role.PARAMETERS, self.layout.parameters_tier)
+            spot = (rank, unit, Role.PARAMETERS, self.layout.config.offload_param.tier)
             self.away.outdate(spot)
         self.applied.add((rank, unit))
 
@@ -245,7 +261,7 @@ class Holdings:
     def _require_on_host(self, rank: int, unit: str) -> None:
         spot = (rank, unit, Role.GRADIENTS, Tier.HOST)
         left = set(self.pieces(unit)) - self.offloaded.get((rank, unit), set())
-        if not self.away.has(spot, [rank]) or (left and not self.layout.delayed):
+        if not self.away.has(spot, [rank]) or (left and not self.layout.config.delayed_update):
             raise IllegalFrame(
                 f"rank {rank} updates {unit} on its host with a gradient that has not left the "
                 "device"
@@ -260,24 +276,24 @@ class Holdings:
         """What is on the host is new; the device and the disk have what was before."""
         layout, away = self.layout, self.away
         for role in away.states_there():
-            if layout.states_tier is Tier.DISK:
+            if layout.config.offload_optimizer.tier is Tier.DISK:
                 away.outdate((rank, unit, role, Tier.DISK))
             away.put((rank, unit, role, Tier.HOST), own)
-        if not layout.delayed or not self.offloaded.get((rank, unit)):
+        if not layout.config.delayed_update or not self.offloaded.get((rank, unit)):
             away.outdate((rank, unit, Role.GRADIENTS, Tier.HOST))
-        if layout.parameters_tier is Tier.DISK:
+        if layout.config.offload_param.tier is Tier.DISK:
             away.outdate((rank, unit, Role.PARAMETERS, Tier.DISK))
-        if layout.is_away and not layout.owners:
+        if layout.is_away and not layout.config.owner_broadcast:
             away.put((rank, unit, Role.PARAMETERS, Tier.HOST), own)
         elif layout.is_away:
-            away.outdate((rank, unit, Role.PARAMETERS, layout.parameters_tier))
-        if not layout.delayed:
+            away.outdate((rank, unit, Role.PARAMETERS, layout.config.offload_param.tier))
+        if not layout.config.delayed_update:
             self.outdate(rank, unit, but=set())
             self.applied.add((rank, unit))
 
     def end_update(self, rank: int) -> None:
-        """The iteration's gradients are used up: stages 2 and 3 free them."""
-        if self.layout.stage >= 2:
+        """The iteration's gradients are used up: stages 2 and 3 of the engine free them."""
+        if self.layout.divided.frees_gradients:
             for store in (self.gradients, self.reduced):
                 for place in [place for place in store if place[0] == rank]:
                     del store[place]
@@ -303,7 +319,7 @@ class Holdings:
         if role is Role.GRADIENTS:
             return self._gradient_cell(rank, unit, shard)
         is_master = role is Role.MASTER
-        kept = set(self.layout.own(rank, 1)) if is_master else self.moments[rank, unit]
+        kept = set(self.layout.own(rank, unit)) if is_master else self.moments[rank, unit]
         return ShardState.KEPT if shard in kept else ShardState.ABSENT
 
     def _cell_away(self, rank: int, band: Band, unit: str, shard: int) -> ShardState:
@@ -316,22 +332,27 @@ class Holdings:
 
     def _parameter_cell(self, rank: int, unit: str, shard: int) -> ShardState:
         if shard in self.parameters[rank, unit]:
-            is_own = shard in self.layout.on_device(rank)
+            is_own = shard in self.layout.on_device(rank, unit)
             return ShardState.KEPT if is_own else ShardState.GATHERED
         return ShardState.STALE if shard in self.stale[rank, unit] else ShardState.ABSENT
 
     def _gradient_cell(self, rank: int, unit: str, shard: int) -> ShardState:
-        if (rank, unit) in self.applied and self.layout.stage < 2:
-            return ShardState.STALE
-        least = ShardState.REDUCED
+        divided = self.layout.divided
+        if (rank, unit) in self.applied and not divided.frees_gradients:
+            left = self.layout.own if divided.gradients else self.layout.makes
+            is_there = shard in left(rank, unit)
+            return ShardState.STALE if is_there else ShardState.ABSENT
+        least = ShardState.PARTIAL if (rank, unit) in self.growing else ShardState.REDUCED
         for piece in self.pieces(unit):
             whole = self.gradients.get((rank, piece))
             if whole is None:
                 if shard in self.reduced.get((rank, piece), ()):
                     continue
                 return ShardState.ABSENT
-            sum_ = whole.get(shard, frozenset())
-            if len(sum_) < self.layout.num_ranks:
+            if shard not in whole:
+                return ShardState.ABSENT
+            sum_ = whole[shard]
+            if not sum_ >= set(self.layout.among(rank, unit)):
                 state = ShardState.SUMMED if len(sum_) > 1 else ShardState.PARTIAL
                 least = min(least, state)
         return least

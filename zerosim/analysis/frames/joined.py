@@ -2,36 +2,43 @@
 
 In a run of our engine the groups of ZeRO++ or of tensor parallelism do the same at the same place
 of the program: all gathers of a unit within its nodes are one step, and so are the messages with
-which all ranks bring a unit to its owner. Other programs tell of no units, and keep theirs apart.
+which all ranks bring a unit to its owner. So it is in other programs with what they name: the
+gathers of a module within each replica, the sums of a layer in each of the groups that compute it.
 Imports the standard library, zerosim's L0 and record.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from zerosim.events import Event
 from zerosim.record import MatchedCollective, Matching, Trace
 
 _Alike = tuple[object, ...]
 
 
-def join(trace: Trace, matching: Matching, indices: Iterable[int]) -> dict[int, tuple[int, ...]]:
+def join(
+    trace: Trace, matching: Matching, indices: Iterable[int], name: Callable[[Event], str]
+) -> dict[int, tuple[int, ...]]:
     """By the collective that stands for others, all that are one step with it, ascending.
 
     Args:
         indices: positions in the matching of those that are shown, of one iteration.
+        name: what the unit of a call is called.
     """
-    if not trace.manifest.units:
-        return {index: (index,) for index in indices}
+    is_program = not trace.manifest.units
     seen: Counter[tuple[_Alike, tuple[int, ...]]] = Counter()
     alike: dict[_Alike, list[int]] = defaultdict(list)
     for index in sorted(indices):
         matched = matching.collectives[index]
         event = next(iter(matched.events.values()))
         of_all = len(matched.key.ranks) == trace.manifest.num_ranks and not matched.key.is_message
-        what = (matched.op, event.purpose, event.unit, event.phase, event.micro_step)
+        unit = name(event)
+        if is_program and (not unit or matched.key.is_message):
+            of_all = True  # who names no unit does not tell what others do alike
+        what = (matched.op, event.purpose, unit, event.phase, event.micro_step)
         nth = seen[what, matched.key.ranks]
         seen[what, matched.key.ranks] += 1
         alike[(index,) if of_all else (*what, *_shape(matched), nth)].append(index)

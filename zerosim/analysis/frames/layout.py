@@ -1,15 +1,21 @@
-"""What decides who holds what, and where: the stage, the tiers, the groups that ranks form.
+"""What decides who holds what, and where: what is divided, the tiers, the groups of ranks.
 
 Imports the standard library and zerosim's L0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from zerosim.config import STAGES, EngineConfig
+from zerosim.events import Phase
 from zerosim.memory import Role
 from zerosim.tiers import Tier
+
+FROZEN = ".frozen"
+"""What is added to a module's name for its parameters that are not trained."""
 
 
 class Band(NamedTuple):
@@ -19,7 +25,76 @@ class Band(NamedTuple):
     tier: Tier = Tier.DEVICE
 
 
-OPTIMIZER_STATES = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
+Place = tuple[int, str]
+"""A rank and a unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one rank has to do with one unit, as shards of it.
+
+    Attributes:
+        computes: those that it computes with; what it does not keep of them is gathered.
+        keeps: those of which it keeps the parameters.
+        updates: those of which it keeps the optimizer's states.
+        makes: those of which it makes a gradient.
+        among: the ranks whose gradients make a whole sum.
+    """
+
+    computes: frozenset[int] = frozenset()
+    keeps: frozenset[int] = frozenset()
+    updates: frozenset[int] = frozenset()
+    makes: frozenset[int] = frozenset()
+    among: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """What is divided among ranks, and when what was gathered or reduced is freed.
+
+    Attributes:
+        parameters, gradients, states: whether a rank keeps only its own shards of them.
+        owners: by unit, the rank that keeps its states (and gradient) whole, where units and not
+            shards are divided.
+        stays: units whose gathered parameters stay from forward to backward.
+        modules: by unit, the module that it is gathered for; itself where none is named.
+        calls_within: gathers and reductions are called from within computations: what is computed
+            with is there by its end, and its gradient when it is reduced.
+        frees_gradients: divided gradients are freed by the update, not by what follows it.
+        num_shards: of every unit; 0: as many as ranks.
+        parts: what each rank has to do with each unit, where shard r of all units is not simply
+            rank r's: some ranks keep copies of what others keep, or have nothing to do with a unit.
+        persists: units that are gathered from iteration to iteration.
+        frees_last: units whose gathered parameters backward frees after the last micro-step alone.
+        frees_for_next: what is gathered for a module is freed when that of the next one comes.
+        summed_late: units whose gradients are summed by the optimizer, for itself alone.
+    """
+
+    parameters: bool
+    gradients: bool
+    states: bool
+    owners: Mapping[str, int] = field(default_factory=dict)
+    stays: frozenset[str] = frozenset()
+    modules: Mapping[str, str] = field(default_factory=dict)
+    calls_within: bool = False
+    frees_gradients: bool = False
+    num_shards: int = 0
+    parts: Mapping[Place, Part] = field(default_factory=dict)
+    persists: frozenset[str] = frozenset()
+    frees_last: frozenset[str] = frozenset()
+    frees_for_next: bool = False
+    summed_late: frozenset[str] = frozenset()
+
+
+_OF_STAGES = {
+    stage: Division(
+        parameters=stage >= 3, gradients=stage >= 2, states=stage >= 1, frees_gradients=stage >= 2
+    )
+    for stage in STAGES
+}
+
+Calls = tuple[tuple[str, ...], ...]
+"""The units of the first call of a name, of the second; of later ones from the first on again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,22 +102,21 @@ class Layout:
     """What decides who holds what.
 
     Attributes:
+        config: of the engine; its defaults for a program, which adds nothing to its `division`.
         ranks: those that are in the trace; the run may have more.
-        num_ranks: of the run, N: also the number of shards of a unit.
+        num_ranks: of the run, N.
         trainable: by unit, in the order of forward.
         num_pieces: by unit, into how many pieces the buckets cut it.
         states: the states that there are, tier by tier, in order.
         first_update: True in the iteration whose update makes momentum and variance.
         keeps_gradients: True if gradient buffers are there from the iteration before.
-        states_tier: where the optimizer's states are kept; it works on the host if they are not
-            on the device.
-        parameters_tier: where a rank's own parameters are kept.
-        owners: the unit at position i is kept whole by rank i % N.
-        delayed: the update of an iteration is computed during the next one.
-        secondary: so many neighbours keep all parameters among them for backward; 1 for none.
+        division: of a program; None for the engine, whose stage says it.
+        computed: by the name of a computation, the units that it computes with; itself where none
+            is named.
+        gathered: by the name of a gather, the units of its calls; itself likewise.
     """
 
-    stage: int
+    config: EngineConfig = field(default_factory=EngineConfig)
     ranks: tuple[int, ...]
     num_ranks: int
     trainable: dict[str, bool]
@@ -50,41 +124,73 @@ class Layout:
     states: tuple[Band, ...]
     first_update: bool
     keeps_gradients: bool
-    states_tier: Tier = Tier.DEVICE
-    parameters_tier: Tier = Tier.DEVICE
-    owners: bool = False
-    delayed: bool = False
-    secondary: int = 1
+    division: Division | None = None
+    computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gathered: Mapping[str, Calls] = field(default_factory=dict)
+
+    @property
+    def divided(self) -> Division:
+        """What is divided among ranks."""
+        return _OF_STAGES[self.config.stage] if self.division is None else self.division
 
     @property
     def shards(self) -> range:
         """Of every unit."""
-        return range(self.num_ranks)
-
-    @property
-    def updates_on_host(self) -> bool:
-        """The optimizer works on the host."""
-        return self.states_tier is not Tier.DEVICE
+        return range(self.divided.num_shards or self.num_ranks)
 
     @property
     def is_away(self) -> bool:
         """Own parameters are kept beside the device."""
-        return self.parameters_tier is not Tier.DEVICE
+        return self.config.offload_param.tier is not Tier.DEVICE
 
-    def own(self, rank: int, first_stage: int) -> range:
-        """The shards that a rank keeps of what is partitioned from `first_stage` on."""
-        return range(rank, rank + 1) if self.stage >= first_stage else self.shards
+    def computes(self, rank: int, unit: str) -> Collection[int]:
+        """The shards of a unit that a rank computes with."""
+        parts = self.divided.parts
+        return parts[rank, unit].computes if parts else self.shards
 
-    def kept(self, rank: int, unit: str) -> range:
+    def makes(self, rank: int, unit: str) -> Collection[int]:
+        """The shards of a unit of which a rank makes a gradient."""
+        parts = self.divided.parts
+        return parts[rank, unit].makes if parts else self.shards
+
+    def among(self, rank: int, unit: str) -> Collection[int]:
+        """The ranks whose gradients of a unit make a whole sum."""
+        parts = self.divided.parts
+        return parts[rank, unit].among if parts else range(self.num_ranks)
+
+    def own(self, rank: int, unit: str) -> Collection[int]:
+        """The shards of a unit that a rank updates, and of which it keeps the states."""
+        divided = self.divided
+        if divided.parts:
+            return divided.parts[rank, unit].updates
+        if divided.owners:
+            return self.shards if divided.owners.get(unit) == rank else range(0)
+        return range(rank, rank + 1) if divided.states else self.shards
+
+    def kept(self, rank: int, unit: str) -> Collection[int]:
         """The shards of a unit's parameters that a rank keeps, wherever that is."""
-        if self.owners:
+        if self.config.owner_broadcast:
             position = list(self.trainable).index(unit)
             return self.shards if position % self.num_ranks == rank else range(0)
-        return self.own(rank, 3)
+        if self.divided.parts:
+            return self.divided.parts[rank, unit].keeps
+        return range(rank, rank + 1) if self.divided.parameters else self.shards
 
-    def on_device(self, rank: int) -> range:
-        """Those that stay on the device from iteration to iteration."""
-        return range(0) if self.is_away else self.own(rank, 3)
+    def on_device(self, rank: int, unit: str) -> Collection[int]:
+        """Those of a unit that stay on the device from iteration to iteration."""
+        return range(0) if self.is_away else self.kept(rank, unit)
+
+    def frees(self, unit: str, phase: Phase) -> bool:
+        """Whether gathered parameters of a unit are freed when it has been computed in a phase."""
+        divided = self.divided
+        if unit in divided.persists:
+            return False
+        return divided.parameters and not (phase is Phase.FORWARD and unit in divided.stays)
+
+    def ends_with(self, unit: str, computation: str) -> bool:
+        """Whether a unit is not needed any more when a computation is over."""
+        module = self.divided.modules.get(unit, computation)
+        return module == computation or module.startswith(f"{computation}.")
 
     def part(self, part: int, num_parts: int) -> range:
         """The shards of one of several equal parts of a unit; none where a part cuts shards."""
@@ -95,4 +201,5 @@ class Layout:
 
     def secondary_part(self, rank: int) -> range:
         """The shards that a rank keeps beside its own for backward (ZeRO++, hpZ)."""
-        return self.part(rank % self.secondary, self.secondary)
+        num_parts = self.config.secondary_partition
+        return self.part(rank % num_parts, num_parts)

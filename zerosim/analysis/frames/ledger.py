@@ -29,7 +29,7 @@ def cell_number(layout: Layout, place: int, band: Band, unit: int, shard: int) -
     """
     state = layout.states.index(band)
     row = (place * len(layout.states) + state) * len(layout.trainable) + unit
-    return row * layout.num_ranks + shard
+    return row * len(layout.shards) + shard
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Ledger:
 
     def group_of(self, step: Step, rank: int) -> tuple[int, ...]:
         """The ranks that communicate with one in a step, itself among them."""
-        everyone = tuple(self.layout.shards)
+        everyone = tuple(range(self.layout.num_ranks))
         return next((group for group in step.groups if rank in group), everyone)
 
     def touch(self, rank: int, role: Role, unit: str, shards: Iterable[int] | None = None) -> None:

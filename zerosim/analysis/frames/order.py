@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
 
 from zerosim.analysis.frames.step import Message, Step
-from zerosim.events import Event, Kind, Phase
+from zerosim.events import Event, Kind, Phase, Purpose
 
 
 @dataclass(slots=True)
@@ -95,7 +94,7 @@ def in_order(parts: list[StepPart]) -> list[StepPart]:
     for (rank, _), places in lanes.items():
         begins = {place: (parts[place].starts[rank], _turn(parts[place])) for place in places}
         places.sort(key=begins.__getitem__)
-        for before, after in pairwise(places):
+        for before, after in _one_by_one(parts, places):
             followers[before].append(after)
             missing[after] += 1
     for before, after in (*_around_copies(parts), *_after_marks(parts)):
@@ -114,6 +113,38 @@ def in_order(parts: list[StepPart]) -> list[StepPart]:
     # ranks that called in crossed orders are in a circle: those are shown as they began
     rest = [_key(parts[place], place) for place, count in enumerate(missing) if count]
     return done + [parts[key[-1]] for key in sorted(rest)]
+
+
+def _one_by_one(parts: list[StepPart], places: list[int]) -> Iterator[tuple[int, int]]:
+    """What a thread does comes after what it did before; not after a message that was under way.
+
+    Who sends one, or is ready for it, goes on: it comes when the other is as far.
+    """
+    before = None
+    for place in places:
+        if before is not None:
+            yield before, place
+        if not parts[place].is_message:
+            before = place
+
+
+def begin_when_gathered(parts: list[StepPart]) -> None:
+    """Let what is called before its parameters are there begin when they are.
+
+    PyTorch's FSDP gathers a module's parameters from within its call.
+    """
+    gathers: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
+    for part in parts:
+        for rank, event in part.events.items():
+            if part.kind is Kind.COLLECTIVE and event.purpose is Purpose.GATHER_PARAMETERS:
+                gathers[rank, event.unit].append((part.starts[rank], part.ends[rank]))
+    for part in parts:
+        for rank, event in part.events.items():
+            if part.kind is not Kind.COMPUTE:
+                continue
+            start, end = part.starts[rank], part.ends[rank]
+            inside = [over for begun, over in gathers[rank, event.unit] if start <= begun < end]
+            part.starts[rank] = min(end, max(inside, default=start))
 
 
 def _around_copies(parts: list[StepPart]) -> Iterator[tuple[int, int]]:

@@ -40,13 +40,19 @@ class Reductions:
         self._pieces = pieces_of(buckets)
         self._flights: dict[int, list[_Flight]] = {}
 
+    def units_of(self, name: str) -> tuple[str, ...]:
+        """The units that a bucket holds something of."""
+        return tuple(dict.fromkeys(piece.unit for piece in self._pieces.get(name, ())))
+
+    def reduces(self, unit: str) -> bool:
+        """Whether something of a unit is in a bucket."""
+        return any(piece.unit == unit for pieces in self._pieces.values() for piece in pieces)
+
     def begin(self, step: Step, event: Event) -> None:
         """Sums leave; what they are added to holds none of the same ranks."""
         flights: list[_Flight] = []
         for piece in self._pieces.get(event.unit, ()):
-            if event.op is Op.ALL_TO_ALL:
-                flights += self._exchanged(step, piece)
-            elif step.kind is Kind.COLLECTIVE:
+            if step.kind is Kind.COLLECTIVE or event.op is Op.ALL_TO_ALL:
                 flights += self._native(step, event, piece)
             else:
                 flights += self._of_ring(step, event, piece)
@@ -68,15 +74,22 @@ class Reductions:
         if step.is_last_hop:
             for rank in step.events:
                 pieces = self._pieces.get(event.unit, ())
-                if event.op is Op.ALL_TO_ALL and not self._is_summed(rank, pieces):
-                    continue  # the ranks of other nodes are still to come
-                holdings.finish_reduction(rank, pieces)
+                if self._is_last(step, rank, pieces):
+                    holdings.finish_reduction(rank, pieces)
+                elif event.op is Op.REDUCE_SCATTER:
+                    holdings.scatter(rank, pieces)
                 for piece in pieces:
                     self._ledger.touch(rank, Role.GRADIENTS, piece.unit)
 
-    def _is_summed(self, rank: int, pieces: Iterable[Piece]) -> bool:
-        holdings, everyone = self._ledger.holdings, set(self._ledger.layout.shards)
-        return all(holdings.summed(rank, one, rank, "reduces") >= everyone for one in pieces)
+    def _is_last(self, step: Step, rank: int, pieces: Iterable[Piece]) -> bool:
+        """Whether no ranks of other nodes, or of other replicas, are still to come."""
+        layout, group = self._ledger.layout, set(self._ledger.group_of(step, rank))
+        for piece in pieces:
+            among = set(layout.among(rank, piece.unit))
+            for shard in () if among <= group else layout.own(rank, piece.unit):
+                if not self._ledger.holdings.summed(rank, piece, shard, "reduces") >= among:
+                    return False
+        return True
 
     def _of_ring(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
         layout, holdings = self._ledger.layout, self._ledger.holdings
@@ -101,19 +114,11 @@ class Reductions:
             yield _Flight(target, piece, shard, sum_, is_finished)
 
     def _native(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
-        everyone = frozenset(self._ledger.layout.shards)
-        for rank in step.events:
-            is_scatter = event.op is Op.REDUCE_SCATTER
-            for shard in range(rank, rank + 1) if is_scatter else self._ledger.layout.shards:
-                own = self._ledger.holdings.summed(rank, piece, shard, "reduces")
-                yield _Flight(rank, piece, shard, everyone - own, is_finished=False)
-
-    def _exchanged(self, step: Step, piece: Piece) -> Iterator[_Flight]:
         """Each rank of a group gets the others' part of the shards that it goes on with."""
         holdings = self._ledger.holdings
         for rank in step.events:
             group = self._ledger.group_of(step, rank)
-            for shard in self._goes_on_with(rank, group):
+            for shard in self._wanted(rank, piece, event, group):
                 own = holdings.summed(rank, piece, shard, "reduces")
                 arriving: set[int] = set()
                 for source in group:
@@ -122,6 +127,18 @@ class Reductions:
                     else:
                         arriving.add(source)
                 yield _Flight(rank, piece, shard, frozenset(arriving) - own, is_finished=False)
+
+    def _wanted(
+        self, rank: int, piece: Piece, event: Event, group: tuple[int, ...]
+    ) -> Iterable[int]:
+        """The shards that a rank goes on with after a call."""
+        if event.op is Op.ALL_TO_ALL:
+            return self._goes_on_with(rank, group)
+        if event.op is Op.ALL_REDUCE:
+            # what a reduction within other ranks has left to it
+            whole = self._ledger.holdings.gradients.get((rank, piece), {})
+            return tuple(whole) or self._ledger.layout.makes(rank, piece.unit)
+        return self._ledger.layout.own(rank, piece.unit)
 
     def _goes_on_with(self, rank: int, group: tuple[int, ...]) -> Iterator[int]:
         """The shards that a rank adds up.

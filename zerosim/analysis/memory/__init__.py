@@ -24,7 +24,6 @@ from zerosim.analysis.memory.peaks import (
     peak_between,
 )
 from zerosim.analysis.memory.samples import (
-    STEP_PHASES,
     in_steps,
     in_training,
     states,
@@ -36,7 +35,6 @@ from zerosim.analysis.memory.samples import (
 __all__ = [
     "NOT_MEASURED",
     "ROLES",
-    "STEP_PHASES",
     "Bytes",
     "Disagreement",
     "Holders",

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from zerosim.analysis.memory.line import Bytes, Holders, Timeline
-from zerosim.events import Phase
+from zerosim.events import STEP_PHASES, Phase
 from zerosim.memory import Moment, Role
-
-STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 def states(line: Timeline) -> Iterator[tuple[int, Holders]]:

@@ -6,7 +6,7 @@
     ddp, zero_redundancy, fsdp, tensor_parallel, pipeline, deepspeed, hand_written
                    a module for each system: its law, its calls, its causes
     fetches        what DeepSpeed's stage 3 keeps and fetches ahead
-    states         what a rank keeps of its model states
+    states         what a rank keeps of its model states, in all of them
     steps          all strategies of a rank together
 
 A plan is made of a trace's rows `Strategy` and of nothing that was intercepted. May import the
@@ -21,23 +21,24 @@ from zerosim.theory.programs.plan import (
     Scale,
     element_bytes_of,
 )
-from zerosim.theory.programs.states import KeptStates, kept_states
+from zerosim.theory.programs.states import program_states
 from zerosim.theory.programs.steps import Held, in_force, plan_step
+from zerosim.theory.programs.tensor_parallel import BSH
 from zerosim.theory.programs.zero import COPIED, ZeroPlan, plan_zero
 
 __all__ = [
+    "BSH",
     "COPIED",
     "Bubble",
     "Held",
-    "KeptStates",
     "Plan",
     "PlanClaim",
     "Scale",
     "ZeroPlan",
     "element_bytes_of",
     "in_force",
-    "kept_states",
     "plan_hand_written",
     "plan_step",
     "plan_zero",
+    "program_states",
 ]

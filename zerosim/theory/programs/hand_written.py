@@ -15,10 +15,10 @@ from fractions import Fraction
 
 from zerosim.events import Op, Phase
 from zerosim.quantities import PSI
-from zerosim.strategies import Strategy
+from zerosim.strategies import Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
-from zerosim.theory.programs.options import flag, parameters_of
+from zerosim.theory.programs.options import flag, parameters_of, text
 from zerosim.theory.programs.plan import Plan, Scale, bytes_of
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
@@ -41,6 +41,7 @@ class _Known:
 _ALIKE = Fraction(1, 4)
 """A program that differs from a law by a larger part of it is not like it."""
 _FORWARD, _ELSEWHERE = True, False
+_ZERO_3 = "ZeRO-3"
 _KNOWN = (
     _Known("data parallel", "7.1", {(_ELSEWHERE, Op.ALL_REDUCE): 2}),
     _Known(
@@ -87,12 +88,14 @@ def plan_hand_written(
     known = min(_laws(num_micro_steps), key=lambda one: (_distance(passes, one), one.payloads))
     law = Law(
         Fraction(known.payloads),
-        f"like {known.words}: the closest known pattern, which proves nothing",
+        f"like {known.words}: the closest known pattern, which proves nothing{_psi(strategy)}",
         f"{_PAPER} {known.section}",
         known.payloads * scale.a_pass,
     )
-    distance = _distance(passes, known)
     rest = sum((call.ring_share() for call in seen), Fraction(0)) - law.sent_bytes
+    named = _named(seen, strategy, known, rest) if known.words.startswith(_ZERO_3) else ()
+    explained = sum((one.bytes for one in named), Fraction(0))
+    distance = Fraction(0) if named and rest == explained else _distance(passes, known)
     return Plan(
         system=strategy.system,
         name=strategy.name,
@@ -103,11 +106,80 @@ def plan_hand_written(
         formula=f"{known.payloads}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
-        causes=(Deviation(Cause.UNLIKE, rest, f"against what {known.words} sends"),),
+        causes=(
+            *named,
+            Deviation(Cause.UNLIKE, rest - explained, f"against what {known.words} sends"),
+        ),
         is_likeness=True,
         is_far=distance > _ALIKE * known.payloads,
         num_parameters=0 if counts_bytes else strategy.num_parameters,
     )
+
+
+def _named(
+    seen: Sequence[Movement], strategy: Strategy, known: _Known, rest: Fraction
+) -> tuple[Deviation, ...]:
+    """Why units of ZeRO-3 send something else than the law says, where calls name their units.
+
+    Args:
+        rest: what is sent beyond the law.
+    """
+    gathers = [call for call in seen if call.op is Op.ALL_GATHER and call.unit]
+    sizes: dict[str, dict[bool, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for call in gathers:
+        sizes[call.unit][call.phase is Phase.FORWARD] += call.ring_share()
+    parts = _parts(seen, strategy)
+    kept: dict[str, Fraction] = defaultdict(Fraction)
+    for unit, size in sizes.items():
+        if size[_ELSEWHERE] < size[_FORWARD]:
+            words = f"{'root ' * (unit == 'root')}parameters kept after forward"
+            kept[words] += (size[_ELSEWHERE] - size[_FORWARD]) * parts.get(unit, 1)
+    found = [Deviation(Cause.KEPT_PARAMETERS, size, words) for words, size in kept.items()]
+    padding = rest - sum(kept.values(), Fraction(0))
+    whole = {call.unit: call.payload_bytes for call in gathers if call.phase is Phase.FORWARD}
+    added = sum(whole.values()) - bytes_of(parameters_of(strategy))
+    most = known.payloads * added * Fraction(len(strategy.ranks) - 1, len(strategy.ranks))
+    if 0 < padding <= most and added == _padding(strategy):
+        found.append(Deviation(Cause.PADDING, padding, "padding of each pass"))
+    return tuple(found)
+
+
+def _padding(strategy: Strategy) -> int:
+    """What FSDP2 adds to all parameters, so that the rows of each divide by the ranks."""
+    return sum(_padded(one, len(strategy.ranks)) for one in parameters_of(strategy)) - bytes_of(
+        parameters_of(strategy)
+    )
+
+
+def _padded(parameter: Parameter, num_ranks: int) -> int:
+    size, rows = bytes_of([parameter]), parameter.shape[0] if parameter.shape else 0
+    return size + (-rows % num_ranks) * (size // rows) if rows else size
+
+
+def _parts(seen: Sequence[Movement], strategy: Strategy) -> dict[str, Fraction]:
+    """Of what a unit sends, which part is no padding; empty if its parameters are not known.
+
+    They are if gradients, in the order of backward, fill units in the order of their reductions.
+    """
+    parameters = iter(parameters_of(strategy))
+    found: dict[str, Fraction] = {}
+    for call in seen:
+        if call.op is not Op.REDUCE_SCATTER or call.unit in found:
+            continue
+        padded = size = 0
+        while padded < call.payload_bytes and (one := next(parameters, None)) is not None:
+            padded += _padded(one, len(strategy.ranks))
+            size += bytes_of([one])
+        if padded != call.payload_bytes:
+            return {}
+        found[call.unit] = Fraction(size, padded)
+    return found
+
+
+def _psi(strategy: Strategy) -> str:
+    """How many parameters there are, where that was counted by something else; "" if not."""
+    counted = next((text(one, "counted_by") for one in strategy.bundles), "")
+    return f"; {PSI} = {strategy.num_parameters:,}, {counted}" if counted else ""
 
 
 def _laws(num_micro_steps: int) -> Sequence[_Known]:

@@ -88,6 +88,18 @@ def name_lists(held: Held, key: str) -> list[list[str]]:
     return [[str(name) for name in one] for one in value]
 
 
+def text_map(held: Held, key: str) -> dict[str, str]:
+    """Words by name; empty if it is not said.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = held.options.get(key) or {}
+    if not isinstance(value, dict):
+        raise _wrong(held, key, value, "words by name")
+    return {str(name): str(one) for name, one in value.items()}
+
+
 def number_map(held: Held, key: str) -> dict[str, int]:
     """Whole numbers by name; empty if it is not said.
 

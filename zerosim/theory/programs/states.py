@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from zerosim.errors import ConfigError
-from zerosim.memory import Role
-from zerosim.quantities import PSI, format_decimal, format_exact
+from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
+from zerosim.quantities import format_exact
 from zerosim.strategies import Bundle, Parameter, Strategy, System
-from zerosim.theory.causes import Cause, Deviation
-from zerosim.theory.placement import FP32_BYTES, RoleLaw
+from zerosim.theory.causes import Cause
+from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (
     flag,
     number,
@@ -42,7 +41,6 @@ from zerosim.theory.programs.options import (
 from zerosim.theory.programs.plan import element_bytes_of
 from zerosim.theory.programs.tensor_parallel import local_parameters
 
-OPTIMIZER_ROLES = (Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 _OTHER_PARTS = (
     "secondary_ranks",
     "zero_quantized_weights",
@@ -61,98 +59,99 @@ class _Divided:
     Attributes:
         elements, trainable: of all ranks; with and without those that are frozen.
         size: bytes of an element.
-        among: how many ranks parameters and gradients are divided among.
-        states_among: likewise the optimizer's states.
-        kept, kept_gradients, kept_states: elements of storages of this rank.
-        is_padded: parts are equal, with zeros at the end.
-        is_replicated: every rank keeps all of it, though the law divides it.
+        kept: elements of the storages of this rank.
+        kept_gradients, kept_states: likewise, if that is not as many, or none where all is frozen.
+        among: how many ranks they are divided among.
+        states_among: likewise the optimizer's states, if these are divided otherwise.
+        cause: why what is kept is not an equal share; states are never padded.
     """
 
     elements: int
     trainable: int
     size: int
-    among: int
-    states_among: int
     kept: int
-    kept_gradients: int
-    kept_states: int
-    is_padded: bool = False
-    is_replicated: bool = False
+    kept_gradients: int | None = None
+    kept_states: int | None = None
+    among: int = 1
+    states_among: int | None = None
+    cause: Cause = Cause.UNEQUAL_PARTS
+
+    def of_role(self, role: Role, *, has_master: bool) -> Kept:
+        """What it means for one role."""
+        is_state = role in OPTIMIZER_STATES
+        among, kept = self.among, self.kept
+        if role is not Role.PARAMETERS:
+            own = self.kept_states if is_state else self.kept_gradients
+            kept = (self.kept if self.trainable else 0) if own is None else own
+        if is_state and self.states_among is not None:
+            among = self.states_among
+        is_padded = self.cause is Cause.PADDING
+        return Kept(
+            role=role,
+            elements=self.elements,
+            frozen=0 if role is Role.PARAMETERS else self.elements - self.trainable,
+            element_bytes=FP32_BYTES if is_state and has_master else self.size,
+            among=among if among > 1 else 0,
+            kept=kept,
+            cause=Cause.UNEQUAL_PARTS if is_state and is_padded else self.cause,
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptStates:
-    """The model states of one rank.
-
-    Attributes:
-        name: of the system.
-        num_parameters: Psi.
-        among: N of the law: how many ranks the states are divided among; of states that are whole
-            on every rank, those ranks.
-        laws: role by role.
-        bytes: what they mean on this rank, exactly.
-        deviations: from all laws together to all bytes together.
-        unknown: roles that this system keeps where no role can be told; "" if there are none.
-    """
-
-    name: str
-    num_parameters: int
-    among: int
-    laws: tuple[RoleLaw, ...]
-    bytes: Mapping[Role, int]
-    deviations: tuple[Deviation, ...]
-    unknown: str = ""
-
-    @property
-    def words(self) -> str:
-        """All laws together: "16Ψ/N", "8Ψ + 8Ψ/N"."""
-        whole = sum((law.bytes for law in self.laws if "/N" not in law.words), Fraction())
-        parts = sum((law.bytes * self.among for law in self.laws if "/N" in law.words), Fraction())
-        found = [
-            f"{_in_psi(size, self.num_parameters)}{end}"
-            for size, end in ((whole, ""), (parts, "/N"))
-            if size
-        ]
-        return " + ".join(found) or "0"
-
-
-def kept_states(
-    strategies: Mapping[int, Sequence[Strategy]], rank: int, optimizer: Collection[Role]
-) -> KeptStates | None:
-    """What a rank keeps once it has updated; None where no law is known.
+def program_states(
+    strategies: Mapping[int, Sequence[Strategy]],
+    rank: int,
+    optimizer: Collection[Role],
+    first_update: int = 0,
+) -> ModelStates | None:
+    """What a rank keeps; None where no law is known.
 
     Args:
         strategies: those in force, by rank.
-        optimizer: which of `OPTIMIZER_ROLES` there are.
+        optimizer: which of `OPTIMIZER_STATES` there are.
+        first_update: the iteration that makes the first one, and with it momentum and variance; a
+            master copy comes with it, too.
     """
     own = {one.system: one for one in strategies[rank]}
     if len(own) != len(strategies[rank]):
         return None  # several models, or several optimizers: whose states are whose is not told
-    found = _divided(own, strategies, rank, frozenset(optimizer))
+    has_master = Role.MASTER in optimizer
+    found = _divided(own, strategies, rank, has_master=has_master)
     if found is None:
         return None
     name, parts, unknown = found
-    whole = sum(part.elements for part in parts)
-    among = max(max(part.among, part.states_among) for part in parts) if parts else 1
-    roles = [role for role in OPTIMIZER_ROLES if role in optimizer]
-    if not whole:
+    if not any(part.elements for part in parts):
         return None
-    laws, sizes = [], {}
+    roles = [role for role in OPTIMIZER_STATES if role in optimizer]
     if System.DDP in own and flag(own[System.DDP], "finds_unused", default=False):
         roles, unknown = [], "only the loss decides which parameters have gradients"
-    for role in (Role.PARAMETERS, *(() if unknown else (Role.GRADIENTS,)), *roles):
-        law, size = _of_role(role, parts, has_master=Role.MASTER in optimizer)
-        laws.append(law)
-        sizes[role] = size
-    return KeptStates(
+    among = max(max(part.among, part.states_among or 1) for part in parts)
+    kept = [
+        part.of_role(role, has_master=has_master)
+        for role in (Role.PARAMETERS, *(() if unknown else (Role.GRADIENTS,)), *roles)
+        for part in parts
+    ]
+    return ModelStates(
         name=name,
-        num_parameters=whole,
-        among=among if among > 1 else max(len(one.ranks) for one in strategies[rank]),
-        laws=tuple(laws),
-        bytes=sizes,
-        deviations=tuple(_deviations(parts, laws, sizes, has_master=Role.MASTER in optimizer)),
+        num_ranks=among if among > 1 else max(len(one.ranks) for one in strategies[rank]),
+        parts=tuple(
+            replace(one, since=first_update + 1) if one.role in MOMENTS else one for one in kept
+        ),
+        words=_words(parts),
         unknown=unknown,
+        unsettled=first_update if has_master and roles else None,
     )
+
+
+def _words(parts: Sequence[_Divided]) -> dict[Cause, str]:
+    num_frozen = sum(part.elements - part.trainable for part in parts)
+    num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
+    return {
+        Cause.FROZEN_PARAMETERS: f"{format_exact(num_frozen)} frozen parameters have no gradients "
+        "and no optimizer states",
+        Cause.PADDING: "zeros pad what is divided to the same size on all ranks",
+        Cause.REPLICATED: f"{format_exact(num_whole)} parameters, or their gradients, are whole",
+        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than an equal share",
+    }
 
 
 _Found = tuple[str, list[_Divided], str]
@@ -162,11 +161,12 @@ def _divided(
     own: Mapping[System, Strategy],
     strategies: Mapping[int, Sequence[Strategy]],
     rank: int,
-    optimizer: Collection[Role],
+    *,
+    has_master: bool,
 ) -> _Found | None:
     systems = frozenset(own)
     if systems == {System.DEEPSPEED}:
-        return _of_deepspeed(own[System.DEEPSPEED], has_master=Role.MASTER in optimizer)
+        return _of_deepspeed(own[System.DEEPSPEED], has_master=has_master)
     if systems == {System.TENSOR_PARALLEL}:
         strategy = own[System.TENSOR_PARALLEL]
         known = "undivided" in strategy.options  # older traces do not tell
@@ -181,7 +181,7 @@ def _divided(
         name, found = _name_of_shards(strategy), list(_rows(strategy, rank))
         among = max((part.among for part in found), default=1)
         found += [
-            replace(_whole(one), among=among, states_among=among, is_replicated=among > 1)
+            replace(_whole(one), among=among, cause=Cause.REPLICATED)
             for one in _undivided(strategy)
         ]
     elif systems == {System.FSDP1}:
@@ -194,16 +194,11 @@ def _divided(
 
 def _whole(parameter: Parameter) -> _Divided:
     size = parameter.elements
-    own = size if parameter.trainable else 0
     return _Divided(
         elements=size,
-        trainable=own,
+        trainable=size if parameter.trainable else 0,
         size=element_bytes_of(parameter.dtype),
-        among=1,
-        states_among=1,
         kept=size,
-        kept_gradients=own,
-        kept_states=own,
     )
 
 
@@ -216,17 +211,11 @@ def _of_owners(own: Mapping[System, Strategy], rank: int) -> Iterator[_Divided]:
         for parameter in bundle.parameters
     }
     for parameter in parameters_of(own[System.DDP]):
-        whole = _whole(parameter)
         has = owners.get(parameter.name) == rank
-        yield _Divided(
-            elements=whole.elements,
-            trainable=whole.trainable,
-            size=whole.size,
-            among=1,
+        yield replace(
+            _whole(parameter),
             states_among=len(redundancy.ranks),
-            kept=whole.kept,
-            kept_gradients=whole.kept_gradients,
-            kept_states=whole.kept_states if has else 0,
+            kept_states=None if has else 0,
         )
 
 
@@ -255,22 +244,16 @@ def _rows(strategy: Strategy, rank: int) -> Iterator[_Divided]:
                 f"{len(shapes)} parameters"
             )
         for parameter, dim in zip(bundle.parameters, dims, strict=True):
-            size = parameter.elements
             length = parameter.shape[dim] if parameter.shape else 1
-            row = size // length if length else 0
+            row = parameter.elements // length if length else 0
             chunk = -(-length // len(ranks))
             own = max(0, min(chunk, length - place * chunk))
-            trains = parameter.trainable
-            yield _Divided(
-                elements=size,
-                trainable=size if trains else 0,
-                size=element_bytes_of(parameter.dtype),
-                among=len(ranks),
-                states_among=len(ranks),
+            yield replace(
+                _whole(parameter),
                 kept=chunk * row,
-                kept_gradients=chunk * row if trains else 0,
-                kept_states=own * row if trains else 0,
-                is_padded=True,
+                kept_states=own * row if parameter.trainable else 0,
+                among=len(ranks),
+                cause=Cause.PADDING,
             )
 
 
@@ -296,12 +279,10 @@ def _flat(bundle: Bundle, rank: int) -> _Divided:
         elements=elements,
         trainable=trainable,
         size=size,
-        among=len(ranks),
-        states_among=len(ranks),
         kept=row,
-        kept_gradients=row if trainable else 0,
         kept_states=states if trainable else 0,
-        is_padded=True,
+        among=len(ranks),
+        cause=Cause.PADDING,
     )
 
 
@@ -311,19 +292,14 @@ def _of_layers(strategy: Strategy) -> Iterator[_Divided]:
     whole = [*parameters_of(strategy), *_undivided(strategy)]
     gradients = set(texts(strategy, "whole_gradients"))
     for parameter, local in zip(whole, local_parameters(whole, [strategy]), strict=True):
-        kept, has_whole_gradient = local.elements, parameter.name in gradients
-        yield _Divided(
-            elements=parameter.elements,
-            trainable=parameter.elements if parameter.trainable else 0,
-            size=element_bytes_of(parameter.dtype),
+        part, has_whole_gradient = _whole(parameter), parameter.name in gradients
+        is_replicated = local.elements == parameter.elements or has_whole_gradient
+        yield replace(
+            part,
+            kept=local.elements,
+            kept_gradients=part.trainable if has_whole_gradient else None,
             among=among,
-            states_among=among,
-            kept=kept,
-            kept_gradients=(parameter.elements if has_whole_gradient else kept)
-            if parameter.trainable
-            else 0,
-            kept_states=kept if parameter.trainable else 0,
-            is_replicated=(kept == parameter.elements or has_whole_gradient) and among > 1,
+            cause=Cause.REPLICATED if is_replicated else Cause.UNEQUAL_PARTS,
         )
 
 
@@ -344,18 +320,9 @@ def _of_stages(strategies: Mapping[int, Sequence[Strategy]], rank: int) -> Itera
             seen |= {bundle.name: bundle for bundle in one.bundles}
     for name, bundle in seen.items():
         for parameter in bundle.parameters:
-            whole, has = _whole(parameter), name in mine
-            among = max(len(one) for one in ranks)
-            yield _Divided(
-                elements=whole.elements,
-                trainable=whole.trainable,
-                size=whole.size,
-                among=among,
-                states_among=among,
-                kept=whole.kept if has else 0,
-                kept_gradients=whole.kept_gradients if has else 0,
-                kept_states=whole.kept_states if has else 0,
-            )
+            whole = _whole(parameter)
+            kept = whole.kept if name in mine else 0
+            yield replace(whole, kept=kept, among=max(len(one) for one in ranks))
 
 
 def _of_deepspeed(strategy: Strategy, *, has_master: bool) -> _Found | None:
@@ -381,12 +348,10 @@ def _of_deepspeed(strategy: Strategy, *, has_master: bool) -> _Found | None:
                 elements=elements,
                 trainable=elements,
                 size=element_bytes_of(bundle.parameters[0].dtype),
-                among=1,
-                states_among=count,
                 kept=number(bundle, "padded_elements"),
-                kept_gradients=0,
                 kept_states=number(bundle, "padded_elements") // count,
-                is_padded=True,
+                states_among=count,
+                cause=Cause.PADDING,
             )
         )
     return f"DeepSpeed's stage {stage}", parts, unknown
@@ -400,87 +365,5 @@ def _is_plain(strategy: Strategy) -> bool:
 
 def _part(parameter: Parameter, count: int) -> _Divided:
     """DeepSpeed's stage 3: equal parts of each parameter, padded, and the states of a part."""
-    size = parameter.elements
-    kept = -(-size // count)
-    return _Divided(
-        elements=size,
-        trainable=size if parameter.trainable else 0,
-        size=element_bytes_of(parameter.dtype),
-        among=count,
-        states_among=count,
-        kept=kept,
-        kept_gradients=0,
-        kept_states=kept if parameter.trainable else 0,
-        is_padded=True,
-    )
-
-
-# ------------------------------------------------------------------------------- the laws
-
-
-def _of_role(role: Role, parts: Sequence[_Divided], *, has_master: bool) -> tuple[RoleLaw, int]:
-    """The law of a role, and what it means on this rank."""
-    total = law_bytes = Fraction()
-    kept = 0
-    is_divided = False
-    for part in parts:
-        size = _size(role, part, has_master=has_master)
-        among = part.states_among if role in OPTIMIZER_ROLES else part.among
-        total += part.elements * size
-        law_bytes += Fraction(part.elements * size, among)
-        is_divided |= among > 1
-        kept += _kept(role, part) * size
-    whole = sum(part.elements for part in parts)
-    words = _in_psi(total, whole) + ("/N" if is_divided else "")
-    return RoleLaw(role, words, law_bytes), kept
-
-
-def _size(role: Role, part: _Divided, *, has_master: bool) -> int:
-    return FP32_BYTES if role in OPTIMIZER_ROLES and has_master else part.size
-
-
-def _kept(role: Role, part: _Divided) -> int:
-    if role is Role.PARAMETERS:
-        return part.kept
-    return part.kept_gradients if role is Role.GRADIENTS else part.kept_states
-
-
-def _in_psi(size: Fraction, num_parameters: int) -> str:
-    amount = size / num_parameters
-    number_ = format_exact(amount) if amount.denominator == 1 else format_decimal(amount, 2)
-    return f"{number_}{PSI}"
-
-
-def _deviations(
-    parts: Sequence[_Divided],
-    laws: Sequence[RoleLaw],
-    sizes: Mapping[Role, int],
-    *,
-    has_master: bool,
-) -> Iterator[Deviation]:
-    """Why the bytes of a rank are not those of the law; their sum is exactly the difference."""
-    frozen = padding = replicated = Fraction()
-    num_frozen = sum(part.elements - part.trainable for part in parts)
-    num_whole = sum(part.elements for part in parts if part.is_replicated)
-    for law in laws:
-        for part in parts:
-            size = _size(law.role, part, has_master=has_master)
-            among = part.states_among if law.role in OPTIMIZER_ROLES else part.among
-            counted = part.elements if law.role is Role.PARAMETERS else part.trainable
-            frozen -= Fraction((part.elements - counted) * size, among)
-            if law.role not in OPTIMIZER_ROLES and part.is_padded:
-                padding += (_kept(law.role, part) - Fraction(counted, among)) * size
-            elif part.is_replicated:
-                replicated += (_kept(law.role, part) - Fraction(counted, among)) * size
-    rest = sum(sizes.values()) - sum((law.bytes for law in laws), Fraction())
-    rest -= frozen + padding + replicated
-    words = {
-        Cause.FROZEN_PARAMETERS: f"{format_exact(num_frozen)} frozen parameters have no gradients "
-        "and no optimizer states",
-        Cause.PADDING: "zeros pad what is divided to the same size on all ranks",
-        Cause.REPLICATED: f"{format_exact(num_whole)} parameters, or their gradients, are whole",
-        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than an equal share",
-    }
-    for cause, gap in zip(words, (frozen, padding, replicated, rest), strict=True):
-        if gap:
-            yield Deviation(cause, gap, words[cause])
+    kept = -(-parameter.elements // count)
+    return replace(_whole(parameter), kept=kept, among=count, cause=Cause.PADDING)

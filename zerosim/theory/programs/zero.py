@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Algorithm, Phase
+from zerosim.events import STEP_PHASES, Algorithm, Phase
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.strategies import System
 from zerosim.theory.causes import Deviation
 from zerosim.theory.deviations import deviations
-from zerosim.theory.laws import PHASES, formula, law, system_name
+from zerosim.theory.laws import formula, law, system_name
 from zerosim.theory.programs.plan import Plan, PlanClaim, Scale
 from zerosim.theory.terms import Term
 from zerosim.theory.workload import Workload
@@ -51,7 +51,7 @@ class ZeroPlan(Plan):
         """The whole step, each phase, and each link between tiers over which anything goes."""
         workload = self.workload
         found = []
-        for phase in (None, *PHASES):
+        for phase in (None, *STEP_PHASES):
             pure = law(workload, phase)
             found.append(
                 PlanClaim(
@@ -121,8 +121,8 @@ def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
 
 def _title(workload: Workload, symbols: str, phase: Phase | None) -> str:
     where = "a step" if phase is None else f"in {phase}"
-    if workload.accumulate > 1:
-        where += f" of {workload.accumulate} micro-steps"
+    if workload.config.accumulate > 1:
+        where += f" of {workload.config.accumulate} micro-steps"
     what = symbols or "no gradients and no parameters"
     name = system_name(workload)
     return f"{name[0].upper()}{name[1:]} sends {what} {where}"

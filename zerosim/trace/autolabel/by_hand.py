@@ -68,7 +68,7 @@ class ByHand:
             counts = all(not tensor.is_floating_point() for tensor in call.tensors)
             purpose = Purpose.METADATA if counts else Purpose.ACTIVATIONS
         unit = current.unit or self._units.current
-        return replace(current, purpose=purpose, unit=unit, tensors=found)
+        return current.explained(purpose, unit, found)
 
     def _in_update(self, call: OperatorCall, current: Labels) -> Labels:
         """What an optimizer's step wrote on one rank gets into the others' parameters after it."""
@@ -77,7 +77,7 @@ class ByHand:
             return current
         if not self._units.names.of_parameters(call.results):
             return current
-        return replace(current, position=replace(here, phase=Phase.UPDATE))
+        return current._replace(position=replace(here, phase=Phase.UPDATE))
 
     def _say(self, call: OperatorCall, name: str) -> None:
         """The model that has a parameter of this name is divided by the program itself."""

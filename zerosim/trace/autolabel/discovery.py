@@ -12,7 +12,8 @@ Imports torch, zerosim's L0 and what FSDP2 and DeepSpeed keep of a parameter.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -25,10 +26,10 @@ from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.systems.fsdp2 import groups_of
 from zerosim.trace.guard import guarded
-from zerosim.trace.holdings import HeldStorages, storage_of
+from zerosim.trace.holdings import HeldStorage, HeldStorages, storage_of
 from zerosim.trace.threads import is_computing
 
-_STATES = {
+ROLE_OF_STATE = {
     "exp_avg": Role.MOMENTUM,
     "momentum_buffer": Role.MOMENTUM,
     "exp_avg_sq": Role.VARIANCE,
@@ -39,6 +40,35 @@ _STATES = {
 """Names that PyTorch's optimizers give to what they keep."""
 
 
+class _MetParameter:
+    """A parameter that was met.
+
+    Attributes:
+        gradient: the one that was met last.
+        held: its storage.
+    """
+
+    __slots__ = ("gradient", "held", "reference", "unit")
+
+    def __init__(self, reference: weakref.ref[torch.Tensor], unit: str) -> None:
+        self.reference = reference
+        self.unit = unit
+        self.gradient: Callable[[], torch.Tensor | None] = _none
+        self.held: HeldStorage | None = None
+
+
+class _MetGradient(weakref.ref[torch.Tensor]):
+    """A gradient that was met, of this parameter."""
+
+    __slots__ = ("of",)
+
+    of: _MetParameter
+
+
+def _none() -> None:
+    """No gradient was met."""
+
+
 class Discovery:
     """Says what it finds to the holdings."""
 
@@ -46,7 +76,9 @@ class Discovery:
         self._holdings = holdings
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
-        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+        self._parameters: dict[int, _MetParameter] = {}
+        self._waiting: dict[int, _MetParameter] = {}
+        self._lost: deque[Any] = deque()
         self._unit = ""
         self._sizes: weakref.WeakKeyDictionary[torch.optim.Optimizer, int]
         self._sizes = weakref.WeakKeyDictionary()
@@ -63,19 +95,55 @@ class Discovery:
             hook.remove()
         self._hooks.clear()
 
-    def find_gradients(self) -> None:
-        """Meet gradients that are new."""
-        for number, (reference, unit) in list(self._parameters.items()):
-            parameter = reference()
+    def find_gradients(self, *, wholly: bool) -> None:
+        """Meet gradients that are new, or all if `wholly`.
+
+        Between phase borders only parameters are asked that had no gradient when they were asked
+        last, or whose gradient is gone.
+        """
+        if wholly:
+            self._lost.clear()
+            self._look_at_all()
+            return
+        while self._lost:
+            one = self._lost.popleft().of
+            self._waiting[id(one)] = one
+        found = [
+            (one, gradient)
+            for one in self._waiting.values()
+            if (parameter := one.reference()) is not None
+            and (gradient := parameter.grad) is not None
+        ]
+        for one, gradient in found:
+            del self._waiting[id(one)]
+            self._meet_gradient(one, gradient)
+
+    def _look_at_all(self) -> None:
+        self._waiting.clear()
+        for number, one in list(self._parameters.items()):
+            parameter = one.reference()
             if parameter is None:
                 del self._parameters[number]
-            elif parameter.grad is not None:
-                self._meet(parameter.grad, Role.GRADIENTS, unit)
+                continue
+            gradient = parameter.grad
+            if gradient is None:
+                self._waiting[id(one)] = one
+            elif one.gradient() is not gradient or not self._is_where_it_was(one, gradient):
+                self._meet_gradient(one, gradient)
+
+    def _meet_gradient(self, one: _MetParameter, gradient: torch.Tensor) -> None:
+        one.gradient = reference = _MetGradient(gradient, self._lost.append)
+        reference.of = one
+        one.held = self._meet(gradient, Role.GRADIENTS, one.unit)
+
+    def _is_where_it_was(self, one: _MetParameter, gradient: torch.Tensor) -> bool:
+        storage = storage_of(local_of(gradient))
+        return (None if storage is None else self._holdings.get(storage)) is one.held
 
     @guarded
     def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
-        if labels.description().units or not is_computing():
+        if labels.is_described() or not is_computing():
             return True
         sharded = self._sharded.get(module)
         if sharded is None:
@@ -86,10 +154,10 @@ class Discovery:
                 self._meet_module(inner, whole)
         elif sharded:
             self._unit = ""
-            for parameter in module.parameters(recurse=False):
-                if not _is_sharded(parameter):
+            for parameter in module._parameters.values():
+                if parameter is not None and not _is_sharded(parameter):
                     self._meet_parameter(parameter, Role.GATHERED)
-        return bool(self._sharded[module])
+        return self._sharded[module] if sharded is None else sharded
 
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         """It has computed."""
@@ -121,11 +189,16 @@ class Discovery:
 
     def _meet_parameter(self, parameter: torch.Tensor, role: Role) -> None:
         self._meet(parameter, role, self._unit)
-        self._parameters[id(parameter)] = weakref.ref(parameter), self._unit
+        known = self._parameters.get(id(parameter))
+        if known is None or known.reference() is not parameter:
+            one = _MetParameter(weakref.ref(parameter), self._unit)
+            self._parameters[id(parameter)] = self._waiting[id(one)] = one
+        else:
+            known.unit = self._unit
 
     @guarded
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if labels.description().units or not is_computing():
+        if labels.is_described() or not is_computing():
             return
         num_states = sum(len(state) for state in optimizer.state.values())
         if self._sizes.get(optimizer) == num_states:
@@ -136,20 +209,31 @@ class Discovery:
                 self._meet(parameter, Role.MASTER, "")
         for parameter, state in optimizer.state.items():
             known = self._parameters.get(id(parameter))
-            unit = known[1] if known is not None else ""
+            unit = known.unit if known is not None else ""
             for name, value in state.items():
-                if name in _STATES and isinstance(value, torch.Tensor):
-                    self._meet(value, _STATES[name], unit)
+                if name in ROLE_OF_STATE and isinstance(value, torch.Tensor):
+                    self._meet(value, ROLE_OF_STATE[name], unit)
 
-    def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> None:
-        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient."""
-        local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> HeldStorage | None:
+        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient.
+
+        Returns:
+            What its storage is held as; None if it has none.
+        """
+        local = local_of(tensor)
         storage = storage_of(local)
         if storage is None:
-            return
+            return None
         held = self._holdings.get(storage)
         if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
-            self._holdings.hold(local, role, unit, is_found=True)
+            return self._holdings.find_out(storage, local, role, unit)
+        return held
+
+
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a tensor that is divided."""
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
 
 
 def _is_sharded(parameter: torch.Tensor) -> bool:

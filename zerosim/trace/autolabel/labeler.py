@@ -21,9 +21,11 @@ import torch.distributed as dist
 from torch import nn
 
 from zerosim.events import Op, Phase, Purpose
+from zerosim.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.by_hand import ByHand
+from zerosim.trace.autolabel.contents import contents
 from zerosim.trace.autolabel.discovery import Discovery
 from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
@@ -40,12 +42,14 @@ from zerosim.trace.autolabel.systems.tensor_parallel import TensorParallel
 from zerosim.trace.autolabel.systems.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.autolabel.units import Units
 from zerosim.trace.holdings import holdings
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.sink import Labels, Position
 from zerosim.trace.threads import is_computing
 
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
+_MOST_NAMED = 3
 _MESSAGES = (Op.SEND, Op.RECEIVE)
 
 
@@ -73,7 +77,7 @@ class AutoLabeler:
         self._data_parallel = ReplicatedModules(self._units)
         self._fully_shard = FullyShard(self._units)
         self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
-        self._pipelines = Pipelines()
+        self._pipelines = Pipelines(self._units)
         self._tensor_parallel = TensorParallel()
         self._deepspeed = DeepSpeed()
         self._systems: tuple[Observed, ...] = (
@@ -86,10 +90,11 @@ class AutoLabeler:
         )
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = RuleTable([*rules, *GENERAL])
-        self._strategies = Strategies(self._systems, recorder.strategy)
+        self._strategies = Strategies(self._systems, recorder.strategy, self._units.classes)
         self._update: int | None = None
         self._reduced_ns: int | None = None
         self._rebuilt: Position | None = None
+        self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._by_hand = ByHand(self._units, self._strategies.write, self._phases.is_after_step)
 
@@ -121,12 +126,20 @@ class AutoLabeler:
         if dist.is_initialized():  # without groups nothing is divided any more
             self._settle()
 
+    def contents(self) -> list[Content]:
+        """What the program holds; nothing of an engine, which says it itself."""
+        if labels.is_described():
+            return []
+        named = [*self._units.roots(), *self._units.modules()]  # what is in no unit is a root's
+        return list(contents(named, self._optimizers))
+
     # what the program does
 
     @fail_safe
     def forward_begins(self, root: nn.Module) -> None:
         """An outermost module computes."""
         self._look_at_new_buckets()
+        self._say_what_is_told()
         if self._units.meet(root):
             modules.reconsider()
             self._by_hand.meet(root)
@@ -141,6 +154,14 @@ class AutoLabeler:
         for code, rule in self._data_parallel.hooks():
             self._rules.know(code, rule)
         self._strategies.look()
+
+    def _say_what_is_told(self) -> None:
+        if not self._is_seed_said:
+            self._is_seed_said = True
+            self._recorder.setting("seed", float(torch.initial_seed()))
+        sizes = [one.shape[0] for one in modules.given() if one.dim()]
+        if sizes:
+            self._recorder.setting("batch size", float(sizes[0]))
 
     @fail_safe
     def forward_ends(self, root: nn.Module, output: Any) -> None:
@@ -186,6 +207,9 @@ class AutoLabeler:
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
         self._look_at_new_buckets()  # what a forward saved is gone, so there is room for it
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        if rates and isinstance(rates[0], int | float):
+            self._recorder.setting("learning rate", float(rates[0]))
         if optimizer not in self._optimizers:
             self._optimizers.add(optimizer)
             for system in self._systems:
@@ -223,10 +247,16 @@ class AutoLabeler:
 
     # what it asks for, and what it keeps
 
-    def find_gradients(self) -> None:
+    def find_gradients(self, *, wholly: bool) -> None:
         """Say what gradients there are by now."""
-        if self._discovery is not None:
-            self._discovery.find_gradients()
+        if self._discovery is not None and (wholly or not self._units.follows_at_once):
+            self._discovery.find_gradients(wholly=wholly)
+
+    def name_of(self, role: Role, storage: torch.Tensor) -> str:
+        """What parameters a storage holds, or gradients of which; "" if that is not known."""
+        names = self._units.names
+        found = names.of_gradients if role is Role.GRADIENTS else names.of_parameters
+        return ", ".join(found([storage])[:_MOST_NAMED])
 
     def explain(self, call: OperatorCall, current: Labels) -> Labels:
         """Add what can be found out about a collective to its labels."""
@@ -236,15 +266,14 @@ class AutoLabeler:
     def _explain(self, call: OperatorCall, current: Labels) -> Labels:
         self._reduced_ns = None
         if self._phases.engine_has_stepped():
-            current = replace(current, position=labels.position())
+            current = current._replace(position=labels.position())
         if call.op is Op.BARRIER:
-            return replace(current, purpose=Purpose.SYNCHRONIZE)
+            return current._replace(purpose=Purpose.SYNCHRONIZE)
         if not is_computing():
             return self._explain_elsewhere(current)
         if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
             position = self._phases.place_of_message(message.phase, message.micro_batch)
-            return replace(
-                current,
+            return current._replace(
                 position=position,
                 purpose=message.purpose,
                 unit=current.unit or message.unit,
@@ -256,12 +285,8 @@ class AutoLabeler:
         if reduction is not None:
             # after its last call a reducer in C++ waits for all of them
             self._reduced_ns = current.issue_ns
-            return replace(
-                current,
-                purpose=reduction.purpose,
-                unit=current.unit or reduction.unit,
-                tensors=reduction.tensors,
-            )
+            unit = current.unit or reduction.unit
+            return current.explained(reduction.purpose, unit, reduction.tensors)
         return self._by_hand.explain(call, current)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
@@ -273,17 +298,17 @@ class AutoLabeler:
         if found.phase is not None and position is not None:
             position = replace(position, phase=found.phase)
         unit = current.unit or found.unit
-        return replace(current, position=position, purpose=found.purpose, unit=unit)
+        return current._replace(position=position, purpose=found.purpose, unit=unit)
 
     def _explained(self, call: OperatorCall, current: Labels, found: Explanation) -> Labels:
-        if found.purpose is Purpose.GATHER_PARAMETERS and self._fully_shard.is_asked_by_program():
-            self._prepare_forward()
-            current = replace(current, position=labels.position())
+        # while something computes nothing is fetched for the next forward
+        if found.purpose is Purpose.GATHER_PARAMETERS and not self._phases.is_busy:
+            current = self._in_next_forward(current)
         if found.phase is Phase.UPDATE:
             self._phases.update_begins()
-            current = replace(current, position=labels.position())
+            current = current._replace(position=labels.position())
         elif found.phase is not None and current.position is not None:
-            current = replace(current, position=replace(current.position, phase=found.phase))
+            current = current._replace(position=replace(current.position, phase=found.phase))
         if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
             self._rebuilt = labels.position()
             self._data_parallel.buckets_are_made_anew()
@@ -291,19 +316,22 @@ class AutoLabeler:
             phase = None if current.position is None else current.position.phase
             found = replace(found, purpose=self._tensor_parallel.purpose_in(phase, call))
         elif found.purpose is Purpose.AVERAGE_PARAMETERS and self._phases.is_after_step():
-            current = replace(current, position=replace(labels.position(), phase=Phase.UPDATE))
+            current = current._replace(position=replace(labels.position(), phase=Phase.UPDATE))
         unit = current.unit or found.unit or self._units.current
         names: tuple[str, ...] = ()
         if found.purpose in _OF_PARAMETERS:
             known = self._strategies.parameters_of(unit)
             names = known or self._units.names.of_parameters(call.tensors)
-        return replace(current, purpose=found.purpose, unit=unit, tensors=names)
+        return current.explained(found.purpose, unit, names)
 
-    def _prepare_forward(self) -> None:
-        """The program itself gathers what the next forward needs: that belongs to this forward."""
+    def _in_next_forward(self, current: Labels) -> Labels:
+        """What the program itself gathers for the next forward belongs to that forward."""
+        if not self._fully_shard.is_asked_by_program():
+            return current
         if self._phases.forward_is_prepared():
             self._begin()
             self._fully_shard.is_prepared = True
+        return current._replace(position=labels.position())
 
     def _is_rebuilding(self, current: Labels) -> bool:
         position = current.position

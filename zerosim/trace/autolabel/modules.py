@@ -41,11 +41,13 @@ class ModuleWatcher(Protocol):
 class _Watching:
     original: Any = nn.Module.__call__
     watchers: tuple[ModuleWatcher, ...] = ()
-    unwanted: ClassVar[set[weakref.ref[nn.Module]]] = set()
+    wanting: ClassVar[dict[weakref.ref[nn.Module], tuple[ModuleWatcher, ...]]] = {}
+    """Of modules that were called in others, who wants to hear of them again."""
 
 
 class _Depth(threading.local):
     depth = 0
+    given: tuple[Any, ...] = ()
 
 
 _thread = _Depth()
@@ -65,14 +67,20 @@ def is_inside() -> bool:
     return _thread.depth > 0
 
 
+def given() -> list[torch.Tensor]:
+    """The tensors that the outermost module, which is about to compute, was called with."""
+    return [one for one in _thread.given if isinstance(one, torch.Tensor)]
+
+
 def reconsider() -> None:
     """What was not wanted may be wanted now."""
-    _Watching.unwanted.clear()
+    _Watching.wanting.clear()
 
 
 def unwatch(watcher: ModuleWatcher) -> None:
     """Tell it no more; nothing if it is not told."""
     _Watching.watchers = tuple(one for one in _Watching.watchers if one is not watcher)
+    reconsider()
     # whoever replaced it after us has ours within: it then passes everything on
     if not _Watching.watchers and nn.Module.__call__ is _call:
         _replace(_call, _Watching.original)
@@ -83,9 +91,14 @@ def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     watchers = _Watching.watchers
     if not watchers or torch.compiler.is_compiling():
         return _Watching.original(self, *args, **kwargs)
-    if _thread.depth and weakref.ref(self) in _Watching.unwanted:
-        return _Watching.original(self, *args, **kwargs)
+    if _thread.depth:
+        watchers = _Watching.wanting.get(weakref.ref(self), watchers)
+        if not watchers:
+            return _Watching.original(self, *args, **kwargs)
+    else:
+        _thread.given = args
     _say_begins(watchers, self)
+    _thread.given = ()
     try:
         output = _Watching.original(self, *args, **kwargs)
     except BaseException as error:
@@ -97,11 +110,9 @@ def _call(self: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
 
 @uncompiled
 def _say_begins(watchers: tuple[ModuleWatcher, ...], module: nn.Module) -> None:
-    is_wanted = False
-    for one in watchers:
-        is_wanted |= bool(one.module_begins(module))
-    if _thread.depth and not is_wanted:
-        _Watching.unwanted.add(weakref.ref(module))
+    wanting = tuple([one for one in watchers if one.module_begins(module)])
+    if _thread.depth and wanting != watchers:
+        _Watching.wanting[weakref.ref(module)] = wanting
     _thread.depth += 1
 
 

@@ -130,7 +130,7 @@ class Phases:
         Returns:
             Whether it does: not while something computes.
         """
-        if self._is_busy or self._step_depth or speaks_for_itself():
+        if self.is_busy or self._step_depth or speaks_for_itself():
             return False
         self._begin_micro_step()
         self._enter(Phase.FORWARD)
@@ -139,10 +139,10 @@ class Phases:
     def is_after_step(self) -> bool:
         """Whether an optimizer's step was the last thing that the program did."""
         is_outside = labels.position().phase is Phase.OUTSIDE
-        return self._has_stepped and is_outside and not self._is_busy
+        return self._has_stepped and is_outside and not self.is_busy
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a model or autograd computes."""
         return bool(self._running) or self.in_backward or self._before_aside is not None
 
@@ -156,16 +156,17 @@ class Phases:
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module is called; returns whether it matters when it is called in another."""
-        if self.in_backward:
-            if not self._running:
+        running, thread = self._running, threading.get_ident()
+        if self._backward_depth:
+            if not running:
                 self._observer.module_recomputes(module)
             return True
-        if not self._running:
-            self._thread = threading.get_ident()
-        if threading.get_ident() != self._thread or speaks_for_itself():
+        if not running:
+            self._thread = thread
+        if thread != self._thread or speaks_for_itself():
             return True
-        self._running.append(module)
-        if len(self._running) == 1:
+        running.append(module)
+        if len(running) == 1:
             self._forward_begins(module)
         if self._before_aside is None:
             return bool(self._observer.module_begins(module))
@@ -245,7 +246,7 @@ class Phases:
     @fail_safe
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
         """Gradients are thrown away; if no step has used them the iteration is over without one."""
-        if torch.compiler.is_compiling() or speaks_for_itself() or self._is_busy:
+        if torch.compiler.is_compiling() or speaks_for_itself() or self.is_busy:
             return
         is_pending = self._has_gone_back and not self._has_stepped and not self._step_depth
         if is_pending and self._observer.gradients_cleared(parameters):
@@ -345,4 +346,4 @@ def _in_engine_step() -> bool:
 
 def speaks_for_itself() -> bool:
     """Whether an engine says where it is: then nothing need be found out."""
-    return bool(labels.description().units)
+    return labels.is_described()

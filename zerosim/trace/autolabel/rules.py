@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -51,6 +52,7 @@ class Explanation:
     phase: Phase | None
 
 
+_OURS = ("/zerosim/trace/", "/zerosim/simulate/")
 _IN_BETWEEN = ("/torch/_ops.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 """Files of functions that pass a call on."""
 
@@ -85,8 +87,12 @@ GENERAL: tuple[Rule, ...] = (
 """What belongs to no system; the systems bring their own."""
 
 
+_UNMET = Rule("", "", Purpose.UNLABELLED)
+"""In place of the rule of a function that was not met yet."""
+
+
 class RuleTable:
-    """The table, asked by code object."""
+    """The table, asked by the identity of code objects: their hash takes longer than all else."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._by_function: dict[str, list[Rule]] = {}
@@ -96,7 +102,8 @@ class RuleTable:
                 self._by_function.setdefault(rule.function, []).append(rule)
             else:
                 self._by_file.append(rule)
-        self._known: dict[CodeType, Rule | None] = {}
+        self._known: dict[int, Rule | None] = {}
+        self._codes: dict[int, CodeType] = {}
 
     def find(self) -> Explanation | None:
         """What the functions that called this say; None if none of them is known."""
@@ -106,7 +113,9 @@ class RuleTable:
         known = self._known
         while frame is not None:
             code = frame.f_code
-            rule = known[code] if code in known else self._learn(code)
+            rule = known.get(id(code), _UNMET)
+            if rule is _UNMET:
+                rule = self._learn(code)
             if rule is not None:
                 found = Explanation(rule.purpose, _unit(rule, frame), rule.phase)
                 if rule.is_weak:
@@ -119,14 +128,15 @@ class RuleTable:
             frame = frame.f_back
         return strong or weak
 
-    def know(self, code: CodeType, rule: Rule) -> None:
-        """A function of the program's own that a rule holds for."""
-        self._known[code] = rule
+    def know(self, code: CodeType, rule: Rule | None) -> None:
+        """A function that a rule holds for, the program's own too; None if none does."""
+        self._codes[id(code)] = code  # as long as it is kept, no other has its identity
+        self._known[id(code)] = rule
 
     def _learn(self, code: CodeType) -> Rule | None:
         candidates = (*self._by_function.get(code.co_qualname, ()), *self._by_file)
         rule = next((one for one in candidates if one.file in code.co_filename), None)
-        self._known[code] = rule
+        self.know(code, rule)
         return rule
 
 
@@ -158,8 +168,14 @@ def in_autograd() -> bool:
     """Whether autograd's engine asks, and no Python function in between."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path, is_mode = frame.f_code.co_filename, frame.f_code.co_name == "__torch_dispatch__"
-        if not is_mode and "/zerosim/trace/" not in path and not path.endswith(_IN_BETWEEN):
-            return path.endswith("/torch/autograd/graph.py")
+        code = frame.f_code
+        if not _passes_on(code.co_filename) and code.co_name != "__torch_dispatch__":
+            return code.co_filename.endswith("/torch/autograd/graph.py")
         frame = frame.f_back
     return True  # a thread of autograd's own has no Python below it
+
+
+@lru_cache(4096)
+def _passes_on(path: str) -> bool:
+    """Whether the functions of a file stand between who asks and the call."""
+    return any(part in path for part in _OURS) or path.endswith(_IN_BETWEEN)

@@ -22,11 +22,20 @@ Key = tuple[System, str]
 
 
 class Strategies:
-    """What was written of each system, and what is to be written next."""
+    """What was written of each system, and what is to be written next.
 
-    def __init__(self, systems: Sequence[Observed], write: Callable[[Strategy], None]) -> None:
+    Each row tells the classes of the units as well: who reads it has no model.
+    """
+
+    def __init__(
+        self,
+        systems: Sequence[Observed],
+        write: Callable[[Strategy], None],
+        classes: Callable[[], dict[str, str]],
+    ) -> None:
         self._systems = systems
         self._to_file = write
+        self._classes = classes
         self._settings: dict[int, Hashable] = {}
         self._alive: dict[int, set[Key]] = {}
         self._looked: dict[int, int] = {}
@@ -60,7 +69,12 @@ class Strategies:
             self._members[bundle.name] = tuple(one.name for one in bundle.parameters)
         here = position or labels.position()
         self._to_file(
-            replace(strategy, iteration=max(0, here.iteration), micro_step=here.micro_step)
+            replace(
+                strategy,
+                iteration=max(0, here.iteration),
+                micro_step=here.micro_step,
+                options={**strategy.options, "classes": self._classes()},
+            )
         )
 
     def parameters_of(self, unit: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -52,17 +52,23 @@ class Units:
     Attributes:
         names: of their parameters.
         is_piped: a pipeline makes the models compute, micro-batch by micro-batch.
+        follows_at_once: in backward a unit is about to begin, and nothing ran since the one before
+            it was said to end.
     """
 
     def __init__(self) -> None:
         self.names = Names()
         self.is_piped = False
+        self.follows_at_once = False
+        self._hooks: dict[str, Callable[..., None]] = {}
         self._units: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._labels: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._inside: weakref.WeakKeyDictionary[nn.Module, weakref.WeakSet[nn.Module]]
         self._inside = weakref.WeakKeyDictionary()
         self._passes = Passes()
         self._settled: Passes | None = None
+        self._counted: weakref.WeakKeyDictionary[nn.Module, tuple[int, int]]
+        self._counted = weakref.WeakKeyDictionary()
         self._gone_back: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._unseen: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._taken: dict[str, int] = {}
@@ -89,6 +95,18 @@ class Units:
             self.names.add(parameter, qualified(label, clean(name)))
         return True
 
+    def modules(self) -> list[tuple[nn.Module, str]]:
+        """The modules of all units, with what they are called."""
+        return list(self._units.items())
+
+    def roots(self) -> list[tuple[nn.Module, str]]:
+        """The models that computed, with what tells each from others."""
+        return [(root, self.label(root)) for root in self._inside]
+
+    def classes(self) -> dict[str, str]:
+        """By unit, the class of its module."""
+        return {name: class_name(unwrapped(module)) for module, name in self._units.items()}
+
     def label(self, module: nn.Module) -> str:
         """What tells the model that a module is in from others; "" for the first."""
         return self._labels.get(module, "")
@@ -104,6 +122,7 @@ class Units:
     def forward_begins(self, root: nn.Module) -> bool:
         """A model computes with gradients; returns whether it had not yet in this micro-step."""
         self._passes.forwards[root] = count = self._passes.forwards.get(root, 0) + 1
+        self._counted.clear()
         return count == 1
 
     def forward_ends(self, root: nn.Module, output: Any) -> None:
@@ -123,6 +142,7 @@ class Units:
 
     def backward_over(self, *, adds: bool) -> None:
         """A backward is over; it counts if it added to gradients."""
+        self._counted.clear()
         for root in (*self._gone_back, *self._unseen) if adds else ():
             self._passes.backwards[root] = self._passes.backwards.get(root, 0) + 1
         self._gone_back.clear()
@@ -138,7 +158,9 @@ class Units:
 
     def settle(self) -> None:
         """A backward or a micro-step is over: how often each model computed in it is known."""
-        self._settled = self._passes
+        if self._settled is not self._passes:
+            self._settled = self._passes
+            self._counted.clear()
 
     def passes(self, module: nn.Module) -> tuple[int, int]:
         """Forwards and backwards of the model that a module is in, in the micro-step settled last.
@@ -147,11 +169,14 @@ class Units:
         """
         if self._settled is None or self.is_piped:
             return 1, 1
-        forwards, backwards = (
-            sum(count for root, count in counts.items() if module in self._inside.get(root, ()))
-            for counts in (self._settled.forwards, self._settled.backwards)
-        )
-        return forwards, backwards
+        known = self._counted.get(module)
+        if known is None:
+            forwards, backwards = (
+                sum(count for root, count in counts.items() if module in self._inside.get(root, ()))
+                for counts in (self._settled.forwards, self._settled.backwards)
+            )
+            known = self._counted[module] = forwards, backwards
+        return known
 
     def begin(self, module: nn.Module) -> bool:
         """A module computes in forward; returns whether it is a unit."""
@@ -167,10 +192,13 @@ class Units:
             return
         _, name, event = self._computing.pop()
         labels.end(event, "" if error is None else repr(error))
-        for tensor in tree_leaves(output):
+        for tensor in (output,) if isinstance(output, torch.Tensor) else tree_leaves(output):
             made_by = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
             if made_by is not None:
-                made_by.register_prehook(functools.partial(self._goes_back, name))
+                hook = self._hooks.get(name)
+                if hook is None:
+                    hook = self._hooks[name] = functools.partial(self._goes_back, name)
+                made_by.register_prehook(hook)
 
     def recompute(self, module: nn.Module) -> None:
         """A module computes again, in backward."""
@@ -193,9 +221,12 @@ class Units:
     @uncompiled
     def _goes_back(self, name: str, *_: Any) -> None:
         """Autograd has come to a unit."""
-        if self._going_back[0] != name:
-            labels.end(self._going_back[1])
+        before, event = self._going_back
+        if before != name:
+            labels.end(event)
+            self.follows_at_once = event is not None
             self._going_back = (name, labels.begin_compute(name))
+            self.follows_at_once = False
 
     def _label(self, root: nn.Module, inner: nn.Module) -> str:
         known = [label for module in root.modules() if (label := self._labels.get(module))]
@@ -208,6 +239,8 @@ class Units:
 
 def _tensors(output: Any) -> list[torch.Tensor]:
     """The tensors of what a model returns, also in a dict or a record of a class of its own."""
+    if isinstance(output, torch.Tensor):
+        return [output]
     found: list[torch.Tensor] = []
     for leaf in tree_leaves(output):
         if isinstance(leaf, torch.Tensor):

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -40,6 +41,16 @@ from zerosim.trace.autolabel.units import (
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
 _ASKED = "/fsdp/_fully_shard/_fully_shard.py"
 _MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
+
+_SWITCHES = {
+    "reshards_after_forward": "_reshard_after_forward",
+    "reshards_after_backward": "reshard_after_backward",
+    "reduces": "reduce_grads",
+    "all_reduces": "all_reduce_grads",
+}
+"""What a program may switch of a group, as a strategy and as FSDP2 call it."""
+
+_positions = attrgetter(*_SWITCHES.values())
 
 
 class FullyShard:
@@ -154,8 +165,8 @@ class FullyShard:
                 yield thing, model, groups
 
     def _settings(self, group: Any) -> Hashable:
-        trainable = tuple(one.sharded_param.requires_grad for one in group.fsdp_params)
-        return (*_switches(group).values(), self._whole.get(group, False), trainable)
+        trainable = tuple([one.sharded_param.requires_grad for one in group.fsdp_params])
+        return (_positions(group), self._whole.get(group, False), trainable)
 
     def _unit(self, frame: FrameType) -> str:
         """The wrapped module of the parameter group whose method this frame is."""
@@ -186,12 +197,7 @@ def groups_of(module: Any) -> list[Any]:
 
 
 def _switches(group: Any) -> dict[str, object]:
-    return {
-        "reshards_after_forward": bool(group._reshard_after_forward),
-        "reshards_after_backward": bool(group.reshard_after_backward),
-        "reduces": bool(group.reduce_grads),
-        "all_reduces": bool(group.all_reduce_grads),
-    }
+    return {name: bool(value) for name, value in zip(_SWITCHES, _positions(group), strict=True)}
 
 
 def _reached(model: nn.Module) -> set[nn.Module]:

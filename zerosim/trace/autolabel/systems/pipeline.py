@@ -22,6 +22,7 @@ from zerosim.events import Phase, Purpose
 from zerosim.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.systems.observed import dtype_name, parameters_of
+from zerosim.trace.autolabel.units import Units
 from zerosim.trace.guard import guarded
 
 _FILES = "/distributed/pipelining/"
@@ -63,7 +64,8 @@ class Pipelines:
         ),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, units: Units) -> None:
+        self._units = units
         self._schedules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._messages: Any = WeakIdKeyDictionary()
         self._originals: dict[str, Any] = {}
@@ -108,16 +110,24 @@ class Pipelines:
     def settings(self) -> Hashable:
         """What messages are made of."""
         return tuple(
-            (id(schedule), schedule._n_microbatches, *_identity(stage._stage_meta))
+            (
+                id(schedule),
+                schedule._n_microbatches,
+                self._units.label(stage.submod),
+                *_identity(stage._stage_meta),
+            )
             for schedule in self._schedules
             for stage in _stages(schedule)
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each schedule whose stages know what they send."""
+        """Each schedule whose stages know what they send, and have labels of their own."""
         for schedule in self._schedules:
             stages = _stages(schedule)
+            labels = [self._units.label(stage.submod) for stage in stages]
             if any(stage._stage_meta.outputs is None for stage in stages):
+                continue
+            if len(set(labels)) < len(stages):
                 continue
             num_stages = stages[0].num_stages
             ranks = [stages[0]._resolve_peer_global_rank(index) for index in range(num_stages)]
@@ -125,7 +135,7 @@ class Pipelines:
                 system=System.PIPELINE,
                 name=type(schedule).__name__,
                 ranks=tuple(dict.fromkeys(ranks)),
-                bundles=tuple(_bundle(stage) for stage in stages),
+                bundles=tuple(map(_bundle, stages, labels)),
                 options={
                     "schedule": type(schedule).__name__.removeprefix("Schedule"),
                     "num_stages": num_stages,
@@ -202,7 +212,7 @@ def _name(stage: Any) -> str:
     return f"stage {stage.stage_index}"
 
 
-def _bundle(stage: Any) -> Bundle:
+def _bundle(stage: Any, label: str) -> Bundle:
     meta = stage._stage_meta
     outputs = () if stage.is_last else meta.outputs or ()
     inputs = () if stage.is_first else meta.inputs or ()
@@ -215,6 +225,7 @@ def _bundle(stage: Any) -> Bundle:
         ),
         options={
             "index": stage.stage_index,
+            "label": label,
             "output_shapes": [list(one.shape) for one in outputs],
             "dtypes": [dtype_name(one.dtype) for one in outputs],
             "output_gradients": _present(meta.output_grads, len(outputs)),

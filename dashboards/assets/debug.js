@@ -1,0 +1,309 @@
+// The page of held ranks: asks where they are, does what the terminal can, and shows Replay of what
+// happened. A command is sent as one types it.
+/* global document, fetch, location, setTimeout, crypto, URLSearchParams, HTMLButtonElement, HTMLElement */
+
+const LOOK_EVERY_MS = 400;
+const KEYS = { n: "over", i: "into", o: "out", f: "phase", e: "iteration", c: "continue", a: "pause" };
+const TYPED = "input, select, textarea";
+const ENDED = "The command has ended: the ranks went on by themselves.";
+const key = new URLSearchParams(location.search).get("key") ?? "";
+const who = crypto.randomUUID();
+const at = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
+const said = at("held-said");
+const lines = at("held-lines");
+const frame = at("held-replay");
+const whom = at("held-whom");
+const buttons = [...document.querySelectorAll("button[data-what]")];
+const tabs = [...document.querySelectorAll("[role=tab]")];
+let version = -1;
+let refused = "";
+const shown = { ranks: "", stops: "" };
+/** What is looked at on all ranks: a role and a unit; "" for nothing. */
+let looked = "";
+
+// ------------------------------------------------------------------------------ commands
+
+/** Send a command; its reply, or what is wrong. @param {string} what */
+async function send(what) {
+  const answer = await fetch("/api/debug", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ key, who, what }),
+  }).catch(() => null);
+  const body = await answer?.json().catch(() => null);
+  return answer?.ok ? body : { error: body?.error ?? ENDED, lines: [], table: null };
+}
+
+/** A step, or what says how ranks go. @param {string} what */
+async function act(what) {
+  const alone = whom.value !== "" && what !== "pause" && what !== "detach";
+  refused = (await send(alone ? `only ${whom.value} ${what}` : what)).error ?? "";
+  await look();
+}
+
+/** Say what came of a command beside its field; true if it was done. */
+async function tell(/** @type {string} */ what, /** @type {HTMLElement} */ where) {
+  const reply = await send(what);
+  where.textContent = reply.error ?? reply.lines.map((/** @type {string} */ one) => one.trim()).join("\n");
+  where.classList.toggle("wrong", Boolean(reply.error));
+  return !reply.error;
+}
+
+// --------------------------------------------------------------------------------- state
+
+async function look() {
+  const answer = await fetch(`/api/debug?${new URLSearchParams({ key, who })}`).catch(() => null);
+  const state = await answer?.json().catch(() => null);
+  if (!answer?.ok || state === null) {
+    said.textContent = state?.error ?? ENDED;
+    disable(() => true);
+    mayLook(false, false);
+    return;
+  }
+  const watches = state.others_steer && !state.steers;
+  said.textContent = refused || sentence(state, watches);
+  disable((what) => {
+    const useless = what !== "detach" && (what === "pause") !== state.goes;
+    return state.over || watches || useless || (what === "continue" && whom.value !== "");
+  });
+  mayLook(!state.over && !state.goes, !state.over && !watches);
+  showRanks(state.ranks);
+  showStops(state.stops);
+  if (state.version !== version && !state.goes) {
+    version = state.version;
+    lines.textContent = state.lines.join("\n");
+    show(state);
+    if (!state.over) {
+      await inspect();
+    }
+  }
+}
+
+function sentence(state, watches) {
+  if (state.over) {
+    return "Nobody holds the ranks any more.";
+  }
+  const going = state.goes ? "The ranks are going." : "The ranks stand.";
+  return watches ? `${going} Another page steers; this one watches.` : going;
+}
+
+/** @param {(what: string) => boolean} when */
+function disable(when) {
+  for (const button of buttons) {
+    if (button instanceof HTMLButtonElement) {
+      button.disabled = when(button.dataset.what ?? "");
+    }
+  }
+}
+
+/** What asks needs ranks that stand; what changes how they go, the page that steers. */
+function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
+  for (const one of document.querySelectorAll("#view-holds :is(button, select, input), #held-stack")) {
+    /** @type {any} */ (one).disabled = !asks || (one.id === "held-sum" && !changes);
+  }
+  for (const one of document.querySelectorAll("#view-stops :is(button, select, input)")) {
+    /** @type {any} */ (one).disabled = !changes;
+  }
+  whom.disabled = !changes;
+}
+
+/** Replay of the iteration so far, at its last beat. */
+function show(state) {
+  const begun = state.iteration !== null && state.replay !== "" && state.beat > 0;
+  frame.hidden = !begun;
+  at("held-nothing").hidden = begun;
+  if (begun) {
+    frame.src = `${state.replay}&iteration=${state.iteration}&stop=${state.version}#beat=${state.beat}`;
+  }
+}
+
+function showRanks(/** @type {number[]} */ ranks) {
+  const text = ranks.join();
+  if (text === shown.ranks || !ranks.length) {
+    return;
+  }
+  shown.ranks = text;
+  const choices = (/** @type {string} */ after) => ranks.map((rank) => choice(String(rank), `rank ${rank}${after}`));
+  whom.replaceChildren(whom.options[0], ...choices(" alone"));
+  at("held-rank").replaceChildren(...choices(""));
+  at("held-stack").replaceChildren(at("held-stack").options[0], ...choices(": all threads"));
+}
+
+function choice(/** @type {string} */ value, /** @type {string} */ words) {
+  const made = document.createElement("option");
+  made.value = value;
+  made.textContent = words;
+  return made;
+}
+
+function showStops(/** @type {Record<string, string>} */ stops) {
+  const text = JSON.stringify(stops);
+  if (text === shown.stops) {
+    return;
+  }
+  shown.stops = text;
+  at("held-none").hidden = Object.keys(stops).length > 0;
+  at("held-stops").replaceChildren(...Object.entries(stops).map(([name, words]) => {
+    const line = document.createElement("li");
+    const code = document.createElement("code");
+    const remove = document.createElement("button");
+    code.textContent = words;
+    remove.type = "button";
+    remove.textContent = "remove";
+    remove.setAttribute("aria-label", `remove ${name}: ${words}`);
+    remove.addEventListener("click", async () => {
+      await tell(`delete ${name}`, at("held-stopped"));
+      await look();
+    });
+    line.append(`${name}: `, code, remove);
+    return line;
+  }));
+}
+
+// ------------------------------------------------------------------------------- looking
+
+/** Bring the view that is open up to where the ranks stand now. */
+async function inspect() {
+  const open = tabs.find((tab) => tab.getAttribute("aria-selected") === "true")?.id;
+  if (open === "tab-holds") {
+    const reply = await send(`tensors ${at("held-rank").value || "0"}`);
+    tabulate(at("held-tensors"), reply, true);
+    await across();
+  } else if (open === "tab-stands") {
+    const rank = at("held-stack").value;
+    const reply = await send(rank === "" ? "where" : `stack ${rank}`);
+    at("held-where").textContent = reply.error ?? reply.lines.join("\n");
+  }
+}
+
+async function across() {
+  at("held-across").hidden = looked === "";
+  if (looked !== "") {
+    tabulate(at("held-across"), await send(`look ${looked}`), false, `${looked} on all ranks`);
+  }
+}
+
+/** A reply's table; of tensors each row has a button that shows the same on all ranks. */
+function tabulate(/** @type {HTMLElement} */ where, reply, /** @type {boolean} */ canLook, title = "") {
+  if (!reply.table) {
+    where.textContent = reply.error ?? "";
+    return;
+  }
+  const table = document.createElement("table");
+  const heads = table.createTHead().insertRow();
+  for (const head of canLook ? ["", ...reply.table.heads] : reply.table.heads) {
+    const cell = document.createElement(head ? "th" : "td");
+    cell.textContent = head;
+    heads.append(cell);
+  }
+  const body = table.createTBody();
+  for (const row of reply.table.rows) {
+    const line = body.insertRow();
+    if (canLook) {
+      line.insertCell().append(looker(row[0], row[1]));
+    }
+    for (const text of row) {
+      line.insertCell().textContent = text;
+    }
+  }
+  const name = document.createElement("h2");
+  name.textContent = title;
+  where.replaceChildren(...(title ? [name] : []), table);
+}
+
+function looker(/** @type {string} */ role, /** @type {string} */ unit) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = "all ranks";
+  made.setAttribute("aria-label", `${role} of ${unit || "no unit"} on all ranks`);
+  made.addEventListener("click", async () => {
+    looked = `${role} ${unit}`.trim();
+    await across();
+    at("held-across").scrollIntoView({ block: "nearest" });
+  });
+  return made;
+}
+
+// -------------------------------------------------------------------------------- inputs
+
+function open(/** @type {Element} */ chosen) {
+  for (const tab of tabs) {
+    const is = tab === chosen;
+    tab.setAttribute("aria-selected", String(is));
+    tab.setAttribute("tabindex", is ? "0" : "-1");
+    at(tab.getAttribute("aria-controls") ?? "").hidden = !is;
+  }
+  inspect();
+}
+
+for (const [place, tab] of tabs.entries()) {
+  tab.addEventListener("click", () => open(tab));
+  tab.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {any} */ (event).key];
+    if (by) {
+      const next = /** @type {HTMLElement} */ (tabs[(place + by + tabs.length) % tabs.length]);
+      next.focus();
+      open(next);
+    }
+  });
+}
+for (const button of buttons) {
+  button.addEventListener("click", () => act(/** @type {HTMLElement} */ (button).dataset.what ?? ""));
+}
+for (const one of [at("held-rank"), at("held-stack")]) {
+  one.addEventListener("change", inspect);
+}
+whom.addEventListener("change", look);
+document.querySelector("[data-ask=check]")?.addEventListener("click", () => tell("check", at("held-answer")));
+at("held-sum").addEventListener("click", async () => {
+  if (await tell("check sum", at("held-answer"))) {
+    at("held-answer").textContent = "It is said above, when the ranks stand at the next phase.";
+  }
+  await look();
+});
+
+/** @param {string} id @param {(form: any) => Promise<unknown>} does */
+function submits(id, does) {
+  at(id).addEventListener("submit", async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    await does(at(id));
+    await look();
+  });
+}
+
+submits("held-print", (form) => tell(`print ${form.querySelector("input").value}`, at("held-answer")));
+submits("held-break", async (form) => {
+  const field = form.querySelector("input");
+  if (await tell(`break ${field.value}`, at("held-stopped"))) {
+    field.value = "";
+  }
+});
+submits("held-watch", (form) => {
+  const limit = form.querySelector("input").value;
+  const what = form.querySelector("select").value;
+  const needs = !form.querySelector("label[hidden]");
+  return tell(needs ? `watch ${what}>${limit}` : `watch ${what}`, at("held-stopped"));
+});
+at("held-watch").querySelector("select").addEventListener("change", (/** @type {any} */ event) => {
+  const chosen = event.target.selectedOptions[0];
+  const field = at("held-watch").querySelector("label + label");
+  field.hidden = !chosen.dataset.limit;
+  field.querySelector("input").value = chosen.dataset.limit ?? "";
+  field.querySelector("span").textContent = chosen.dataset.unit ?? "";
+});
+
+document.addEventListener("keydown", (event) => {
+  const what = KEYS[event.key];
+  const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+  const types = event.target instanceof HTMLElement && event.target.matches(TYPED);
+  const button = buttons.find((one) => one instanceof HTMLElement && one.dataset.what === what);
+  if (what && plain && !types && button instanceof HTMLButtonElement && !button.disabled) {
+    act(what);
+  }
+});
+
+async function keepLooking() {
+  await look();
+  setTimeout(keepLooking, LOOK_EVERY_MS);
+}
+keepLooking();

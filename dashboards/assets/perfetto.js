@@ -1,0 +1,86 @@
+// Opens a run in Perfetto: in a tab of its own, to which this page hands the file.
+/* global document, fetch, location, setInterval, clearInterval, setTimeout, clearTimeout, window, addEventListener, removeEventListener, URLSearchParams */
+
+const ASK_EVERY_MS = 50;
+const ASK_FOR_MS = 60_000;
+const origin = document.querySelector('meta[name="perfetto"]').content;
+
+/** @param {string} tag @param {string} text @param {Record<string, string>} [attributes] */
+function make(tag, text, attributes = {}) {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  return element;
+}
+
+/** Asks the tab until it answers; Perfetto says PONG when it can take a file. @param {Window} tab */
+function ready(tab) {
+  return new Promise((resolve, reject) => {
+    const asking = setInterval(() => tab.postMessage("PING", origin), ASK_EVERY_MS);
+    const end = setTimeout(() => over(reject, new Error(`${origin} does not answer`)), ASK_FOR_MS);
+    const heard = (event) => {
+      if (event.source === tab && event.origin === origin && event.data === "PONG") {
+        over(resolve);
+      }
+    };
+    function over(settle, value) {
+      clearInterval(asking);
+      clearTimeout(end);
+      removeEventListener("message", heard);
+      settle(value);
+    }
+    addEventListener("message", heard);
+  });
+}
+
+/** The run's file; the trace and nothing else of the address says which. */
+async function file() {
+  const trace = new URLSearchParams(location.search).get("trace");
+  const answer = await fetch(`/api/perfetto${trace === null ? "" : `?${new URLSearchParams({ trace })}`}`);
+  if (!answer.ok) {
+    throw new Error((await answer.json()).error);
+  }
+  return { buffer: await answer.arrayBuffer(), title: trace ?? "zerosim" };
+}
+
+const dialog = make("dialog", "", { id: "perfetto-dialog", "aria-labelledby": "perfetto-title" });
+const said = make("p", "", { role: "status" });
+const go = make("button", "Open", { type: "button", class: "primary" });
+const close = make("button", "Close", { type: "button" });
+dialog.append(
+  make("h2", "Open in Perfetto", { id: "perfetto-title" }),
+  make("p", `A tab of yours opens ${origin}, and this page hands it the run: its times, sizes, names of units and source lines.`),
+  make("p", "Nothing else leaves this page. The file goes from this tab to that one, inside of your browser; it is uploaded to nobody."),
+  said,
+  go,
+  close,
+);
+document.querySelector(".player").append(dialog);
+close.addEventListener("click", () => dialog.close());
+go.addEventListener("click", () => {
+  const tab = window.open(origin);
+  if (tab === null) {
+    said.textContent = "The browser let no tab open: allow it for this page.";
+    return;
+  }
+  said.textContent = "Preparing the run …";
+  Promise.all([file(), ready(tab)]).then(
+    ([perfetto]) => {
+      tab.postMessage({ perfetto }, origin, [perfetto.buffer]);
+      said.textContent = "Perfetto has it.";
+    },
+    (error) => {
+      said.textContent = `It could not be opened: ${error.message}`;
+    },
+  );
+});
+
+const button = make("button", "Perfetto", { type: "button", id: "perfetto", title: "Open this run in Perfetto" });
+button.addEventListener("click", () => {
+  said.textContent = "";
+  dialog.showModal();
+});
+const tools = document.querySelector("header .tools");
+tools.insertBefore(button, tools.querySelector("#take")?.nextSibling ?? tools.firstChild);

@@ -1,0 +1,90 @@
+"""Pages of the server as files that need none: what `zerosim export --html` writes beside a replay.
+
+The server is asked without a port, and `export.offline` puts all that a page refers to into it.
+Imports the standard library, its siblings and zerosim's export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import urlencode
+
+from zerosim.dashboards.app import make_app
+from zerosim.dashboards.classroom import lesson_shelf
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.page import ALONE
+from zerosim.dashboards.pages import compare, lessons, verify
+from zerosim.errors import ConfigError, TraceError
+from zerosim.export.offline import bundle
+from zerosim.lessons.course import course
+
+
+class Away:
+    """Makes files of pages about some traces."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Of these folders, each of which is a trace.
+
+        Raises:
+            ConfigError: there is no such folder.
+            TraceError: one is no trace that can be shown.
+        """
+        library = Library(folders, shelf=lesson_shelf())
+        entries = {entry.folder.resolve(): entry for entry in library.own()}
+        self._client = make_app(library, Documents()).test_client()
+        self._names = []
+        for folder in folders:
+            entry = entries.get(folder.resolve())
+            problem = "it is no trace" if entry is None else entry.problem
+            if entry is None or problem:
+                raise TraceError(f"{folder} cannot be shown: {problem}")
+            self._names.append(entry.name)
+
+    def compare(self) -> str:
+        """The traces under one cursor.
+
+        Raises:
+            TraceError: they cannot be compared.
+        """
+        return self._page(f"{compare.PATH}?{compare.query_of(self._names)}")
+
+    def verify(self, iteration: int | None) -> str:
+        """The three ledgers of the first trace; the last complete iteration by default.
+
+        Raises:
+            ZerosimError: it cannot be verified.
+        """
+        asked = {"trace": self._names[0]}
+        if iteration is not None:
+            asked["iteration"] = str(iteration)
+        return self._page(f"{verify.PATH}?{urlencode(asked)}")
+
+    def lesson(self, number: int, *, as_slides: bool = False) -> str:
+        """A lesson with its replays, its figures and its answers.
+
+        Args:
+            as_slides: one idea on each, with notes for who speaks.
+
+        Raises:
+            ConfigError: there is none of this number.
+        """
+        found = [one for one in course() if one.number == number]
+        if not found:
+            known = f"0 to {max(one.number for one in course())}"
+            raise ConfigError(f"lesson is {number}: expected one of {known}")
+        asked = f"?page={lessons.SLIDES}" if as_slides else ""
+        return self._page(lessons.address_of(found[0]) + asked)
+
+    def _page(self, address: str) -> str:
+        return bundle(self._get(address), self._get)
+
+    def _get(self, address: str) -> str:
+        with self._client.get(address, environ_overrides={ALONE: "1"}) as answer:
+            found = answer.get_data(as_text=True)
+            if answer.status_code != HTTPStatus.OK:
+                said = answer.get_json(silent=True)
+                raise TraceError(str(said["error"]) if said else found.splitlines()[0])
+        return found

@@ -1,0 +1,61 @@
+"""The Plan page is a function of its address: controls lead there, and the page follows it.
+
+Imports dash, werkzeug and its siblings of the dashboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dash import Dash, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from zerosim.dashboards.callbacks.answering import register_page
+from zerosim.dashboards.callbacks.verify import query_of
+from zerosim.dashboards.components.plan import BODY, GPUS, TOKENS, body
+from zerosim.dashboards.page import DashParts
+from zerosim.dashboards.pages import plan
+
+ADDRESS = "plan-address"
+
+
+class PlanPage:
+    """What the page shows at an address.
+
+    Attributes:
+        parts: what a page needs for Dash to begin in it.
+    """
+
+    def __init__(self, parts: Callable[[], DashParts]) -> None:
+        """`parts` as the attribute."""
+        self.parts = parts
+
+    def body(self, query: Mapping[str, str]) -> list[Component]:
+        """All that stands below the tabs."""
+        return body(plan.view(query))
+
+    def layout(self, search: str) -> Component:
+        """The page, and the address that it follows."""
+        place = dcc.Location(id=ADDRESS, search=search, refresh=False)
+        return html.Div([place, html.Div(self.follow(search), id=BODY)])
+
+    def follow(self, search: object) -> list[Component]:
+        """The page at another address of its own."""
+        return self.body(query_of(search))
+
+
+def answer_typed(gpus: object, tokens: object, search: object) -> str:
+    """The address that asks for the numbers that were typed."""
+    query = query_of(search)
+    if not isinstance(gpus, str) or not isinstance(tokens, str):
+        raise PreventUpdate
+    shown = {**plan.USUAL, **query.to_dict()}
+    if (gpus, tokens) == (shown["gpus"], shown["tokens"]):
+        raise PreventUpdate  # the page answers it already
+    return plan.typed(query, gpus, tokens).removeprefix(plan.PATH)
+
+
+def register(app: Dash, page: PlanPage) -> None:
+    """Answer for the page's controls."""
+    register_page(app, BODY, ADDRESS, (GPUS, TOKENS), follow=page.follow, answer=answer_typed)

@@ -1,0 +1,78 @@
+"""What pages are made of, as Dash components: cards, tables, charts, choices, fields.
+
+Imports dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+_GRAPH: dcc.Graph.Config = {"displayModeBar": False}
+
+
+def problem(line: str, hint: str) -> list[Component]:
+    """In place of a page that cannot be shown."""
+    return [
+        html.Section(
+            [html.H1("This cannot be shown"), html.P(line), html.P(hint)],
+            className="card problem-card",
+        )
+    ]
+
+
+def aria(**states: str) -> dict[str, Any]:
+    """What a screen reader is told."""
+    return {f"aria-{name}": value for name, value in states.items()}
+
+
+def card(name: str, title: str, parts: Iterable[Any], beside: str = "") -> Component:
+    """A part of the page with a title, and on its right what it is measured in."""
+    head: Component = html.H2(title, id=f"{name}-title")
+    if beside:
+        head = html.Div([head, html.P(beside, className="figure")], className="heading")
+    return html.Section([head, *parts], className="card", **aria(labelledby=f"{name}-title"))
+
+
+def table_of(label: str, parts: Sequence[Any], look: str = "") -> Component:
+    """A table that scrolls within its card where there is no room for it."""
+    rows = html.Table(list(parts), className=look)
+    return html.Div(rows, className="wide", tabIndex=0, role="group", **aria(label=label))
+
+
+def head_of(words: Sequence[str], numbers: Sequence[str] = ()) -> Component:
+    """The names of a table's columns."""
+    cells = [html.Th(word, scope="col") for word in words]
+    cells += [html.Th(word, scope="col", className="number") for word in numbers]
+    return html.Thead(html.Tr(cells))
+
+
+def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
+    """The first names its row."""
+    named, *others = words
+    name = named if isinstance(named, Component) else html.Th(named, scope="row")
+    return [name, *map(html.Td, others), *(html.Td(one, className="number") for one in numbers)]
+
+
+def graph(name: str, figure: Any) -> Component:
+    """A chart; its title and its text alternative stand beside it in the page."""
+    figure.update_layout(title=None, margin={"t": 10, "l": 10, "b": 10})
+    fills = {"height": "100%"}
+    drawn = dcc.Graph(id=name, figure=figure, config=_GRAPH, responsive=True, style=fills)
+    return html.Div(drawn, className="graph", **aria(hidden="true"))
+
+
+def link(words: str, address: str, *, is_chosen: bool) -> Component:
+    """One of several choices; the one that is chosen leads nowhere."""
+    if is_chosen:
+        return html.Span(words, className="chosen", **aria(current="true"))
+    return dcc.Link(words, href=address)
+
+
+def field(label: str, name: str, given: str, value: str) -> Component:
+    """What is typed counts when Enter is pressed or the field is left."""
+    typed = dcc.Input(id=name, name=given, value=value, debounce=True, inputMode="numeric")
+    return html.Label([label, typed])

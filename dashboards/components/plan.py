@@ -1,0 +1,196 @@
+"""The Plan page as Dash components: a pure function of what it shows.
+
+Imports dash, zerosim's plots, `dashboards.pages` and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from zerosim import plots
+from zerosim.dashboards.components.parts import (
+    aria,
+    card,
+    cells_of,
+    field,
+    graph,
+    head_of,
+    link,
+    table_of,
+)
+from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
+from zerosim.dashboards.texts import tied
+from zerosim.quantities import format_amount, format_bytes, format_exact
+
+BODY = "planner"
+GPUS, TOKENS = "plan-gpus", "plan-tokens"
+_FIELDS = {"gpus": GPUS, "tokens": TOKENS}
+
+
+_MORE_GPUS = "The same tokens in a step on more GPUs. Hollow: does not fit."
+
+
+def body(view: View) -> list[Component]:
+    """All that stands below the tabs."""
+    shown = view.shown
+    if shown is None:
+        line = html.P(view.problem, className="wrong", role="alert")
+        return [_controls(view, [html.H1("No plan"), line])]
+    words = [html.H1(tied(shown.headline), id="headline"), html.P(tied(shown.remark))]
+    return [
+        _controls(view, words),
+        html.Div([_memory(shown), _times(shown)], className="halves"),
+        html.Div([_scaling(shown), _grid(shown)], className="halves"),
+        _fastest(shown),
+        _words(shown),
+    ]
+
+
+def _controls(view: View, words: list[Component]) -> Component:
+    rows = [html.Div(_control(one), className="control") for one in view.controls]
+    look = "card planned" if view.shown is None or view.shown.fits else "card planned bad"
+    return html.Section([*words, html.Div(rows, className="controls")], className=look)
+
+
+def _control(control: Control) -> list[Component]:
+    options = [link(one.words, one.address, is_chosen=one.is_chosen) for one in control.options]
+    choices = html.Nav(
+        [html.Span(control.label), *options], className="ranks", **aria(label=control.label)
+    )
+    if control.given is None:
+        return [choices]
+    name = _FIELDS[control.name]
+    typed = html.Div(field("another number", name, control.name, control.given), className="plan")
+    return [choices, typed]
+
+
+def _memory(shown: Shown) -> Component:
+    figure = plots.peaks(shown.memories, shown.card_bytes)
+    rows = [
+        html.Tr(
+            cells_of((row["part"], row["formula"], row["source"]), (format_exact(row["bytes"]),))
+        )
+        for row in shown.memory
+    ]
+    head = head_of(("part", "formula", "source"), ("bytes, predicted",))
+    total = format_exact(sum(shown.memory["bytes"]))
+    foot = html.Tfoot(html.Tr(cells_of(("together", "", ""), (total,))))
+    listed = table_of("Parts of the peak, scrolls", [head, html.Tbody(rows), foot])
+    more = html.Details([html.Summary(f"{shown.memory.title}: {shown.chosen}"), listed])
+    title = "Memory of a GPU at its peak, predicted"
+    return card("memory", title, [graph("peaks", figure), more], "by stage")
+
+
+def _times(shown: Shown) -> Component:
+    figure = plots.step_times(shown.times)
+    rows = [
+        html.Tr(cells_of((row["layout"], row["cause"]), (f"{row['seconds']:,.4f}",)))
+        for row in shown.times
+    ]
+    head = head_of(("layout", "cause"), ("s, predicted",))
+    listed = table_of("Times, scrolls", [head, html.Tbody(rows)])
+    more = html.Details([html.Summary("The same as a table"), listed])
+    title = "Where the time of a step goes, predicted"
+    return card("times", title, [graph("steptimes", figure), more], "by stage")
+
+
+def _scaling(shown: Shown) -> Component:
+    figure = plots.scaling(shown.scaling, shown.chosen)
+    rows = [
+        html.Tr(
+            cells_of(
+                (row["layout"], format_exact(row["gpus"]), format_exact(row["tokens_per_gpu"])),
+                (
+                    f"{row['tokens_per_second_per_gpu']:,.0f}",
+                    f"{row['mfu']:.1%}",
+                    "" if row["hiding_tokens"] is None else f"{row['hiding_tokens']:,.0f}",
+                    "yes" if row["fits"] else "no",
+                ),
+            )
+        )
+        for row in shown.scaling
+    ]
+    numbers = ("tokens/s a GPU", "MFU", "C/W, tokens", "fits")
+    head = head_of(("layout", "GPUs", "tokens a GPU"), numbers)
+    listed = table_of("Scaling, scrolls", [head, html.Tbody(rows)])
+    said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
+    more = html.Details([html.Summary("The same as a table, predicted"), listed])
+    title = "When does communication stop hiding? Predicted"
+    return card("scaling", title, [graph("curves", figure), *said, more])
+
+
+def _grid(shown: Shown) -> Component:
+    def cell(tensor: int, pipeline: int) -> Component:
+        found = shown.grid.get((tensor, pipeline))
+        if found is None:
+            return html.Td("", className="none")
+        look = "chosen " if found.is_chosen else ""
+        look += "none" if found.shade is None else f"shade-{found.shade}"
+        named = f"tensor {tensor}, pipeline {pipeline}: {found.words}, {found.detail}"
+        leads = dcc.Link(
+            [html.B(found.words), html.Span(found.detail)], href=found.address, title=named
+        )
+        return html.Td(leads, className=look)
+
+    heads = [html.Th(f"T = {tensor}", scope="col") for tensor in shown.tensors]
+    rows = [
+        html.Tr(
+            [
+                html.Th(f"p = {pipeline}", scope="row"),
+                *(cell(tensor, pipeline) for tensor in shown.tensors),
+            ]
+        )
+        for pipeline in shown.pipelines
+    ]
+    parts = [html.Thead(html.Tr([html.Th("p, T", scope="col"), *heads])), html.Tbody(rows)]
+    words = (
+        "The fastest layout that fits of each, with T tensor parallel and p pipeline parallel "
+        "ranks: tokens a second of a GPU. Where none fits, the smallest peak."
+    )
+    said = html.P(words, className="small")
+    title = "Tensor x pipeline parallel, predicted"
+    return card("grid", title, [table_of("Grid, scrolls", parts, "heat"), said])
+
+
+def _fastest(shown: Shown) -> Component:
+    rows = []
+    for (one, address), row in zip(shown.fastest, shown.table, strict=True):
+        numbers = (
+            format_bytes(row["peak_bytes"]),
+            seconds(row["step_s"]),
+            format_amount(row["tokens_per_day"]),
+            f"{row['mfu']:.1%}",
+        )
+        name = html.Th(dcc.Link(row["layout"], href=address), scope="row")
+        words = (
+            name,
+            row["tensor x pipeline x data"],
+            row["micro-batch x steps"],
+            one.limit,
+        )
+        rows.append(html.Tr(cells_of(words, numbers)))
+    head = head_of(
+        ("layout", "T x p x data", "batch x steps", "limited by"),
+        ("peak", "a step", "tokens a day", "MFU"),
+    )
+    if not rows:
+        return card("fastest", "The fastest layouts, predicted", [html.P("None of them fits.")])
+    listed = table_of("Layouts, scrolls", [head, html.Tbody(rows)])
+    return card("fastest", "The fastest layouts, predicted", [listed], "of these choices")
+
+
+def _words(shown: Shown) -> Component:
+    def told(title: str, text: str) -> list[Component]:
+        return [html.H3(title), html.Pre(text, tabIndex=0, role="group", **aria(label=title))]
+
+    parts: list[Component] = [html.P(note, className="small") for note in shown.notes]
+    if shown.command:
+        parts += told("Simulate it", shown.command)
+    else:
+        parts.append(html.P(f"Not simulated: {shown.no_command}.", className="small"))
+    if shown.deepspeed:
+        parts += told("DeepSpeed's configuration", shown.deepspeed)
+    if shown.calls:
+        parts += told("With PyTorch's own calls", shown.calls)
+    return card("words", f"This layout: {shown.chosen}", parts)

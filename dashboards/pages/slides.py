@@ -1,0 +1,206 @@
+"""A lesson as slides: one idea on each, and beside it what a lecturer may say.
+
+They are made of the lesson's own blocks: a paragraph is a slide, a prediction is one and its answer
+another, so is each replay and each figure; long tables go on on the next slide.
+Imports the standard library, its siblings, lessons and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from zerosim.dashboards.markup import to_html, to_inline_html
+from zerosim.dashboards.pages.blocks import (
+    AnyBlock,
+    AskBlock,
+    EndBlock,
+    FigureBlock,
+    GraphBlock,
+    ReplayBlock,
+    RevealBlock,
+    StepPage,
+    TextBlock,
+)
+from zerosim.dashboards.pages.lessons import words
+from zerosim.lessons.course import Lesson
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.questions import (
+    Answer,
+    Option,
+    Question,
+    QuestionKind,
+    explanation,
+    misconceptions,
+    options_of,
+    right_answer,
+)
+
+_PARAGRAPH = re.compile(
+    r"<p>(.*?)</p>|(<(?:ul|ol|table|pre)\b.*?</(?:ul|ol|table|pre)>)", re.DOTALL
+)
+_SENTENCE = re.compile(r"(.{25,}?[.?!])\s+(.+)", re.DOTALL)
+"""The first one, unless it is a mere "Memory, now."."""
+_ROOM, _TITLE, _LINE, _PADDING = 29.0, 2.1, 1.55, 0.65
+"""In rem: what a table has on a slide, and what a line of its title and of a row takes of it."""
+_TITLE_LETTERS, _LETTERS = 60, 86
+"""On a line of a title, and of a table as wide as a slide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """One idea.
+
+    Attributes:
+        kind: title, idea, or that of the block which it shows; answer.
+        title: of the step that it belongs to.
+        lead: the sentence that is read first, HTML.
+        html: what follows it.
+        block: what is shown.
+        options: of an answer, each with whether it is right.
+        notes: for who speaks, each a paragraph of HTML.
+    """
+
+    kind: str
+    title: str
+    lead: str = ""
+    html: str = ""
+    block: AnyBlock | None = None
+    options: tuple[tuple[str, bool], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deck:
+    """All slides of a lesson, made once."""
+
+    lesson: Lesson
+    facts: Facts
+    steps: Sequence[StepPage]
+    said: dict[str, str] = field(default_factory=lambda: dict(words()["slides"]))
+
+    def slides(self) -> tuple[Slide, ...]:
+        """In order, the title first."""
+        knows = "".join(f"<li>{to_inline_html(each)}</li>" for each in self.lesson.knows)
+        first = Slide(kind="title", title=self.lesson.title, html=f"<ul>{knows}</ul>")
+        revealed = {
+            block.question
+            for step in self.steps
+            for block in step.blocks
+            if isinstance(block, RevealBlock)
+        }
+        return (first, *(one for step in self.steps for one in self._of_step(step, revealed)))
+
+    def _of_step(self, step: StepPage, revealed: set[str]) -> Iterator[Slide]:
+        """A question is answered where the lesson does that, or when its step is over."""
+        open_ones = [
+            block.question
+            for block in step.blocks
+            if isinstance(block, AskBlock) and block.question not in revealed
+        ]
+        for block in step.blocks:
+            if isinstance(block, TextBlock) and block.after:  # what follows from the answers
+                yield from map(self._answer, open_ones)
+                open_ones = []
+            yield from self._of_block(step.title, block)
+        yield from map(self._answer, open_ones)
+
+    def _of_block(self, title: str, block: AnyBlock) -> Iterator[Slide]:
+        if isinstance(block, TextBlock):
+            yield from _ideas(title, block.html)
+        elif isinstance(block, AskBlock):
+            notes = self._thoughts(self.lesson.questions[block.question])
+            yield Slide(kind="ask", title=title, block=block, notes=tuple(notes))
+        elif isinstance(block, RevealBlock):
+            yield self._answer(block.question)
+        elif isinstance(block, FigureBlock):
+            yield from (Slide(kind="figure", title=title, block=one) for one in _sheets(block))
+        elif isinstance(block, EndBlock):
+            yield Slide(kind="end", title=title, block=block)
+        elif isinstance(block, ReplayBlock | GraphBlock):
+            if not (isinstance(block, ReplayBlock) and block.problem):
+                note = to_inline_html(self.said["live"].format(address=block.address))
+                yield Slide(kind="watch", title=title, block=block, notes=(note,))
+        else:
+            yield Slide(kind=block.kind, title=title, block=block)
+
+    def _answer(self, name: str) -> Slide:
+        question, names = self.lesson.questions[name], self.facts.names()
+        right = right_answer(question, names)
+        title, asked = self._asked(name)
+        return Slide(
+            kind="answer",
+            title=title,
+            block=asked,
+            lead=_number(right, question.unit) if isinstance(right, float) else "",
+            html=to_html(explanation(question, names)),
+            options=tuple(_options(question, options_of(question, names), right)),
+        )
+
+    def _asked(self, name: str) -> tuple[str, AskBlock]:
+        """A question, and the title of its step."""
+        return next(
+            (step.title, block)
+            for step in self.steps
+            for block in step.blocks
+            if isinstance(block, AskBlock) and block.question == name
+        )
+
+    def _thoughts(self, question: Question) -> Iterator[str]:
+        """What leads on, of all and of those whose mistake has a name."""
+        yield to_inline_html(f"{self.said['hint']}: {question.hint}")
+        known = misconceptions()
+        hints = {wrong.misconception: wrong.hint for wrong in question.wrong}
+        for name, hint in hints.items():
+            said = self.said["thought"].format(name=known[name].name, hint=hint or known[name].hint)
+            yield to_inline_html(said)
+
+
+def _ideas(title: str, html: str) -> Iterator[Slide]:
+    """A slide for each paragraph."""
+    for paragraph, other in _PARAGRAPH.findall(html):
+        found = _SENTENCE.fullmatch(paragraph)
+        lead, rest = (found[1], found[2]) if found else (paragraph, "")
+        yield Slide(kind="idea", title=title, lead=lead, html=other or rest)
+
+
+def _sheets(block: FigureBlock) -> Iterator[FigureBlock]:
+    """A table that is too long for a slide goes on on the next."""
+    if block.table is None:
+        yield block
+        return
+    table, rows = block.table, list[tuple[str, ...]]()
+    room = _ROOM - _TITLE * math.ceil(len(table.title) / _TITLE_LETTERS) - _high(table.columns)
+    used = 0.0
+    for row in table.rows:
+        if rows and used + _high(row) > room:
+            yield replace(block, table=replace(table, rows=tuple(rows)))
+            rows, used = [], 0.0
+        rows.append(row)
+        used += _high(row)
+    yield replace(block, table=replace(table, rows=tuple(rows)))
+
+
+def _high(row: Sequence[str]) -> float:
+    """How much a row takes, if its longest cell has what the others leave."""
+    longest = max(map(len, row))
+    others = sum(map(len, row)) - longest + 2 * len(row)
+    return _PADDING + _LINE * math.ceil(longest / max(_LETTERS - others, _LETTERS // 3))
+
+
+def _options(
+    question: Question, options: Iterable[Option], right: Answer
+) -> Iterator[tuple[str, bool]]:
+    """What could be chosen, with what is right; what is put in order, in order."""
+    labels = {option.key: option.label for option in options}
+    if question.kind is QuestionKind.ORDER and isinstance(right, tuple):
+        yield from ((labels[key], True) for key in right)
+    else:
+        yield from ((label, key == right) for key, label in labels.items())
+
+
+def _number(value: float, unit: str) -> str:
+    text = f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
+    return f"{text} {unit}".strip()

@@ -1,0 +1,133 @@
+// Beats: what is watched at once. Where each stands, how long it is shown, how a strip signs it.
+
+import { SIGNS } from "#player/document.js";
+
+/** @import { Model, Track } from "#player/scene.d.ts" */
+/** @import { Beat, ReplayDocument, Sign, Step } from "#player/types.d.ts" */
+
+/** A beat is shown at least so long, at speed 1, and at most: by how much is in it. */
+export const SHORTEST_BEAT_MS = 1500;
+export const LONGEST_BEAT_MS = 2500;
+/** For each step after the first, and for what is freed. */
+const MORE_MS = 200;
+
+/** @type {Readonly<Record<Sign, string>>} */
+export const GLYPHS = {
+  gather: "▼",
+  compute: "■",
+  free: "×",
+  reduce: "▲",
+  update: "↻",
+  copy: "⇅",
+  send: "▶",
+  combine: "Σ",
+  agree: "=",
+  exchange: "◆",
+  begin: "",
+  end: "✓",
+};
+
+/** What the signs mean, for the help. @type {Readonly<Record<Sign, string>>} */
+export const MEANINGS = {
+  gather: "gather parameters",
+  compute: "compute",
+  free: "free what was gathered",
+  reduce: "reduce gradients",
+  update: "the optimizer updates",
+  copy: "copy between tiers",
+  send: "send to another stage",
+  combine: "put parts together",
+  agree: "agree on numbers",
+  exchange: "exchange other data",
+  begin: "a phase begins",
+  end: "the iteration is over",
+};
+
+/** The signs that occur in a replay, each once, in the order of their list. @param {ReplayDocument} doc */
+export function signsIn({ beats }) {
+  const seen = new Set(beats.flatMap(({ signs, freed }) => (freed.length > 0 ? [...signs, "free"] : signs)));
+  return SIGNS.filter((sign) => seen.has(sign) && GLYPHS[sign]);
+}
+
+/**
+ * Where beats stand: by beat its first step and the one that a still picture shows, by step its beat.
+ * @param {ReplayDocument} doc
+ */
+export function readBeats({ beats, steps }) {
+  const beatOf = new Int32Array(steps.length);
+  for (const [k, { first, last }] of beats.entries()) {
+    beatOf.fill(k, first, last + 1);
+  }
+  return { beatOf, beatMain: Int32Array.from(beats, ({ main }) => main) };
+}
+
+/**
+ * How long a beat is shown at speed 1, in milliseconds.
+ * @param {Beat} beat
+ */
+export function beatDuration({ first, last, signs, freed }) {
+  const more = last - first + (signs.includes("free") || freed.length > 0 ? 1 : 0);
+  return Math.min(LONGEST_BEAT_MS, SHORTEST_BEAT_MS + MORE_MS * more);
+}
+
+/**
+ * By step, how long it is shown at speed 1: the steps of a beat share its time.
+ * @param {ReplayDocument} doc
+ */
+export function paceOfBeats({ beats, steps }) {
+  const pace = new Float64Array(steps.length);
+  for (const beat of beats) {
+    const own = steps.slice(beat.first, beat.last + 1).map(weightOf);
+    const whole = own.reduce((sum, weight) => sum + weight, 0);
+    const duration = beatDuration(beat);
+    for (const [i, weight] of own.entries()) {
+      pace[beat.first + i] = (duration * weight) / whole;
+    }
+  }
+  return pace;
+}
+
+/** A mark has nothing to show; what frees a unit is looked at longer. @param {Step} step */
+function weightOf({ kind, freed }) {
+  return (kind === "mark" ? 0.25 : kind === "compute" ? 1.5 : 1) + (freed.length > 0 ? 1 : 0);
+}
+
+/** The next beat; from before what a beat is about, that. @param {Track} track @param {number} position */
+export function nextBeat({ beatOf, beatMain, numSteps }, position) {
+  const beat = beatOf[position];
+  return position < beatMain[beat] ? beatMain[beat] : (beatMain[beat + 1] ?? numSteps - 1);
+}
+
+/** The beginning of this beat, or the beat before. @param {Track} track @param {number} position */
+export function previousBeat({ beatOf, beatMain }, position) {
+  const beat = beatOf[position];
+  return position > beatMain[beat] ? beatMain[beat] : beatMain[Math.max(0, beat - 1)];
+}
+
+/** What a still picture shows of the beat of a step.
+ *  @param {Pick<Track, "beatOf" | "beatMain">} track @param {number} position */
+export function restOf({ beatOf, beatMain }, position) {
+  return beatMain[beatOf[position]];
+}
+
+/**
+ * Which hop a step is: "hop 2 of 3"; "" for what has none.
+ * @param {Model} model
+ * @param {number} position
+ */
+export function hopOf({ doc }, position) {
+  const { hop, collective } = doc.steps[position];
+  const hops = doc.collectives[collective]?.num_hops ?? 0;
+  return hop >= 0 && hops > 1 ? `hop ${hop + 1} of ${hops}` : "";
+}
+
+/** How a beat is called where it is not seen: "beat 17 of 33: ...". @param {Model} model @param {number} beat */
+export function spokenBeat({ doc }, beat) {
+  return `beat ${beat + 1} of ${doc.beats.length}: ${doc.texts[doc.beats[beat].title]}`;
+}
+
+/** What goes on in a beat, in a sentence or two. @param {Model} model @param {number} beat */
+export function sentenceOf({ doc }, beat) {
+  const { what, meanwhile } = doc.beats[beat];
+  return [doc.texts[what], doc.texts[meanwhile] ?? ""].filter(Boolean).join(" ");
+}

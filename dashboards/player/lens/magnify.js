@@ -1,0 +1,274 @@
+// What the magnifier holds at a step: of the active unit every shard on every rank, with its letter,
+// what travels between the ranks, and a line on each rank. A function of (model, cells, position). Pure.
+
+import { formatBytes, formatExact, joinDots } from "#player/format.js";
+import { freedCells } from "#player/frames.js";
+import { Sums, carriedIn } from "#player/lens/carried.js";
+import { isPipeline, magnifyFlight } from "#player/lens/flight.js";
+import { lettersOf } from "#player/lens/letters.js";
+import { matricesAt } from "#player/lens/matrices.js";
+import { isOfStates, rowsOf, rowsOfTiles, unitsOf } from "#player/lens/subject.js";
+import { wordsOf } from "#player/lens/words.js";
+
+/** @import { CarryingEdge } from "#player/lens/carried.js" */
+/** @import { Row } from "#player/lens/subject.js" */
+/** @import { Model } from "#player/scene.d.ts" */
+/** @import { CellCode, Collective, Step } from "#player/types.d.ts" */
+
+/**
+ * One shard on one rank.
+ * @typedef {object} Tile
+ * @property {number} shard
+ * @property {number} hue that of the rank that keeps it
+ * @property {CellCode} code of what most say of it, where several units are shown at once
+ * @property {boolean} isAll all units that are shown have it so
+ * @property {string} sum whose gradients are in it: "0+1"; "" if it is no sum, or that is not known
+ * @property {boolean} isFreed it is given back when this step is over; without it once it is
+ * @property {boolean} [isNow] of a micro-batch: it is computed in this beat
+ * @property {CellCode} becomes of one that is on its way: what it is once it has come
+ */
+
+/** @typedef {CarryingEdge & {text: string}} Packet */
+
+/**
+ * @typedef {object} Magnified
+ * @property {string} caption what is shown, and how much it is
+ * @property {Row[]} rows
+ * @property {Tile[][][]} tiles by rank, row, shard
+ * @property {Packet[]} packets
+ * @property {string} call a call of which no messages were recorded: "all-gather"; else ""
+ * @property {string[]} words by rank
+ */
+
+/**
+ * @param {Model} model
+ * @param {Uint8Array} cells
+ * @param {number} position
+ * @param {boolean} [hops] one step after the other; else an update is of all units of its beat
+ * @returns {Magnified}
+ */
+export function magnify(model, cells, position, hops = true) {
+  const { doc, numRanks, numShards } = model;
+  const step = doc.steps[position];
+  if (!isOfStates(step, doc.states) || tellsMore(model, position)) {
+    return magnifyOthers(model, position, hops);
+  }
+  const moment = unitsOf(model, cells, position, hops);
+  const next = nextCodes(model, position);
+  const freed = new Set(freedCells(model, position));
+  const inTurn = hops ? [] : rowsOfTiles(model, position);
+  const rows = inTurn.length > 0 ? inTurn : rowsOf(step, doc.states);
+  const sums = step.purpose === "reduce gradients" && step.packets.length > 0 ? new Sums(model, position) : null;
+  /** @param {number} rank @param {Row} row @param {number} shard @returns {Tile} */
+  const tileOf = (rank, row, shard) => {
+    const units = row.units ?? moment;
+    const { code, isAll } = together(model, cells, rank, row, units, shard);
+    const adds = sums && code >= ARRIVING && code <= SUMMED;
+    return {
+      shard,
+      hue: hueOf(model, cells, rank, row, units) + shard,
+      code,
+      isAll,
+      sum: adds ? sums.text(rank, shard) : "",
+      isFreed: units.length === 1 && freed.has(cellOf(model, rank, row.states[0], units[0], shard)),
+      becomes: code === ARRIVING ? next(cellOf(model, rank, row.states[0], units.find((unit) => cells[cellOf(model, rank, row.states[0], unit, shard)] === ARRIVING) ?? units[0], shard)) : code,
+    };
+  };
+  const tiles = Array.from({ length: numRanks }, (_, rank) =>
+    rows.map((row) => Array.from({ length: numShards }, (_unused, shard) => tileOf(rank, row, shard))),
+  );
+  /** @param {number} rank */
+  const arriving = (rank) => [...new Set(tiles[rank].flatMap((row) => row.filter(({ code }) => code === ARRIVING).map(({ shard }) => shard)))].sort((a, b) => a - b);
+  const packets = carriedIn(step, doc.collectives[step.collective], arriving).map((edge) => {
+    const inIt = sums && edge.from >= 0 && edge.shards.length === 1 ? sums.text(edge.from, edge.shards[0]) : "";
+    const letters = lettersOf(edge.shards) + (inIt ? `: ${inIt}` : "");
+    return { ...edge, text: joinWords(letters, formatBytes(edge.bytes)) };
+  });
+  const magnified = {
+    caption: inTurn.length > 0 ? tilesCaption(model, position) : captionOf(model, moment, rows, step.collective),
+    rows,
+    tiles,
+    packets,
+    call: callOf(step, doc.collectives),
+  };
+  const now = Math.max(0, inTurn.findIndex(({ units }) => units?.includes(step.unit)));
+  const told = { ...magnified, tiles: tiles.map((own) => own.slice(now)) };
+  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, told)) };
+}
+
+const [ABSENT, GATHERED, ARRIVING, SUMMED] = [0, 2, 3, 5];
+
+/** Where ranks hold parts of a layer, or of the model: what they compute says more than what they keep.
+ *  @param {Model} model @param {number} position */
+function tellsMore(model, position) {
+  const { kind, phase } = model.doc.steps[position];
+  if (kind === "compute" && phase !== "update") {
+    return matricesAt(model, position) !== null || isPipeline(model);
+  }
+  return kind === "mark" && isPipeline(model);
+}
+
+/** The hue of the first shard of some units, of several those of which a rank has anything.
+ *  @param {Model} model @param {Uint8Array} cells @param {number} rank @param {Row} row @param {readonly number[]} units */
+function hueOf(model, cells, rank, row, units) {
+  const { doc, numShards } = model;
+  const own = units.length === 1 ? undefined : units.find((unit) => {
+    const first = cellOf(model, rank, row.states[0], unit, 0);
+    return cells.subarray(first, first + numShards).some((code) => code !== ABSENT);
+  });
+  return doc.units[own ?? units[0]]?.hue ?? 0;
+}
+
+/** A call of which no message was recorded. @param {Step} step @param {readonly Collective[]} calls */
+function callOf({ kind, op, packets, collective }, calls) {
+  return kind === "collective" && packets.length === 0 && !calls[collective]?.num_hops ? op : "";
+}
+
+/** @param {string} letters @param {string} bytes */
+function joinWords(letters, bytes) {
+  return letters ? `${letters} ${bytes}` : bytes;
+}
+
+/** @param {Model} model @param {number} rank @param {number} state @param {number} unit @param {number} shard */
+function cellOf({ numStates, numUnits, numShards }, rank, state, unit, shard) {
+  return ((rank * numStates + state) * numUnits + unit) * numShards + shard;
+}
+
+/**
+ * What becomes of a cell after a step, as the frames have it; a copy where they end before.
+ * @param {Model} model
+ * @param {number} position
+ * @returns {(cell: number) => CellCode}
+ */
+function nextCodes({ changeStart, changeCell, changeAfter }, position) {
+  /** @type {Map<number, number>} */
+  const next = new Map();
+  let read = changeStart[position + 1];
+  return (cell) => {
+    for (; read < changeCell.length && !next.has(cell); read += 1) {
+      if (!next.has(changeCell[read])) {
+        next.set(changeCell[read], changeAfter[read]);
+      }
+    }
+    return /** @type {CellCode} */ (next.get(cell) || GATHERED);
+  };
+}
+
+/**
+ * What a rank has of a shard of several units and states: what most of them say.
+ * @param {Model} model
+ * @param {Uint8Array} cells
+ * @param {number} rank
+ * @param {Row} row
+ * @param {readonly number[]} units
+ * @param {number} shard
+ * @returns {Pick<Tile, "code" | "isAll">}
+ */
+function together(model, cells, rank, row, units, shard) {
+  if (units.length === 1) {
+    const code = cells[cellOf(model, rank, row.states[0], units[0], shard)];
+    return { code: /** @type {CellCode} */ (code), isAll: true };
+  }
+  const counts = new Uint32Array(8);
+  for (const unit of units) {
+    counts[cells[cellOf(model, rank, row.states[0], unit, shard)]] += 1;
+  }
+  const moving = counts[ARRIVING] > 0;
+  const code = moving ? ARRIVING : counts.indexOf(Math.max(...counts));
+  const isAll = counts[code] === units.length;
+  if (isAll || code !== ABSENT) {
+    return { code: /** @type {CellCode} */ (code), isAll };
+  }
+  counts[ABSENT] = 0; // what some units have is more than nothing
+  return { code: /** @type {CellCode} */ (counts.indexOf(Math.max(...counts))), isAll };
+}
+
+/**
+ * @param {Model} model
+ * @param {readonly number[]} units
+ * @param {readonly Row[]} rows
+ * @param {number} call position in `collectives`; -1
+ */
+function captionOf({ doc, numShards }, units, rows, call) {
+  const moved = doc.collectives[call];
+  const name = units.length === 1 ? doc.units[units[0]].name : units.length === doc.units.length ? `all ${units.length} units` : units.map((unit) => doc.units[unit].name).join(" and ");
+  const padded = units.reduce((sum, unit) => sum + doc.units[unit].padded_elements, 0);
+  const states = rows.flatMap((row) => row.states);
+  if (states.length !== 1) {
+    return joinDots([name, `${formatExact(padded)} parameters, with padding`]);
+  }
+  const { label, bytes_per_parameter: each } = doc.states[states[0]];
+  const ofBucket = moved && moved.unit < 0 && moved.unit_name;
+  return joinDots([
+    ofBucket ? `${moved.unit_name} of ${name}` : name,
+    label,
+    ofBucket ? formatBytes(moved.payload_bytes) : `${formatExact(padded)} × ${each} B`,
+    !ofBucket && numShards > 1 && `each shard ${formatExact((padded * each) / numShards)} B`,
+    moved?.bits > 0 && `on its way ${moved.bits} bits an element`,
+  ]);
+}
+
+/** What a beat goes through, tile by tile. @param {Model} model @param {number} position */
+function tilesCaption({ doc, beatOf }, position) {
+  const { within, units } = doc.beats[beatOf[position]];
+  const padded = units.reduce((sum, unit) => sum + doc.units[unit].padded_elements, 0);
+  return joinDots([within, `parameters in ${units.length} tiles`, formatExact(padded)]);
+}
+
+/**
+ * A step that works on no unit: numbers that ranks agree on, activations, messages. What each rank has
+ * of an all-gather follows from the messages before.
+ * @param {Model} model
+ * @param {number} position
+ * @param {boolean} hops
+ * @returns {Magnified}
+ */
+function magnifyOthers(model, position, hops) {
+  const { doc, numRanks, numShards } = model;
+  const step = doc.steps[position];
+  const call = doc.collectives[step.collective];
+  const isFlight = isPipeline(model);
+  const packets = carriedIn(step, call, () => []).map((edge) => {
+    const what = isFlight ? String(step.micro_step + 1) : lettersOf(edge.shards);
+    return { ...edge, text: joinWords(what, formatBytes(edge.bytes)) };
+  });
+  if (isFlight) {
+    return { ...magnifyFlight(model, position, hops), packets, call: callOf(step, doc.collectives) };
+  }
+  const isGather = step.op === "all-gather" && packets.length > 0 && packets.every(({ shard }) => shard >= 0);
+  const known = isGather ? numbersAt(model, position) : [];
+  const tiles = Array.from({ length: numRanks }, (_, rank) =>
+    !isGather
+      ? []
+      : [Array.from({ length: numShards }, (_unused, shard) => ({ shard, hue: shard, code: known[rank][shard], isAll: true, sum: "", isFreed: false, becomes: /** @type {CellCode} */ (GATHERED) }))],
+  );
+  const magnified = {
+    caption: joinDots([step.unit_name, step.purpose, call && formatBytes(call.payload_bytes)]),
+    rows: isGather ? [{ label: step.purpose, states: [] }] : [],
+    tiles,
+    ...(isGather ? null : matricesAt(model, position)),
+    packets,
+    call: callOf(step, doc.collectives),
+  };
+  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, magnified)) };
+}
+
+/**
+ * Which ranks' numbers each rank has at a hop of an all-gather.
+ * @param {Model} model
+ * @param {number} position
+ * @returns {CellCode[][]} by rank and shard
+ */
+function numbersAt({ doc, numShards }, position) {
+  const { collective } = doc.steps[position];
+  /** @type {CellCode[][]} */
+  const known = doc.ranks.map((rank) => Array.from({ length: numShards }, (_, shard) => (shard === rank ? 1 : 0)));
+  for (let k = doc.collectives[collective].first; k <= position; k += 1) {
+    for (const { to, shard } of doc.steps[k].collective === collective ? carriedIn(doc.steps[k], undefined, () => []) : []) {
+      if (to >= 0) {
+        known[to][shard] = k < position ? 2 : 3;
+      }
+    }
+  }
+  return known;
+}

@@ -1,0 +1,145 @@
+// What the magnifier says of each rank. Pure.
+
+import { doing } from "#player/draw/moment.js";
+import { formatBytes, formatWait } from "#player/format.js";
+import { waitedIn } from "#player/frames.js";
+import { isPipeline, turnIn } from "#player/lens/flight.js";
+import { lettersOf } from "#player/lens/letters.js";
+
+/** @import { Magnified } from "#player/lens/magnify.js" */
+/** @import { Model } from "#player/scene.d.ts" */
+/** @import { Collective } from "#player/types.d.ts" */
+
+const [KEPT, GATHERED, ARRIVING, PARTIAL, SUMMED, REDUCED] = [1, 2, 3, 4, 5, 6];
+
+/**
+ * A line on a rank.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank
+ * @param {Omit<Magnified, "words">} magnified
+ */
+export function wordsOf(model, position, rank, magnified) {
+  const { doc } = model;
+  const step = doc.steps[position];
+  if (!step.ranks.includes(rank)) {
+    return step.kind === "mark" ? heldWords(model, rank, magnified) : waitWords(model, position, rank);
+  }
+  if (magnified.call) {
+    // of ranks that are alike one is recorded
+    const isAll = step.ranks.length === doc.ranks.length;
+    return callWords(doc.collectives[step.collective], isAll ? doc.run.num_ranks : step.ranks.length);
+  }
+  if (magnified.packets.length > 0) {
+    return moveWords(model, position, rank, magnified);
+  }
+  if (step.copies.length > 0) {
+    return copyWords(model, position, rank);
+  }
+  return heldWords(model, rank, magnified);
+}
+
+/** @param {Model} model @param {number} position @param {number} rank */
+function waitWords({ doc }, position, rank) {
+  const waited = waitedIn(doc.steps[position], rank);
+  return waited > 0 ? formatWait(waited, doc.run.is_predicted) : "takes no part";
+}
+
+/**
+ * What each rank puts into a call and gets out of it; of the hops in between nothing is known.
+ * @param {Collective} call
+ * @param {number} count of ranks
+ */
+function callWords({ op, payload_bytes: payload }, count) {
+  const [whole, part] = [formatBytes(payload), formatBytes(payload / count)];
+  switch (op) {
+    case "all-gather":
+      return `puts in ${part} · gets ${whole}`;
+    case "reduce-scatter":
+      return `puts in ${whole} · gets the sum of ${part}`;
+    case "all-reduce":
+      return `puts in ${whole} · gets the sum of all`;
+    case "broadcast":
+      return `one rank's ${whole} come to all`;
+    default:
+      return `${op} of ${whole}`;
+  }
+}
+
+/** @param {Model} model @param {number} position @param {number} rank @param {Omit<Magnified, "words">} magnified */
+function moveWords({ doc, numShards }, position, rank, { tiles, packets, rows }) {
+  const { purpose } = doc.steps[position];
+  const own = tiles[rank][0] ?? [];
+  /** @param {number} code */
+  const having = (code) => own.filter((tile) => tile.code === code).map(({ shard }) => shard);
+  const [kept, held] = [having(KEPT), having(GATHERED)];
+  const come = packets.filter(({ to }) => to === rank);
+  const gone = packets.filter(({ from }) => from === rank);
+  const comes = lettersOf(come.flatMap(({ shards }) => shards).sort((a, b) => a - b));
+  const goes = lettersOf([...new Set(gone.flatMap(({ shards }) => shards))].sort((a, b) => a - b));
+  const who = come.filter(({ from }) => from >= 0).map(({ from }) => doc.ranks[from]).join(", ");
+  const bytes = formatBytes(come.reduce((sum, one) => sum + one.bytes, 0));
+  if (rows.length === 0 || comes + goes === "") {
+    return [gone.length > 0 && `sends ${formatBytes(gone.reduce((sum, one) => sum + one.bytes, 0))}`, come.length > 0 && `receives ${bytes} from ${who}`].filter(Boolean).join(" · ");
+  }
+  const isSum = purpose === "reduce gradients" && come.some(({ from, shards }) => from >= 0 && !isWhole(tiles[from][0], shards));
+  if (purpose === "reduce gradients") {
+    const done = having(REDUCED);
+    return [done.length > 0 && `has the sum of ${lettersOf(done)}`, goes && `sends ${goes}`, comes && (isSum ? `adds ${comes}` : `receives ${comes}`)].filter(Boolean).join(" · ");
+  }
+  return [
+    kept.length > 0 && (kept.length === numShards ? `keeps ${lettersOf(kept)}` : `owns ${lettersOf(kept)}`),
+    held.length > 0 && `has ${lettersOf(held)}`,
+    comes && `receives ${comes}`,
+  ].filter(Boolean).join(" · ");
+}
+
+/** Whether shards that are sent are sums of all ranks already.
+ *  @param {Magnified["tiles"][number][number]} row @param {readonly number[]} shards */
+function isWhole(row, shards) {
+  return shards.every((shard) => row[shard].code === REDUCED);
+}
+
+/** @param {Model} model @param {number} position @param {number} rank */
+function copyWords({ doc }, position, rank) {
+  const { copies, origin, target } = doc.steps[position];
+  let bytes = 0;
+  for (let i = 0; i < copies.length; i += 4) {
+    bytes += copies[i] === rank ? copies[i + 1] : 0;
+  }
+  return bytes > 0 ? `${formatBytes(bytes)} from ${origin} to ${target}` : "copies nothing";
+}
+
+/** What a rank has, where nothing moves. @param {Model} model @param {number} rank
+ *  @param {Omit<Magnified, "words">} magnified */
+function heldWords({ numShards }, rank, { tiles }) {
+  const own = tiles[rank][0] ?? [];
+  /** @param {number[]} codes */
+  const having = (...codes) => lettersOf(own.filter((tile) => codes.includes(tile.code) && tile.isAll).map(({ shard }) => shard));
+  const kept = own.filter(({ code, isAll }) => code === KEPT && isAll).length;
+  const given = own.filter(({ isFreed }) => isFreed);
+  const freed = given.length > 0 && `${given[0].code === GATHERED ? "frees" : "has freed"} ${lettersOf(given.map(({ shard }) => shard))}`;
+  const held = freed ? "" : having(GATHERED);
+  const parts = [
+    kept > 0 && `${kept === numShards ? "keeps" : "owns"} ${having(KEPT)}`,
+    held && `has ${held}`,
+    freed,
+    having(ARRIVING) && `receives ${having(ARRIVING)}`,
+    having(PARTIAL, SUMMED) && `its own gradient of ${having(PARTIAL, SUMMED)}`,
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** What a rank does beside: "computes", "forward 4", "waits 3.8 ms"; "" if nothing is to be said.
+ *  @param {Model} model @param {number} position @param {number} rank @param {boolean} hops */
+export function besides(model, position, rank, hops) {
+  const { doc } = model;
+  const turn = hops || !isPipeline(model) ? null : turnIn(model, position, rank);
+  if (turn) {
+    return `${turn.phase} ${turn.micro + 1}`;
+  }
+  const step = doc.steps[position];
+  const waited = waitedIn(step, rank);
+  const word = doing(step, rank);
+  return word === "waits" || (word === "" && waited > 0) ? formatWait(waited, doc.run.is_predicted) : word;
+}

@@ -1,0 +1,42 @@
+// A tour: ten to twelve stops, each a still picture with a few sentences. Where the next one is, and
+// what is said at it.
+
+/** @import { Model } from "#player/scene.d.ts" */
+
+/** Not on a tour. */
+export const NO_STOP = -1;
+
+/** What arrows do on a tour: where each leads. @type {Readonly<Record<string, (stop: number, count: number) => number>>} */
+export const TOUR_MOVES = {
+  first: () => 0,
+  back: (stop) => Math.max(0, stop - 1),
+  forward: (stop, count) => Math.min(count - 1, stop + 1),
+  last: (_, count) => count - 1,
+};
+
+/** Steps at which a tour stops, by stop. @param {Model} model */
+export function tourSteps({ doc }) {
+  return doc.tour.map(({ step }) => step);
+}
+
+/**
+ * How far a step is played at a stop: what is freed is gone when its step is over, so that is shown.
+ * @param {Model} model
+ * @param {number} stop or `NO_STOP`
+ * @param {number | null} tween that of the clock
+ */
+export function playedAt({ doc }, stop, tween) {
+  return doc.tour[stop]?.about === "free" ? 1 : tween;
+}
+
+/** "stop 3 of 12" @param {Model} model @param {number} stop */
+export function nameOfStop({ doc }, stop) {
+  return `stop ${stop + 1} of ${doc.tour.length}`;
+}
+
+/** What a stop says. @param {Model} model @param {number} stop */
+export function narrateStop(model, stop) {
+  const { title, text } = model.doc.tour[stop];
+  const name = nameOfStop(model, stop);
+  return `${name[0].toUpperCase()}${name.slice(1)}: ${title}. ${text}`;
+}

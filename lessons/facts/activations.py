@@ -1,0 +1,82 @@
+"""Activations: what a block keeps for backward, measured, and by the law of Korthikanti et al.
+
+Bytes of one rank, activations of two bytes. Imports `facts.memory` and zerosim's L0 and theory.
+"""
+
+from __future__ import annotations
+
+from zerosim.config import RunConfig
+from zerosim.config.shapes import GPTConfig, shape_of
+from zerosim.lessons.facts.memory import MemoryFacts
+from zerosim.memory import Role
+from zerosim.theory.saved import Keeping, Recompute, Saved, block_bytes, formula, kept_in_block
+from zerosim.theory.transformer import Computing, Cut
+
+THEIRS = Keeping(has_scores=True, has_dropout=True)
+"""As the paper's transformer keeps it: with scores of all pairs of tokens, and with dropout."""
+VARIANTS = {
+    "none": (False, Recompute.NONE),
+    "sequence": (True, Recompute.NONE),
+    "selective": (False, Recompute.SELECTIVE),
+    "both": (True, Recompute.SELECTIVE),
+    "full": (False, Recompute.FULL),
+}
+"""Beside tensor parallelism: whether the sequence is divided, and what is computed again."""
+Sizes = tuple[int, int, int, int, int]
+"""Layers, width, heads, sequences of a micro-batch, tokens of each."""
+
+
+class Activations(MemoryFacts):
+    """Facts of activations."""
+
+    # measured, of zerosim's own runs
+
+    def kept_by(self, run: str, unit: str, rank: int = 0) -> int:
+        """What a rank keeps of a unit when backward begins."""
+        return self.held_at(run, "backward", Role.ACTIVATIONS, unit, rank)
+
+    def sbh(self, run: str) -> int:
+        """The elements between two blocks, b s h, of one micro-batch of a rank."""
+        computing = self._computing(run)
+        return computing.tokens * computing.shape.width
+
+    def block_law(self, run: str) -> int:
+        """What the law says that a block of a run keeps: no dropout, no scores."""
+        return block_bytes(self._computing(run), Keeping())
+
+    # laws, of models that nobody trains here
+
+    def kept_law(self, sizes: Sizes, tensor: int = 1, variant: str = "none") -> int:
+        """What all blocks of a GPT keep on a rank, by the law, in one of the `VARIANTS`."""
+        layers, width, heads, batch, sequence = sizes
+        is_cut, recompute = VARIANTS[variant]
+        shape = GPTConfig(layers=layers, width=width, heads=heads, context=sequence)
+        computing = Computing(shape, batch, sequence, Cut(tensor, is_cut))
+        keeping = Keeping(recompute, THEIRS.has_scores, THEIRS.has_dropout)
+        return layers * block_bytes(computing, keeping)
+
+    def paper_kept(self, sizes: Sizes) -> int:
+        """The ZeRO paper's estimate, section 3.2: 12 b s h elements of two bytes for each block."""
+        layers, width, _, batch, sequence = sizes
+        return 2 * 12 * batch * sequence * width * layers
+
+    def least_first(self, sizes: Sizes, tensor: int) -> list[str]:
+        """The variants in order: the one that keeps least first."""
+        return sorted(VARIANTS, key=lambda each: self.kept_law(sizes, tensor, each))
+
+    def block_parts(self, run: str) -> tuple[Saved, ...]:
+        """All that a block of a run's shape would keep, with dropout and with scores."""
+        return kept_in_block(self._computing(run), THEIRS)
+
+    def block_with_all(self, run: str) -> int:
+        """The same, together."""
+        return block_bytes(self._computing(run), THEIRS)
+
+    def activation_formula(self, run: str) -> str:
+        """The law in symbols, of a block with dropout and scores."""
+        return formula(self._computing(run).shape, THEIRS, "")
+
+    def _computing(self, run: str) -> Computing:
+        config = RunConfig.from_plain(self._run(run).trace.manifest.run)
+        shape, cut = shape_of(config.model), Cut(config.tensor_parallel, ends=False)
+        return Computing(shape, config.batch, shape.context, cut, self.element_bytes(run))

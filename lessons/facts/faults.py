@@ -1,0 +1,149 @@
+"""Runs in which something goes wrong, and ranks that are held: what they left, and who is at fault.
+
+Imports `facts.base`, zerosim's L0, record and diagnosis, and `lessons.recordings`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from zerosim.diagnosis import Diagnosis, Finding, Seen, diagnose
+from zerosim.events import Kind, Phase, Purpose
+from zerosim.lessons.facts.base import Base
+from zerosim.lessons.recordings import LessonRecordings, session_of
+from zerosim.record import RankTrace
+
+
+class Faults(Base):
+    """Facts of what went wrong, and of what was said to ranks that were held."""
+
+    def __init__(self, recordings: LessonRecordings) -> None:
+        super().__init__(recordings)
+        self._folder = recordings.folder
+        self._diagnosis = cache(self._diagnose)
+
+    def _diagnose(self, run: str) -> Diagnosis:
+        return diagnose(self._run(run).trace, Seen())
+
+    def _finding(self, run: str) -> Finding:
+        found = self._diagnosis(run).findings
+        assert found, run
+        return found[0]
+
+    def culprit(self, run: str) -> str:
+        """The rank whose fault it is."""
+        return str(self._finding(run).ranks[0])
+
+    def wrong(self, run: str) -> str:
+        """What it did."""
+        return self._finding(run).wrong.value
+
+    def told(self, run: str) -> list[tuple[str, str]]:
+        """What `zerosim diagnose` says, line by line, each with what it is."""
+        found = self._diagnosis(run)
+        rows = [("who", found.headline)]
+        for one in found.findings[:1]:
+            rows += [("because", text) for text in one.evidence]
+            rows += [("try", one.advice)] if one.advice else []
+        return rows + [("also", one.sentence) for one in found.findings[1:]]
+
+    def guilty_iteration(self, run: str) -> int:
+        """In which it is seen."""
+        return self._finding(run).place.iteration
+
+    def last_call(self, run: str, rank: int) -> str:
+        """The call that a rank began last, in words."""
+        calls = [one for one in self._rank(run, rank).events if one.kind is Kind.COLLECTIVE]
+        last = max(calls, key=lambda one: one.issue_ns or 0)
+        what = f"{last.op} of {last.unit}" if last.unit else f"{last.op}: {last.purpose}"
+        return f"{what} ({last.phase}, iteration {last.iteration})"
+
+    def first_calls(self, run: str, rank: int, iteration: int) -> list[str]:
+        """The units that a rank gathered first in the forward of an iteration, in its order."""
+        called = [
+            one
+            for one in self._rank(run, rank).events
+            if one.kind is Kind.COLLECTIVE
+            and (one.iteration, one.phase, one.purpose)
+            == (iteration, Phase.FORWARD, Purpose.GATHER_PARAMETERS)
+        ]
+        return [one.unit for one in sorted(called, key=lambda one: one.sequence or 0)]
+
+    def second_compute_ms(self, run: str) -> float:
+        """How long the slowest of all ranks but the one at fault computed."""
+        time = self._run(run).time(by=("rank",))
+        own = [row["compute_ns"] for row in time if str(row["rank"]) != self.culprit(run)]
+        return float(max(own)) / 1e6
+
+    def ending(self, run: str, rank: int) -> str:
+        """How its trace ends, in words."""
+        trace = self._rank(run, rank)
+        if trace.failure is not None and trace.failure.waiting_for:
+            others = ", ".join(map(str, sorted(trace.failure.waiting_for)))
+            return f"an error: it waited for ranks {others}"
+        if trace.failure is not None:
+            return "an error of its own"
+        return "in order" if trace.complete else "without a last row"
+
+    def who_complains(self, run: str) -> str:
+        """The lowest rank that left an error and is not at fault; if none did, the lowest."""
+        others = [rank for rank in self._run(run).ranks if str(rank) != self.culprit(run)]
+        said = [rank for rank in others if self._rank(run, rank).failure is not None]
+        return str((said or others)[0])
+
+    def _rank(self, run: str, rank: int) -> RankTrace:
+        return next(one for one in self._run(run).trace.ranks if one.rank == rank)
+
+    # ranks that were held
+
+    def session(self, run: str, part: str) -> list[tuple[str, list[str]]]:
+        """A part of what was said to whoever held the ranks: commands, each with its answer."""
+        return session_of(run, self._folder(run))[part]
+
+    def _answer(self, run: str, part: str, command: str) -> list[str]:
+        return next(said for given, said in self.session(run, part) if given == command)
+
+    def looked_at(self, run: str, command: str) -> list[int]:
+        """How many elements each rank has of what was looked at."""
+        _, *rows = self._answer(run, "stand", command)
+        return [int(row.split()[2]) for row in rows]
+
+    def waited_in(self, run: str) -> str:
+        """Why the call was made in which the rank waited that was let go alone."""
+        found = re.fullmatch(r"rank 1 waits for .*: .*, (.*)", self._answer_alone(run)[0])
+        assert found is not None, run
+        return found[1]
+
+    def waited_for_unit(self, run: str) -> str:
+        """Whose call that was."""
+        found = re.search(r": [a-z-]+ of (\S+), ", self._answer_alone(run)[0])
+        assert found is not None, run
+        return found[1]
+
+    def _answer_alone(self, run: str) -> list[str]:
+        return self._answer(run, "alone", "only 1 phase")
+
+    def stopped_before(self, run: str) -> str:
+        """Whose reduction the breakpoint stopped the ranks before."""
+        found = re.search(r"reduce-scatter of (\S+):", self._answer(run, "stops", "continue")[1])
+        assert found is not None, run
+        return found[1]
+
+    def checked_sum(self, run: str) -> str:
+        """What the reduced gradient is: the ranks' own, added up ("sum") or their "mean"."""
+        said = self._answer(run, "sum", "check sum")[0]
+        found = re.search(r"the (sum|mean) of the ranks' own", said)
+        assert found is not None, run
+        return found[1]
+
+    def sum_differs_by(self, run: str) -> float:
+        """By how much at most."""
+        found = re.search(r"but for (\S+) ", self._answer(run, "sum", "check sum")[0])
+        assert found is not None, run
+        return float(found[1])
+
+    def whole_at_forward(self, run: str) -> int:
+        """How many things the watch on replicas compares as a forward begins."""
+        said = [lines for given, lines in self.session(run, "watch") if given == "check"][-1]
+        return sum("equal on all ranks" in line or " differ" in line for line in said)

@@ -1,0 +1,68 @@
+"""What is predicted: of runs that were done dry, and of recorded ones if something were different.
+
+Imports `facts.base` and zerosim's placement.
+"""
+
+from __future__ import annotations
+
+from zerosim.errors import ConfigError
+from zerosim.lessons.facts.base import Base
+from zerosim.placement import Changes, Machine, load_machine
+from zerosim.tiers import Link
+
+_CHANGES = {
+    "no straggler": Changes(without_straggler=True),
+    "ten times the bandwidth": Changes(bandwidth=10),
+    "computing twice as fast": Changes(compute=2),
+    "overlap": Changes(overlap=True),
+}
+
+
+class Predicted(Base):
+    """Facts of time that nobody measured."""
+
+    def tokens(self, run: str) -> int:
+        """Of a rank's micro-batch."""
+        said = self._run(run).trace.manifest.run
+        batch, length = said["batch"], said["context_length"]
+        assert isinstance(batch, int), run
+        assert isinstance(length, int), run
+        return batch * length
+
+    def peak_teraflops(self, run: str) -> float:
+        """C: what a device of its machine computes at best."""
+        return self._machine(run).flops_per_second / 1e12
+
+    def device_gigabytes(self, run: str) -> float:
+        """What a device sends to other nodes in a second, GB."""
+        return self._machine(run).link(Link.NETWORK).bytes_per_second / 1e9
+
+    def node_gigabytes(self, run: str) -> float:
+        """W: what all devices of a node send to other nodes in a second, GB."""
+        size = self._machine(run).ranks_per_node
+        assert size is not None, run
+        return size * self.device_gigabytes(run)
+
+    def hides_from(self, run: str) -> float:
+        """C / W: so many tokens on a device compute for as long as a gather takes."""
+        return 1e3 * self.peak_teraflops(run) / self.node_gigabytes(run)
+
+    def would_take(self, run: str, change: str) -> float:
+        """Which part of its time a recorded step would take.
+
+        Raises:
+            ConfigError: there is no such change.
+        """
+        if change not in _CHANGES:
+            raise ConfigError(f"change is {change!r}: expected one of {', '.join(_CHANGES)}")
+        prediction, _ = self._run(run).what_if(_CHANGES[change])
+        return prediction.share
+
+    def would_take_ms(self, run: str, change: str) -> float:
+        """The same in milliseconds."""
+        prediction, _ = self._run(run).what_if(_CHANGES[change])
+        assert prediction.after.path is not None, run
+        return prediction.after.path.duration_ns / 1e6
+
+    def _machine(self, run: str) -> Machine:
+        return load_machine(self._run(run).trace.manifest.machine)

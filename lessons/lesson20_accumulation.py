@@ -1,0 +1,109 @@
+# A lesson of zerosim in percent format: `python lessons/lesson20_accumulation.py` runs it, an
+# editor opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson20_accumulation")
+
+# %% [markdown]
+# # Gradient accumulation
+#
+# A batch that does not fit is cut into micro-batches. Each has a forward and a backward of its own,
+# a micro-step; gradients are added up, and one update ends the step. The result is that of the
+# large batch. Nothing needs to be sent before the sum is complete, so it looks as if traffic were
+# paid once, however many micro-steps there are.
+#
+# Whether it is depends on what a rank keeps from one micro-step to the next. Look at the last
+# micro-step of a step of ZeRO-1, and at what was sent before it.
+
+# %%
+lab.replay("accumulate/stage-1", at="update")
+
+# %% [markdown]
+# ## Room for a sum
+#
+# Data parallel and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it computes to
+# what it has, and asks nobody. So the micro-steps before the last are silent.
+#
+# Count the payload of a whole step of ZeRO-1, in which a reduce-scatter and an all-gather of all
+# parameters are one Ψ each.
+
+# %%
+lab.ask("one")
+
+# %%
+lab.record("accumulate/stage-0", "accumulate/stage-1", "accumulate/stage-2", "accumulate/stage-3")
+
+# %%
+lab.show("micro_steps", "accumulate/stage-0", "accumulate/stage-1")
+lab.reveal("one")
+
+# %% [markdown]
+# ## Room for a share
+#
+# ZeRO-2 frees a gradient as soon as it is reduced. What is left is a rank's own part of the sum. To
+# that part it can add in the next micro-step; but the others' parts of its new gradient have
+# nowhere to stay, so they must leave, again.
+#
+# ZeRO-3 keeps no other rank's parameters either. Say what it communicates in a micro-step that is
+# not the last one: first recall what a forward and a backward of it need.
+
+# %%
+lab.ask("silent")
+
+# %%
+lab.show("micro_steps", "accumulate/stage-2", "accumulate/stage-3")
+lab.replay("accumulate/stage-3", at="backward")
+lab.reveal("silent")
+
+# %% [markdown]
+# ## What the silence costs
+#
+# You could make ZeRO-2 silent, too: let it keep whole gradients until the last micro-step. FSDP has
+# a switch for that, and DeepSpeed users ask for one. It would send as little as ZeRO-1 then.
+#
+# It would also keep as much as ZeRO-1. The measured states of an earlier lesson tell how much more
+# that is for each parameter of the model. It does not depend on how many micro-steps there are.
+
+# %%
+lab.ask("room")
+
+# %%
+lab.show("states", "ring/stage-1", "ring/stage-2")
+lab.reveal("room")
+
+# %% [markdown]
+# ## Adding up, and still sending
+#
+# DistributedDataParallel has room for whole sums, and reduces in each backward all the same. It
+# cannot know that another backward will follow, unless the program says so: that is what
+# `no_sync()` is for. What is summed is the same with it and without it.
+#
+# Both programs were traced, `lessons/programs/accumulating.py` with and without the switch. What
+# does the one communicate that has forgotten it?
+
+# %%
+lab.ask("forgotten")
+
+# %%
+lab.show("micro_steps", "synced/stage-0", "no-sync/stage-0")
+lab.show("laws", "synced/stage-0", "no-sync/stage-0")
+lab.reveal("forgotten")
+
+# %% [markdown]
+# ## Many micro-steps
+#
+# Take more and more micro-steps, each with a batch as large as before. What matters then is what
+# is sent for a micro-step in the mean: the parts that are paid once for a step become as small as
+# you like, the others stay.
+#
+# Put the stages in order by it. Two of them differ in a single step without accumulation by
+# nothing at all.
+
+# %%
+lab.ask("mean")
+lab.reveal("mean")
+
+# %%
+lab.end()

@@ -1,0 +1,108 @@
+# A lesson of zerosim in percent format: `python lessons/lesson21_half_precision.py` runs it, an
+# editor opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson21_half_precision")
+
+# %% [markdown]
+# # Half precision, on one machine
+#
+# All lessons train in mixed precision, and the first one counts sixteen bytes for it without asking
+# why. This one asks. It needs one process and a few numbers, and can be taken right after the
+# first; how many ranks go about it together is a lesson of its own.
+#
+# Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it is,
+# and a fraction, which says where it lies between two powers of two. The formats differ in how they
+# divide their bits, and all that follows comes from that.
+
+# %%
+lab.show("formats")
+lab.replay("alone/stage-0", at="update")
+
+# %% [markdown]
+# ## Steps of a ruler
+#
+# Between one and two a format has as many numbers as its fraction has patterns, evenly spaced.
+# Between two and four they are twice as far apart, and so on: a ruler whose marks lie wider the
+# further one goes.
+#
+# A weight of one gets small updates, each as large as the learning rate that the lessons use. It is
+# kept in fp32, the master, and rounded to bf16 for each forward. For how long does forward see no
+# difference?
+
+# %%
+lab.ask("seen")
+
+# %%
+lab.show("updates", "ring/stage-3")
+lab.reveal("seen")
+
+# %% [markdown]
+# ## Sixteen bytes
+#
+# So the optimizer keeps its own copy in fp32, and its averages of gradients and of their squares as
+# well, for these are sums of small things, too. Parameters and gradients are what is computed with
+# and sent; they have two bytes each.
+#
+# Which of the bytes are the optimizer's? The papers call them K. Here is a process that trains in
+# fp16, alone; its memory is going to be looked into.
+
+# %%
+lab.ask("optimizer")
+
+# %%
+lab.record("alone/stage-0")
+
+# %%
+lab.show("roles", "alone/stage-0")
+lab.reveal("optimizer")
+
+# %% [markdown]
+# ## Too small for zero
+#
+# fp16 gives more bits to its fraction than bf16, and pays with its exponent. What is smaller than
+# its smallest number becomes zero, and many gradients are. So the loss is multiplied by a scale,
+# and by the chain rule each gradient is. The optimizer divides by it, in fp32.
+#
+# Take a gradient that fp16 cannot hold, and the scale with which the run begins. What is in the
+# fp16 gradient when backward is over?
+
+# %%
+lab.ask("vanishes")
+lab.reveal("vanishes")
+
+# %% [markdown]
+# ## Too large for a number
+#
+# At the other end lies infinity. With a large scale gradients may come to it, and there is no way
+# back: infinity divided by the scale is infinity. bf16 has the exponent of fp32, and hardly ever
+# gets there.
+#
+# Here is a number that a scaled gradient might have. Which format turns it into infinity?
+
+# %%
+lab.ask("infinite")
+lab.reveal("infinite")
+
+# %% [markdown]
+# ## A step that is left out
+#
+# Before it updates, the optimizer looks for infinities. If there is one, nothing is updated, not a
+# single weight or average, and the scale is halved; the batch is lost. That is why the number of
+# steps and the number of updates are not the same, and why a learning rate's schedule should count
+# the second.
+#
+# The run that you have made learns too fast on purpose. You know the scale of its first and of its
+# last iteration. How often was the model updated?
+
+# %%
+lab.ask("updates")
+
+# %%
+lab.show("scaling", "alone/stage-0")
+lab.reveal("updates")
+
+# %%
+lab.end()

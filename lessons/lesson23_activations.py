@@ -1,0 +1,122 @@
+# A lesson of zerosim in percent format: `python lessons/lesson23_activations.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson23_activations")
+
+# %% [markdown]
+# # What forward leaves for backward
+#
+# ZeRO divides model states. What is left on a device is often the larger part: the activations,
+# which forward makes and backward needs. They do not depend on Ψ alone. They grow with the
+# sequences b of a micro-batch, the tokens s of each, the width h, the heads a, and the layers.
+#
+# There is a law for them, as exact as the one of the model states. Look at a process that has done
+# its forward: its own activations, block by block.
+
+# %%
+lab.replay("one/stage-0", at="backward")
+
+# %% [markdown]
+# ## One block, part by part
+#
+# Between two blocks there are b·s·h numbers of two bytes. Inside, every operation keeps what its
+# backward needs: a matrix its input, a norm its input, GELU its input, a dropout a mask of one byte
+# for each number.
+#
+# The table has all parts for a block with dropout that keeps its attention's scores. Ours has no
+# dropout, and its attention (flash) keeps no scores. Cross out what is not there, and add up.
+
+# %%
+lab.show("saved", "one/stage-0")
+lab.ask("block")
+
+# %%
+lab.record("one/stage-0")
+
+# %%
+lab.show("kept", "one/stage-0")
+lab.reveal("block")
+
+# %% [markdown]
+# ## The square
+#
+# All of that is proportional to the tokens. Scores are not: there is one for each pair of tokens
+# and each head. Where they are kept, they are kept three times: as softmax makes them, after
+# dropout, and as its mask. Soon they are most of it.
+#
+# So the law has two terms, 34sbh + 5as²b. Take GPT-3 with its long sequences. How many bytes does
+# the second term add for each of the b·s·h numbers?
+
+# %%
+lab.ask("scores")
+lab.reveal("scores")
+
+# %% [markdown]
+# ## From sixty to eight
+#
+# The ZeRO paper estimates twelve numbers for each of b·s·h in each block, and comes to sixty GB for
+# GPT-2 of one and a half billion parameters. Then it keeps checkpoints and computes the rest again:
+# about eight GB are left, for a third more computing. Eight is the sixty divided by the root of the
+# number of blocks, the balance of checkpoints and of what lies between two of them.
+#
+# Engines usually keep one checkpoint for each block, its input. How much is that?
+
+# %%
+lab.ask("checkpoints")
+lab.reveal("checkpoints")
+
+# %% [markdown]
+# ## From thirty-three to two
+#
+# For a model of a hundred billion parameters checkpoints alone are too much. Tensor parallel ranks
+# all keep the same ones, so the paper lets each keep its part (P_a). It says that thirty-three GB
+# on each GPU become two.
+#
+# Check it: its largest runs with this size have blocks as in the question, and sixteen tensor
+# parallel ranks. Is a number of the checkpoints counted with one byte, or with two?
+
+# %%
+lab.ask("bytes")
+lab.reveal("bytes")
+
+# %% [markdown]
+# ## What tensor parallelism divides
+#
+# Two ranks that compute a block together divide its heads and the inner numbers of its MLP. The
+# block's input, and what the norms make of it, each of them has whole.
+#
+# Here is the same model on two such ranks, with nothing computed again. Which part of the block's
+# activations does a rank still keep?
+
+# %%
+lab.ask("tensor")
+
+# %%
+lab.record("kept/stage-1")
+
+# %%
+lab.show("kept", "one/stage-0", "kept/stage-1")
+lab.reveal("tensor")
+
+# %% [markdown]
+# ## All of it together
+#
+# What tensor parallelism leaves whole, sequence parallelism cuts along the tokens. Selective
+# recomputation makes only the scores again, which are large and quickly made. Full recomputation
+# keeps the input of each block and nothing else.
+#
+# For a model of the size of GPT-3 on eight tensor parallel GPUs: put them in order, the one that
+# keeps least first.
+
+# %%
+lab.ask("order")
+
+# %%
+lab.show("variants")
+lab.reveal("order")
+
+# %%
+lab.end()

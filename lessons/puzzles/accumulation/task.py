@@ -1,0 +1,36 @@
+"""Accumulation without wasted traffic.
+
+A step has several micro-batches: step gets a list of (x, target). Add up the gradients of all of
+them, on all ranks, and make one update with their average. Communicate only what has to be.
+
+The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
+parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
+toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradient, momentum)
+changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
+count as a ring would send them. toy.gradients(parameters, x, target) gives those of all layers.
+
+You pass if the parameters are bit by bit those of one process, and no rank sends more than one
+all-reduce of the gradients has to, however many micro-batches there are.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.puzzles.toy import Toy
+
+
+class Accumulating:
+    """Trains the model on one of N ranks."""
+
+    def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
+        raise NotImplementedError
+
+    def step(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """One iteration on this rank's batch."""
+        raise NotImplementedError
+
+    def weights(self) -> list[torch.Tensor]:
+        """The parameters of all layers, whole, on every rank."""
+        raise NotImplementedError

@@ -1,0 +1,20 @@
+"""Data parallel with a hook.
+
+A model is to be trained on N ranks, each with a batch of its own. Attach what is needed so that
+after a plain loss.backward() every parameter's .grad is the average over all ranks. Ranks begin
+with the same parameters. The training loop is not yours: it calls attach(model, ranks) once, then
+backward and optimizer.step() in every iteration.
+
+You pass if the parameters are bit by bit those of one process that was given all batches, and no
+rank sends more than an all-reduce of all gradients has to, during backward.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+
+def attach(model: torch.nn.Module, ranks: int) -> None:
+    """Have every gradient averaged over all ranks as soon as backward has computed it."""
+    raise NotImplementedError

@@ -1,0 +1,20 @@
+"""A gather in int8 with an error bound.
+
+ZeRO++ gathers parameters in int8. Cut this rank's shard into blocks of `block` elements; the step
+of a block is its largest absolute value divided by 127. Send each value as the nearest whole
+number of steps in int8, and each block's step in float32. Return all ranks' values, one after
+another.
+
+You pass if each value is within half a step of its block, zeros stay zeros, and no rank sends
+more than an all-gather of one byte an element and four a block has to.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+
+def int8_gather(shard: torch.Tensor, block: int, ranks: int) -> torch.Tensor:
+    """All ranks' shards, each value within half a step of its block."""
+    raise NotImplementedError

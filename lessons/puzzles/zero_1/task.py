@@ -1,0 +1,39 @@
+"""ZeRO-1: optimizer states partitioned.
+
+Data parallel keeps the momentum of every parameter on every rank. Keep of each layer only the
+part of the momentum that belongs to this rank, the r-th of N equal parts, and update only that
+part of the parameters; all ranks need all updated parameters before the next forward.
+
+The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
+parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
+toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradient, momentum)
+changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
+count as a ring would send them.
+
+You pass if the parameters are bit by bit those of one process, no rank sends more than a
+reduce-scatter of the gradients and an all-gather of the parameters, and when a collective is
+called you hold parameters, gradients, 1/N of the momentum, inputs of the layers, and two more
+vectors of a layer's size at most.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.puzzles.toy import Toy
+
+
+class Zero1:
+    """Trains the model on one of N ranks."""
+
+    def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
+        raise NotImplementedError
+
+    def step(self, x: torch.Tensor, target: torch.Tensor) -> None:
+        """One iteration on this rank's batch."""
+        raise NotImplementedError
+
+    def weights(self) -> list[torch.Tensor]:
+        """The parameters of all layers, whole, on every rank."""
+        raise NotImplementedError

@@ -1,0 +1,39 @@
+"""ZeRO-3: gather, use, free.
+
+Keep 1/N of everything: of each layer only this rank's part of the parameters, gradients and
+momentum. Before a layer computes gather its parameters, use them, let go of them; in forward and
+in backward.
+
+The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
+parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
+toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradient, momentum)
+changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
+count as a ring would send them.
+
+You pass if the parameters are bit by bit those of one process, no rank sends more than two
+all-gathers of the parameters and a reduce-scatter of the gradients, and when a collective is
+called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
+of a layer's size at most: its parameters, its gradient, and a copy on its way.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.puzzles.toy import Toy
+
+
+class Zero3:
+    """Trains the model on one of N ranks."""
+
+    def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
+        raise NotImplementedError
+
+    def step(self, x: torch.Tensor, target: torch.Tensor) -> None:
+        """One iteration on this rank's batch."""
+        raise NotImplementedError
+
+    def weights(self) -> list[torch.Tensor]:
+        """The parameters of all layers, whole, on every rank."""
+        raise NotImplementedError

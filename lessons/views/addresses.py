@@ -1,0 +1,68 @@
+"""A drawing of memory by address, with its gaps. Imports `lessons.facts` and `views.model`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
+from zerosim.memory import AddressMap
+from zerosim.quantities import format_bytes
+
+_WIDTH = 790.0
+_FREE = "free"
+_HIGH = 76.0
+"""A run with its title."""
+
+
+def addresses(facts: Facts, *runs: str) -> Drawing:
+    """The memory of a device from its first address to its last when it was most scattered."""
+    boxes, notes, rows, roles = [], [], [], dict[str, None]()
+    for number, run in enumerate(runs):
+        top, drawn = _HIGH * number, facts.scattered(run)
+        scale = _WIDTH / drawn.limit_bytes
+        free = format_bytes(drawn.free_bytes)
+        largest = format_bytes(drawn.largest_free_bytes)
+        notes.append(Note(0, top + 16, facts.title(run), is_strong=True))
+        notes.append(Note(_WIDTH, top + 16, f"{free} free, {largest} in one piece", "end"))
+        for start, end, kept in _extents(drawn):
+            is_largest = kept == _FREE and end - start == drawn.largest_free_bytes
+            boxes.append(
+                Box(
+                    x=start * scale,
+                    y=top + 26,
+                    width=(end - start) * scale,
+                    height=38,
+                    look="" if kept == _FREE else kept,
+                    label="largest free piece" if is_largest else "",
+                )
+            )
+            if kept == _FREE:
+                rows.append((facts.title(run), f"{start:,}", f"{end - start:,}"))
+            else:
+                roles[kept] = None
+    columns = ("", "free from address", "bytes")
+    title = "Rank 0's device by address, when what was free lay in the smallest pieces, measured"
+    return Drawing(
+        width=_WIDTH,
+        height=_HIGH * len(runs) - 8,
+        boxes=tuple(boxes),
+        notes=tuple(notes),
+        legend=tuple(roles),
+        table=FigureTable(title, columns, tuple(rows)),
+    )
+
+
+def _extents(drawn: AddressMap) -> list[tuple[int, int, str]]:
+    """Begin, end and use of each stretch; neighbours of one use are one, gaps are free."""
+    places = [(block.offset, block.offset + block.bytes, str(block.role)) for block in drawn.blocks]
+    limit = drawn.limit_bytes
+    ends = [(0, 0, _FREE), *places, (limit, limit, _FREE)]
+    gaps = [(one[1], other[0], _FREE) for one, other in pairwise(ends)]
+    merged: list[tuple[int, int, str]] = []
+    for start, end, kept in sorted(each for each in places + gaps if each[1] > each[0]):
+        if merged and merged[-1][2] == kept:
+            merged[-1] = (merged[-1][0], end, kept)
+        else:
+            merged.append((start, end, kept))
+    return merged

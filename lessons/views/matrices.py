@@ -1,0 +1,146 @@
+"""Drawings of matrices that tensor parallel cuts. Imports `lessons.facts` and `views.model`.
+
+The sizes are the trace's and stand in words; what is drawn is not to scale, or a rank's part of a
+matrix could not be told from another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
+
+_FIRST, _SECOND = "blocks.0.mlp.0", "blocks.0.mlp.2"
+_AFTER = {"column": "column", "row": "partial"}
+"""What a product is like after each cut."""
+_PARTS = {"column": "some columns, complete", "partial": "1 of {num} parts of each sum"}
+_SIDE, _WIDE, _HIGH = 92.0, 112.0, 104.0
+_TOP, _RIGHT = 58.0, 420.0
+_SHEET = 7.0
+"""How far the sheets of a sum lie apart."""
+
+
+def two_cuts(facts: Facts, run: str) -> Drawing:
+    """The two ways to cut a matrix, and what each rank has of the product."""
+    num = facts.num_ranks(run)
+    rows, columns = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
+    boxes, notes = [], []
+    ways = (("by columns", "column", "whole"), ("by rows", "row", "column"))
+    for left, (name, cut, given) in zip((0.0, _RIGHT), ways, strict=True):
+        boxes += [
+            *_matrix(left, _SIDE, num, given),
+            *_matrix(left + 118, _WIDE, num, cut),
+            *_matrix(left + 256, _WIDE, num, _AFTER[cut]),
+        ]
+        notes += [
+            Note(left, 18, f"A cut {name}", is_strong=True),
+            Note(left + _SIDE / 2, 46, "x", "middle"),
+            Note(left + 105, _TOP + 58, "·", "middle"),
+            Note(left + 174, 46, "A", "middle"),
+            Note(left + 243, _TOP + 58, "=", "middle"),
+            Note(left + 312, 46, "x·A", "middle"),
+        ]
+    notes += [
+        Note(0, 186, "each rank: all of x, some"),
+        Note(0, 208, "columns of x·A, complete"),
+        Note(_RIGHT, 186, "each rank: some columns of x,"),
+        Note(_RIGHT, 208, "all of x·A, a part of each sum"),
+    ]
+    table = FigureTable(
+        f"Two ways to cut a matrix A of {rows:,} rows and {columns:,} columns among {num} ranks",
+        ("", "columns of A", "of x·A it has", "rows of A", "of x·A it has"),
+        tuple(
+            (
+                f"rank {rank}",
+                _range(rank, columns, num),
+                f"columns {_range(rank, columns, num)}, complete",
+                _range(rank, rows, num),
+                f"all columns, {_PARTS['partial'].format(num=num)}",
+            )
+            for rank in range(num)
+        ),
+    )
+    return Drawing(width=790, height=214, boxes=tuple(boxes), notes=tuple(notes), table=table)
+
+
+def block(facts: Facts, run: str) -> Drawing:
+    """How the program cuts a block's two matrices, and what is between and after them."""
+    num = facts.num_ranks(run)
+    first, second = facts.cut(run, _FIRST), facts.cut(run, _SECOND)
+    width, hidden = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
+    columns = (
+        (0.0, "x", f"{width:,} wide", "whole"),
+        (156.0, f"A by {first}s", _size(width, hidden), first),
+        (332.0, "GELU(x·A)", f"{hidden:,} wide", _AFTER[first]),
+        (508.0, f"B by {second}s", _size(hidden, width), second),
+        (676.0, "output", f"{width:,} wide", _AFTER[second]),
+    )
+    boxes: list[Box] = []
+    notes = []
+    for left, name, size, cut in columns:
+        wide = _WIDE if cut in _AFTER else _SIDE
+        boxes += _matrix(left, wide, num, cut)
+        notes += [
+            Note(left + wide / 2, 20, name, "middle", is_strong=True),
+            Note(left + wide / 2, 44, size, "middle"),
+        ]
+    if _AFTER[second] == "partial":
+        notes.append(Note(790, 188, f"each number is a sum of {num} parts: all-reduce", "end"))
+    table = FigureTable(
+        f"The MLP of a block on {num} ranks, as the program cuts it",
+        ("", f"of A, {first}s", f"of B, {second}s", "of the output"),
+        tuple(
+            (
+                f"rank {rank}",
+                _range(rank, hidden if first == "column" else width, num),
+                _range(rank, hidden if second == "row" else width, num),
+                _PARTS[_AFTER[second]].format(num=num),
+            )
+            for rank in range(num)
+        ),
+    )
+    return Drawing(width=790, height=196, boxes=tuple(boxes), notes=tuple(notes), table=table)
+
+
+def _size(rows: int, columns: int) -> str:
+    return f"{rows:,} × {columns:,}"  # noqa: RUF001 - times
+
+
+def _range(rank: int, size: int, num: int) -> str:
+    """What a rank has of so many rows or columns."""
+    return f"{rank * size // num:,} to {(rank + 1) * size // num - 1:,}"
+
+
+def _matrix(left: float, width: float, num: int, cut: str) -> Iterator[Box]:
+    """A matrix as all ranks have it together: whole, cut, or as so many sheets to be added."""
+    if cut == "whole":
+        yield Box(x=left, y=_TOP, width=width, height=_HIGH, label="all")
+        return
+    for rank in range(num):
+        look, label = f"rank {rank}", str(rank)
+        if cut == "column":
+            part = width / num
+            yield Box(
+                x=left + rank * part, y=_TOP, width=part, height=_HIGH, look=look, label=label
+            )
+        elif cut == "row":
+            part = _HIGH / num
+            yield Box(
+                x=left, y=_TOP + rank * part, width=width, height=part, look=look, label=label
+            )
+        else:
+            yield _sheet(left, width, num, rank)
+
+
+def _sheet(left: float, width: float, num: int, rank: int) -> Box:
+    """A rank's part of each sum, over those of the ranks before it."""
+    return Box(
+        x=left + rank * _SHEET,
+        y=_TOP + rank * _SHEET,
+        width=width - (num - 1) * _SHEET,
+        height=_HIGH - (num - 1) * _SHEET,
+        look=f"rank {rank}",
+        label=f"{num} parts" if rank == num - 1 else "",
+        is_partial=True,
+    )

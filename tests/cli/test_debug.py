@@ -1,0 +1,142 @@
+"""`zerosim debug` as a person uses it: commands through a pipe, words on the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import DEADLINE_S, assert_one_line, command
+from zerosim.cli.debug import command_line
+from zerosim.errors import EnvironmentFault
+from zerosim.stepping.commands import condition_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "debug.md"
+SIGN = "(zerosim) "
+SMALL = ("--stage", "1", "--ranks", "2", "--model", "mlp", "--no-overlap", "--steps", "2")
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    """Start it, for commands to be written to."""
+    return subprocess.Popen(
+        (sys.executable, "-m", "zerosim.cli", "debug", "--no-browser", *map(str, words)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def session(commands: list[str], *words: object) -> tuple[int, str, str]:
+    """All at once; exit code, and what it printed."""
+    running = start(*words)
+    out, err = running.communicate("".join(f"{one}\n" for one in commands), timeout=DEADLINE_S)
+    return running.returncode, out, err
+
+
+def steady(text: str) -> list[str]:
+    """Lines without what depends on the processor's own way to add, and on a module's length."""
+    text = re.sub(r"(\.py):\d+", r"\1", text)
+    text = re.sub(r"\b[0-9a-f]{8}\b|-?\d\.\d+(e-\d+)?|[▁▂▃▄▅▆▇█]+", "~", text)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.ranks
+def test_the_session_of_the_page_is_what_it_prints(tmp_path):
+    printed = re.search(
+        r"```\n\$ zerosim debug --no-browser (.*)\n((?:.*\n)*?)```", PAGE.read_text()
+    )
+    commands = re.findall(rf"^{re.escape(SIGN)}(.*)$", printed[2], re.MULTILINE)
+    code, out, err = session(commands, *printed[1].split(), "--out", tmp_path / "run")
+    assert (code, err) == (0, "")
+    shown, _, report = out.partition("the gates are open\n")
+    assert steady(f"{shown}the gates are open\n") == steady(printed[2])
+    assert "✓ This run of ZeRO-2 sends" in report
+
+
+@pytest.mark.ranks
+def test_wrong_words_are_answered_in_a_line_and_the_run_goes_on(tmp_path):
+    wrong = [
+        ("bogus", "command is 'bogus': expected one of step, "),
+        ("step 3", "step is '3': expected nothing after it"),
+        ("only 9 into", "rank is 9: expected one of 0, 1"),
+        ("only all", "only is 'all': expected a rank and a step"),
+        ("break unit ==", "expected an expression"),
+        ("break __import__('os')", "condition has __import__(...): expected one of param, "),
+        ("delete 4", "delete is '4': expected a breakpoint (there is none)"),
+        ("watch paint", "watch is 'paint': expected nonfinite, replicas, "),
+        ("stack 5", "rank is '5': expected one of 0, 1"),
+        ("look nothing", "look is 'nothing': expected a role (parameters, "),
+    ]
+    code, out, err = session([one for one, _ in wrong], *SMALL, "--out", tmp_path / "run")
+    assert (code, err) == (0, "")
+    for said, expected in wrong:
+        answer = out.split(f"{SIGN}{said}\n")[1].partition("\n")[0]
+        assert expected in answer, (said, answer)
+    assert "no more commands: the ranks are let go" in out
+    assert "✓ This run of ZeRO-1 sends" in out
+
+
+@pytest.mark.ranks
+def test_interrupted_the_ranks_stop_and_killed_they_go_on(tmp_path):
+    running = start(*SMALL[:-1], "400", "--out", tmp_path / "run")
+    running.stdin.write("iteration\ncontinue\n")
+    running.stdin.flush()
+    while f"{SIGN}continue" not in running.stdout.readline():
+        pass
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    assert running.stdout.readline() == "paused\n"
+    assert running.stdout.readline().strip()
+    running.kill()
+    running.communicate()
+    ended = tmp_path / "run" / "rank-0.jsonl"
+    deadline = time.monotonic() + DEADLINE_S
+    while b'{"row":"end"' not in ended.read_bytes()[-300:].rstrip(b"\0"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_a_run_that_cannot_begin_says_why(tmp_path):
+    code, out, err = session([], "--stage", "7", "--out", tmp_path / "run")
+    assert code == 2
+    assert "stage is '7'" in err
+    assert "the program ended with exit code 2" in out
+    assert_one_line(command("debug", "--no-browser", "--", "torchrum"), "torchrum", "not found")
+
+
+def test_what_is_held_is_an_ordinary_command():
+    own = [sys.executable, "-m", "zerosim.cli"]
+    assert command_line(["--ranks", "2"], None, overwrite=False) == [
+        *own, "run", "--stage", "3", "--ranks", "2"
+    ]  # fmt: skip
+    assert command_line(["--stage=1"], Path("a"), overwrite=True) == [
+        *own, "run", "--stage=1", "--out", "a", "--overwrite"
+    ]  # fmt: skip
+    python = [sys.executable, "train.py", "--lr", "1"]
+    assert command_line(python, Path("a"), overwrite=False) == [
+        *own, "trace", "--out", "a", "--", *python
+    ]  # fmt: skip
+    with pytest.raises(EnvironmentFault, match="nothing-like-it"):
+        command_line(["nothing-like-it"], None, overwrite=False)
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("phase=backward", 'phase == "backward"'),
+        ("unit=blocks.1 rank=2 bytes>1e6", 'unit == "blocks.1" and rank == 2 and bytes > 1e6'),
+        ('if grad("a").isnan().any()', 'grad("a").isnan().any()'),
+        ("phase=update if memory() > 5", 'phase == "update" and (memory() > 5)'),
+        ('unit == "a" or rank == 1', 'unit == "a" or rank == 1'),
+    ],
+)
+def test_fields_are_read_as_an_expression(typed, read):
+    assert condition_of(typed) == read

@@ -1,0 +1,139 @@
+"""The Plan page: the numbers of `zerosim plan`, at any address that somebody may write."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from dash.exceptions import PreventUpdate
+
+from tests.dashboards.samples import HOSTILE
+from zerosim.dashboards.callbacks.plan import answer_typed
+from zerosim.dashboards.pages import plan
+from zerosim.plan import ask, make_plan
+from zerosim.plan.search import Fixed
+from zerosim.quantities import format_bytes
+
+CALLBACK = "/dash/_dash-update-component"
+SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}
+
+
+def text_of(html: str) -> str:
+    """What a reader sees."""
+    body = html[html.index("<main>") : html.index("</main>")]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def texts_of(part):
+    if isinstance(part, dict):
+        return texts_of(part["props"].get("children"))
+    if isinstance(part, list):
+        return [text for one in part for text in texts_of(one)]
+    return [] if part is None else str(part).split()
+
+
+def follow(client, search):
+    body = {
+        "output": "..planner.children..",
+        "outputs": [{"id": "planner", "property": "children"}],
+        "inputs": [{"id": "plan-address", "property": "search", "value": search}],
+        "changedPropIds": ["plan-address.search"],
+    }
+    answer = client.post(CALLBACK, json=body)
+    assert answer.status_code == 200
+    return texts_of(answer.json["response"]["planner"]["children"])
+
+
+def test_a_callback_and_the_server_show_the_same(client):
+    query = f"?{urlencode(SMALL)}&stage=3"
+    written = text_of(client.get(f"/plan{query}").text).split()
+    assert follow(client, query) == written
+    referred = {"Referer": f"http://localhost/plan{query}"}
+    layout = client.get("/dash/_dash-layout", headers=referred).json
+    assert texts_of(layout["props"]["children"][1]) == written
+
+
+def test_its_numbers_are_those_of_the_command():
+    shown = plan.view({**SMALL, "stage": "3"}).shown
+    question = ask("gpt-2", 8, "dgx-h100", 512_000)
+    best = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
+    assert f"peak {format_bytes(best.footprint.bytes)} of 80.0 GB" in shown.remark
+    assert f"a step of {plan.seconds(best.step_s)}" in shown.headline
+    assert shown.remark.startswith("Predicted: ")
+    assert sum(shown.memory["bytes"]) == best.footprint.bytes
+    of_it = [row["seconds"] for row in shown.times if row["layout"] == "ZeRO-3"]
+    assert sum(of_it) == pytest.approx(best.step_s)
+    assert shown.command.startswith("zerosim simulate --stage 3 --model gpt-2 --ranks 8")
+
+
+def test_every_choice_leads_to_a_page_that_has_it_chosen():
+    for control in plan.view(SMALL).controls:
+        for option in control.options[:3]:
+            query = dict(parse_qsl(option.address.partition("?")[2]))
+            there = next(one for one in plan.view(query).controls if one.name == control.name)
+            assert [one.words for one in there.options if one.is_chosen] == [option.words]
+
+
+def test_of_a_grid_the_cells_lead_to_their_layouts():
+    shown = plan.view(SMALL).shown
+    for (tensor, pipeline), cell in shown.grid.items():
+        assert f"tensor={tensor}&pipeline={pipeline}" in cell.address
+    assert sum(cell.is_chosen for cell in shown.grid.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"gpus": "12"}, "multiple of 8"),
+        ({"gpus": "-1"}, "whole number"),
+        ({"gpus": "9" * 30}, "expected 1 to"),
+        ({"model": "mlp"}, "expected one of"),
+        ({"machine": "/etc/passwd.toml"}, "there is no machine"),
+        ({"tokens": "much"}, "4M"),
+        ({"tokens": "9" * 20}, "at most"),
+        ({"tensor": "5"}, "divisor"),
+        ({"pipeline": "0"}, "1 or more"),
+        ({"batch": "64"}, "take one of these choices back"),
+        ({"stage": "9"}, "expected one of 0, 1, 2, 3"),
+        ({"options": HOSTILE}, "expected one of"),
+        ({"recompute": "all"}, "expected one of"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_one_line(client, changed, words):
+    query = {**SMALL, **changed}
+    found = plan.view(query)
+    assert found.shown is None
+    assert words in found.problem
+    assert "\n" not in found.problem
+    answer = client.get(f"/plan?{urlencode(query)}")
+    assert answer.status_code == 200
+    assert "<script>alert" not in answer.text
+
+
+def test_what_does_not_fit_is_shown_with_its_peak():
+    shown = plan.view({"model": "zero-128b", "gpus": "8", "tokens": "512k", "stage": "0"}).shown
+    assert not shown.fits
+    assert "nothing fits" in shown.headline
+    assert shown.fastest == ()
+
+
+def test_what_is_typed_is_kept_in_the_address():
+    assert answer_typed("24", "2M", "?model=gpt-2&stage=3").startswith("?model=gpt-2&")
+    assert "gpus=24&tokens=2M" in answer_typed("24", "2M", "?model=gpt-2&stage=3")
+    for gpus, tokens, search in (("64", "4M", ""), (3, "4M", ""), ("64", "4M", {"a": 1})):
+        with pytest.raises(PreventUpdate):
+            answer_typed(gpus, tokens, search)
+
+
+def test_every_number_s_title_says_predicted(client):
+    text = text_of(client.get(f"/plan?{urlencode(SMALL)}").text)
+    for title in (
+        "Memory of a GPU at its peak, predicted",
+        "Where the time of a step goes, predicted",
+        "When does communication stop hiding? Predicted",
+        "Tensor x pipeline parallel, predicted",
+        "The fastest layouts, predicted",
+    ):
+        assert title in text

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  GLYPHS, LONGEST_BEAT_MS, MEANINGS, SHORTEST_BEAT_MS, beatDuration, hopOf, nextBeat, previousBeat, sentenceOf,
+  signsIn, spokenBeat,
+} from "#player/beats.js";
+import { Clock } from "#player/clock.js";
+import { SIGNS } from "#player/document.js";
+import { Cells, freedCells, isFreedAt } from "#player/frames.js";
+import { readModel } from "#player/model.js";
+import { MOST_BUTTONS, bandsOf, playedOf, shownBeats } from "#player/strip.js";
+import { atTenth, move } from "#player/transport.js";
+
+import { cellOf, makeDocument } from "./sample.js";
+
+const model = readModel(makeDocument());
+const { beats } = model.doc;
+
+test("every sign has a glyph", () => {
+  for (const sign of SIGNS) {
+    assert.equal(typeof GLYPHS[sign], "string");
+    assert.ok(MEANINGS[sign].length > 0);
+  }
+  assert.deepEqual(signsIn(model.doc), ["gather", "compute", "free", "reduce", "update"]);
+});
+
+test("at speed 1 a beat lasts 1.5 to 2.5 s, by how much is in it", () => {
+  for (const beat of beats) {
+    const { first, last } = beat;
+    const whole = model.stepMs.slice(first, last + 1).reduce((sum, ms) => sum + ms, 0);
+    assert.ok(Math.abs(whole - beatDuration(beat)) < 1e-9);
+    assert.ok(whole >= SHORTEST_BEAT_MS && whole <= LONGEST_BEAT_MS);
+  }
+  const plain = { ...beats[0], first: 4, last: 4, freed: [], signs: /** @type {["compute"]} */ (["compute"]) };
+  assert.equal(beatDuration(plain), 1500);
+  assert.equal(beatDuration({ ...plain, last: 6 }), 1900);
+  assert.equal(beatDuration({ ...plain, signs: ["compute", "free"] }), 1700);
+  assert.equal(beatDuration({ ...plain, last: 60 }), 2500);
+});
+
+test("playing takes as long as its beats, and half of it at twice the speed", () => {
+  const least = beats.slice(0, -1).reduce((sum, beat) => sum + beatDuration(beat), 0);
+  for (const speed of [1, 2]) {
+    const clock = new Clock(model);
+    clock.speed = speed;
+    clock.play();
+    let now = 0;
+    for (; clock.playing; now += 5) {
+      clock.tick(now);
+    }
+    assert.ok(Math.abs(now - least / speed) <= 50, `${now} ms at ${speed}x: expected ${least / speed}`);
+  }
+});
+
+test("hop by hop each step has its own pace", () => {
+  const clock = new Clock(model);
+  clock.hops = true;
+  clock.play();
+  clock.tick(0);
+  clock.tick(model.hopMs[0] / 2);
+  assert.equal(clock.tween, 0.5);
+});
+
+test("forward and back lead from beat to beat, and back to where one was", () => {
+  let position = 0;
+  const seen = [];
+  for (let k = 0; k < beats.length; k += 1) {
+    seen.push(position);
+    position = move("forward", model, position, [], false);
+  }
+  assert.deepEqual(seen, beats.map(({ main }) => main));
+  assert.equal(position, model.numSteps - 1);
+  for (const before of [...seen].reverse().slice(1)) {
+    position = move("back", model, position > before ? seen[seen.indexOf(before) + 1] : position, [], false);
+    assert.equal(position, before);
+  }
+  assert.equal(move("first", model, 9, [], false), beats[0].main);
+});
+
+test("inside a beat, back leads to what it is about", () => {
+  const gather = beats[1];
+  assert.equal(previousBeat(model, gather.main + 2), gather.main);
+  assert.equal(previousBeat(model, gather.main), beats[0].main);
+  assert.equal(nextBeat(model, gather.main + 1), beats[2].main);
+  const document = makeDocument();
+  document.beats[1].main += 1;
+  assert.equal(nextBeat(readModel(document), gather.first), gather.first + 1);
+});
+
+test("while hops are on, they are stepped", () => {
+  assert.equal(move("forward", model, 2, [], true), 3);
+  assert.equal(move("back", model, 2, [], true), 1);
+  assert.equal(move("nextHop", model, 2, [], false), 3);
+  assert.equal(move("previousHop", model, 2, [], false), 1);
+});
+
+test("tenths and phases lead to what beats are about", () => {
+  const mains = new Set(beats.map(({ main }) => main));
+  for (let tenths = 0; tenths <= 10; tenths += 1) {
+    assert.ok(mains.has(atTenth(model, tenths)));
+  }
+  const backward = move("nextPhase", model, 0, [], false);
+  assert.ok(mains.has(backward));
+  assert.equal(model.doc.steps[backward].phase, "backward");
+  assert.equal(move("previousPhase", model, backward, [], false), beats[0].main);
+});
+
+test("a hop has its number, a beat its name and its sentence", () => {
+  assert.equal(hopOf(model, 3), "hop 2 of 2");
+  assert.equal(hopOf(model, 0), "");
+  assert.equal(spokenBeat(model, 1), `beat 2 of ${beats.length}: Forward: gather parameters of embedding`);
+  const document = makeDocument();
+  document.beats[1].meanwhile = document.texts.push("Meanwhile nothing.") - 1;
+  assert.equal(sentenceOf(readModel(document), 1), "Every rank does the same in this beat. Meanwhile nothing.");
+});
+
+test("what a step frees is gone before the next one begins, and is back before", () => {
+  const document = makeDocument();
+  document.steps[4].freed = [0];
+  const freeing = readModel(document);
+  const gathered = [0, 1, 2].flatMap((rank) =>
+    [0, 1, 2].filter((shard) => shard !== rank).map((shard) => cellOf(rank, 0, 0, shard)),
+  );
+  assert.deepEqual(freedCells(freeing, 4).sort((a, b) => a - b), gathered);
+  assert.deepEqual(freedCells(freeing, 3), []);
+  const cells = new Cells(freeing);
+  const before = [...cells.seek(4)];
+  const freed = [...cells.freed(4)];
+  assert.ok(gathered.every((cell) => before[cell] === 2 && freed[cell] === 0));
+  assert.deepEqual([...cells.seek(4)], before);
+  assert.deepEqual(freed, [...cells.seek(5)]);
+  assert.deepEqual(
+    [isFreedAt(freeing, 4, null), isFreedAt(freeing, 4, 0.5), isFreedAt(freeing, 4, 0.7), isFreedAt(freeing, 3, 0.7)],
+    [false, false, true, false],
+  );
+});
+
+test("of very many beats those around the current one have buttons", () => {
+  assert.deepEqual(shownBeats(33, 20), { first: 0, end: 33 });
+  for (const current of [0, 1, 299, 300, 5000, 9999]) {
+    const { first, end } = shownBeats(10_000, current);
+    assert.equal(end - first, MOST_BUTTONS);
+    assert.ok(first <= current && current < end);
+    assert.ok(first === 0 || current - first >= 100);
+    assert.ok(end === 10_000 || end - current > 100);
+  }
+});
+
+test("the strip has a band for each phase, and shows how far its beat is", () => {
+  assert.deepEqual(
+    bandsOf(beats, 0, beats.length).map(({ phase }) => phase),
+    ["forward", "backward", "update"],
+  );
+  const { main, last } = beats[1];
+  assert.equal(playedOf(model, main, null), 0);
+  assert.equal(playedOf(model, last, 1), 1);
+  assert.ok(playedOf(model, main + 1, 0.5) > playedOf(model, main + 1, 0));
+});

@@ -1,0 +1,92 @@
+"""How puzzles are declared, listed and given out, and what of it is complained about."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+
+from tests.cli.command import command
+from zerosim.errors import ConfigError
+from zerosim.puzzles import find_puzzle, puzzle_of, puzzles
+from zerosim.puzzles.bounds import bound
+
+
+def test_each_puzzle_is_complete():
+    numbers = [puzzle.number for puzzle in puzzles()]
+    assert numbers == list(range(1, len(numbers) + 1))
+    for puzzle in puzzles():
+        assert len(puzzle.hints) == 3
+        assert puzzle.words.splitlines()[0] == f"{puzzle.title}."
+        for text in (puzzle.task, puzzle.reference, *map(puzzle.program_of, puzzle.wrong)):
+            ast.parse(text)
+            assert puzzle_of(text, "x.py") is puzzle
+
+
+def test_formulas_are_those_of_theory():
+    assert bound("ring('all-reduce', elements, 4)", 4, {"elements": 256}) == 2 * 3 * 64 * 4
+    assert bound("2 * ring('all-gather', 8, 2) + shard(10) + log2(ranks)", 4, {}) == 24 + 3 + 2
+    with pytest.raises(ConfigError, match="formula"):
+        bound("__import__('os')", 4, {})
+
+
+def test_a_puzzle_is_found_by_number_name_and_what_a_file_defines():
+    first = puzzles()[0]
+    assert find_puzzle("1") is find_puzzle("ring_reduce_scatter.py") is first
+    with pytest.raises(ConfigError, match=r"no puzzle 'x'.*expected one of ring-reduce-scatter"):
+        find_puzzle("x")
+    with pytest.raises(ConfigError, match="is no Python program"):
+        puzzle_of("def", "x.py")
+    with pytest.raises(ConfigError, match="defines none"):
+        puzzle_of("x = 1", "x.py")
+
+
+def test_the_command_lists_gives_out_and_hints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = command("puzzle")
+    assert listed.code == 0
+    assert all(puzzle.name in listed.out for puzzle in puzzles())
+    given = command("puzzle", "zero-3")
+    file = tmp_path / "zero_3.py"
+    assert (given.code, file.read_text()) == (0, find_puzzle("zero-3").task)
+    file.write_text("mine")
+    assert "zero_3.py is here already, and stays as it is" in command("puzzle", "zero-3").out
+    assert file.read_text() == "mine"
+    hints = command("puzzle", "zero-3", "--hint", "2")
+    assert [line[:7] for line in hints.out.splitlines()] == ["hint 1:", "hint 2:"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing"], "there is no puzzle 'nothing': expected one of ring-reduce-scatter"),
+        (["zero-3", "--hint", "4"], "hint is 4: expected 1 to 3"),
+        (["zero-3", "--check", "x.py"], "check is x.py: expected a file"),
+        (["--check", "x.py"], "expected its name before them"),
+        (["zero-3", "--grade", "."], "expected none with --grade"),
+        (["--grade", "empty"], "expected a folder with a .py file for a submission"),
+        (["zero-3", "--grade", ".", "--hint", "1"], "give one of them"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    answer = command("puzzle", *words)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert said in answer.err
+
+
+@pytest.mark.ranks
+def test_a_folder_is_graded(tmp_path):
+    first = puzzles()[0]
+    folder = tmp_path / "submissions"
+    folder.mkdir()
+    (folder / "ada.py").write_text(first.reference)
+    (folder / "bob.py").write_text(first.program_of(first.wrong[1]))
+    (folder / "eve.py").write_text("raise SystemExit(")
+    answer = command("puzzle", "--grade", folder, "--out", tmp_path / "t", "--json")
+    assert answer.code == 1
+    ada, bob, eve = json.loads(answer.out)
+    assert (ada["passes"], ada["reason"]) == (True, None)
+    assert (bob["passes"], bob["check"]) == (False, first.wrong[1].check)
+    assert "is no Python program" in eve["problem"]

@@ -1,0 +1,134 @@
+"""Each puzzle's reference passes; what students write wrongly fails for the right reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zerosim.launch.forkserver import keep
+from zerosim.puzzles import Submission, find_puzzle, judge, judge_all, puzzles
+from zerosim.puzzles.rank import Limits
+
+pytestmark = pytest.mark.ranks
+NAMES = [puzzle.name for puzzle in puzzles()]
+RARELY = {"accumulation", "loss-scale", "tensor-parallel", "data-parallel-hook", "zero-1"}
+"""Puzzles much like others: their references run with all wrong programs."""
+OFTEN = [name for name in NAMES if name not in RARELY]
+SAMPLE = (
+    ("ring-reduce-scatter", "sends its own values on, not the sum"),
+    ("ring-reduce-scatter", "everybody receives first"),
+    ("ring-reduce-scatter", "calls the all-reduce of the library"),
+    ("zero-2", "reduces when backward is over"),
+    ("overlap", "waits at once"),
+)
+"""One of a kind: what is found in messages, in a standstill, in calls, in what is held, in time."""
+
+
+def _judged(programs, home):
+    """Verdicts of (puzzle, text) by key, all on the same ranks as long as these live."""
+    keep()
+    todo = []
+    for number, (puzzle, text) in enumerate(programs.values()):
+        folder = home / str(number)
+        folder.mkdir(parents=True)
+        file = folder / puzzle.file_name
+        file.write_text(text)
+        todo.append(Submission(puzzle, file, folder / "trace"))
+    return dict(zip(programs, judge_all(todo), strict=True))
+
+
+def _wrong(puzzle):
+    return {wrong.name: wrong for wrong in puzzle.wrong}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Of references and of some wrong programs, by puzzle and name."""
+    programs = {(one, "reference"): (find_puzzle(one), find_puzzle(one).reference) for one in OFTEN}
+    for name, wrong in SAMPLE:
+        puzzle = find_puzzle(name)
+        programs[name, wrong] = puzzle, puzzle.program_of(_wrong(puzzle)[wrong])
+    return _judged(programs, tmp_path_factory.mktemp("puzzles"))
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_the_reference_passes(verdicts, name):
+    verdict = verdicts[name, "reference"]
+    assert verdict.reason is None
+    assert verdict.scores
+    assert all(score.bound > 0 for score in verdict.scores)
+
+
+@pytest.mark.parametrize(("name", "wrong"), SAMPLE)
+def test_a_wrong_program_fails_for_its_reason(verdicts, name, wrong):
+    _fails_as_declared(verdicts[name, wrong], _wrong(find_puzzle(name))[wrong])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_several_wrong_programs(name):
+    wrong = find_puzzle(name).wrong
+    assert len(wrong) >= 5
+    assert len({one.name for one in wrong}) == len(wrong)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_a_puzzle_passes_and_fails_as_declared(tmp_path, name):
+    puzzle = find_puzzle(name)
+    programs = {one.name: (puzzle, puzzle.program_of(one)) for one in puzzle.wrong}
+    programs |= {"reference": (puzzle, puzzle.reference), "task": (puzzle, puzzle.task)}
+    verdicts = _judged(programs, tmp_path)
+    assert verdicts["reference"].reason is None
+    assert not verdicts["task"].holds
+    for wrong in puzzle.wrong:
+        _fails_as_declared(verdicts[wrong.name], wrong)
+
+
+def _fails_as_declared(verdict, wrong):
+    reason = verdict.reason
+    assert reason is not None, wrong.name
+    assert reason.check == wrong.check, f"{wrong.name}: {reason}"
+    assert wrong.says in reason.sentence, f"{wrong.name}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("loop", "limits"),
+    [
+        ("while True: pass", Limits(processor_s=1)),
+        pytest.param(
+            "import time\n    while True: time.sleep(0.05)",
+            Limits(wall_s=5),
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_program_without_an_end_is_ended(tmp_path, loop, limits):
+    puzzle = find_puzzle("ring-reduce-scatter")
+    file = Path(tmp_path, puzzle.file_name)
+    file.write_text(f"def reduce_scatter(pieces, rank, ranks):\n    {loop}\n")
+    verdict = judge(Submission(puzzle, file, tmp_path / "trace"), limits)
+    assert verdict.reason is not None
+    assert verdict.reason.check == "ends"
+
+
+def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
+    from zerosim.record import load
+    from zerosim.replay import replay_document
+
+    verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
+    assert verdict.trace is not None
+    assert verdict.step is not None
+    document = replay_document(load(verdict.trace), 0)
+    step = document["steps"][verdict.step - 1]
+    assert step["op"] == "send"
+    said = document["texts"][step["why"]]
+    assert said == f"The first illegal step: {verdict.reason.sentence}."
+    assert verdict.reason.line.endswith("in reduce_scatter")
+
+
+def test_the_bound_is_that_of_theory(verdicts):
+    scores = {one.what: one for one in verdicts["ring-reduce-scatter", "reference"].scores}
+    sent = scores["bytes sent"]
+    assert sent.found == sent.bound == 3 * 64 * 4  # (N-1)/N of 4 pieces of 64 floats
+    assert scores["rounds"].found == scores["rounds"].bound == 3

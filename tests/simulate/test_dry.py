@@ -1,0 +1,181 @@
+"""A dry run asks for what the real run asked for, and holds what that held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch.distributed import distributed_c10d
+
+from tests.recorded import recorded, recorded_family
+from tests.replay.test_runs import VARIANTS
+from tests.verify.test_family_runs import ON_FOUR, ON_TWO, train
+from zerosim.analysis.memory import ROLES, timeline
+from zerosim.analysis.memory.line import tiers_of
+from zerosim.config import EngineConfig, RunConfig
+from zerosim.events import Event, Kind, Phase
+from zerosim.launch.job import Job
+from zerosim.manifest import Alike, Source
+from zerosim.memory import Role
+from zerosim.placement.machine import load_machine
+from zerosim.reading import Run
+from zerosim.record import RankTrace, Trace, load, match_collectives
+from zerosim.record.rankfile import read_rank
+from zerosim.rows import rank_file_name
+from zerosim.simulate.rank import Place, stand_in
+from zerosim.simulate.simulate import alike_of, run_dry, run_rank, simulate_job
+from zerosim.verify import verify
+
+pytestmark = pytest.mark.ranks
+
+OVERFLOWS = "skipped"
+"""Whether a step is left out depends on numbers, which a dry run does not have."""
+BRIEF = {"ZeRO-3", "owners", "hpZ"}
+"""Of those on four ranks: the others are combinations, and take longer."""
+FAMILY = [
+    pytest.param(num_ranks, name, marks=[pytest.mark.long] * (num_ranks == 4 and name not in BRIEF))
+    for num_ranks, cases in ((2, ON_TWO), (4, ON_FOUR))
+    for name in cases
+    if OVERFLOWS not in name
+]
+LONG = ("micro-steps, small buckets, clipping", "large buckets, far ahead")
+
+
+@pytest.fixture(autouse=True)
+def first_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are named by how many a process has made, and this one may have made some."""
+    monkeypatch.setattr(distributed_c10d, "_group_count", 0)
+
+
+def asked(rank: RankTrace, *kinds: Kind, updates: bool | None = None) -> list[tuple[object, ...]]:
+    """All that is said of events of these kinds, in their order, but when they were."""
+    return [
+        said(event)
+        for _, event in rank.events.of_kind(*kinds)
+        if updates is None or (event.phase is Phase.UPDATE) is updates
+    ]
+
+
+def said(event: Event) -> tuple[object, ...]:
+    return (
+        *(event.kind, event.iteration, event.micro_step, event.phase, event.unit, event.purpose),
+        *(event.op, event.algorithm, event.group, event.sequence, event.peers, event.dtype),
+        *(event.elements, event.payload_bytes, event.parts, event.received_parts),
+        *(event.sent_bytes, event.received_bytes, event.source, event.tensors),
+        *(event.hop, event.shard, event.origin, event.target),
+    )
+
+
+def peaks(rank: RankTrace, but: set[Role]) -> dict[tuple[str, str], int]:
+    """The most that each role had in each tier."""
+    found = {}
+    for tier in tiers_of(rank):
+        line = timeline(rank, tier)
+        for row, role in enumerate(ROLES):
+            if role not in but and (most := int(line.by_role[row].max())):
+                found[tier, role] = most
+    return found
+
+
+def assert_alike(real: Trace, dry: Trace, but: set[Role]) -> None:
+    assert (real.manifest.source, dry.manifest.source) == (None, Source.SIMULATED)
+    assert dry.complete
+    for ran, foreseen in zip(real.ranks, dry.ranks, strict=True):
+        assert ran.groups == foreseen.groups
+        assert asked(ran, Kind.COLLECTIVE, Kind.TRANSFER) == asked(
+            foreseen, Kind.COLLECTIVE, Kind.TRANSFER
+        )
+        # several threads read and write files
+        assert Counter(asked(ran, Kind.COPY)) == Counter(asked(foreseen, Kind.COPY))
+        for updates in (False, True):  # another thread's, if they are delayed
+            assert asked(ran, Kind.COMPUTE, updates=updates) == asked(
+                foreseen, Kind.COMPUTE, updates=updates
+            )
+        assert peaks(ran, but) == peaks(foreseen, but)
+
+
+ON_CPU = replace(load_machine("dgx-h100"), generation="", ranks_per_node=None)
+"""Its ranks talk over Gloo, as the recorded ones did."""
+BESIDE = {Role.BUFFERS}
+"""How long a buffer of another thread lives depends on when that thread comes to it. And a process
+that trains several times, as those of the family do, still has some of the engine before."""
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), FAMILY)
+def test_the_same_program_on_ranks_that_are_not_there(num_ranks, name, tmp_path):
+    cases = {2: ON_TWO, 4: ON_FOUR}[num_ranks]
+    real = load(recorded_family(num_ranks, train, cases) / name, strict=True)
+    for rank in range(num_ranks):
+        place = Place(rank, num_ranks, num_ranks, "gloo", "any")
+        with stand_in(place) as dry, dry.without_memory():
+            train(str(tmp_path), {name: cases[name]})
+    assert_alike(real, load(tmp_path / name, strict=True), BESIDE)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *("three ranks", "native collectives", "nothing at once"),
+        *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
+    ],
+)
+def test_every_stage_of_a_run(variant, tmp_path):
+    folder, answer = recorded(2, **VARIANTS[variant])
+    assert answer.code == 0, answer.err
+    reals = [load(folder / f"stage-{stage}", strict=True) for stage in range(4)]
+    run = RunConfig.from_plain(reals[0].manifest.run)
+    engines = [EngineConfig.from_plain(real.manifest.config) for real in reals]
+    folders = [tmp_path / str(stage) for stage in range(4)]
+    for engine, own in zip(engines, folders, strict=True):
+        run_dry(Job(run, ((engine, own),)), engine, own, ON_CPU)
+    for real, own, engine in zip(reals, folders, engines, strict=True):
+        assert_alike(real, load(own, strict=True), BESIDE if engine.overlap else set())
+
+
+def test_a_file_that_stands_for_all_says_what_each_would(tmp_path):
+    """Of ranks that do the same, what one did is what any other does in a dry run of its own."""
+    config = EngineConfig(stage=2, collectives="native")
+    run = RunConfig(model="mlp", ranks=9, steps=1, batch=1)
+    job, machine = Job(run, ((config, tmp_path),)), replace(ON_CPU, ranks_per_node=None)
+    run_dry(job, config, tmp_path / "all", machine)
+    trace = load(tmp_path / "all", strict=True)
+    assert [rank.rank for rank in trace.ranks] == [0]
+    assert trace.manifest.alike == alike_of(run, config) == (Alike(rank=0, first=1, last=8),)
+    assert match_collectives(trace).mismatches == ()
+    elements = sum(unit.elements for unit in trace.manifest.units)
+    assert verify(trace).num_parameters == elements
+    assert "9 on 1 node, 8 of them like another" in repr(Run(trace))
+    where = Place(5, 9, 9, "gloo", machine.name)
+    run_rank(job, config, tmp_path / "5", where)
+    other = read_rank([tmp_path / "5" / rank_file_name(5)], 5, 9)[0]
+    kinds = (Kind.COLLECTIVE, Kind.COMPUTE, Kind.WAIT)
+    assert asked(trace.ranks[0], *kinds) == asked(other, *kinds)
+    assert peaks(trace.ranks[0], set()) == peaks(other, set())
+
+
+def test_memory_keeps_its_laws_where_nothing_waits(tmp_path):
+    """Predicted times meet there: as one computation ends the next one begins."""
+    config = EngineConfig(stage=3, collectives="native")
+    run = RunConfig(model="gpt-tiny", ranks=16, steps=2, batch=512)
+    simulate_job(Job(run, ((config, tmp_path / "run"),)), "dgx-h100")
+    found = Run(load(tmp_path / "run", strict=True)).verify_memory()
+    assert found.holds, found
+
+
+def test_what_computations_do_is_counted(tmp_path: Path):
+    """A linear layer of w inputs and outputs: 2w^2 FLOPs a row forward, twice that backward."""
+    config = EngineConfig(stage=3, dtype="fp32", overlap=False)
+    run = RunConfig(model="mlp", ranks=2, steps=1, batch=4)
+    run_dry(Job(run, ((config, tmp_path),)), config, tmp_path, ON_CPU)
+    (rank, _) = load(tmp_path, strict=True).ranks
+    flops = {
+        event.phase: event.flops
+        for event in rank.events
+        if event.kind is Kind.COMPUTE and event.unit == "hidden.1"
+    }
+    rows, width = 4 * 64, 256
+    assert flops[Phase.FORWARD] == 2 * rows * width**2
+    assert flops[Phase.BACKWARD] == 2 * flops[Phase.FORWARD]
+    assert flops[Phase.UPDATE] == 0

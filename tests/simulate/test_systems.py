@@ -1,0 +1,106 @@
+"""PyTorch's systems and tensor parallelism, dry and for real: the same calls, bytes and peaks."""
+
+from __future__ import annotations
+
+import pytest
+from torch.distributed import distributed_c10d
+
+from tests.recorded import recorded_run
+from tests.simulate.test_dry import BESIDE, ON_CPU, asked, peaks
+from zerosim.config import EngineConfig, Implementation, RunConfig
+from zerosim.events import Kind
+from zerosim.launch.job import Job
+from zerosim.manifest import Alike
+from zerosim.memory import Role
+from zerosim.record import load
+from zerosim.simulate.alike import alike_of
+from zerosim.simulate.simulate import run_dry
+
+pytestmark = [
+    pytest.mark.ranks,
+    # what PyTorch warns of when its own ZeroRedundancyOptimizer is imported
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+]
+
+OF_MLP = ("ddp", "ddp-zero", "fsdp2", "fsdp2-kept", "fsdp2-bf16", "fsdp1")
+OF_GPT = ("tensor-parallel", "1f1b", "gpipe")
+CASES = [
+    *(("mlp", 3, name, OF_MLP) for name in OF_MLP),
+    *(("gpt-tiny", 2, name, OF_GPT) for name in OF_GPT),
+    # eight real ranks are dear: these two, one of zerosim's engine, and no larger model
+    *(("mlp", 8, name, ("ddp", "fsdp2", "zerosim-3")) for name in ("ddp", "fsdp2", "zerosim-3")),
+]
+LONG = [("gpt-tiny", 4, name, (*OF_GPT, "hsdp")) for name in (*OF_GPT, "hsdp")]
+WHEN_NOTICED = {Role.GRADIENTS}
+"""FSDP2 frees a gradient when a reduction is over; when a rank notices depends on its threads."""
+
+
+@pytest.fixture(autouse=True)
+def first_group(monkeypatch):
+    """Groups are named by how many a process has made, and this one may have made some."""
+    monkeypatch.setattr(distributed_c10d, "_group_count", 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "num_ranks", "name", "all_names"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.long) for case in LONG)],
+)
+def test_a_system_calls_dry_what_it_calls_for_real(model, num_ranks, name, all_names, tmp_path):
+    home = recorded_run(
+        *("profiles", "--model", model, "--ranks", num_ranks, "--steps", 2, "--batch", 1),
+        *("--only", ",".join(all_names), "--timeout", 200),
+    )
+    compare(load(home / name, strict=True), name, tmp_path / name)
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_the_engine_beside_tensor_parallelism(stage, tmp_path):
+    home = recorded_run(
+        *("run", "--stage", "0,3", "--ranks", 4, "--tensor-parallel", 2, "--steps", 1),
+        *("--batch", 1, "--checkpoint-activations", "--partition-activations"),
+        *("--cpu-checkpointing", "--contiguous-memory", "--timeout", 200),
+    )
+    compare(load(home / f"stage-{stage}", strict=True), "", tmp_path / "dry")
+
+
+def compare(real, name, folder):
+    """Do a recorded run dry, and see that it is the same."""
+    run = RunConfig.from_plain(real.manifest.run)
+    known = name in list(Implementation)
+    who = Implementation(name) if known else EngineConfig.from_plain(real.manifest.config)
+    run_dry(Job(run, ((who, folder),)), who, folder, ON_CPU)
+    dry = load(folder, strict=True)
+    assert dry.complete
+    assert len(dry.ranks) == len(real.ranks)
+    without = BESIDE | WHEN_NOTICED
+    for ran, foreseen in zip(real.ranks, dry.ranks, strict=True):
+        assert ran.groups == foreseen.groups
+        for kinds in ((Kind.COLLECTIVE, Kind.TRANSFER), (Kind.COMPUTE,), (Kind.COPY,)):
+            assert asked(ran, *kinds) == asked(foreseen, *kinds)
+        assert peaks(ran, without) == peaks(foreseen, without)
+        assert ran.strategies[-1:] == foreseen.strategies[-1:] or not known
+
+
+def test_ranks_with_the_same_pieces_are_alike():
+    """The MLP's 256 rows in 10 pieces of 26: nine ranks have 26 and one 22; 64 of its input, 7."""
+    run = RunConfig(model="mlp", ranks=10, steps=1, batch=1)
+    (first, *_) = alike_of(run, Implementation.FSDP2)
+    assert first == Alike(rank=0, first=1, last=8)
+    assert alike_of(run, Implementation.DDP) == (Alike(rank=0, first=1, last=9),)
+    assert alike_of(run, Implementation.DDP_ZERO) == ()
+    few = RunConfig(model="mlp", ranks=8, steps=1, batch=1)
+    assert alike_of(few, Implementation.DDP) == ()
+
+
+def test_a_device_without_room_says_where(tmp_path):
+    from tests.cli.command import command
+
+    options = ("--stage", 0, "--model", "gpt-tiny", "--layers", 2, "--width", 32, "--batch", 1)
+    limit = ("--ranks", 2, "--steps", 2, "--device-bytes", "900kB")
+    real = command("run", *options, *limit, "--out", tmp_path / "real")
+    dry = command("simulate", *options, *limit, "--out", tmp_path / "dry")
+    assert (real.code, dry.code) == (3, 3)
+    (said,) = dry.err.strip().splitlines()
+    words = said.removeprefix("zerosim: rank 0 failed: ")
+    assert words.startswith("OutOfMemory: the device has no room: ")
+    assert words in real.err

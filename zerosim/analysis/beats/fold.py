@@ -1,0 +1,166 @@
+"""Fewer beats, where an iteration has more than a class would watch.
+
+One way after the other, until there are few enough. Of several micro-steps the last one, at the end
+of which the ranks agree, is cut as it always is; of those before it, which do the same, each phase
+is one beat. Copies between tiers in forward and backward are told of in the beat during which they
+go on. The tiles of an operator are gone through in one beat, and last of all the units of a block.
+Imports the standard library, zerosim's L0, the steps of frames, and its siblings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from zerosim.analysis.beats.beat import Sign
+from zerosim.analysis.beats.part import Part
+from zerosim.analysis.frames.step import Step
+from zerosim.events import STEP_PHASES, Kind, Phase, Purpose
+
+MOST_BEATS = 40
+_OF_MICRO_STEPS = (Phase.FORWARD, Phase.BACKWARD)
+_OF_UNITS = (Sign.UPDATE, Sign.GATHER, Sign.COMPUTE, Sign.REDUCE)
+_WORK = {Sign.COMPUTE, Sign.UPDATE}
+_PUT_AWAY = (Purpose.STORE_PARAMETERS, Purpose.STORE_STATES)
+_TILE = re.compile(r"(.+)\.tiles\.\d+")
+_IN_A_BLOCK = re.compile(r"((?:[^.]+\.)*?\d+)\..+")
+
+ModuleOf = Callable[[str], str]
+"""What a unit is a part of; "" for one that is gone through by itself."""
+
+
+def folded(parts: list[Part], steps: Sequence[Step]) -> list[Part]:
+    """The parts of an iteration, of which too many are folded."""
+    for fold in (_micro_steps, _copies, _tiles, _stores, _blocks):
+        if len(parts) > MOST_BEATS:
+            parts = fold(parts, steps)
+    return parts
+
+
+def operator_of(unit: str) -> str:
+    """The operator of which a unit is a tile (memory-centric tiling); "" if it is none."""
+    found = _TILE.fullmatch(unit)
+    return "" if found is None else found[1]
+
+
+def _block_of(unit: str) -> str:
+    """The first module on the way to a unit that has a number: `blocks.0`; "" for none."""
+    found = _IN_A_BLOCK.fullmatch(unit)
+    return "" if found is None else found[1]
+
+
+def _micro_steps(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+    last = max(steps[part.main].micro_step for part in parts)
+    found: list[Part] = []
+    for part in parts:
+        step = steps[part.main]
+        is_early = step.phase in _OF_MICRO_STEPS and step.micro_step < last
+        is_within = bool(found) and found[-1].is_phase and not part.begins
+        if is_early and is_within:
+            found[-1] = found[-1].with_more(part)
+        else:
+            found.append(replace(part, is_phase=is_early))
+    return found
+
+
+def _copies(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+    """Each copy goes on during the beat before it, or the one after it where a phase begins.
+
+    Those of the update stay: of them are those that it waits for.
+    """
+
+    def is_beside(part: Part) -> bool:
+        return part.signs == (Sign.COPY,) and steps[part.main].phase in _OF_MICRO_STEPS
+
+    found: list[Part] = []
+    for part in parts:
+        before = found[-1] if found else None
+        if before is not None and is_beside(part) and not part.begins:
+            found[-1] = replace(before, last=part.last)
+        elif before is not None and is_beside(before) and not part.begins:
+            found[-1] = replace(part, first=before.first, begins=before.begins)
+        else:
+            found.append(part)
+    return found
+
+
+def _stores(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+    """What only puts away what is updated goes on beside the update, which is one beat then."""
+
+    def puts_away(part: Part) -> bool:
+        own = steps[part.first : part.last + 1]
+        events = [step.event for step in own if step.kind is Kind.COPY]
+        return part.signs == (Sign.COPY,) and all(
+            event is not None and event.purpose in _PUT_AWAY for event in events
+        )
+
+    found: list[Part] = []
+    for part in parts:
+        is_more = bool(found) and found[-1].signs == (Sign.UPDATE,) and not part.begins
+        if is_more and puts_away(part):
+            found[-1] = replace(found[-1], last=part.last)
+        elif is_more and part.signs == (Sign.UPDATE,):
+            found[-1] = found[-1].with_more(part)
+        else:
+            found.append(part)
+    return found
+
+
+def _tiles(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+    return _modules(parts, steps, operator_of)
+
+
+def _blocks(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+    return _modules(parts, steps, _block_of)
+
+
+def _modules(parts: Sequence[Part], steps: Sequence[Step], module_of: ModuleOf) -> list[Part]:
+    """What a phase does with the parts of a module, one after the other, is one beat.
+
+    What is gathered ahead for another module, or of another still reduced, goes on beside it.
+    """
+    names = [_module(part, steps[part.main], module_of) for part in parts]
+    found: list[Part] = []
+    place = 0
+    while place < len(parts):
+        end = _end_of(place, parts, names)
+        own = [at for at in range(place, end) if names[at] == names[place]]
+        works = [at for at in own if _WORK & {*parts[at].signs}]
+        if names[place] and len(own) > 1 and works:
+            whole = reduce(Part.with_more, [parts[at] for at in own])
+            doings = sorted(whole.doings, key=lambda doing: _OF_UNITS.index(doing.sign))
+            found.append(
+                replace(
+                    whole,
+                    main=parts[works[0]].main,
+                    last=parts[end - 1].last,
+                    doings=tuple(doings),
+                    within=names[place],
+                )
+            )
+        else:
+            end = place + 1
+            found.append(parts[place])
+        place = end
+    return found
+
+
+def _module(part: Part, step: Step, module_of: ModuleOf) -> str:
+    """Of what all units are parts that something is done with."""
+    modules = {module_of(doing.unit) for doing in part.doings}
+    is_of_units = step.phase in STEP_PHASES and {*part.signs} <= {*_OF_UNITS}
+    return modules.pop() if is_of_units and len(modules) == 1 else ""
+
+
+def _end_of(first: int, parts: Sequence[Part], names: Sequence[str]) -> int:
+    """Behind the last part that goes on with the module of the first one."""
+    end = first + 1
+    for place in range(first + 1, len(parts)):
+        part, name = parts[place], names[place]
+        if part.begins or not name or (name != names[first] and _WORK & {*part.signs}):
+            break
+        if name == names[first]:
+            end = place + 1
+    return end

@@ -1,0 +1,50 @@
+"""A beat while it is made.
+
+Imports the standard library, zerosim's L0 and its sibling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from zerosim.analysis.beats.beat import Doing, Sign, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Steps that follow each other.
+
+    Attributes:
+        main: the step that it is about.
+        doings: what it does, each once.
+        begins: a phase begins with it; is_phase: it is all of that phase, as of a beat.
+        within: as of a beat.
+        turns: by rank, what it computes in a pipeline; kept: as of a beat.
+    """
+
+    first: int
+    last: int
+    main: int
+    doings: tuple[Doing, ...]
+    begins: bool = False
+    is_phase: bool = False
+    within: str = ""
+    turns: Mapping[int, Turn] = field(default_factory=dict)
+    kept: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What it does."""
+        return tuple(dict.fromkeys(doing.sign for doing in self.doings))
+
+    def tells_of(self, doing: Doing) -> bool:
+        """Whether something is done with a unit that the part goes through anyway."""
+        is_inside = bool(self.within) and doing.unit.startswith(f"{self.within}.")
+        return is_inside and doing.sign in self.signs
+
+    def with_more(self, more: Part) -> Part:
+        """The two as one."""
+        doings = dict.fromkeys((*self.doings, *more.doings))
+        turns = {**self.turns, **more.turns}
+        return replace(self, last=more.last, doings=tuple(doings), turns=turns)

@@ -1,0 +1,228 @@
+"""Cuts the parameters of a program into units: what is computed, gathered and owned together.
+
+A unit is the coarsest division that a system's bundles and buckets, the modules whose computation
+is recorded and the owners of parameters all respect. So an event of any of them is about whole
+units, however a system cuts its model.
+Imports the standard library, zerosim's L0, theory and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from zerosim.analysis.frames.layout import FROZEN, Calls, Division
+from zerosim.manifest import BucketLayout, Segment, UnitLayout
+from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.theory.programs import element_bytes_of
+from zerosim.theory.programs.options import parameters_of, text_map
+
+ROOT = "root"
+"""What FSDP's bundle of all that is in no other is called."""
+OPTIMIZER = "optimizer"
+"""What the optimizer's step of a program is called, which updates all units."""
+
+
+Key = tuple[str, str, int, str, bool]
+"""A unit's module, bundle, owner and sort, and whether it is trained."""
+CUT, WHOLE, SUMMED_LATE, WHOLE_GRADIENT = "cut", "whole", "whole, summed late", "whole gradient"
+"""Sorts of parameters where ranks compute layers together."""
+
+
+class NotShown(ValueError):
+    """What the ranks of a program hold is not known well enough to be shown; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What the strategies of a program say of its units.
+
+    Attributes:
+        units: in the order of forward.
+        buckets: what is reduced together.
+        computed, gathered: as `Layout` has them.
+        dtype: in which parameters are kept, as PyTorch names it; element_bytes: of one.
+        begins_with_states: the optimizer has its states before the first update.
+    """
+
+    units: tuple[UnitLayout, ...]
+    buckets: tuple[BucketLayout, ...]
+    division: Division
+    computed: Mapping[str, tuple[str, ...]]
+    gathered: Mapping[str, Calls]
+    dtype: str
+    element_bytes: int
+    begins_with_states: bool = False
+
+
+@dataclass(slots=True)
+class Cut:
+    """A parameter, and all that decides which unit it belongs to.
+
+    Attributes:
+        bundle: that it is gathered with; owner: the rank that keeps its states, or None.
+        is_part: of a parameter that several own.
+        sort: what of it each rank has that computes its layer, where several do so together.
+    """
+
+    parameter: Parameter
+    module: str
+    bundle: str = ""
+    owner: int | None = None
+    is_part: bool = False
+    sort: str = ""
+
+    @property
+    def key(self) -> Key:
+        """What it has in common with all others of its unit."""
+        owner = -1 if self.owner is None else self.owner
+        return self.module, self.bundle, owner, self.sort, self.parameter.trainable
+
+
+@dataclass(slots=True)
+class Cutting:
+    """A program on its way to be cut into units.
+
+    Attributes:
+        held: by rank, its strategies.
+        unit_of: by parameter, once they are cut; sorts: by unit.
+    """
+
+    held: Mapping[int, Mapping[System, Strategy]]
+    num_ranks: int
+    computations: Sequence[str]
+    unit_of: dict[str, str] = field(default_factory=dict)
+    sorts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def systems(self) -> Mapping[System, Strategy]:
+        """Those of the lowest rank; all others have the same."""
+        return self.held[min(self.held)]
+
+    def cut(self, parameters: Iterable[Parameter]) -> list[Cut]:
+        """Each parameter with the innermost module that is computed and holds it."""
+        return [Cut(one, innermost(one.name, self.computations)) for one in parameters]
+
+    def units(self, cuts: Sequence[Cut], padded: Mapping[str, int]) -> tuple[UnitLayout, ...]:
+        """The units, in the order in which they are computed.
+
+        Args:
+            padded: by parameter, elements of it that all ranks keep together.
+        """
+        groups: dict[Key, list[Cut]] = defaultdict(list)
+        for one in cuts:
+            groups[one.key].append(one)
+        names = _names(groups)
+        place = {name: number for number, name in enumerate(self.computations)}
+        classes = {k: v for s in self.systems.values() for k, v in text_map(s, "classes").items()}
+        found = []
+        for key in sorted(groups, key=lambda key: place.get(key[0], len(place))):
+            parameters = [one.parameter for one in groups[key]]
+            self.unit_of.update({one.name: names[key] for one in parameters})
+            self.sorts[names[key]] = key[3]
+            found.append(
+                UnitLayout(
+                    name=names[key],
+                    elements=sum(one.elements for one in parameters),
+                    padded_elements=sum(padded.get(one.name, one.elements) for one in parameters),
+                    trainable=key[-1],
+                    module=classes.get(key[0], ""),
+                )
+            )
+        return tuple(found)
+
+    def bucket(self, name: str, parameters: Iterable[str]) -> BucketLayout:
+        """What a bucket holds, unit by unit."""
+        units = dict.fromkeys(self.unit_of[one] for one in parameters if one in self.unit_of)
+        return BucketLayout(
+            name=name, segments=tuple(Segment(unit=unit, start=0, stop=1) for unit in units)
+        )
+
+    def program(
+        self,
+        units: tuple[UnitLayout, ...],
+        buckets: Iterable[BucketLayout],
+        division: Division,
+        gathered: Mapping[str, Calls] | None = None,
+    ) -> Program:
+        """All of it together."""
+        modules = {name: innermost(name, self.computations) for name in self.unit_of}
+        computed = {
+            name: tuple(
+                dict.fromkeys(
+                    self.unit_of[parameter]
+                    for parameter, module in modules.items()
+                    if _is_in(module, name)
+                )
+            )
+            for name in self.computations
+        }
+        dtype = _dtype(self.systems.values())
+        return Program(
+            units=units,
+            buckets=tuple(buckets),
+            division=division,
+            computed=computed | {OPTIMIZER: tuple(unit.name for unit in units)},
+            gathered=gathered or {},
+            dtype=dtype,
+            element_bytes=element_bytes_of(dtype),
+        )
+
+
+def _is_in(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+def innermost(name: str, modules: Iterable[str]) -> str:
+    """The longest of some modules' names that holds a parameter; "" for none."""
+    return max((one for one in modules if _is_in(name, one)), key=len, default="")
+
+
+def _names(
+    groups: Mapping[Key, Sequence[Cut]],
+) -> dict[Key, str]:
+    """What units are called: their module, where it is one unit; else what they have in common."""
+    num_of_module = Counter((module, trains) for module, *_, trains in groups)
+    num_of_sort = Counter((module, sort, trains) for module, _, _, sort, trains in groups)
+    found = {}
+    for key, cuts in groups.items():
+        module, _, owner, sort, trains = key
+        names = [one.parameter.name for one in cuts]
+        parts = zip(*(name.split(".") for name in names), strict=False)
+        common = ".".join(one[0] for one in takewhile(lambda one: len({*one}) == 1, parts))
+        is_one = num_of_module[module, trains] == 1 and module
+        name = module if is_one else common or ROOT
+        if not is_one and any(one.is_part for one in cuts):
+            name = f"{module or ROOT} (rank {owner})"
+        elif not is_one and sort and module and num_of_sort[module, sort, trains] == 1:
+            name = module if sort == CUT else f"{module} ({sort})"
+        found[key] = name if trains or not is_one else name + FROZEN
+    seen = Counter(found.values())
+    again = Counter[str]()
+    for key, name in found.items():  # units that have no name of their own are numbered
+        again[name] += 1
+        if seen[name] > 1:
+            found[key] = f"{name} ({again[name]})"
+    return found
+
+
+def _dtype(strategies: Iterable[Strategy]) -> str:
+    """In which all parameters are kept."""
+    dtypes = {one.dtype for strategy in strategies for one in parameters_of(strategy)}
+    if len(dtypes) != 1:
+        raise NotShown(f"parameters are kept in several dtypes: {', '.join(sorted(dtypes))}")
+    return dtypes.pop()
+
+
+def in_turn(units: Sequence[str]) -> Calls:
+    """A call for each parameter: of several of a unit the last one makes it whole."""
+    last = {unit: place for place, unit in enumerate(units)}
+    return tuple((unit,) if last[unit] == place else () for place, unit in enumerate(units))
+
+
+def parameters_in(bundles: Iterable[Bundle]) -> list[Parameter]:
+    """The parameters of some bundles, each once."""
+    found = {one.name: one for bundle in bundles for one in bundle.parameters}
+    return list(found.values())

@@ -1,0 +1,86 @@
+"""Who holds what in a program that zerosim's engine did not run: one reader for each system.
+
+Source of what each system keeps: `zerosim.theory.programs.states`, and the sources named there.
+Imports the standard library, zerosim's L0, theory and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from zerosim.analysis.frames.cuts import Cutting, NotShown, Program
+from zerosim.analysis.frames.data import read_ddp, read_fsdp1, read_fsdp2, read_owners
+from zerosim.analysis.frames.deepspeed import read_deepspeed
+from zerosim.analysis.frames.layers import read_layers
+from zerosim.analysis.frames.stages import read_stages, require_stages
+from zerosim.strategies import Strategy, System
+
+_READERS = {
+    frozenset({System.DDP}): read_ddp,
+    frozenset({System.DDP, System.ZERO_REDUNDANCY}): read_owners,
+    frozenset({System.FSDP2}): read_fsdp2,
+    frozenset({System.FSDP1}): read_fsdp1,
+    frozenset({System.DEEPSPEED}): read_deepspeed,
+    frozenset({System.TENSOR_PARALLEL}): read_layers,
+    frozenset({System.TENSOR_PARALLEL, System.DDP}): read_layers,
+    frozenset({System.TENSOR_PARALLEL, System.FSDP2}): read_fsdp2,
+}
+"""How the strategies of a program are read, by the systems that divide it beside a pipeline."""
+
+
+def program_of(
+    held: Mapping[int, Sequence[Strategy]], num_ranks: int, computations: Sequence[str]
+) -> Program:
+    """The units of a program, and what is divided of them.
+
+    Args:
+        held: by rank, the strategies that are in force.
+        num_ranks: of the run.
+        computations: the names of those of forward, in their order.
+
+    Raises:
+        NotShown: what the ranks hold is not known.
+    """
+    by_rank = {rank: {one.system: one for one in of_rank} for rank, of_rank in held.items()}
+    systems = next(iter(by_rank.values()))
+    if any(len(by_rank[rank]) < len(of_rank) for rank, of_rank in held.items()):
+        names = " and ".join(str(one.system) for one in next(iter(held.values())))
+        raise NotShown(f"what each rank holds of a unit is not shown for {names}")
+    if any(one.keys() != systems.keys() for one in by_rank.values()):
+        raise NotShown("what ranks hold is shown where all of them divide the training alike")
+    if System.PIPELINE in systems:
+        stages = require_stages(by_rank)
+        return read_stages(by_rank, stages, computations, _read)
+    return _read(by_rank, num_ranks, computations)
+
+
+def _read(
+    held: Mapping[int, Mapping[System, Strategy]], num_ranks: int, computations: Sequence[str]
+) -> Program:
+    made = Cutting(held, num_ranks, computations)
+    reader = _READERS.get(frozenset(made.systems))
+    if reader is None:
+        names = " and ".join(str(one) for one in made.systems)
+        raise NotShown(f"what each rank holds of a unit is not shown for {names}")
+    return reader(made)
+
+
+def one_program(micro_steps: Iterable[Program]) -> Program:
+    """What holds in all micro-steps of an iteration; what all but the last keep stays until that.
+
+    Raises:
+        NotShown: that is not the same.
+    """
+    *others, last = micro_steps
+    if last.division.frees_last:
+        name = min(last.division.frees_last)
+        raise NotShown(f"{name} stays gathered after backward")
+    found = _until_the_last(last, others[0].division.frees_last if others else frozenset())
+    if any(one != found for one in others):
+        raise NotShown("what ranks keep changes from one micro-step to the next")
+    return found
+
+
+def _until_the_last(program: Program, units: frozenset[str]) -> Program:
+    return replace(program, division=replace(program.division, frees_last=units))

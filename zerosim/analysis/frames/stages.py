@@ -1,0 +1,238 @@
+"""Who holds what in a pipeline: each rank the layers of its stage, which others may divide again.
+
+Names of modules are those within a stage, so two stages have modules of one name. Here, and in the
+steps, a unit is called after its stage as well: "stage 1.blocks.0". Of a rank with several stages
+(Narayanan et al., arXiv 2104.04473, section 2.2) the tracer tells their modules apart by a label
+before the name, and the strategy which label is which stage.
+Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.
+Imports the standard library, zerosim's L0, theory and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, Program
+from zerosim.analysis.frames.layout import Calls, Division, Part
+from zerosim.events import Event, Purpose
+from zerosim.manifest import BucketLayout
+from zerosim.strategies import Strategy, System
+from zerosim.theory.programs.options import parameters_of, text, text_map
+
+Held = Mapping[int, Mapping[System, Strategy]]
+Reader = Callable[[Held, int, Sequence[str]], Program]
+
+Stages = Mapping[str, str]
+"""The stages of a rank: by the label that tells their modules apart; that of one alone is ""."""
+
+LABELLED = ": "
+"""Between a label and a module's name."""
+_BETWEEN = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
+_MINE = Part(
+    computes=frozenset({0}), keeps=frozenset({0}), updates=frozenset({0}), makes=frozenset({0})
+)
+
+
+def stages_of(strategies: Iterable[Strategy]) -> Stages:
+    """The stages of a rank; none if it has none, or several that nobody can tell apart."""
+    bundles = {
+        bundle.name: bundle
+        for one in strategies
+        if one.system is System.PIPELINE
+        for bundle in one.bundles
+    }
+    if len(bundles) == 1:
+        return dict(zip([""], bundles, strict=True))
+    labels = {text(one, "label"): name for name, one in bundles.items() if "label" in one.options}
+    return labels if len(labels) == len(bundles) else {}
+
+
+def within(stages: Stages, event: Event) -> str:
+    """What the unit of an event is called; what goes between stages says so itself."""
+    if not event.unit or event.unit == OPTIMIZER or event.purpose in _BETWEEN or not stages:
+        return event.unit
+    label, separator, name = event.unit.partition(LABELLED) if len(stages) > 1 else ("", "", "")
+    if separator and label in stages:
+        return f"{stages[label]}.{name}"
+    return f"{stages['']}.{event.unit}" if "" in stages else event.unit
+
+
+def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
+    """By rank, its stages.
+
+    Raises:
+        NotShown: one has several, and which of them it computes is not told.
+    """
+    found = {rank: tuple(stages_of(of_rank.values()).values()) for rank, of_rank in held.items()}
+    for rank, stages in found.items():
+        if not stages:
+            raise NotShown(f"which of its stages rank {rank} computes is not told")
+    return found
+
+
+def read_stages(
+    held: Held, stages: Mapping[int, Collection[str]], computations: Sequence[str], read: Reader
+) -> Program:
+    """A pipeline: what each stage is, as what divides it beside says, or whole on its rank."""
+    programs: dict[str, Program] = {}
+    for stage in sorted({stage for own in stages.values() for stage in own}, key=_number):
+        own = {rank: held[rank] for rank in held if stage in stages[rank]}
+        prefix = f"{stage}."
+        inside = [one.removeprefix(prefix) for one in computations if one.startswith(prefix)]
+        rest = {rank: _beside(of_rank) for rank, of_rank in own.items()}
+        is_divided = any(rest.values())
+        found = read(rest, len(own), inside) if is_divided else _whole(stage, own, inside)
+        programs[stage] = _named(stage, _with_parts(found, tuple(own)))
+    return _joined(programs, tuple(held))
+
+
+def _number(stage: str) -> tuple[int, str]:
+    """In the order of the model: stage 10 after stage 9."""
+    return len(stage), stage
+
+
+def _beside(held: Mapping[System, Strategy]) -> Mapping[System, Strategy]:
+    return {system: one for system, one in held.items() if system != System.PIPELINE}
+
+
+def _part_of(pipeline: Strategy, stage: str) -> Strategy:
+    """What a pipeline says of one stage, with the names of modules within it."""
+    bundles = tuple(one for one in pipeline.bundles if one.name == stage)
+    classes = text_map(pipeline, "classes")
+    if len(pipeline.bundles) > 1:
+        label = text(bundles[0], "label")
+        split = {tuple(name.rpartition(LABELLED)[::2]): kind for name, kind in classes.items()}
+        classes = {name: kind for (of_model, name), kind in split.items() if of_model == label}
+    return replace(pipeline, bundles=bundles, options={**pipeline.options, "classes": classes})
+
+
+def _whole(stage: str, held: Held, computations: Sequence[str]) -> Program:
+    """A stage that nobody divides."""
+    own = {
+        rank: {System.PIPELINE: _part_of(of_rank[System.PIPELINE], stage)}
+        for rank, of_rank in held.items()
+    }
+    made = Cutting(own, len(held), computations)
+    named = [
+        replace(one, name=one.name.removeprefix(f"{stage}."))
+        for one in parameters_of(made.systems[System.PIPELINE])
+    ]
+    units = made.units(made.cut(named), {})
+    parts = {
+        (rank, unit.name): replace(_MINE, among=frozenset({rank}))
+        for rank in held
+        for unit in units
+    }
+    division = Division(
+        parameters=False,
+        gradients=False,
+        states=False,
+        calls_within=True,
+        num_shards=1,
+        parts=parts,
+    )
+    return made.program(units, (), division)
+
+
+def _with_parts(program: Program, ranks: tuple[int, ...]) -> Program:
+    """A program that says what each rank has of each unit."""
+    division, count = program.division, len(ranks)
+    if division.parts:
+        return program
+    everything = frozenset(range(count))
+    mine = {rank: frozenset({place}) for place, rank in enumerate(ranks)}
+    parts = {
+        (rank, unit.name): Part(
+            computes=everything,
+            keeps=mine[rank] if division.parameters else everything,
+            updates=mine[rank] if division.states else everything,
+            makes=everything,
+            among=frozenset(ranks),
+        )
+        for rank in ranks
+        for unit in program.units
+    }
+    return replace(program, division=replace(division, num_shards=count, parts=parts))
+
+
+def _named(stage: str, program: Program) -> Program:
+    """A program whose units are called after their stage as well."""
+
+    def all_of(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{stage}.{name}" for name in names)
+
+    division = program.division
+    return replace(
+        program,
+        units=tuple(replace(one, name=f"{stage}.{one.name}") for one in program.units),
+        buckets=tuple(
+            BucketLayout(
+                name=f"{stage}.{bucket.name}",
+                segments=tuple(replace(o, unit=f"{stage}.{o.unit}") for o in bucket.segments),
+            )
+            for bucket in program.buckets
+        ),
+        computed={
+            name if name == OPTIMIZER else f"{stage}.{name}": all_of(units)
+            for name, units in program.computed.items()
+        },
+        gathered={
+            f"{stage}.{name}": tuple(all_of(units) for units in calls)
+            for name, calls in program.gathered.items()
+        },
+        division=replace(
+            division,
+            stays=frozenset(all_of(division.stays)),
+            frees_last=frozenset(all_of(division.frees_last)),
+            # the root of a stage is no module that is computed
+            modules={
+                f"{stage}.{unit}": module and f"{stage}.{module}"
+                for unit, module in division.modules.items()
+            },
+            parts={(rank, f"{stage}.{unit}"): one for (rank, unit), one in division.parts.items()},
+            summed_late=frozenset(all_of(division.summed_late)),
+        ),
+    )
+
+
+def _joined(programs: Mapping[str, Program], ranks: tuple[int, ...]) -> Program:
+    """The stages one after another; a rank has nothing to do with the units of others.
+
+    Raises:
+        NotShown: what divides one stage does not divide another alike.
+    """
+    every = list(programs.values())
+    first = every[0]
+    kinds = {
+        (one.division.num_shards, one.division.parameters, one.dtype, one.division.owners == {})
+        for one in every
+    }
+    if len(kinds) > 1:
+        raise NotShown("stages of the pipeline are not divided alike")
+    units = tuple(unit for one in every for unit in one.units)
+    nothing = {(rank, unit.name): Part() for rank in ranks for unit in units}
+    computed: dict[str, tuple[str, ...]] = {}
+    gathered: dict[str, Calls] = {}
+    modules: dict[str, str] = {}
+    parts = dict(nothing)
+    for one in every:
+        computed |= one.computed
+        gathered |= one.gathered
+        modules |= one.division.modules
+        parts |= one.division.parts
+    return replace(
+        first,
+        units=units,
+        buckets=tuple(bucket for one in every for bucket in one.buckets),
+        computed=computed | {OPTIMIZER: tuple(unit.name for unit in units)},
+        gathered=gathered,
+        division=replace(
+            first.division,
+            stays=frozenset().union(*(one.division.stays for one in every)),
+            frees_last=frozenset().union(*(one.division.frees_last for one in every)),
+            modules=modules,
+            parts=parts,
+            summed_late=frozenset().union(*(one.division.summed_late for one in every)),
+        ),
+    )

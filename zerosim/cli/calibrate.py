@@ -1,0 +1,112 @@
+"""`zerosim calibrate`: a machine's constants out of recorded runs, held against others."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.options import AsJson, decimal, open_run
+from zerosim.config import EngineConfig, ModelName, RunConfig
+from zerosim.errors import ConfigError, EnvironmentFault
+from zerosim.placement.calibrate import calibrate as fit
+from zerosim.placement.calibrate import write_machine
+from zerosim.placement.machine import Machine, load_machine
+from zerosim.placement.modelled import Modelled, Work
+from zerosim.placement.parameters import ByParameters
+from zerosim.placement.place import place
+from zerosim.reading import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One iteration of a run as it was and as the constants say.
+
+    Attributes:
+        is_fitted: whether the constants were fitted to this run.
+    """
+
+    run: str
+    is_fitted: bool
+    recorded_ns: int
+    predicted_ns: int
+
+    @property
+    def off(self) -> float:
+        """How far the prediction is from what was recorded, as a part of that."""
+        return self.predicted_ns / self.recorded_ns - 1
+
+
+def calibrate(
+    folders: Annotated[list[Path], typer.Argument(help="Traces of runs on this machine.")],
+    *,
+    out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),
+    check: Annotated[
+        list[Path] | None, typer.Option(help="A run to predict that is not fitted to; repeat it.")
+    ] = None,
+    cores: Annotated[
+        float | None, decimal("Ranks of a node that compute at full speed; all by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Fit a machine's constants to recorded runs, and write them to a file with their residuals."""
+    if cores is not None and cores <= 0:
+        raise ConfigError(f"cores is {cores:g}: expected more than 0")
+    fitted = [open_run(folder) for folder in folders]
+    others = [open_run(folder) for folder in check or ()]
+    found = fit([(run.trace, _work(run)) for run in fitted])
+    names = " ".join(map(str, folders))
+    text = write_machine(found, f"fitted to {names}", f"zerosim calibrate {names}", cores)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentFault(f"{out}: cannot be written: {error.strerror or error}") from None
+    machine = load_machine(str(out))
+    held = [_held(run, machine, is_fitted=run in fitted) for run in (*fitted, *others)]
+    if as_json:
+        print_json({"machine": asdict(machine), "runs": [asdict(one) for one in held]})
+        return 0
+    console = make_console()
+    console.print(f"wrote {out}:", style="bold")
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    table = make_table(
+        "run", "fitted to it", "recorded, ms", "predicted, ms", "off", title="the last iteration"
+    )
+    for one in held:
+        said = "yes" if one.is_fitted else "no"
+        times = (f"{ns / 1e6:,.1f}" for ns in (one.recorded_ns, one.predicted_ns))
+        table.add_row(one.run, said, *times, f"{100 * one.off:+.0f} %")
+    print_table(console, table)
+    return 0
+
+
+def _held(run: Run, machine: Machine, *, is_fitted: bool) -> Held:
+    recorded = run.graph_report()
+    placed = Run(place(run.trace, Modelled(machine, _work(run))))
+    predicted = placed.graph_report(iteration=recorded.iteration)
+    times = [report.path.duration_ns for report in (recorded, predicted) if report.path is not None]
+    if len(times) < 2 or not times[0]:
+        raise ConfigError(f"{run.folder}: its iteration has no critical path to predict")
+    return Held(str(run.folder), is_fitted, *times)
+
+
+def _work(run: Run) -> Work:
+    """What its computations had to do: as a dry run of the same is asked, where it can be done."""
+    from zerosim.models import context_of  # brings torch
+    from zerosim.simulate.counted import CountedDry
+
+    said, config = run.trace.manifest.run, run.trace.manifest.config
+    model, batch = said.get("model"), said.get("batch")
+    if model not in tuple(ModelName) or not isinstance(batch, int):
+        raise ConfigError(
+            f"{run.folder}: it does not say which model and batch it trained, so nobody knows what "
+            "its computations had to do: give runs of zerosim run, systems or profiles"
+        )
+    if config:
+        return CountedDry(RunConfig.from_plain(said), EngineConfig.from_plain(config))
+    context = said.get("context_length")
+    tokens = context if isinstance(context, int) else context_of(ModelName(str(model)))
+    return ByParameters(run.trace, batch * tokens)

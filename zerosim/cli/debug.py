@@ -1,0 +1,168 @@
+"""`zerosim debug`: hold running ranks, and let them go step by step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.prompt import Prompt
+from zerosim.cli.serve import open_page, served_beside
+from zerosim.errors import ConfigError
+from zerosim.launch.command import require_startable, start_command
+from zerosim.stands import DEBUG_VARIABLE
+from zerosim.stepping import Controller, Door, Steering
+from zerosim.stepping.calling import called
+
+_END_S = 15.0
+"""How long the ranks may take to end in order, once they were told to."""
+
+
+def debug(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN OPTIONS | -- COMMAND]",
+            help="What zerosim run takes, as --stage 3 --ranks 4; or a command after --.",
+        ),
+    ] = None,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the trace that is already in the folder.")
+    ] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--no-browser",
+            help="Serve Replay of what happened, growing, with the same steps; commands here as "
+            "well.",
+        ),
+    ] = True,
+    attach: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Hold a run that was started with --debuggable and writes its trace there; it "
+            "goes on when it is let go.",
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --attach: an address of this machine, at which ranks of other hosts come "
+            "in; none by default.",
+        ),
+    ] = "",
+) -> int:
+    """Hold the ranks of a run before each event, step by step; the exit code is the run's.
+
+    Commands are read from the terminal, or from a pipe; help lists them.
+    """
+    if attach is not None:
+        _require_nothing_to_start(words or [], out, overwrite=overwrite)
+        return _attach(attach, host, browser=browser)
+    if host:
+        raise ConfigError(f"host is {host} without --attach: expected --attach FOLDER with it")
+    door = Door()
+    controller = Controller(door)
+    try:
+        process = _start(words or [], out, door, overwrite=overwrite)
+        threading.Thread(
+            target=lambda: controller.program_ended(_ending(process.wait())), daemon=True
+        ).start()
+        _hear_interrupts(controller, process)
+        _steer(controller, Prompt(controller, lambda: _end(process)), browser=browser)
+        return _code(process)
+    finally:
+        door.close()
+
+
+def _steer(controller: Controller, prompt: Prompt, *, browser: bool) -> None:
+    """Wait until the ranks stand, and have them steered here and on the page."""
+    with ExitStack() as pages:
+        if prompt.begin() and browser:
+            folder = controller.links[0].folder
+            address = pages.enter_context(served_beside(Steering(controller), folder))
+            typer.echo(f"the page: {address}")
+            open_page(address)
+        prompt.serve(lets_go=not browser)
+
+
+def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: bool) -> None:
+    said = [*words, *(["--out"] if out else []), *(["--overwrite"] if overwrite else [])]
+    if said:
+        raise ConfigError(
+            f"{' '.join(said)} with --attach: that run has been started already: expected --attach "
+            "FOLDER alone"
+        )
+
+
+def _attach(folder: Path, host: str, *, browser: bool) -> int:
+    """Hold a run that somebody else has started, until it is let go or over."""
+    with called(folder, host) as door:
+        controller = Controller(door, attaches=True)
+        _hear_interrupts(controller, None)
+        _steer(controller, Prompt(controller, controller.detach, attaches=True), browser=browser)
+    return 0
+
+
+def command_line(words: list[str], out: Path | None, *, overwrite: bool) -> list[str]:
+    """The command of ours that does what is to be held: `run` or `trace`."""
+    own = [sys.executable, "-m", "zerosim.cli"]
+    common = (["--out", str(out)] if out else []) + (["--overwrite"] if overwrite else [])
+    if words and not words[0].startswith("-"):
+        require_startable(words)
+        return [*own, "trace", *common, "--", *words]
+    given = any(word == "--stage" or word.startswith("--stage=") for word in words)
+    return [*own, "run", *([] if given else ["--stage", "3"]), *words, *common]
+
+
+def _start(
+    words: list[str], out: Path | None, door: Door, *, overwrite: bool
+) -> subprocess.Popen[bytes]:
+    return start_command(
+        command_line(words, out, overwrite=overwrite),
+        os.environ | {DEBUG_VARIABLE: str(door.path)},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C stops the ranks at the gate and does not end them
+    )
+
+
+def _hear_interrupts(controller: Controller, process: subprocess.Popen[bytes] | None) -> None:
+    """Ctrl-C stops ranks that are held at their next events, and ends a program that is not."""
+
+    def interrupt(*_: object) -> None:
+        if controller.is_attached:
+            controller.pause()
+        elif process is not None:
+            process.terminate()
+
+    signal.signal(signal.SIGINT, interrupt)
+
+
+def _ending(code: int) -> str:
+    return "the program ended" if code == 0 else f"the program ended with exit code {code}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program, in order if it can be."""
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _code(process: subprocess.Popen[bytes]) -> int:
+    code = process.wait()
+    return code if code >= 0 else 128 - code

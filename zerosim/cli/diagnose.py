@@ -1,0 +1,61 @@
+"""`zerosim diagnose`: who is at fault, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.console import make_console, print_json, print_lines
+from zerosim.cli.options import AsJson, decimal, open_run
+from zerosim.diagnosis import Diagnosis, diagnose_dumps, diagnose_folder
+from zerosim.diagnosis.evidence import PATIENCE_S
+from zerosim.importing.dumps import find_dumps
+
+FOUND = 1
+"""The exit code where something is wrong."""
+
+
+def diagnose(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A trace's folder, also of a run that goes on; or Flight Recorder dumps."
+        ),
+    ],
+    *,
+    patience: Annotated[
+        float, decimal("Ranks hang that others have waited for so many seconds.")
+    ] = PATIENCE_S,
+    as_json: AsJson = False,
+) -> int:
+    """Say who is at fault in a run that failed, hangs or went well; exit 1 if somebody is."""
+    found = _diagnosis(paths, patience)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_lines(make_console(), _lines(found))
+    return FOUND if found.findings else 0
+
+
+def _diagnosis(paths: Sequence[Path], patience_s: float) -> Diagnosis:
+    first = paths[0]
+    is_trace = first.is_dir() and any(first.glob("rank-*.jsonl"))
+    if len(paths) > 1 or (not is_trace and find_dumps(paths)):
+        return diagnose_dumps(paths)
+    if not is_trace:
+        open_run(first)  # says what is wrong with it
+    return diagnose_folder(first, patience_s=patience_s)
+
+
+def _lines(found: Diagnosis) -> list[str]:
+    lines = [found.headline]
+    for one in found.findings[:1]:
+        lines += [f"  {text}" for text in one.evidence]
+        if one.advice:
+            lines.append(f"try: {one.advice}")
+    lines += [f"also: {one.sentence}" for one in found.findings[1:]]
+    lines += [f"note: {note}" for note in found.notes]
+    return lines

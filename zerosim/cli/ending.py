@@ -1,0 +1,37 @@
+"""What a command that ran ranks says of its own accord when they ended badly."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from zerosim.diagnosis import Diagnosis, diagnose_folder
+from zerosim.errors import TraceError
+
+_MOST_S = 4.0
+"""A trace so long that this does not do is diagnosed by who asks for it."""
+
+
+def diagnosis_of(folder: Path) -> Diagnosis | None:
+    """Who is at fault; None if that is not known within some seconds, or there is no trace."""
+    found: list[Diagnosis] = []
+
+    def look() -> None:
+        try:
+            found.append(diagnose_folder(folder))
+        except TraceError:
+            return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(_MOST_S)
+    return found[0] if found else None
+
+
+def lines_about(folder: Path) -> list[str]:
+    """One or two lines of a run that ended badly; none if nothing is known."""
+    found = diagnosis_of(folder)
+    if found is None or not found.findings:
+        return []
+    first = found.findings[0]
+    return [found.headline, *([f"try: {first.advice}"] if first.advice else [])]

@@ -1,0 +1,137 @@
+"""What a person types while the ranks are held, and what is printed of it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+
+import typer
+
+from zerosim.errors import ZerosimError
+from zerosim.stepping import Commands, Controller, Outcome, Reply, Why
+from zerosim.stepping.words import lines_of, of_ranks
+from zerosim.tables import written_out
+
+_SIGN = "(zerosim) "
+_HELP = """\
+step, over       to the next beat: gather a unit, compute it, reduce its gradient, update
+into             to whatever comes next: a hop, a message, a computation
+out              to the next unit
+phase            to the next phase: forward, backward, update
+iteration        to the forward of the next iteration
+only RANK step   one rank alone (or into, out ...): it goes until it must wait for another
+continue         all ranks at their own pace, until a breakpoint or Ctrl-C
+break CONDITION  stop where it holds: break phase=backward unit=blocks.1 bytes>1e6
+                 break if grad("blocks.1").isnan().any(); break alone lists them
+delete N         forget one of them, or a watch: delete replicas, delete slow
+watch WHAT       nonfinite; replicas; memory>200e6 (bytes); slow>2 (seconds): a breakpoint, too
+where            who stands before what, what is under way, and the line of the program
+stack RANK       the Python stack of each thread of a rank
+tensors RANK     what a rank holds, by role and unit, with norms
+look ROLE UNIT   one of these on all ranks, with histogram and first values
+print EXPRESSION on all ranks: print grad("blocks.1").norm()
+check            whether what must be equal on all ranks is
+check sum        before a reduction: to the next phase, and whether the sum is what it should be
+detach           open the gates: the program goes on as if nobody had held it
+quit             end the program; one that was attached to goes on
+An empty line does the last step again; unambiguous beginnings of a word do (s, i, o, c, w).
+"""
+
+
+class Prompt:
+    """Reads commands and does them, until there is nothing left to hold."""
+
+    def __init__(
+        self, controller: Controller, end: Callable[[], None], *, attaches: bool = False
+    ) -> None:
+        """Begin.
+
+        Args:
+            end: ends the program, or lets it go.
+            attaches: the program was running before.
+        """
+        self._before = "their next iteration" if attaches else "the first event"
+        self._controller = controller
+        self._end = end
+        self._last = "step"
+        self._is_over = False
+        self._commands = Commands(
+            controller, {"detach": self._detach, "quit": self._quit, "help": self._help}
+        )
+        controller.listen(self._stopped)
+
+    def begin(self) -> bool:
+        """Wait until the ranks stand; returns whether they do."""
+        begun = self._controller.begin()
+        if begun.why is Why.REACHED:
+            here = of_ranks(self._controller.here)
+            _say(f"{here} held before {self._before}; help lists all")
+        for line in lines_of(self._controller, begun):
+            _say(line)
+        return not self._is_over
+
+    def serve(self, *, lets_go: bool) -> None:
+        """Until the program is over, or nobody holds it.
+
+        Args:
+            lets_go: the ranks, when there are no more commands; else pages may still steer.
+        """
+        for line in self._lines():
+            self._do(line)
+            if self._is_over:
+                return
+        if self._is_over:
+            return
+        if lets_go:
+            _say("no more commands: the ranks are let go")
+            self._controller.detach()
+        else:
+            self._controller.wait_until_over()
+
+    def _lines(self) -> Iterator[str]:
+        """What is typed, or comes from a pipe, and is then printed as if it were typed."""
+        is_typed = sys.stdin.isatty()
+        if is_typed:
+            importlib.import_module("readline")  # from now on `input` has a history
+        while not self._is_over:
+            try:
+                line = input(_SIGN) if is_typed else next(iter(sys.stdin.readline, ""))
+            except (EOFError, StopIteration):
+                return
+            if not is_typed:
+                _say(f"{_SIGN}{line.rstrip()}")
+            yield line.strip()
+
+    def _do(self, line: str) -> None:
+        try:
+            command = line or self._last
+            if self._commands.moves(command):
+                self._last = command
+            reply = self._commands.do(command)
+        except ZerosimError as error:
+            _say(str(error))
+            return
+        for said in reply.lines():
+            _say(said)
+
+    def _stopped(self, outcome: Outcome) -> None:
+        self._is_over = self._is_over or outcome.is_last
+
+    def _help(self, _: str) -> Reply:
+        return Reply(_HELP.rstrip().splitlines())
+
+    def _detach(self, _: str) -> Reply:
+        self._controller.detach()
+        self._is_over = True
+        return Reply(["the gates are open"])
+
+    def _quit(self, _: str) -> Reply:
+        self._end()
+        self._is_over = True
+        return Reply()
+
+
+def _say(text: str) -> None:
+    typer.echo(written_out(text))
+    sys.stdout.flush()

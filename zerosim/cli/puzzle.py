@@ -1,0 +1,175 @@
+"""`zerosim puzzle`: a program to write, and what becomes of it on real ranks."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_table
+from zerosim.cli.folders import moment
+from zerosim.cli.options import AsJson, integer
+from zerosim.errors import ConfigError, EnvironmentFault
+
+if TYPE_CHECKING:
+    from zerosim.puzzles import Puzzle, Verdict
+    from zerosim.puzzles.grading import Grade
+
+TRACES = Path("traces") / "puzzles"
+WRONG = 1
+"""The exit code where a program does not pass."""
+
+
+def puzzle(
+    name: Annotated[str | None, typer.Argument(help="A puzzle; without it all are listed.")] = None,
+    *,
+    check: Annotated[
+        Path | None, typer.Option(help="Run this program on real ranks and judge it.")
+    ] = None,
+    hint: Annotated[int | None, integer("Print the first so many hints.")] = None,
+    grade: Annotated[
+        Path | None, typer.Option(help="Judge every .py file of a folder, of any puzzle.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write communication yourself: print a puzzle, check a program; exit 1 if it is wrong."""
+    from zerosim.puzzles import find_puzzle
+
+    if [check, hint, grade].count(None) < 2:
+        raise ConfigError("--check, --hint and --grade are three things: give one of them")
+    if grade is not None:
+        if name is not None:
+            raise ConfigError(f"name is {name!r}: expected none with --grade, files say it")
+        return _grade(grade, out or TRACES / f"grades-{moment()}", as_json=as_json)
+    if name is None:
+        if check is not None or hint is not None:
+            raise ConfigError("--check and --hint are of one puzzle: expected its name before them")
+        return _list(as_json=as_json)
+    chosen = find_puzzle(name)
+    if hint is not None:
+        return _print_hints(chosen, hint)
+    if check is None:
+        return _print_task(chosen)
+    return _check(chosen, check, out or TRACES / f"{chosen.name}-{moment()}", as_json=as_json)
+
+
+def _list(*, as_json: bool) -> int:
+    from zerosim.puzzles import puzzles
+
+    if as_json:
+        print_json(
+            [{"name": one.name, "title": one.title, "ranks": one.ranks} for one in puzzles()]
+        )
+        return 0
+    console = make_console()
+    table = make_table("", "puzzle", "what it is about", "ranks", left=3)
+    for one in puzzles():
+        table.add_row(str(one.number), one.name, one.title, str(one.ranks))
+    print_table(console, table)
+    console.print("try: zerosim puzzle ring-reduce-scatter")
+    return 0
+
+
+def _print_task(chosen: Puzzle) -> int:
+    console = make_console()
+    print_lines(console, [f"{chosen.number}. {chosen.title}", "", *chosen.words.splitlines(), ""])
+    file = Path(chosen.file_name)
+    if file.exists():
+        console.print(f"{file} is here already, and stays as it is")
+    else:
+        try:
+            file.write_text(chosen.task, encoding="utf-8")
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot write {file}: {error.strerror}; change to a folder that can be written"
+            ) from None
+        console.print(f"wrote {file}: fill it in")
+    console.print(f"then: zerosim puzzle {chosen.name} --check {file}")
+    console.print(f"if you are stuck: zerosim puzzle {chosen.name} --hint 1")
+    return 0
+
+
+def _print_hints(chosen: Puzzle, count: int) -> int:
+    if not 1 <= count <= len(chosen.hints):
+        raise ConfigError(f"hint is {count}: expected 1 to {len(chosen.hints)}")
+    lines = [f"hint {number}: {text}" for number, text in enumerate(chosen.hints[:count], 1)]
+    print_lines(make_console(), lines)
+    return 0
+
+
+def _check(chosen: Puzzle, file: Path, out: Path, *, as_json: bool) -> int:
+    from zerosim.puzzles import Submission, judge
+
+    if not file.is_file():
+        raise ConfigError(
+            f"check is {file}: expected a file; zerosim puzzle {chosen.name} writes one"
+        )
+    if out.exists():
+        raise EnvironmentFault(f"{out} exists: give another folder")
+    verdict = judge(Submission(chosen, file, out))
+    if as_json:
+        print_json(verdict.to_dict())
+    else:
+        _print_verdict(make_console(), verdict)
+    return 0 if verdict.holds else WRONG
+
+
+def _print_verdict(console: Console, verdict: Verdict) -> None:
+    lines = [f"✓ {words}" for words in verdict.passed]
+    reason = verdict.reason
+    if reason is not None:
+        lines.append(f"✗ {reason.sentence}")
+        if reason.line and reason.line not in reason.sentence:
+            lines.append(f"  at {reason.line}")
+    lines += [
+        f"score: {one.found:,} {one.what}, the bound is {one.bound:,}" for one in verdict.scores
+    ]
+    if verdict.trace is not None:
+        folder = shlex.quote(str(verdict.trace))
+        at = "" if verdict.step is None else f" --at step:{verdict.step}"
+        lines.append(f"watch it: zerosim replay {folder}{at}")
+        lines.append(f"list its calls: zerosim show {folder} --rank all --iteration all")
+    name = verdict.puzzle.name
+    if reason is None:
+        lines += ["", f"{name} is solved. A solution to compare with:", ""]
+        lines += verdict.puzzle.reference.splitlines()
+    else:
+        lines.append(f"a hint: zerosim puzzle {name} --hint 1")
+    print_lines(console, lines)
+
+
+def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
+    from zerosim.puzzles.grading import grade
+
+    grades: list[Grade] = []
+    console = make_console()
+    for one in grade(folder, out):
+        grades.append(one)
+        if not as_json:
+            print_lines(console, [_graded(one)])
+    passed = sum(one.holds for one in grades)
+    if as_json:
+        print_json(
+            [
+                {"file": str(one.file), "problem": one.problem}
+                | ({} if one.verdict is None else one.verdict.to_dict())
+                for one in grades
+            ]
+        )
+    else:
+        console.print(f"{passed} of {len(grades)} pass; traces: {out}")
+    return 0 if passed == len(grades) else WRONG
+
+
+def _graded(one: Grade) -> str:
+    """One file's line, printed as soon as it was judged."""
+    verdict = one.verdict
+    if verdict is None:
+        return f"✗ {one.file.name}: {one.problem}"
+    said = "" if verdict.reason is None else f": {verdict.reason.sentence}"
+    mark = "✓" if verdict.holds else "✗"
+    return f"{mark} {one.file.name}: {verdict.puzzle.name}, {len(verdict.passed)} checks pass{said}"

@@ -1,0 +1,219 @@
+"""`zerosim simulate`: the same training dry, at any size, and when it would happen on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
+from zerosim.cli.console import make_console, print_json
+from zerosim.cli.folders import moment, require_free, reserve
+from zerosim.cli.ledgers import print_report
+from zerosim.cli.options import AsJson, Overwrite, Verbose, integer, option_of
+from zerosim.cli.run import parse_stages
+from zerosim.config import EngineConfig, Implementation, RunConfig
+from zerosim.errors import ConfigError
+from zerosim.launch.job import Job
+from zerosim.reading import Run, load
+from zerosim.verify.outcome import exit_code
+
+DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEPSPEED"))
+"""Who can be asked for: DeepSpeed looks at real devices and addresses."""
+
+
+_SYSTEM = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Who trains, if not zerosim's engine; several with commas: {', '.join(DRY)}."
+    ),
+]
+_MACHINE = Annotated[str, typer.Option(help="What they would run on: a name, or a file (.toml).")]
+
+_ENOUGH = 3
+"""DDP makes its buckets anew in the second step."""
+_STEPS = Annotated[int, integer("Optimizer steps; from the third on each is like the one before.")]
+
+
+@with_options(
+    f"""
+    command stage system ranks machine model dtype steps batch accumulate bucket_elements overlap
+    prefetch clip collectives learning_rate seed memory {PANELS} layers width heads
+    context_length vocabulary out overwrite verbose
+    as_json
+    """,
+    system=(_SYSTEM, None),
+    machine=(_MACHINE, "dgx-h100"),
+    steps=(_STEPS, _ENOUGH),
+)
+def simulate(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="A program of your own, after --: python train.py."),
+    ] = None,
+    *,
+    stage: Annotated[
+        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+    ] = "all",
+    ranks: Annotated[int, integer("Ranks, none of which is a process.")] = 4,
+    out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
+    overwrite: Overwrite = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    **options: Any,
+) -> int:
+    """Train dry: the same calls, bytes and memory, without tensors; times are predicted."""
+    run = RunConfig(**run_values(options) | {"ranks": ranks})
+    machine = Path(options["machine"])
+    name = Path(script_name(command)).stem if command else str(run.model)
+    folder = out or Path("traces") / f"{name}-on-{machine.stem}-n{ranks}-{moment()}"
+    trained = {} if command else _trained(stage, options)
+    folders = [folder / name for name in trained] if len(trained) > 1 else [folder]
+    for each in folders:
+        require_free(each, overwrite=overwrite)
+    with ExitStack() as held:
+
+        def hold() -> None:
+            for each in folders:
+                reserve(each, held, overwrite=overwrite)
+
+        if command:
+            _require_no_others(stage, options)
+            _simulate_program(command, run, str(machine), folder, hold)
+        else:
+            job = Job(run, tuple(zip(trained.values(), folders, strict=True)))
+            _simulate_job(job, str(machine), hold)
+        return _report(folders, is_whole=verbose, as_json=as_json)
+
+
+def _simulate_job(job: Job, machine: str, hold: Callable[[], None]) -> None:
+    from zerosim.simulate import require_simulated, simulate_job  # imports PyTorch
+
+    require_simulated(job, machine)
+    hold()
+    simulate_job(job, machine)
+
+
+def _simulate_program(
+    command: list[str], run: RunConfig, machine: str, folder: Path, hold: Callable[[], None]
+) -> None:
+    from zerosim.placement.machine import load_machine
+    from zerosim.simulate import Program, require_nodes, script_of, simulate_program
+
+    costs = load_machine(machine)
+    require_nodes(costs, run.ranks)
+    program = Program(script=script_of(command), num_ranks=run.ranks, memory=run.memory)
+    hold()
+    asked = simulate_program(program, folder, costs)
+    for line, told in asked.items():
+        typer.echo(
+            f"zerosim: {line} asks for a value, which a dry run does not have: it is told {told}",
+            err=True,
+        )
+
+
+def script_name(command: list[str]) -> str:
+    """What a command is called by: the program that it has Python run, if one can be told."""
+    return next((word for word in command if word.endswith(".py")), command[0])
+
+
+def _trained(stage: str, options: dict[str, Any]) -> dict[str, EngineConfig | Implementation]:
+    system = options["system"]
+    return _by_stages(stage, options) if system is None else _by_systems(system, stage, options)
+
+
+def _require_no_others(stage: str, options: dict[str, Any]) -> None:
+    """See that nothing is asked for that a program decides itself.
+
+    Raises:
+        ConfigError: something is.
+    """
+    declared = {one.name: one.default for one in (*EngineConfig.options(), *RunConfig.options())}
+    declared |= {name: options[name] for name in ("machine", "memory")}
+    declared |= {"system": None, "steps": _ENOUGH}
+    given = [name for name, value in options.items() if (value or None) != _plain(declared[name])]
+    if stage != "all":
+        given.insert(0, "stage")
+    if given:
+        raise ConfigError(
+            f"{option_of(given[0])} is given with a program, which decides that itself: leave it "
+            "out; ranks, machine, memory and out are for programs as well"
+        )
+
+
+def _plain(default: Any) -> Any:
+    """What an option is where nobody gives it."""
+    return str(default) if isinstance(default, StrEnum) else default or None
+
+
+def _by_stages(stage: str, options: dict[str, Any]) -> dict[str, EngineConfig | Implementation]:
+    """Zerosim's engine in each stage, by the name of its folder."""
+    values = engine_values(options)
+    return {
+        f"stage-{number}": EngineConfig(**values | {"stage": number})
+        for number in parse_stages(stage)
+    }
+
+
+def _by_systems(
+    system: str, stage: str, options: dict[str, Any]
+) -> dict[str, EngineConfig | Implementation]:
+    """Others, by name.
+
+    Raises:
+        ConfigError: there is none of this name, or something is asked of the engine.
+    """
+    names = [part.strip() for part in system.split(",")]
+    for name in names:
+        if name not in DRY:
+            raise ConfigError(
+                f"system is {name!r}: expected some of {', '.join(DRY)}, or none for "
+                "zerosim's engine"
+            )
+    given = engine_values(options)
+    ours = [
+        one.name
+        for one in EngineConfig.options()
+        if given.get(one.name, one.default) != one.default
+    ]
+    if stage != "all":
+        ours.insert(0, "stage")
+    if ours:
+        raise ConfigError(
+            f"{option_of(ours[0])} is given with system {system}: it is an option of zerosim's "
+            "engine; leave out one of both"
+        )
+    return {name: Implementation(name) for name in dict.fromkeys(names)}
+
+
+def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
+    runs = [load(folder, strict=True) for folder in folders]
+    if as_json:
+        plain = [run.verify().to_dict() | {"predicted_step_ns": _step_ns(run)} for run in runs]
+        print_json(plain if len(plain) > 1 else plain[0])
+        return exit_code(run.verify().outcome for run in runs)
+    console = make_console()
+    for run in runs:
+        print_report(console, run.verify().report, is_whole=is_whole)
+        manifest = run.trace.manifest
+        console.print()
+        step_ns = _step_ns(run)
+        if step_ns is not None:
+            console.print(
+                f"predicted for {manifest.machine}: {step_ns / 1e6:,.3f} ms a step; order, bytes "
+                "and memory are the program's own"
+            )
+    for name in ("memory", "graph", "replay"):
+        console.print(f"next: zerosim {name} {folders[-1]}")
+    return exit_code(run.verify().outcome for run in runs)
+
+
+def _step_ns(run: Run) -> int | None:
+    """How long the last step would take; None if there is none."""
+    iterations = run.iterations
+    path = run.graph_report(iteration=iterations[-1]).path if iterations else None
+    return None if path is None else path.duration_ns

@@ -1,0 +1,118 @@
+"""`zerosim whatif`: a recorded run at the times that it would have if something were different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.options import AsJson, TraceFolder, decimal, integer, open_run
+from zerosim.errors import ConfigError
+from zerosim.placement.changes import Changes
+from zerosim.reading import Prediction
+from zerosim.record import write
+
+
+def _factor(text: object) -> float:
+    try:
+        return float(str(text).removeprefix("x"))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}: expected a factor, such as x10 or x0.5") from None
+
+
+def factor(words: str) -> Any:
+    """An option that takes a factor: x10, or 10."""
+    return typer.Option(help=words, parser=_factor, metavar="FACTOR")
+
+
+def whatif(  # noqa: PLR0913 - as many things can be different
+    folder: TraceFolder,
+    *,
+    bandwidth: Annotated[float, factor("So many times the bandwidth between ranks.")] = 1.0,
+    latency: Annotated[float, factor("So many times the latency of each message.")] = 1.0,
+    compute: Annotated[float, factor("Units compute so many times as fast.")] = 1.0,
+    batch: Annotated[float, factor("A micro-batch has so many times as many sequences.")] = 1.0,
+    bus: Annotated[float, factor("So many times the bandwidth between device and host.")] = 1.0,
+    disk: Annotated[float, factor("So many times the bandwidth of the disk.")] = 1.0,
+    no_straggler: Annotated[
+        bool, typer.Option("--no-straggler", help="The slowest rank is as fast as the others.")
+    ] = False,
+    overlap: Annotated[
+        bool | None,
+        typer.Option(
+            "--overlap/--serial", help="Communication is hidden where it can be, or never."
+        ),
+    ] = None,
+    slow: Annotated[
+        str, typer.Option(help="Ranks that compute longer: RANK=FACTOR, several with commas.")
+    ] = "",
+    jitter: Annotated[
+        float, decimal("Computations vary: the standard deviation of a factor's logarithm.")
+    ] = 0.0,
+    seed: Annotated[int, integer("Of the jitter.")] = 0,
+    iteration: Annotated[
+        int | None, integer("Which iteration to speak of; the last complete one by default.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the predicted run to this folder, for Replay.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Predict how a recorded run would go if something were different."""
+    changes = Changes(
+        compute=compute,
+        batch=batch,
+        bandwidth=bandwidth,
+        latency=latency,
+        bus=bus,
+        disk=disk,
+        without_straggler=no_straggler,
+        overlap=overlap,
+        slow=_slow(slow),
+        jitter=jitter,
+        seed=seed,
+    )
+    prediction, run = open_run(folder).what_if(changes, iteration=iteration)
+    if out is not None:
+        write(run.trace, out)
+    if as_json:
+        print_json(prediction.to_plain())
+        return 0
+    console = make_console()
+    console.print(Text(prediction.headline))
+    console.print()
+    print_table(console, _table(prediction))
+    if out is not None:
+        console.print(f"wrote {out}; next: zerosim replay {out}")
+    return 0
+
+
+def _slow(text: str) -> dict[int, float]:
+    found = {}
+    for part in filter(None, text.split(",")):
+        rank, _, by = part.partition("=")
+        try:
+            found[int(rank)] = float(by.removeprefix("x"))
+        except ValueError:
+            raise ConfigError(f"slow is {part!r}: expected RANK=FACTOR, such as 1=x3") from None
+    return found
+
+
+def _table(prediction: Prediction) -> Any:
+    before, after = prediction.before.path, prediction.after.path
+    assert before is not None
+    assert after is not None
+    recorded = "without that, predicted, ms" if prediction.before.is_predicted else "recorded, ms"
+    table = make_table("cause", recorded, "predicted, ms", title="the critical path")
+    was, would = before.by_cause(), after.by_cause()
+    for cause in dict.fromkeys([*was, *would]):
+        table.add_row(cause.value, _ms(was.get(cause, 0)), _ms(would.get(cause, 0)))
+    table.add_row("total", _ms(before.duration_ns), _ms(after.duration_ns), style="bold")
+    return table
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.3f}"

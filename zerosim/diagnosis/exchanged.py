@@ -1,0 +1,193 @@
+"""What ranks give to calls and get from them, and messages at their two ends.
+
+Imports zerosim's L0, record and its siblings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from zerosim.diagnosis import words
+from zerosim.diagnosis.compared import Found, Key, at_call, by_event, minority
+from zerosim.diagnosis.findings import Finding, Place, Wrong
+from zerosim.events import Checksum, Event, Held, Kind, Op, Purpose
+from zerosim.record import RankTrace, Trace, match_collectives
+
+_SAME_RESULT = frozenset({Op.ALL_REDUCE, Op.ALL_GATHER, Op.BROADCAST})
+_FAR_LARGER = 1e4
+
+
+def of_calls(trace: Trace) -> Iterator[Found]:
+    """Values that are not finite, far too large or all nothing, and results that differ."""
+    given = by_event(trace, Held.GIVEN)
+    results = by_event(trace, Held.RESULT)
+    matching = match_collectives(trace)
+    usual: dict[tuple[int, str, Op], float] = {}
+    zeros: dict[tuple[int, int, int], list[tuple[Event, bool]]] = defaultdict(list)
+    for number, matched in enumerate(matching.collectives):
+        events = matched.events
+        if matched.key.is_message:
+            continue
+        at = at_call(next(iter(events.values())), number)
+        sums = {r: s for r, e in events.items() if (s := given.get((r, e.id))) is not None}
+        largest = {r: s.largest for r, s in sums.items() if s.largest is not None}
+        wrong = [r for r, value in largest.items() if not math.isfinite(value)]
+        if wrong:
+            yield Found(at, _not_finite(events, largest, wrong))
+            continue
+        yield from _too_large(events, largest, usual, at)
+        for rank, value in largest.items():
+            event = events[rank]
+            usual[rank, event.unit, matched.op] = value
+            if event.purpose is Purpose.REDUCE_GRADIENTS:
+                key = (rank, event.iteration, event.micro_step)
+                zeros[key].append((event, value == 0))
+        if matched.op in _SAME_RESULT and len(matched.key.ranks) == len(events):
+            crcs = {r: s.digest for r, e in events.items() if (s := results.get((r, e.id)))}
+            if len(crcs) == len(events) and len(set(crcs.values())) > 1:
+                yield Found((*at[:2], 1, number), _different_result(events, crcs))
+    yield from _zeros(zeros)
+
+
+def _not_finite(
+    events: Mapping[int, Event], largest: Mapping[int, float], wrong: Sequence[int]
+) -> Finding:
+    event = events[wrong[0]]
+    others = [rank for rank in largest if rank not in wrong]
+    rest = max((largest[rank] for rank in others), default=0.0)
+    beside = f", where {words.ranks(others)} gave at most {rest:.3g}" if others else ""
+    return Finding(
+        wrong=Wrong.NOT_FINITE,
+        ranks=tuple(wrong),
+        place=Place.of(event),
+        sentence=f"{words.ranks(wrong)} gave {words.call(event)} a value that is not finite "
+        f"({largest[wrong[0]]}){beside}, from {event.source or 'an unknown line'}; it is the "
+        "first that was seen",
+        advice="look at that rank's batch of this iteration, and at what its model makes of it"
+        if others
+        else "lower the learning rate, or look at the loss scale: it is on all ranks at once",
+    )
+
+
+def _too_large(
+    events: Mapping[int, Event],
+    largest: Mapping[int, float],
+    usual: Mapping[tuple[int, str, Op], float],
+    at: Key,
+) -> Iterator[Found]:
+    for rank, value in largest.items():
+        event = events[rank]
+        assert event.op is not None
+        others = max((v for r, v in largest.items() if r != rank), default=0.0)
+        before = usual.get((rank, event.unit, event.op), 0.0)
+        expected = max(others, before)
+        if expected and value > _FAR_LARGER * expected:
+            yield Found(
+                at,
+                Finding(
+                    wrong=Wrong.TOO_LARGE,
+                    ranks=(rank,),
+                    place=Place.of(event),
+                    sentence=f"rank {rank} gave {words.call(event)} a value of {value:.3g}, where "
+                    f"the other ranks gave at most {others:.3g} and it gave {before:.3g} before, "
+                    f"from {event.source or 'an unknown line'}",
+                    advice="a flipped bit looks so: run that rank's device through a memory test; "
+                    "else look at its batch",
+                ),
+            )
+
+
+def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> Iterator[Found]:
+    """A rank whose gradients are all nothing, where those of others are not."""
+    for (rank, iteration, micro_step), own in zeros.items():
+        others = [
+            one
+            for (other, i, m), calls in zeros.items()
+            if other != rank and (i, m) == (iteration, micro_step)
+            for one in calls
+        ]
+        if all(is_zero for _, is_zero in own) and others and not any(z for _, z in others):
+            event = own[0][0]
+            yield Found(
+                at_call(event, 0),
+                Finding(
+                    wrong=Wrong.LEFT_OUT,
+                    ranks=(rank,),
+                    place=Place.of(event),
+                    sentence=f"rank {rank} gave nothing but zeros to be reduced in iteration "
+                    f"{iteration}, from {words.call(event)} on{words.at(event.source)}: its "
+                    "backward was left out, or reached no parameter",
+                    advice="look for a branch on the rank or on its data around backward, and for "
+                    "a loss that does not depend on the model",
+                ),
+            )
+
+
+def _different_result(events: Mapping[int, Event], crcs: Mapping[int, int]) -> Finding:
+    wrong, is_known = minority(crcs)
+    event = events[wrong[0]]
+    who = words.ranks(wrong)
+    sentence = (
+        f"{who} got another result from {words.call(event)} than the other ranks, "
+        f"from {event.source or 'an unknown line'}"
+        if is_known
+        else f"{who} got different results from {words.call(event)}, from "
+        f"{event.source or 'an unknown line'}; with two sides nobody knows which is right"
+    )
+    return Finding(
+        wrong=Wrong.DIFFERS,
+        ranks=wrong,
+        place=Place.of(event),
+        sentence=sentence,
+        evidence=tuple(f"rank {rank}: checksum {crc:08x}" for rank, crc in crcs.items()),
+        advice="what all ranks get from it must be the same to the bit: look at that rank's "
+        "network and memory",
+    )
+
+
+def of_messages(trace: Trace) -> Iterator[Found]:
+    """Messages of a ring that did not arrive as they were sent."""
+    given, results = by_event(trace, Held.GIVEN), by_event(trace, Held.RESULT)
+    sent: dict[tuple[object, ...], list[tuple[Event, Event, Checksum]]] = defaultdict(list)
+    received: dict[tuple[object, ...], list[tuple[Event, Event, Checksum]]] = defaultdict(list)
+    for rank in trace.ranks:
+        for event, call in _transfers(rank):
+            book, sums = (sent, given) if event.op is Op.SEND else (received, results)
+            one = sums.get((rank.rank, event.id))
+            if one is not None:
+                ends = (rank.rank, event.peers[0])
+                way = ends if event.op is Op.SEND else ends[::-1]
+                book[(call.group, call.sequence, event.hop, *way)].append((event, call, one))
+    for key, ours in sent.items():
+        theirs = received.get(key, [])
+        for (event, call, mine), (_, _, other) in zip(ours, theirs, strict=False):
+            if mine.digest == other.digest or len(ours) != len(theirs):
+                continue
+            source, target = event.rank, event.peers[0]
+            yield Found(
+                at_call(call, -1),
+                Finding(
+                    wrong=Wrong.ON_THE_WAY,
+                    ranks=(source, target),
+                    place=Place.of(call),
+                    sentence=f"a message from rank {source} did not arrive at rank {target} as it "
+                    f"was sent: hop {event.hop} of {words.call(call)}, {event.payload_bytes:,} B, "
+                    f"from {call.source or 'an unknown line'}",
+                    evidence=(
+                        f"rank {source} sent checksum {mine.digest:08x}",
+                        f"rank {target} received checksum {other.digest:08x}",
+                    ),
+                    advice=f"look at the link from rank {source} to rank {target}, and at the "
+                    "memory at its two ends",
+                ),
+            )
+
+
+def _transfers(rank: RankTrace) -> Iterator[tuple[Event, Event]]:
+    """Messages with their calls, in the order of posting."""
+    for _, event in rank.events.of_kind(Kind.TRANSFER):
+        call = None if event.parent is None else rank.events.find(event.parent)
+        if call is not None:
+            yield event, call

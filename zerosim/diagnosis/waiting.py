@@ -1,0 +1,187 @@
+"""Ranks that others wait for.
+
+Imports zerosim's L0 and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from zerosim.diagnosis import words
+from zerosim.diagnosis.calls import (
+    Disagreement,
+    is_after_steps,
+)
+from zerosim.diagnosis.evidence import (
+    ADVICE,
+    Run,
+    common,
+    sides,
+    waited_ns,
+    waits,
+)
+from zerosim.diagnosis.findings import Finding, Place, Wrong
+from zerosim.diagnosis.ranks import RankState, moment_of
+from zerosim.events import Event, Phase
+
+
+def is_blocked(run: Run, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
+    """Whether those who lack a call are in another one that cannot end."""
+    culprits = found.culprits or found.lacking
+    return (
+        bool(culprits)
+        and all(
+            any(
+                rank in other.called
+                and any(event.id == other.called[rank].id for event in run.states[rank].open_calls)
+                for other in all_found
+                if other is not found
+            )
+            for rank in culprits
+            if rank in run.states
+        )
+        and any(rank in run.states for rank in culprits)
+    )
+
+
+def missing(run: Run, found: Disagreement) -> Finding | None:
+    """A call that some have not come to while others wait; None if that need be nothing."""
+    expected = found.expected or next(iter(found.called.values()))
+    culprits = found.lacking
+    for_ns = waited_ns(run, found)
+    states = [run.states[rank] for rank in culprits if rank in run.states]
+    unseen = [rank for rank in culprits if rank not in run.states]
+    ended = [state for state in states if state.has_ended]
+    if not ended and for_ns < run.patience_s * 1e9:
+        return None
+    blamed = tuple(state.rank for state in ended) or culprits
+    wrong, deed = Wrong.STANDS_STILL, f"{words.have(culprits)} not called"
+    how = ""
+    if ended:
+        wrong, deed = Wrong.ENDED_EARLY, "ended and never called"
+    elif states and not _is_beyond(states[0], expected) and goes_on(run, states[0]):
+        return None
+    elif unseen and not states:
+        wrong, deed = Wrong.DIED, "left no trace and never called"
+    else:
+        first = states[0]
+        if first.moment > moment_of(expected) and _is_beyond(first, expected):
+            wrong, deed = Wrong.LEFT_OUT, "never called"
+            how = f"it went on, and was seen last {words.place(first.trace.wire_samples[-1])}"
+        how = "; ".join(filter(None, [how, _stands(first)]))
+    line = expected.source or "an unknown line"
+    others = words.ranks(found.called)
+    return Finding(
+        wrong=wrong,
+        ranks=blamed,
+        place=Place.of(expected),
+        sentence=words.joined(
+            [
+                (
+                    f"{words.ranks(blamed)} {deed} {words.call(expected)}, which {others} called "
+                    f"from {line}"
+                ),
+                how,
+                waits(run, found),
+                common(found),
+            ]
+        ),
+        evidence=tuple(sides(found)),
+        advice=ADVICE[wrong],
+    )
+
+
+def goes_on(run: Run, state: RankState) -> bool:
+    """Whether a rank has written rows lately: it is slow, or waits for one that is."""
+    return run.until_ns - state.last_ns < run.patience_s * 1e9
+
+
+def _is_beyond(state: RankState, expected: Event) -> bool:
+    there, here = moment_of(expected), state.moment
+    if here[0] != there[0] or here[1] != there[1]:
+        return here[:2] > there[:2]
+    return here[2] > there[2] and expected.phase is not Phase.OUTSIDE
+
+
+def _stands(state: RankState) -> str:
+    if state.standing:
+        return f"it stands in {state.standing[0]}"
+    computing = [event for event in state.open_events if event.op is None]
+    if computing:
+        return f"it computes {computing[-1].unit}"
+    if state.open_calls:
+        return f"it is in {words.call(state.open_calls[0])}"
+    return ""
+
+
+def at_the_end(run: Run, found: Disagreement) -> Finding | None:
+    """A rank that has ended its steps, and waits for the others in a call after them."""
+    wanted = found.expected or next(iter(found.called.values()))
+    if is_after_steps(wanted):
+        return None
+    for rank in found.lacking:
+        calls = run.states[rank].open_calls if rank in run.states else []
+        if not calls or not is_after_steps(calls[0]) or calls[0].iteration >= wanted.iteration:
+            continue
+        return Finding(
+            wrong=Wrong.ENDED_EARLY,
+            ranks=(rank,),
+            place=Place.of(wanted),
+            sentence=words.joined(
+                [
+                    (
+                        f"rank {rank} ended its iterations before {words.call(wanted)}, which "
+                        f"{words.ranks(found.called)} called from "
+                        f"{wanted.source or 'an unknown line'}; it is in "
+                        f"{words.call(calls[0])}{words.at(calls[0].source)}"
+                    ),
+                    waits(run, found),
+                    common(found),
+                ]
+            ),
+            evidence=tuple(sides(found)),
+            advice=ADVICE[Wrong.ENDED_EARLY],
+        )
+    return None
+
+
+def _alone(run: Run, ranks: Iterable[int]) -> tuple[int, ...]:
+    """The one rank that is in another call than all the others; none if there is no such rank."""
+    inside: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for rank in ranks:
+        call = run.states[rank].open_calls[0]
+        inside[call.op, call.group, call.sequence].append(rank)
+    few, *others = sorted(inside.values(), key=len)
+    is_one = len(few) == 1 and len(others) == 1 and len(others[0]) > 1
+    return tuple(few) if is_one else ()
+
+
+def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
+    """Ranks that each wait for another one: nobody can go on."""
+    steps = []
+    blamed: dict[int, None] = {}
+    for one in waiting:
+        for rank in one.culprits or one.lacking:
+            if rank in run.states and run.states[rank].open_calls:
+                inside = run.states[rank].open_calls[0]
+                wanted = one.expected or next(iter(one.called.values()))
+                steps.append(
+                    f"rank {rank} is in {words.call(inside)}{words.at(inside.source)} and has not "
+                    f"come to {words.short_call(wanted)}, for which {words.ranks(one.called)} "
+                    f"{'wait' if len(one.called) > 1 else 'waits'}"
+                )
+                blamed[rank] = None
+    first = waiting[0]
+    about = first.expected or next(iter(first.called.values()))
+    alone = _alone(run, blamed)
+    if alone:
+        steps.insert(0, f"{words.ranks(alone)} alone is not where the others are")
+    return Finding(
+        wrong=Wrong.CROSSED,
+        ranks=alone or tuple(blamed),
+        place=Place.of(about),
+        sentence=words.joined(["ranks wait for each other in a circle: " + "; ".join(steps)]),
+        evidence=tuple(steps),
+        advice=ADVICE[Wrong.ORDER],
+    )

@@ -1,0 +1,32 @@
+"""Puzzles: a student writes a short function, it runs on real ranks, the trace judges it.
+
+    puzzle     what a puzzle is: its task, what is promised, its hints; read from lessons/puzzles
+    bounds     formulas of what is promised, over theory
+    toy        a small model of layers that puzzles train, exact in any order of additions
+    rank       what each rank does: load the program, run it under the tracer, compare
+    standstill a thread of each rank that ends ranks of which none can go on
+    running    starting the ranks, within limits
+    messages   what ranks sent each other, message by message
+    moments    where of a program's run something is to be seen in Replay
+    judge      what was promised held against the trace, in the order of what explains what
+    grading    a folder of submissions
+
+What is judged is the trace, as of any program: by `record`, `analysis`, `diagnosis` and `theory`.
+"""
+
+from zerosim.puzzles.judge import Reason, Score, Verdict, judge, judge_all
+from zerosim.puzzles.puzzle import Puzzle, find_puzzle, puzzle_of, puzzles
+from zerosim.puzzles.running import Submission
+
+__all__ = [
+    "Puzzle",
+    "Reason",
+    "Score",
+    "Submission",
+    "Verdict",
+    "find_puzzle",
+    "judge",
+    "judge_all",
+    "puzzle_of",
+    "puzzles",
+]

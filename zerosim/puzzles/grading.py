@@ -1,0 +1,53 @@
+"""A folder of submissions, a file each. Imports the standard library and its siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zerosim.errors import ConfigError, first_line
+from zerosim.puzzles.judge import Verdict, judge
+from zerosim.puzzles.puzzle import puzzle_of
+from zerosim.puzzles.rank import Limits
+from zerosim.puzzles.running import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What becomes of a file.
+
+    Attributes:
+        problem: why it could not be judged; "" if it was.
+        verdict: None if it could not.
+    """
+
+    file: Path
+    problem: str
+    verdict: Verdict | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the program passes."""
+        return self.verdict is not None and self.verdict.holds
+
+
+def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[Grade]:
+    """Judge each Python file of a folder, each on ranks of its own.
+
+    Args:
+        traces: a new folder, for a trace of each.
+
+    Raises:
+        ConfigError: there is no such folder, or it holds no Python file.
+    """
+    files = sorted(folder.glob("*.py")) if folder.is_dir() else []
+    if not files:
+        raise ConfigError(f"grade is {folder}: expected a folder with a .py file for a submission")
+    for file in files:
+        try:
+            puzzle = puzzle_of(file.read_text(encoding="utf-8"), file.name)
+        except (ConfigError, OSError, UnicodeDecodeError) as error:
+            yield Grade(file, first_line(error), None)
+            continue
+        yield Grade(file, "", judge(Submission(puzzle, file, traces / file.stem), limits))

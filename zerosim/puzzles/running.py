@@ -1,0 +1,100 @@
+"""Starting the ranks of a puzzle, within limits.
+
+Programs that end run one after another on the same ranks; after one that does not, the ranks begin
+anew. Imports launch, record and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from zerosim.errors import RunError
+from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
+from zerosim.launch.forkserver import lent
+from zerosim.puzzles.puzzle import Puzzle
+from zerosim.puzzles.rank import Limits, RankSaid, Task, read_said, said_file, work_through
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A program that is to be judged.
+
+    Attributes:
+        file: the program.
+        folder: for its trace; a new one.
+    """
+
+    puzzle: Puzzle
+    file: Path
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program went.
+
+    Attributes:
+        said: of each rank; None of one that did not come so far.
+        codes: exit codes of ranks that ended before their time; negative for a signal.
+    """
+
+    submission: Submission
+    said: tuple[RankSaid | None, ...]
+    codes: dict[int, int]
+
+
+def run_submissions(
+    submissions: Sequence[Submission], limits: Limits | None = None
+) -> Iterator[Ran]:
+    """Run programs one after another, those with as many ranks on the same as long as these live.
+
+    Raises:
+        EnvironmentFault: ranks cannot be started.
+        RunError: what starts them was stopped.
+    """
+    for num_ranks, alike in groupby(submissions, lambda one: one.puzzle.ranks):
+        left = list(alike)
+        while left:
+            results = _run(left, num_ranks, limits or Limits())
+            for one in left:
+                ran = _read(one, results)
+                yield ran
+                left = left[1:]
+                if not all(ran.said):
+                    break
+
+
+def _read(one: Submission, results: Sequence[RankResult]) -> Ran:
+    files = [said_file(one.folder, rank) for rank in range(one.puzzle.ranks)]
+    said = tuple(map(read_said, files))
+    for file in files:
+        file.unlink(missing_ok=True)
+    codes = {rank: result.code for rank, result in enumerate(results) if result.code}
+    problems = [result.problem for result in results if result.problem]
+    if not all(said) and problems and not codes:
+        raise RunError(f"the ranks of a puzzle failed: {problems[0].strip().splitlines()[-1]}")
+    return Ran(one, said, {} if all(said) else codes)
+
+
+def _run(submissions: Sequence[Submission], num_ranks: int, limits: Limits) -> list[RankResult]:
+    tasks = [
+        Task(
+            file=one.file.resolve(),
+            folder=one.folder.resolve(),
+            case=one.puzzle.folder / "case.py",
+            exact=one.puzzle.promise.exact,
+            counts_held=bool(one.puzzle.promise.held),
+        )
+        for one in submissions
+    ]
+    for task in tasks:
+        task.folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="zerosim-puzzle-") as group, lent() as server:
+        call = FunctionCall(
+            function=work_through, args=(tasks, limits, group), timeout_s=limits.wall_s * len(tasks)
+        )
+        return call_on_ranks(server, call, num_ranks)

@@ -1,0 +1,18 @@
+"""Ranks of a simulated run without a file, for which that of another one stands.
+
+Imports `zerosim.manifest`.
+"""
+
+from __future__ import annotations
+
+from zerosim.manifest import Manifest
+
+
+def alike_ranks(manifest: Manifest) -> set[int]:
+    """Those ranks."""
+    return {rank for one in manifest.alike for rank in range(one.first, one.last + 1)}
+
+
+def num_alike(manifest: Manifest) -> int:
+    """How many there are."""
+    return sum(one.last - one.first + 1 for one in manifest.alike)

@@ -1,0 +1,90 @@
+"""The lines of a rank's file, each checked, up to where the file ends or was cut.
+
+A file that was not closed ends in zeros, room for rows that did not come. What stands before them
+was copied there row by row, so a rank that was killed leaves at most one row of which some bytes
+are missing, the last. Imports the standard library, `zerosim.errors`, `zerosim.rows` and its
+siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from zerosim.errors import TraceError
+from zerosim.record.schema import DAMAGE, OtherSchemaError, reason
+from zerosim.record.text import one_line
+from zerosim.rows import check_line
+
+_ZERO = b"\0"
+
+
+class Lines:
+    """The rows of a file in their order.
+
+    Attributes:
+        number: of the line that was read last, counted from 1.
+        crc: its checksum.
+        is_cut: whether the file ended within a row.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.number = self.crc = 0
+        self.is_cut = False
+        self._path = path
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        """The name and the line of each row.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: a line is not what was written, or not at this place.
+        """
+        is_over = False
+        with self._path.open("rb", buffering=1 << 20) as file:
+            for self.number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    self.is_cut = bool(line.strip(_ZERO))
+                    if is_over and self.is_cut:
+                        raise ValueError("bytes after the end row")
+                    return
+                try:
+                    name, self.crc = check_line(line[:-1], self.crc)
+                except ValueError:
+                    if is_over or not _was_being_written(line, file):
+                        raise
+                    self.is_cut = True
+                    return
+                if is_over:
+                    raise ValueError(f"a row {name!r} after the end row")
+                is_over = name == "end"
+                yield name, line
+
+    @contextmanager
+    def errors_told(self) -> Iterator[None]:
+        """What goes wrong inside, while the lines are read, names the file and the line.
+
+        Raises:
+            TraceError: the file cannot be read, or is not what was written.
+        """
+        try:
+            yield
+        except OSError as error:
+            why = f"{self._path}: cannot be read: {error.strerror or error}: check its permissions"
+        except OtherSchemaError as error:
+            why = f"{self._path}: {error}"
+        except DAMAGE as error:
+            why = (
+                f"{self._path}, line {self.number}: {reason(error)}: expected the rows as they "
+                f"were written: copy the file again from where it was recorded, or record again"
+            )
+        else:
+            return
+        raise TraceError(one_line(why)) from None
+
+
+def _was_being_written(line: bytes, file: BinaryIO) -> bool:
+    """Whether a line may be a row whose rank was killed meanwhile; no byte of a row is zero."""
+    return _ZERO in line and not any(rest.strip(_ZERO) for rest in file)

@@ -1,0 +1,331 @@
+"""The predicted peak of a rank's memory: every part of it, with its formula and where that is from.
+
+Model states are those of `memory`, gathered units and whole gradients those of `residency`,
+activations those of `saved`: here they are put together as they are there at once. What is there
+differs from moment to moment, so the peak is the largest of four:
+
+    the loss            all activations, and the scores of all tokens
+    the last block      its activations made again, its parameters and gradients, all others' inputs
+    the first block     all gradients, and hardly any activations
+    the update          all model states, and one unit's gradients in fp32
+
+What no law counts (what the allocator cannot use, the driver's context, a library's workspaces) is
+a margin, which is an assumption and says so. May import the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from zerosim.memory import MODEL_STATES, Role
+from zerosim.theory.layout import FIRST, LAST, Layout
+from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.partition import shard_elements
+from zerosim.theory.residency import NUM_BUFFERS, most_gathered_bytes, secondary_bytes, whole_bytes
+from zerosim.theory.saved import (
+    LOSS_BYTES,
+    TEMPORARY_LOSS_BYTES,
+    Keeping,
+    Recompute,
+    block_bytes,
+    formula,
+    head_bytes,
+    loss_elements,
+    statistics_bytes,
+)
+from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, ROOT, Computing
+from zerosim.theory.workload import Workload
+from zerosim.theory.zero_states import zero_states
+from zerosim.tiers import Tier
+
+_ZERO = "ZeRO, arXiv 1910.02054, sections 3 and 5"
+_KORTHIKANTI = "Korthikanti et al., arXiv 2205.05198, section 4"
+_RESIDENT = "ZeRO, arXiv 1910.02054, sections 5.2 and 5.3"
+_BUFFERS = "ZeRO, arXiv 1910.02054, section 6.2"
+_PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
+_ASSUMED = "an assumption: nothing measured it"
+_OWN = "zerosim.models, next_byte_loss"
+_ENGINE = "zerosim's update: a unit's gradient in fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what is there.
+
+    Attributes:
+        role: that a run's memory has it under; None for what no run attributes to a role.
+        formula: in symbols.
+        source: of the formula.
+    """
+
+    name: str
+    bytes: int
+    formula: str
+    source: str
+    role: Role | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a rank has at one moment.
+
+    Attributes:
+        moment: in words.
+        place: which stage of a pipeline the rank is of; "" if there is one.
+        parts: none of them empty.
+        host_bytes, disk_bytes: what lies there instead.
+    """
+
+    moment: str
+    place: str
+    parts: tuple[Part, ...]
+    host_bytes: int = 0
+    disk_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.bytes for part in self.parts)
+
+
+def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
+    """What is there when it is most, on the stage that has most.
+
+    Args:
+        margin: for what no law counts, as a part of all else.
+    """
+    most = max(footprints(layout), key=lambda one: one.bytes)
+    if not margin:
+        return most
+    words = f"{float(100 * margin):g} % of the rest"
+    extra = Part("margin for what no law counts", int(most.bytes * margin), words, _ASSUMED)
+    return Footprint(
+        most.moment, most.place, (*most.parts, extra), most.host_bytes, most.disk_bytes
+    )
+
+
+def footprints(layout: Layout) -> tuple[Footprint, ...]:
+    """What is there at each of the moments, on the first and on the last stage of a pipeline."""
+    places = (LAST,) if layout.pipeline == 1 else (FIRST, LAST)
+    return tuple(one for place in places for one in _Rank(layout, place).footprints())
+
+
+@lru_cache(maxsize=4096)
+def _states(workload: Workload, times: tuple[int, ...]) -> dict[Tier, dict[Role, int]]:
+    """By tier and role, of all units; the workload has one of each kind."""
+    states = zero_states(workload)
+    count = dict(zip((unit.name for unit in workload.units), times, strict=True))
+    found: dict[Tier, dict[Role, int]] = {tier: {} for tier in Tier}
+    for tier in states.tiers:
+        for (role, unit), size in states.bytes(tier).items():
+            found[tier][role] = found[tier].get(role, 0) + size * count[unit]
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _state_formulas(workload: Workload) -> dict[Role, str]:
+    return {law.role: law.words for law in zero_states(workload).role_laws(Tier.DEVICE)}
+
+
+@lru_cache(maxsize=4096)
+def _most_gathered(workload: Workload) -> int:
+    """The few blocks of a workload stand for all."""
+    whole = whole_bytes(workload)
+    order = [unit for unit in whole if unit != ROOT]
+    spanning = [ROOT] if ROOT in whole else []
+    return most_gathered_bytes(whole, order, spanning, workload.config.prefetch)
+
+
+@lru_cache(maxsize=1024)
+def _block_bytes(computing: Computing, keeping: Keeping) -> int:
+    return block_bytes(computing, keeping)
+
+
+class _Rank:
+    """One rank of one stage of the pipeline."""
+
+    def __init__(self, layout: Layout, place: str) -> None:
+        self._layout, self._place = layout, place
+        self._config, self._computing = layout.config, layout.computing
+        self._workload = layout.workload(place)
+        self._pieces = layout.pieces(place)
+        self._blocks = next(one.times for one in self._pieces if one.name == BLOCK)
+        self._tiers = _states(self._workload, tuple(one.times for one in self._pieces))
+        self._device = self._tiers[Tier.DEVICE]
+
+    def footprints(self) -> Iterator[Footprint]:
+        """All moments of the rank."""
+        names = {one.name for one in self._pieces}
+        if HEAD in names:
+            yield self._footprint("the loss is computed", self._at_loss())
+        yield self._footprint("the last block's backward", self._at_last_block(names))
+        yield self._footprint("the first block's backward", self._at_first_block(names))
+        yield self._footprint("the update", self._at_update())
+
+    def _footprint(self, moment: str, parts: Iterator[Part]) -> Footprint:
+        layout = self._layout
+        host, disk = (sum(self._tiers[tier].values()) for tier in (Tier.HOST, Tier.DISK))
+        found = tuple(part for part in parts if part.bytes)
+        place = "" if layout.pipeline == 1 else f"the {self._place} stage"
+        return Footprint(moment, place, found, host, disk)
+
+    # ------------------------------------------------------------------- the moments
+
+    def _at_loss(self) -> Iterator[Part]:
+        yield from self._kept_states()
+        if self._keeps_gradients:
+            yield from self._gradients()
+        yield from self._activations(self._blocks * self._micro_batches_kept())
+        yield from self._scores()
+        yield from self._secondary()
+        root = self._whole(ROOT)
+        if root and self._config.stage == 3:
+            yield Part("gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED)
+
+    def _at_last_block(self, names: set[str]) -> Iterator[Part]:
+        yield from self._kept_states()
+        last = max(self._whole(HEAD if HEAD in names else BLOCK), self._whole(BLOCK))
+        if self._keeps_gradients:
+            yield from self._gradients()
+        if self._config.stage > 1:
+            yield self._whole_gradients(last + self._whole(BLOCK), "of two units")
+        yield from self._activations(self._blocks * self._micro_batches_kept(), made_again=True)
+        yield from self._gathered()
+        yield from self._on_their_way()
+        yield from self._secondary()
+
+    def _at_first_block(self, names: set[str]) -> Iterator[Part]:
+        yield from self._kept_states()
+        yield from self._gradients()
+        if self._config.stage > 1:
+            first = self._whole(EMBEDDING if EMBEDDING in names else BLOCK) + self._whole(ROOT)
+            yield self._whole_gradients(first + self._whole(BLOCK), "of two units")
+        yield from self._activations(1, made_again=True)
+        yield from self._gathered()
+        yield from self._on_their_way()
+        yield from self._secondary()
+
+    def _at_update(self) -> Iterator[Part]:
+        yield from self._kept_states()
+        yield from self._gradients()
+        if self._config.offloads_optimizer:
+            return
+        largest = max(one.elements for one in self._pieces)
+        part = shard_elements(largest, self._layout.data if self._config.stage else 1)
+        words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
+        yield Part("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
+        yield from self._secondary()
+
+    # ------------------------------------------------------------------- their parts
+
+    def _micro_batches_kept(self) -> int:
+        """Of how many micro-batches the stage has activations at once."""
+        pipeline = self._layout.pipeline
+        if pipeline == 1 or self._place == LAST:
+            return 1
+        return min(pipeline, self._layout.micro_batches)
+
+    @property
+    def _keeps_gradients(self) -> bool:
+        """Whether a micro-batch begins with some: of those before it, or memory that stays."""
+        return self._config.accumulate > 1 or self._config.stage < 2
+
+    def _kept_states(self) -> Iterator[Part]:
+        laws = _state_formulas(self._workload)
+        for role in MODEL_STATES:
+            if role is not Role.GRADIENTS:
+                yield Part(role, self._device.get(role, 0), laws.get(role, ""), _ZERO, role)
+
+    def _gradients(self) -> Iterator[Part]:
+        law = _state_formulas(self._workload).get(Role.GRADIENTS, "")
+        yield Part(Role.GRADIENTS, self._device.get(Role.GRADIENTS, 0), law, _ZERO, Role.GRADIENTS)
+
+    def _whole(self, name: str) -> int:
+        """Bytes of a unit with all its rows; 0 if the rank has none of that kind."""
+        return whole_bytes(self._workload).get(name, 0)
+
+    def _whole_gradients(self, size: int, of: str) -> Part:
+        bucket = self._config.bucket_elements
+        words = f"2 bytes a parameter {of}"
+        if bucket:
+            size += NUM_BUFFERS * bucket * self._config.dtype.element_bytes
+            words += " and of 2 buckets"
+        return Part("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
+
+    def _gathered(self) -> Iterator[Part]:
+        if self._config.stage < 3:
+            return
+        size = _most_gathered(self._layout.few_blocks(self._place))
+        ahead = self._config.prefetch
+        words = f"2 bytes a parameter of a unit and {ahead} ahead"
+        yield Part("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
+
+    def _on_their_way(self) -> Iterator[Part]:
+        bucket = self._config.bucket_elements
+        if bucket is None or self._layout.data == 1:
+            return
+        size = NUM_BUFFERS * bucket * self._config.dtype.element_bytes
+        yield Part("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS)
+
+    def _secondary(self) -> Iterator[Part]:
+        if not self._config.has_secondary:
+            return
+        parts, size = secondary_bytes(self._workload), 0
+        for one in self._pieces:
+            size += parts[one.name] * one.times
+        yield Part("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
+
+    def _activations(self, blocks: int, *, made_again: bool = False) -> Iterator[Part]:
+        """Args: made_again: of one block, if it has only its input."""
+        layout, computing = self._layout, self._computing
+        shape, keeping = layout.shape, layout.keeping
+        is_full = keeping.recompute is Recompute.FULL
+        sequence = f"/{computing.cut.between}" if computing.cut.between > 1 else ""
+        words = formula(shape, keeping, sequence if is_full else _cut_words(layout))
+        each = _block_bytes(computing, keeping)
+        if not is_full and not keeping.has_scores:
+            each += statistics_bytes(computing)
+        name, role = "activations", Role.ACTIVATIONS
+        if is_full:
+            name, role = "activation checkpoints", Role.CHECKPOINTS
+        yield Part(name, each * blocks, f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+        again = Keeping(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
+        if made_again and is_full:
+            size = _block_bytes(computing, again) + statistics_bytes(computing)
+            words = f"{formula(shape, again, _cut_words(layout))} of one block"
+            yield Part("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS)
+
+    def _scores(self) -> Iterator[Part]:
+        computing = self._computing
+        elements = loss_elements(computing)
+        parts = f"/{computing.cut.of_ends}" if computing.cut.of_ends > 1 else ""
+        yield Part(
+            "before and in the head",
+            head_bytes(computing),
+            "4sbh",
+            _KORTHIKANTI,
+            Role.ACTIVATIONS,
+        )
+        yield Part(
+            "log-probabilities",
+            LOSS_BYTES * elements,
+            f"4sbV{parts}",
+            _KORTHIKANTI,
+            Role.ACTIVATIONS,
+        )
+        words = f"6sbV{parts}"
+        yield Part("scores, until the loss is there", TEMPORARY_LOSS_BYTES * elements, words, _OWN)
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
+
+
+def _cut_words(layout: Layout) -> str:
+    cut = layout.cut
+    if cut.tensor == 1:
+        return ""
+    return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"

@@ -1,0 +1,159 @@
+"""The law of activations: what forward keeps of a transformer for backward.
+
+Of each block of a GPT with dropout, in 2-byte activations, b sequences of s tokens of width h and a
+heads: s b h (34 + 5 a s / h). Tensor parallelism divides what lies inside of attention and MLP by
+T; sequence parallelism the rest as well. Attention that keeps no scores (flash) leaves the second
+term out, as selective recomputation does; without dropout there are no masks: 32 s b h. With full
+recomputation a block keeps its input, 2 s b h. Statistics of norms and of attention (4 bytes for a
+token and head) are counted with what they are of.
+
+Source: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
+(arXiv 2205.05198), sections 4 and 5, equations 1 to 6; of Llama's blocks the same is derived here:
+keys and values of k heads, an MLP of three matrices of width f, no biases and no masks. May import
+the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from zerosim.config.shapes import GPTConfig, Transformer
+from zerosim.theory.transformer import Computing, keys_of
+
+_FP32 = 4
+_MASK = 1
+"""Bytes of an element of a dropout's mask."""
+LOSS_BYTES = 4
+"""Of each token and each of the vocabulary: log-probabilities in fp32, kept for backward."""
+TEMPORARY_LOSS_BYTES = 6
+"""Beside these while the loss is computed: scores as the head made them, and in fp32."""
+
+
+class Recompute(StrEnum):
+    """What backward computes again."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    """Scores of attention and what is made of them."""
+    FULL = "full"
+    """All of a block, from its input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One thing that a block keeps.
+
+    Attributes:
+        bytes: on each rank.
+        is_score: selective recomputation makes it again, attention without scores never has it.
+    """
+
+    what: str
+    bytes: Fraction
+    is_score: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a program keeps of its blocks.
+
+    Attributes:
+        recompute: what of it backward makes again.
+        has_scores: its attention makes the scores of all pairs of tokens, and keeps them.
+        has_dropout: after attention, on its scores, and after the MLP.
+    """
+
+    recompute: Recompute = Recompute.NONE
+    has_scores: bool = False
+    has_dropout: bool = False
+
+
+ALL = Keeping()
+"""Nothing is computed again, and no scores are made: as the built-in models train."""
+
+
+def kept_in_block(computing: Computing, keeping: Keeping) -> tuple[Saved, ...]:
+    """All that one block keeps until its backward; with full recomputation its input."""
+    if keeping.recompute is Recompute.FULL:
+        size = computing.between_elements * computing.element_bytes
+        return (Saved("the block's input", Fraction(size)),)
+    leaves_scores = keeping.recompute is Recompute.SELECTIVE or not keeping.has_scores
+    found = tuple(_kept(computing, has_dropout=keeping.has_dropout))
+    return tuple(one for one in found if not (one.is_score and leaves_scores))
+
+
+def _kept(computing: Computing, *, has_dropout: bool) -> Iterator[Saved]:
+    shape, cut, size = computing.shape, computing.cut, computing.element_bytes
+    tokens, parts = computing.tokens, cut.tensor
+
+    def between(what: str, element_bytes: int) -> Saved:
+        return Saved(what, Fraction(element_bytes * tokens * shape.width, cut.between))
+
+    def inside(what: str, width: int, element_bytes: int = size) -> Saved:
+        return Saved(what, Fraction(element_bytes * tokens * width, parts))
+
+    yield between("inputs of the two norms", 2 * size)
+    yield between("what attention reads", size)
+    yield inside("queries", shape.width)
+    yield inside("keys and values", 2 * keys_of(shape))
+    scores = Fraction(tokens * computing.sequence * shape.heads, parts)
+    yield Saved("scores", size * scores, is_score=True)
+    if has_dropout:
+        yield Saved("scores after dropout, and its mask", (size + _MASK) * scores, is_score=True)
+    yield inside("what attention mixed", shape.width)
+    yield between("what the MLP reads", size)
+    if isinstance(shape, GPTConfig):
+        yield inside("the MLP's inner tokens, before and after GELU", 8 * shape.width)
+    else:
+        yield inside("gate, its SiLU, up, and their product", 4 * shape.hidden)
+    if has_dropout:
+        yield between("masks of the two dropouts", 2 * _MASK)
+
+
+def block_bytes(computing: Computing, keeping: Keeping) -> int:
+    """What one block keeps, together."""
+    return int(sum(one.bytes for one in kept_in_block(computing, keeping)))
+
+
+def statistics_bytes(computing: Computing) -> int:
+    """What flash attention keeps of each token and head, fp32; no law counts it."""
+    return _FP32 * computing.tokens * computing.shape.heads // computing.cut.tensor
+
+
+def head_bytes(computing: Computing) -> int:
+    """Inputs of the last norm and of the head: 4 s b h."""
+    return 2 * computing.element_bytes * computing.between_elements
+
+
+def loss_elements(computing: Computing) -> int:
+    """Scores of all tokens for the part of the vocabulary that a rank has: s b V / T."""
+    return computing.tokens * -(-computing.shape.vocabulary // computing.cut.of_ends)
+
+
+def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
+    """Of how many of all layers the first stage keeps activations, as a part: 1 + (p-1) / (p v).
+
+    p micro-batches of L / p layers each, and with v interleaved chunks a few more.
+    """
+    if chunks == 1 or pipeline == 1:
+        return Fraction(1)
+    return 1 + Fraction(pipeline - 1, pipeline * chunks)
+
+
+def formula(shape: Transformer, keeping: Keeping, cut_words: str) -> str:
+    """What a block keeps, in symbols.
+
+    Args:
+        cut_words: "" or "/T" and the like.
+    """
+    if keeping.recompute is Recompute.FULL:
+        return f"2sbh{cut_words}"
+    if not isinstance(shape, GPTConfig):
+        return f"sb(12h + 4hk/a + 8f){cut_words}"
+    base = 34 if keeping.has_dropout else 32
+    leaves = keeping.recompute is Recompute.SELECTIVE or not keeping.has_scores
+    scores = "" if leaves else f" + {5 if keeping.has_dropout else 2}as²b"
+    return f"{base}sbh{scores}{cut_words}"

@@ -1,0 +1,178 @@
+"""Bytes of what is alive, by role, unit and tier, brought up to date by what changed.
+
+    what was said       `holdings` keeps a journal of it
+    what is gone        Python tells of a storage's end: a weak reference calls
+    what was resized    only what frameworks resize is asked at each look, all else at phase borders
+
+Where a PyTorch does not tell, each storage is asked at each look whether it is there. Only the
+thread that computes may bring it up to date. Imports torch and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from zerosim.memory import Role
+from zerosim.tiers import Tier
+from zerosim.trace.holdings import HeldStorage, HeldStorages
+
+Place = tuple[Role, str, Tier]
+State = dict[Place, int]
+"""Bytes by role, unit and tier."""
+
+_RESIZED = (Role.GATHERED, Role.BUFFERS, Role.CHECKPOINTS)
+"""Roles of storages that frameworks empty and fill again."""
+
+
+class _Counted(weakref.ref[Any]):
+    """A living storage, as it was when it was looked at last.
+
+    Attributes:
+        is_unrecorded: the allocator's record leaves it out.
+    """
+
+    __slots__ = ("bytes", "held", "is_unrecorded", "place")
+
+    held: HeldStorage
+    place: Place
+    bytes: int
+    is_unrecorded: bool
+
+
+class AliveStorages:
+    """What is held and alive.
+
+    Attributes:
+        state: bytes by place; 0 where there were some.
+        changed: places whose bytes may not be what they were when it was last emptied.
+        not_recorded: storages that the allocator's record leaves out, by key, beside those that
+            another thread than this one allocated.
+        unrecorded_bytes: of both.
+    """
+
+    def __init__(self, holdings: HeldStorages) -> None:
+        """Begin with all that was said so far."""
+        self.state: State = {}
+        self.changed: set[Place] = set()
+        self.not_recorded: dict[int, StorageWeakRef] = {}
+        self.unrecorded_bytes = 0
+        self._holdings = holdings
+        self._thread = threading.get_ident()
+        self._counted: dict[int, _Counted] = {}
+        self._resized: dict[int, _Counted] = {}
+        self._gone: deque[Any] = deque()
+        self._files: State = {}
+        self._files_version = -1
+        self._said = holdings.listen()
+
+    def __len__(self) -> int:
+        """How many storages are alive."""
+        return len(self._counted)
+
+    def close(self) -> None:
+        """Hear no more of what is said."""
+        self._holdings.stop_listening(self._said)
+
+    def bring_up_to_date(self, *, wholly: bool) -> None:
+        """Take in what changed.
+
+        Args:
+            wholly: ask each storage for its size, not only those that are known to change it.
+        """
+        while self._gone:
+            self._forget(self._gone.popleft())
+        while self._said:
+            self._take_in(self._said.popleft())
+        asked = self._counted if wholly or not _TELLS else self._resized
+        if asked:
+            self._ask(asked)
+        if self._files_version != self._holdings.files_version:
+            self._count_files()
+
+    def add(self, place: Place, num_bytes: int) -> None:
+        """There are so many more bytes at a place."""
+        self.state[place] = self.state.get(place, 0) + num_bytes
+        self.changed.add(place)
+
+    def _ask(self, asked: dict[int, _Counted]) -> None:
+        peek = torch.UntypedStorage._new_with_weak_ptr
+        others = [
+            one
+            for one in asked.values()
+            if (storage := one() if _TELLS else peek(one.held.key)) is None
+            or storage.nbytes() != one.bytes
+        ]
+        for one in others:
+            storage = peek(one.held.key)
+            if storage is None:
+                self._forget(one)
+            else:
+                self._grow(one, storage.nbytes() - one.bytes)
+
+    def _take_in(self, held: HeldStorage) -> None:
+        storage = torch.UntypedStorage._new_with_weak_ptr(held.key)
+        if storage is None or self._holdings.find(held.key) is not held:
+            self._holdings.drop(held)
+            return
+        before = self._counted.get(held.key)
+        if before is not None:
+            self._leave_out(before)
+        one = _Counted(storage, self._gone.append if _TELLS else None)
+        one.held, one.place, one.bytes = held, (held.role, held.unit, held.tier), 0
+        one.is_unrecorded = held.thread != self._thread or held.key in self.not_recorded
+        self._counted[held.key] = one
+        if held.role in _RESIZED:
+            self._resized[held.key] = one
+        self._grow(one, storage.nbytes())
+
+    def _forget(self, one: _Counted) -> None:
+        """A storage is gone."""
+        key = one.held.key
+        if self._counted.get(key) is one:
+            self._leave_out(one)
+            if self.not_recorded:
+                self.not_recorded.pop(key, None)
+        self._holdings.drop(one.held)
+
+    def _leave_out(self, one: _Counted) -> None:
+        del self._counted[one.held.key]
+        if one.place[0] in _RESIZED:
+            self._resized.pop(one.held.key, None)
+        self._grow(one, -one.bytes)
+
+    def _grow(self, one: _Counted, num_bytes: int) -> None:
+        one.bytes += num_bytes
+        if one.is_unrecorded:
+            self.unrecorded_bytes += num_bytes
+        self.add(one.place, num_bytes)
+
+    def _count_files(self) -> None:
+        self._files_version = self._holdings.files_version
+        for place, num_bytes in self._files.items():
+            self.add(place, -num_bytes)
+        self._files = {}
+        for role, unit, num_bytes in self._holdings.files():
+            place = (role, unit, Tier.DISK)
+            self._files[place] = self._files.get(place, 0) + num_bytes
+            self.add(place, num_bytes)
+
+
+def _tells_of_an_end() -> bool:
+    """Whether a weak reference to a storage lasts as long as the storage, wherever that is kept."""
+    said: list[Any] = []
+    tensor = torch.zeros(1, device="cpu")
+    kept = weakref.ref(tensor.untyped_storage(), said.append)
+    view = tensor.view(1, 1)
+    del tensor
+    is_kept = kept() is not None and not said
+    del view
+    return is_kept and bool(said)
+
+
+_TELLS = _tells_of_an_end()

@@ -1,0 +1,65 @@
+"""What a program holds, by role and unit, for whoever looks at it while it stands.
+
+Parameters are found in the models that computed, their gradients beside them, what optimizers keep
+in their states. Of what FSDP2 divides this rank's shard is a parameter, the whole a gathered one.
+Imports torch, zerosim's L0 and what FSDP2 keeps of a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+
+from zerosim.memory import Role
+from zerosim.trace.autolabel.discovery import ROLE_OF_STATE, local_of
+from zerosim.trace.autolabel.systems.fsdp2 import groups_of
+from zerosim.trace.looking import Content
+
+
+def contents(
+    units: Iterable[tuple[nn.Module, str]], optimizers: Iterable[torch.optim.Optimizer]
+) -> Iterator[Content]:
+    """What the modules of some units and some optimizers hold; nothing twice."""
+    unit_of: dict[int, str] = {}
+    # of two units, one within the other, what the inner one has is its own
+    for module, unit in sorted(units, key=lambda one: -sum(1 for _ in one[0].modules())):
+        for inner in module.modules():
+            for parameter, _ in _parameters(inner):
+                unit_of[id(parameter)] = unit
+    yield from _of_modules(list(units), unit_of)
+    for optimizer in list(optimizers):
+        for parameter, state in list(optimizer.state.items()):
+            for name, value in state.items():
+                if name in ROLE_OF_STATE and isinstance(value, torch.Tensor):
+                    unit = unit_of.get(id(parameter), "")
+                    yield Content(ROLE_OF_STATE[name], unit, local_of(value))
+
+
+def _of_modules(
+    units: Iterable[tuple[nn.Module, str]], unit_of: dict[int, str]
+) -> Iterator[Content]:
+    seen: set[int] = set()
+    for module, _ in units:
+        for inner in module.modules():
+            for parameter, role in _parameters(inner):
+                if id(parameter) in seen:
+                    continue
+                seen.add(id(parameter))
+                unit = unit_of[id(parameter)]
+                yield Content(role, unit, local_of(parameter.detach()))
+                if parameter.grad is not None:
+                    yield Content(Role.GRADIENTS, unit, local_of(parameter.grad))
+
+
+def _parameters(module: nn.Module) -> Iterator[tuple[torch.Tensor, Role]]:
+    """A module's own parameters, and of divided ones the shard as well."""
+    whole: set[int] = set()
+    for group in groups_of(module):
+        for one in group.fsdp_params:
+            yield one.sharded_param, Role.PARAMETERS
+            whole.add(id(getattr(one, "_unsharded_param", None)))
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            yield parameter, Role.GATHERED if id(parameter) in whole else Role.PARAMETERS

@@ -1,0 +1,561 @@
+"""Faults made on purpose, where the tracer stands: nothing of the program is changed for them.
+
+    a call of c10d            left out, made twice, made later, with other tensors, never
+    a message of a ring       altered on its way, or late
+    a phase that begins       a bit of a parameter flips
+    a computation that ends   takes longer
+    PyTorch's own entries     backward, an optimizer's step, a data loader, the seed
+
+What a rank would send with the fault is what its trace says: a call that is left out is not there.
+Imports torch, zerosim's L0 and trace.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+import torch.autograd.graph
+import torch.distributed as dist
+from torch._C import _distributed_c10d as _c10d
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils._pytree import tree_map
+
+from zerosim.errors import ConfigError
+from zerosim.events import Op, Phase
+from zerosim.faults import LASTING, OF_CALLS, OF_GRADIENTS, Fault, FaultKind
+from zerosim.memory import Role
+from zerosim.trace import guard, labels
+from zerosim.trace.holdings import bytes_of, holdings
+from zerosim.trace.sink import Labels, Position
+
+_AFTER_ALL_S = 3600.0
+"""A rank that hangs looks so rarely whether it still does."""
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Met(NamedTuple):
+    """A fault that was met: what is to be done about this call.
+
+    Attributes:
+        fault: None if the call follows one that was held back.
+        here: the labels of the call.
+        payload: its tensors.
+        is_message: it is a message of a ring, and has been written down.
+    """
+
+    fault: Fault | None
+    here: Labels
+    payload: Any = None
+    is_message: bool = False
+
+
+class _Inside(threading.local):
+    """Of a thread: whether it performs a call with a fault, which is not to be met again."""
+
+    depth = 0
+
+
+class Faults:
+    """The faults of this rank, from `install` to `remove`."""
+
+    def __init__(self, faults: Sequence[Fault], rank: int) -> None:
+        """Keep those of this rank.
+
+        Args:
+            faults: of all ranks.
+        """
+        self.own = tuple(one for one in faults if one.rank == rank)
+        self._rank = rank
+        self._happened: Counter[Fault] = Counter()
+        self._met: Counter[tuple[Fault, int]] = Counter()
+        self._held: Callable[[], Any] | None = None
+        self._inside = _Inside()
+        self._undo = ExitStack()
+        self._lock = threading.Lock()
+        self.tear: Callable[[], None] = lambda: None
+        """Leaves half a row; who writes rows says how."""
+
+    # begin and end
+
+    def install(self) -> None:
+        """Begin."""
+        _Installed.faults = self
+        kinds = {one.kind for one in self.own}
+        if FaultKind.NO_BACKWARD in kinds:
+            self._undo.enter_context(_replaced_backward(self._leaves_backward_out))
+        if FaultKind.LEARNING_RATE in kinds:
+            hook = register_optimizer_step_pre_hook(lambda one, *_: self._sets_rate(one))
+            self._undo.callback(hook.remove)
+        if kinds & {FaultKind.SHORT_DATA, FaultKind.LOADER_ERROR, FaultKind.BATCH}:
+            self._undo.enter_context(_replaced_loader(self))
+        if FaultKind.SEED in kinds:
+            self._undo.enter_context(_replaced_seed(self))
+
+    def remove(self) -> None:
+        """End; say which did not happen."""
+        self._undo.close()
+        _Installed.faults = None
+        for one in self.own:
+            if not self._happened[one]:
+                guard.say(f"fault {one} never happened: nothing that it is for was met")
+
+    def happens(self, fault: Fault, where: str) -> None:
+        """Say once that a fault happens."""
+        self._happened[fault] += 1
+        if self._happened[fault] == 1:
+            guard.say(f"fault {fault}: {where}")
+
+    def has_happened(self, fault: Fault) -> bool:
+        """Whether it did, at least once."""
+        return bool(self._happened[fault])
+
+    def is_due(self, fault: Fault, iteration: int) -> bool:
+        """Whether a fault is to happen in this iteration, as far as that says it."""
+        if fault.kind in LASTING:
+            return iteration >= fault.iteration
+        return iteration == fault.iteration and not self._happened[fault]
+
+    def of(self, kind: FaultKind, iteration: int) -> Fault | None:
+        """A fault of this kind that is due."""
+        due = (one for one in self.own if one.kind is kind and self.is_due(one, iteration))
+        return next(due, None)
+
+    # calls
+
+    def meets(self, here: Labels, op: Op, *, is_ring: bool = False) -> Fault | None:
+        """The fault that happens at this call, of a rank that is about to make it.
+
+        Args:
+            is_ring: its messages will be seen one by one.
+        """
+        if self._inside.depth or not self.own:
+            return None
+        position = here.position or labels.position()
+        for fault in self.own:
+            if fault.kind not in OF_CALLS or (fault.kind is FaultKind.FLIP_MESSAGE and is_ring):
+                continue
+            if not self.is_due(fault, position.iteration):
+                continue
+            if not fault.is_at(here.unit, op, position.phase, here.purpose):
+                continue
+            with self._lock:
+                number = self._met[fault, position.iteration]
+                self._met[fault, position.iteration] += 1
+            if number == fault.call:
+                self.happens(fault, _words(here, op, position))
+                return fault
+        return None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a call waits for the next one to be made."""
+        return self._held is not None and not self._inside.depth
+
+    def perform(
+        self,
+        fault: Fault | None,
+        call: Callable[[Any], Any],
+        given: Any,
+        *,
+        payload: Any,
+        skipped: Callable[[Any], Any],
+    ) -> Any:
+        """Make a call as a rank with this fault makes it.
+
+        Args:
+            fault: None for a call that follows one that was held back.
+            call: makes it, with tensors in place of those of `given`.
+            given: its tensors, in whatever they stand in.
+            payload: those of them that the rank gives.
+            skipped: what it returns if it was never made.
+        """
+        self._inside.depth += 1
+        try:
+            if fault is None:
+                result, held, self._held = call(given), self._held, None
+                if held is not None:
+                    held()
+                return result
+            if fault.kind in OF_GRADIENTS:
+                _alter_first(payload, fault)
+                return call(given)
+            return self._perform(fault, call, given, skipped)
+        finally:
+            self._inside.depth -= 1
+
+    def _perform(
+        self, fault: Fault, call: Callable[[Any], Any], given: Any, skipped: Callable[[Any], Any]
+    ) -> Any:
+        kind = fault.kind
+        if kind in _INSTEAD:
+            _wait_for(call(_INSTEAD[kind](given)))
+        elif kind is FaultKind.SWAP:
+            later = tree_map(_copied, given)
+            self._held = lambda: call(later)
+        elif kind is not FaultKind.SKIP:
+            self._stop(kind)
+            if kind is FaultKind.REPEAT:
+                call(tree_map(_copied, given))
+            result = call(given)
+            if kind is FaultKind.FLIP_MESSAGE:
+                _wait_for(result)
+                _alter_first(given, fault)
+            return result
+        return skipped(given)
+
+    def _stop(self, kind: FaultKind) -> None:
+        """Die, or stand still, where that is the fault."""
+        if kind is FaultKind.DIE_WRITING:
+            self.tear()
+        if kind in (FaultKind.DIE, FaultKind.DIE_WRITING):
+            _die()
+        while kind is FaultKind.HANG:
+            time.sleep(_AFTER_ALL_S)
+
+    # messages
+
+    def meets_message(self, here: Labels) -> Fault | None:
+        """The fault that happens to this message of a ring, which is about to be sent."""
+        position = here.position or labels.position()
+        for fault in self.own:
+            if fault.kind not in (FaultKind.FLIP_MESSAGE, FaultKind.SLOW_LINK):
+                continue
+            is_meant = fault.is_at(here.unit, fault.op, position.phase, here.purpose)
+            if is_meant and self.is_due(fault, position.iteration):
+                self.happens(fault, _words(here, Op.SEND, position))
+                return fault
+        return None
+
+    def carry(self, fault: Fault, given: Any) -> Any:
+        """What travels in place of the tensors of a message, after a while."""
+        if fault.kind is FaultKind.SLOW_LINK:
+            time.sleep(fault.ms / 1e3)
+            return given
+        altered = tree_map(_copied, given)
+        _alter_first(altered, fault)
+        return altered
+
+    # places
+
+    def entered(self, position: Position) -> None:
+        """The process entered a phase."""
+        if position.phase is not Phase.FORWARD:
+            return
+        fault = self.of(FaultKind.FLIP_PARAMETER, position.iteration)
+        if fault is None:
+            return
+        for held in holdings:
+            if held.role is not Role.PARAMETERS or not held.is_alive():
+                continue
+            if fault.unit and not fault.is_at(held.unit, fault.op, Phase.FORWARD, fault.purpose):
+                continue
+            storage = torch.UntypedStorage._new_with_weak_ptr(held.key)
+            if storage is None or storage.nbytes() < 4:
+                continue
+            self.happens(fault, f"a parameter of {held.unit}, before {_moment(position)}")
+            whole = bytes_of(storage)
+            _alter(whole[: whole.numel() // 4 * 4].view(torch.float32), fault)
+            return
+
+    def computed(self, here: Labels | Position, unit: str, seconds: float) -> None:
+        """A computation took so long: a slow rank takes longer."""
+        position = here if isinstance(here, Position) else here.position or labels.position()
+        fault = self.of(FaultKind.SLOW, position.iteration)
+        if fault is not None and fault.is_at(unit, fault.op, position.phase, fault.purpose):
+            self.happens(fault, f"computing {unit}, from {_moment(position)} on")
+            time.sleep(seconds * max(0.0, fault.times - 1) + fault.ms / 1e3)
+
+    def rate(self, iteration: int) -> float:
+        """How many times the learning rate an engine has from this iteration on."""
+        fault = self.of(FaultKind.LEARNING_RATE, iteration)
+        if fault is None:
+            return 1.0
+        self.happens(fault, f"update of iteration {iteration}")
+        return fault.times
+
+    def told(self) -> None:
+        """An engine's run was told other options on this rank."""
+        for fault in self.own:
+            if fault.kind in (FaultKind.SEED, FaultKind.BATCH):
+                self.happens(fault, "from the beginning")
+
+    def reads(self, iteration: int) -> None:
+        """Data for this iteration are read.
+
+        Raises:
+            StopIteration: they end here, as those of other ranks do not.
+            RuntimeError: they cannot be read.
+        """
+        for kind in (FaultKind.SHORT_DATA, FaultKind.LOADER_ERROR):
+            fault = next((one for one in self.own if one.kind is kind), None)
+            if fault is None or iteration < fault.iteration:
+                continue
+            self.happens(fault, f"data of iteration {iteration}")
+            if kind is FaultKind.SHORT_DATA:
+                raise StopIteration
+            raise RuntimeError(f"the data of iteration {iteration} cannot be read")
+
+    # PyTorch's entries
+
+    def _leaves_backward_out(self) -> bool:
+        position = labels.position()
+        iteration = position.iteration
+        fault = self.of(FaultKind.NO_BACKWARD, iteration)
+        if fault is None:
+            return False
+        self.happens(fault, f"backward of iteration {iteration}")
+        return True
+
+    def _sets_rate(self, optimizer: Any) -> None:
+        iteration = labels.position().iteration
+        fault = next((one for one in self.own if one.kind is FaultKind.LEARNING_RATE), None)
+        if fault is None or not self.is_due(fault, iteration) or self._happened[fault]:
+            return
+        self.happens(fault, f"update of iteration {iteration}")
+        for group in optimizer.param_groups:
+            group["lr"] *= fault.times
+
+
+class _Installed:
+    faults: Faults | None = None
+
+
+def installed() -> Faults | None:
+    """The faults of this rank, if there are any."""
+    return _Installed.faults
+
+
+def _words(here: Labels, op: Op, position: Position) -> str:
+    unit = f" of {here.unit}" if here.unit else ""
+    line = f", {here.source}" if here.source else ""
+    return f"{op}{unit}, {_moment(position)}{line}"
+
+
+def _moment(position: Position) -> str:
+    return f"{position.phase} of iteration {position.iteration}"
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    while True:  # it comes at once
+        time.sleep(_AFTER_ALL_S)
+
+
+# tensors
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _shorter(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.numel() < 2:
+        return value
+    ranks = dist.get_world_size()
+    if value.dim() == 2 and value.shape[0] == ranks and value.shape[1] > 1:
+        return value.detach()[:, :-1].clone()
+    flat = value.detach().reshape(-1)
+    cut = ranks if flat.numel() % ranks == 0 and flat.numel() > ranks else 1
+    return flat[:-cut].clone()
+
+
+def _as_other_dtype(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().to(torch.float64 if value.dtype is not torch.float64 else torch.float32)
+
+
+def _in_other_group(given: Any) -> Any:
+    """The arguments of an operator, with another group of this rank in place of its own."""
+    own = next(one for one in given if isinstance(one, torch.ScriptObject))
+    name = dist.ProcessGroup.unbox(own).group_name
+    for group in dist.distributed_c10d._world.pg_map:
+        if group.group_name != name and group.size() > 1:
+            return tuple(group.boxed() if one is own else one for one in given)
+    raise ConfigError("fault group: this rank is in no other group of several ranks")
+
+
+_INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
+    FaultKind.SIZE: lambda given: tree_map(_shorter, given),
+    FaultKind.DTYPE: lambda given: tree_map(_as_other_dtype, given),
+    FaultKind.GROUP: _in_other_group,
+}
+"""What a rank gives in place of what it should."""
+
+
+def _first(given: Any) -> torch.Tensor | None:
+    if isinstance(given, torch.Tensor):
+        return given if given.is_floating_point() and given.numel() else None
+    if isinstance(given, dict):
+        given = tuple(given.values())
+    if isinstance(given, list | tuple):
+        return next(filter(lambda one: one is not None, map(_first, given)), None)
+    return None
+
+
+def _alter_first(given: Any, fault: Fault) -> None:
+    tensor = _first(given)
+    if tensor is not None:
+        _alter(tensor.detach(), fault)
+
+
+def _alter(tensor: torch.Tensor, fault: Fault) -> None:
+    """Flip a bit of an element, or make it no number, in place."""
+    place = fault.element % tensor.numel()
+    index = []
+    for size in reversed(tensor.shape):
+        place, at = divmod(place, size)
+        index.append(at)
+    where = tuple(reversed(index))
+    element = tensor[where]
+    if fault.kind is FaultKind.NAN:
+        element.fill_(float("nan"))
+        return
+    bits = element.element_size() * 8
+    kind = _BITS[element.element_size()]
+    # of a shorter dtype the bit that is as far from the sign
+    bit = max(0, bits - (32 - fault.bit)) if bits != 32 else fault.bit
+    value = element.reshape(1).view(kind)
+    element.copy_((value ^ torch.tensor([1 << bit], dtype=kind)).view(element.dtype)[0])
+
+
+def _wait_for(result: Any) -> None:
+    last = result[-1] if isinstance(result, tuple) and result else result
+    if isinstance(last, torch.ScriptObject):
+        last = dist.Work.unbox(last)
+    try:
+        # who waits for the work itself has it looked at, as it is then
+        last.get_future().wait()
+    except (AttributeError, RuntimeError):
+        if hasattr(last, "wait"):
+            last.wait()
+
+
+def go_wrong(
+    met: Met,
+    operator: Any,
+    given: tuple[Any, ...],
+    again: Callable[..., Any],
+    sends: Callable[..., Any],
+) -> Any:
+    """Make a call of an operator as a rank with a fault makes it.
+
+    Args:
+        again: calls it, and has it written down.
+        sends: calls it, when it was written down.
+    """
+    faults = installed()
+    assert faults is not None, "a fault is met where there is one"
+    if met.is_message:
+        assert met.fault is not None, "a message is met by a fault alone"
+        return sends(*faults.carry(met.fault, given))
+
+    def call(other: tuple[Any, ...]) -> Any:
+        with labels.restored(met.here):
+            return again(*other)
+
+    return faults.perform(
+        met.fault,
+        call,
+        given,
+        payload=met.payload,
+        skipped=lambda _: done(operator, given),
+    )
+
+
+def done(operator: Any, given: tuple[Any, ...]) -> Any:
+    """What an operator returns that has nothing to do: what it fills, its first one, and a work."""
+    num_returned = len(operator._schema.returns)
+    if num_returned == 0:
+        return None
+    future: torch.futures.Future[Any] = torch.futures.Future()
+    future.set_result(given[0] if isinstance(given[0], list) else [given[0]])
+    work = vars(_c10d)["_create_work_from_future"](future).boxed()
+    return work if num_returned == 1 else (given[0], work)
+
+
+# PyTorch's entries
+
+
+@contextmanager
+def _replaced_backward(leaves_out: Callable[[], bool]) -> Iterator[None]:
+    run = torch.autograd.graph._engine_run_backward
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("accumulate_grad") and leaves_out():
+            return ()
+        return run(*args, **kwargs)
+
+    homes: tuple[Any, ...] = (torch.autograd, torch.autograd.graph)
+    for home in homes:
+        home._engine_run_backward = run_backward
+    try:
+        yield
+    finally:
+        for home in homes:
+            home._engine_run_backward = run
+
+
+@contextmanager
+def _replaced_loader(faults: Faults) -> Iterator[None]:
+    """Data end early, or raise, or come in smaller batches."""
+    from torch.utils.data import DataLoader, dataloader
+
+    base: Any = dataloader._BaseDataLoaderIter
+    loader: Any = DataLoader
+    follow, begin = base.__next__, loader.__iter__
+
+    def following(self: Any) -> Any:
+        faults.reads(_next_iteration())
+        return follow(self)
+
+    def beginning(self: Any) -> Any:
+        fault = next((one for one in faults.own if one.kind is FaultKind.BATCH), None)
+        sampler: Any = getattr(self, "batch_sampler", None)
+        if (
+            fault is not None
+            and not faults.has_happened(fault)
+            and getattr(sampler, "batch_size", 0) > 1
+        ):
+            faults.happens(fault, f"batches of {sampler.batch_size // 2}")
+            sampler.batch_size //= 2
+        return begin(self)
+
+    base.__next__, loader.__iter__ = following, beginning
+    try:
+        yield
+    finally:
+        base.__next__, loader.__iter__ = follow, begin
+
+
+def _next_iteration() -> int:
+    """The iteration that what is read now is for."""
+    here = labels.position()
+    return here.iteration + (here.phase is Phase.OUTSIDE)
+
+
+@contextmanager
+def _replaced_seed(faults: Faults) -> Iterator[None]:
+    seed = torch.manual_seed
+    fault = next(one for one in faults.own if one.kind is FaultKind.SEED)
+
+    def manual_seed(number: Any) -> Any:
+        faults.happens(fault, f"seed {int(number) + 1}")
+        return seed(int(number) + 1)
+
+    homes: tuple[Any, ...] = (torch, torch.random)
+    for home in homes:
+        home.manual_seed = manual_seed
+    try:
+        yield
+    finally:
+        for home in homes:
+            home.manual_seed = seed

@@ -1,0 +1,183 @@
+"""A file that grows at its end, and keeps what was appended whatever becomes of the process.
+
+Imports the standard library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_ROOM = 1 << 16
+"""Bytes that are mapped at a time: a killed rank leaves fewer zeros than these."""
+_KEEP_WHAT_IS_ALLOCATED = frozenset({"ext4", "f2fs", "overlay", "tmpfs", "xfs"})
+"""File systems on which a byte that was allocated can be set, whatever happens to the disk.
+
+Elsewhere, as over a network, the kernel would kill the program where `write` reports an error.
+"""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    ctypes.c_int64,
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+
+class MappedFile:
+    """Bytes one after another, each row of them there for any reader once `append` returned.
+
+    They are copied into a mapping of the file's end: no system call, no descriptor that the program
+    could close. The room for them is allocated before, so a full disk is an error and not a signal.
+    Where that cannot be had they are written. Not safe to use from several threads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Create the file.
+
+        Raises:
+            OSError: it exists or cannot be created.
+        """
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        self._place = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
+        self._identity = _identity(self._file)
+        self._is_mapped = hasattr(os, "posix_fallocate") and _keeps_what_is_allocated(self._file)
+        self._length = 0
+        self._window: _Window | None = None
+        self._view = memoryview(bytearray())
+        self._at = self._room = 0
+
+    def append(self, content: bytes) -> None:
+        """Add bytes at the end.
+
+        Raises:
+            OSError: they are not, or not all of them, in the file.
+        """
+        num_bytes = len(content)
+        if num_bytes > self._room and not self._map(num_bytes):
+            self._write(content)
+            return
+        end = self._at + num_bytes
+        self._view[self._at : end] = content
+        self._at = end
+        self._room -= num_bytes
+
+    def close(self) -> None:
+        """Cut the file where its bytes end, and let go of it."""
+        had_room = self._window is not None
+        self._unmap()
+        if had_room:
+            with suppress(OSError):  # the zeros stay, which every reader passes over
+                self._find_again()
+                os.ftruncate(self._file, self._length)
+        if _identity(self._file) == self._identity:
+            os.close(self._file)
+
+    def move(self, path: Path) -> None:
+        """Give the file another name.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        self._place.replace(path)
+        self._place = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
+
+    def _map(self, num_bytes: int) -> bool:
+        """Map the file's end with room for so many bytes; False if they are to be written."""
+        if not self._is_mapped:
+            return False
+        self._unmap()
+        self._find_again()
+        before = self._length % mmap.ALLOCATIONGRANULARITY
+        begin = self._length - before
+        size = -(-(before + num_bytes) // _ROOM) * _ROOM
+        try:
+            os.posix_fallocate(self._file, begin, size)
+            self._window = _Window(self._file, begin, size)
+        except OSError:
+            # what `write` says of the reason is what counts
+            self._is_mapped = False
+            with suppress(OSError):
+                os.ftruncate(self._file, self._length)
+            return False
+        self._view, self._at, self._room = self._window.view, before, size - before
+        return True
+
+    def _unmap(self) -> None:
+        if self._window is not None:
+            self._length = self._window.begin + self._at
+            self._view, self._at, self._room = memoryview(bytearray()), 0, 0
+            self._window.close()
+            self._window = None
+
+    def _write(self, content: bytes) -> None:
+        self._find_again()
+        written = os.pwrite(self._file, content, self._length)
+        self._length += written
+        if written < len(content):
+            raise OSError(errno.ENOSPC, "the disk is full")
+
+    def _find_again(self) -> None:
+        """The program may have closed the file, whatever its number stands for by now.
+
+        Raises:
+            OSError: it is not where it was.
+        """
+        if _identity(self._file) == self._identity:
+            return
+        self._file = os.open(self._place, os.O_RDWR)
+        if _identity(self._file) != self._identity:
+            os.close(self._file)
+            raise OSError(errno.ESTALE, "another file has taken its place")
+
+
+class _Window:
+    """A part of a file in memory; Python's own `mmap` would keep a descriptor of its own.
+
+    Attributes:
+        begin: of the part, in the file.
+        view: its bytes, until `close`.
+    """
+
+    def __init__(self, file: int, begin: int, size: int) -> None:
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, file, begin)
+        if address == ctypes.c_void_p(-1).value:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        self.begin = begin
+        self.view = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        self._address, self._size = address, size
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.view.release()
+        _libc.munmap(self._address, self._size)
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Which file a descriptor stands for; None if for none."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _keeps_what_is_allocated(file: int) -> bool:
+    """Whether the file is on one of these file systems, by the list of what is mounted."""
+    device = os.fstat(file).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounted = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return False
+    for fields in map(str.split, mounted):
+        if fields[2] == number:
+            return fields[fields.index("-") + 1] in _KEEP_WHAT_IS_ALLOCATED
+    return False

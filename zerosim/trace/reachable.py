@@ -1,0 +1,61 @@
+"""What a program holds when it calls a collective: tensors that its Python code can still reach.
+
+A backend lets go of what it was given some time after the call, on a thread of its own, so what
+an allocator counts is not the same twice. What Python's references hold is. Imports torch.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from zerosim.trace.operators import operator_of
+
+_OF_LOOKING = 3
+"""References: the list of all, the name, the argument."""
+_TENSOR: Any = torch.Tensor
+
+
+class ReachableBytes(TorchDispatchMode):
+    """Counts at each call of this thread.
+
+    Attributes:
+        counted: bytes of all storages that tensors made since the beginning have, at each call;
+            each storage once.
+    """
+
+    def __init__(self) -> None:
+        """Begin; what is there already is not counted."""
+        TorchDispatchMode.__init__(self)
+        self.counted: list[int] = []
+        gc.collect()
+        gc.freeze()
+
+    def end(self) -> None:
+        """Count no more."""
+        gc.unfreeze()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Pass an operator on."""
+        if func.namespace == "c10d" and operator_of(func.name(), func) is not None:
+            self.counted.append(reachable_bytes())
+        return func(*args, **(kwargs or {}))
+
+
+def reachable_bytes() -> int:
+    """Of all tensors that are not frozen for the garbage collector."""
+    sizes = {}
+    for thing in gc.get_objects():
+        if isinstance(thing, torch.Tensor):
+            is_kept_by_pytorch = _TENSOR._use_count(thing) > 1  # it then has one reference as well
+            if sys.getrefcount(thing) - _OF_LOOKING > is_kept_by_pytorch:
+                storage = thing.untyped_storage()
+                sizes[storage.data_ptr()] = storage.nbytes()
+    return sum(sizes.values())

@@ -1,0 +1,132 @@
+"""The file of one rank of a light trace: what is older than a window is thrown away.
+
+It is written in segments, each a file that can be read by itself: header, groups, connections,
+templates and strategies are said again at its beginning. The last two are kept, so that a window
+is whole however a rank ends: the one before is given another name once the next one has begun,
+and takes the place of the one before that. Imports the standard library and zerosim's L0.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from zerosim.errors import EnvironmentFault
+from zerosim.events import Header
+from zerosim.rows import earlier_file_name, next_file_name, rank_file_name, row_text
+from zerosim.trace.guard import guarded
+from zerosim.trace.rowfile import RowFile
+
+_STANDING = frozenset({"group", "socket", "template", "strategy"})
+"""Rows that later ones refer to, or that hold until others take their place."""
+_MOST_STANDING = 1 << 14
+"""Twice what the tracer remembers of templates, so those that are in use are among them."""
+_LARGE_BYTES = 5_000_000
+"""From here on the next iteration begins a segment, however few there are in this one."""
+_MOST_BYTES = 10_000_000
+"""At most so many are in a segment, also of a program that has no iterations."""
+
+
+class SegmentedFile:
+    """Rows of some last iterations, in a `RowFile` for each segment. For several threads."""
+
+    def __init__(self, folder: Path, header: Header, *, keep: int) -> None:
+        """Begin the first segment.
+
+        Args:
+            keep: iterations in a segment.
+
+        Raises:
+            EnvironmentFault: the file exists or cannot be created.
+        """
+        self._folder, self._header, self._keep = folder, header, keep
+        self._path = folder / rank_file_name(header.rank)
+        self._lock = threading.Lock()
+        self._standing: dict[str, None] = {}
+        self._iteration = -1
+        self._num_iterations = 0
+        self._said_again_bytes = 0
+        self._is_closed = False
+        self._rows = RowFile(self._path)
+        self._rows.write("header", header)
+
+    @guarded
+    def write(self, name: str, record: Any) -> None:
+        """Append one record, as `RowFile.write` does."""
+        row = row_text(name, record)
+        with self._lock:
+            if name in _STANDING:
+                self._standing[row] = None
+                if len(self._standing) > _MOST_STANDING:
+                    del self._standing[next(iter(self._standing))]
+            self._rows.append(row)
+            self._bound()
+
+    @guarded
+    def append(self, *rows: str) -> None:
+        """Append rows, as `RowFile.append` does."""
+        with self._lock:
+            self._rows.append(*rows)
+            self._bound()
+
+    @guarded
+    def enters(self, iteration: int) -> None:
+        """The process is in an iteration that is recorded; a new one may begin a segment.
+
+        Raises:
+            EnvironmentFault: it cannot be written.
+        """
+        if iteration == self._iteration or iteration < 0:
+            return
+        self._iteration = iteration
+        with self._lock:
+            if self._num_iterations >= self._keep or self._num_bytes > _LARGE_BYTES:
+                self._begin_segment(iteration)
+            self._num_iterations += 1
+
+    def close(self, time_ns: int) -> None:
+        """Append the last row and close the file, as `RowFile.close` does."""
+        with self._lock:
+            self._is_closed = True
+            self._rows.close(time_ns)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the segment that is being written."""
+        return self._rows.num_bytes
+
+    @property
+    def _num_bytes(self) -> int:
+        """Of the segment, without what was said again at its beginning."""
+        return self._rows.num_bytes - self._said_again_bytes
+
+    def _bound(self) -> None:
+        if self._num_bytes > _MOST_BYTES:
+            self._begin_segment(None)
+
+    def _begin_segment(self, iteration: int | None) -> None:
+        if self._is_closed:
+            return
+        begun = self._folder / next_file_name(self._header.rank)
+        earlier = self._folder / earlier_file_name(self._header.rank)
+        try:
+            begun.unlink(missing_ok=True)
+            rows = RowFile(begun)
+            self._header = replace(
+                self._header,
+                segment=self._header.segment + 1,
+                follows=self._rows.leave(),
+                since=iteration,
+            )
+            rows.write("header", self._header)
+            rows.append(*self._standing)
+            self._path.replace(earlier)
+            rows.move(self._path)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot write to {self._folder}: {error.strerror}; make room for it"
+            ) from None
+        self._rows, self._num_iterations = rows, 0
+        self._said_again_bytes = rows.num_bytes
