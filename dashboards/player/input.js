@@ -38,7 +38,6 @@ export function listen(player, actions) {
     player.still = still.checked;
     player.change({});
   });
-  addEventListener("hashchange", () => player.follow());
   watchSystem(() => player.change({}));
   closeOnBackdrop(root);
   releaseFocus(root);

@@ -4,6 +4,7 @@
 import { formatPlace, parsePlace } from "#player/address.js";
 import { Clock } from "#player/clock.js";
 import { find, setPressed, write } from "#player/dom.js";
+import { Fragment } from "#player/fragment.js";
 import { effectiveTheme, markPage, storedMode, storedTheme, wantsStill } from "#player/theme.js";
 import { NO_STOP } from "#player/tour.js";
 
@@ -12,8 +13,6 @@ import { NO_STOP } from "#player/tour.js";
 
 /** While playing, a screen reader hears a step at most so often. */
 const NARRATION_MS = 2500;
-/** A browser takes only so many new addresses a second. */
-const ADDRESS_MS = 300;
 
 /** What the address says of the theme before anything else is known. */
 export function themeOfAddress() {
@@ -40,7 +39,7 @@ export class Screen {
     this.still = null;
     this.frameAsked = false;
     this.narratedAt = -Infinity;
-    this.addressTimer = 0;
+    this.fragment = new Fragment(() => formatPlace(this.stands(), this.ground), () => this.follow());
     this.narration = find(root, "#narration", HTMLElement);
   }
 
@@ -62,6 +61,14 @@ export class Screen {
     };
   }
 
+  /** The place at which the clock stands by now. @returns {Place} */
+  stands() {
+    const { position, playing } = this.clock;
+    // who goes elsewhere has left the tour
+    const left = playing || this.ground.stops?.[this.place.tour] !== position;
+    return { ...this.place, position, tour: left ? NO_STOP : this.place.tour };
+  }
+
   state() {
     const { position, tween, playing } = this.clock;
     return { ...this.place, position, tween, playing };
@@ -74,7 +81,7 @@ export class Screen {
 
   /** Show what the address says. */
   follow() {
-    const place = { ...this.usual(), ...parsePlace(location.hash, this.ground) };
+    const place = { ...this.usual(), ...parsePlace(this.fragment.read(), this.ground) };
     this.clock.seek(place.position);
     this.change(place);
   }
@@ -111,10 +118,7 @@ export class Screen {
     this.frameAsked = false;
     this.clock.tick(now);
     const { playing } = this.clock;
-    this.place.position = this.clock.position;
-    if (playing || this.ground.stops?.[this.place.tour] !== this.place.position) {
-      this.place.tour = NO_STOP; // who goes elsewhere has left the tour
-    }
+    this.place = this.stands();
     this.draw();
     if (!playing || now - this.narratedAt > NARRATION_MS) {
       write(this.narration, this.narrate());
@@ -123,17 +127,7 @@ export class Screen {
     if (playing) {
       this.ask();
     } else {
-      this.writeAddress();
+      this.fragment.writeSoon();
     }
-  }
-
-  writeAddress() {
-    clearTimeout(this.addressTimer);
-    this.addressTimer = window.setTimeout(() => {
-      const hash = formatPlace(this.place, this.ground);
-      if (!this.clock.playing && hash !== location.hash) {
-        history.replaceState(history.state, "", hash);
-      }
-    }, ADDRESS_MS);
   }
 }

@@ -187,6 +187,50 @@ def test_the_replay_stands_where_the_step_says(watch, school):
     until(one, lambda: frame.evaluate(looks) == [page, "present"], "it looks otherwise")
 
 
+def test_the_replay_comes_back_however_soon_it_is_asked_to(watch, school):
+    one = visit(watch, school, "/lessons/zero3#step=1")
+    wait_for_replay(one)
+    frame = next(frame for frame in one.page.frames if "/replay?" in frame.url)
+    stands = """() => {
+        const { position, playing } = window.__player.state();
+        return [position, playing];
+    }"""
+    at, _ = frame.evaluate(stands)
+    for control in ("[data-action='forward']", "#play"):
+        # in one turn, before the frame could write where it stands
+        frame.evaluate(
+            """control => {
+                document.querySelector(control).click();
+                for (const button of parent.document.querySelectorAll(".watch-button")) {
+                    if (button.checkVisibility()) button.click();
+                }
+            }""",
+            control,
+        )
+        until(one, lambda: frame.evaluate(stands) == [at, False], "it did not come back")
+
+
+def test_the_replay_stays_where_it_is_in_another_theme(watch, school):
+    one = visit(watch, school, "/lessons/zero3#step=1")
+    wait_for_replay(one)
+    frame = next(frame for frame in one.page.frames if "/replay?" in frame.url)
+    at = frame.evaluate(
+        """() => {
+            document.querySelector("[data-action='forward']").click();
+            parent.document.querySelector("#theme").click();
+            return window.__player.state().position;
+        }"""
+    )
+    theme = one.page.locator("html").get_attribute("data-theme")
+    until(
+        one,
+        lambda: frame.evaluate("() => document.documentElement.dataset.theme") == theme,
+        "it has another theme",
+    )
+    one.settle()
+    assert frame.evaluate("() => window.__player.state().position") == at
+
+
 def test_the_events_of_a_program_stand_beside_the_text(watch, school):
     one = visit(watch, school, "/lessons/model-parallel#step=1")
     wait_for_replay(one)

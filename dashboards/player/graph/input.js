@@ -32,7 +32,6 @@ export function listen(page) {
       make("div", "", make("dt", "", make("kbd", "", shown)), make("dd", "", does)),
     ),
   );
-  addEventListener("hashchange", () => page.follow());
   watchSystem(() => page.change({}));
   new ResizeObserver(() => page.ask()).observe(page.view.host);
 }

@@ -16,15 +16,13 @@ import { createTables } from "#player/graph/tables.js";
 import { GraphView } from "#player/graph/view.js";
 import { TEXTS } from "#player/graph/words.js";
 import { iterationSearch } from "#player/address.js";
+import { Fragment } from "#player/fragment.js";
 import { LoadError } from "#player/load.js";
 import { effectiveTheme, markPage, storedTheme } from "#player/theme.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { Filter } from "#player/graph/filter.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
-
-/** A browser takes only so many new addresses a second. */
-const ADDRESS_MS = 250;
 
 /**
  * Load a document and show it.
@@ -81,7 +79,7 @@ export class GraphPage {
     this.passed = passes(model, this.place.filter);
     this.pointedAt = -1;
     this.frameAsked = false;
-    this.addressTimer = 0;
+    this.fragment = new Fragment(() => formatGraphPlace(this.place, this.model), () => this.follow());
     const host = (/** @type {string} */ id) => find(root, `#${id}`, HTMLElement);
     this.hint = host("hint");
     this.narration = host("narration");
@@ -150,7 +148,7 @@ export class GraphPage {
 
   /** Show what the address says. */
   follow() {
-    const place = parseGraphPlace(location.hash, this.model, storedTheme());
+    const place = parseGraphPlace(this.fragment.read(), this.model, storedTheme());
     this.view.shown.show(place.from, place.to);
     this.passed = passes(this.model, place.filter);
     this.change(place);
@@ -204,7 +202,7 @@ export class GraphPage {
     const { filter, selected, theme, present } = place;
     view.render({ filter, passed, selected, theme: effectiveTheme(theme), present });
     this.writeHint();
-    this.writeAddress();
+    this.fragment.writeSoon();
   }
 
   writeHint() {
@@ -230,15 +228,5 @@ export class GraphPage {
       took > 0 && formatTime(took, model.doc.is_predicted),
       `${TEXTS.facts.slack} ${slackOf(model, node)}`,
     ]);
-  }
-
-  writeAddress() {
-    clearTimeout(this.addressTimer);
-    this.addressTimer = window.setTimeout(() => {
-      const hash = formatGraphPlace(this.place, this.model);
-      if (hash !== location.hash) {
-        history.replaceState(history.state, "", hash || location.pathname + location.search);
-      }
-    }, ADDRESS_MS);
   }
 }

@@ -2,6 +2,7 @@
 // of programs that zerosim's engine does not run, the graph of their events.
 
 import { find } from "#player/dom.js";
+import { askForAddress } from "#player/fragment.js";
 import { withFields } from "#player/lesson/place.js";
 
 export class Replay {
@@ -40,6 +41,7 @@ export class Replay {
     const dressed = run + withFields(hash ?? "", look());
     const inside = this.frame.contentWindow;
     if (run === this.run && this.loaded && inside) {
+      askForAddress(inside); // or it may still have the one that we send it to
       inside.location.replace(dressed);
     } else {
       this.run = run;
@@ -57,6 +59,7 @@ export class Replay {
   dress() {
     const inside = this.frame.contentWindow;
     if (this.loaded && inside) {
+      askForAddress(inside);
       const hash = withFields(inside.location.hash, look());
       if (hash !== inside.location.hash) {
         inside.location.replace(this.run + hash); // alone it would be understood as this page's

@@ -1,0 +1,51 @@
+// The address of a page with a cursor: it says where the page stands, a moment later, since a
+// browser takes only so many new addresses a second; and the page goes where it is sent.
+
+/** How long after the last change it is written. */
+const WAIT_MS = 300;
+/** What a page around this one asks for, before it reads the address or sends us elsewhere. */
+const WANTED = "addresswanted";
+
+/** Ask the page in a frame to write its address now, whatever it is doing. @param {Window} inside */
+export function askForAddress(inside) {
+  inside.dispatchEvent(new Event(WANTED));
+}
+
+export class Fragment {
+  /**
+   * @param {() => string} format the place as a fragment, with the "#"; "" where it says nothing
+   * @param {() => void} follow go where the address says
+   */
+  constructor(format, follow) {
+    this.format = format;
+    this.timer = 0;
+    /** As it was read or written last; where it is another, somebody has sent us elsewhere. */
+    this.known = location.hash;
+    addEventListener("hashchange", () => {
+      this.read();
+      follow();
+    });
+    addEventListener(WANTED, () => this.write());
+  }
+
+  /** What is asked for; whatever was still to be written is no longer where we are. */
+  read() {
+    clearTimeout(this.timer);
+    this.known = location.hash;
+    return this.known;
+  }
+
+  writeSoon() {
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.write(), WAIT_MS);
+  }
+
+  write() {
+    clearTimeout(this.timer);
+    const hash = this.format();
+    if (hash !== location.hash && location.hash === this.known) {
+      history.replaceState(history.state, "", hash || location.pathname + location.search);
+      this.known = location.hash;
+    }
+  }
+}
