@@ -64,7 +64,8 @@ def test_each_key_is_explained(file, no_ranks):
     options = ("--stage", 3, "--learning-rate", 0.01, "--explain")  # what agrees may be said
     answer = command("run", "--deepspeed-config", file, *options)
     assert (answer.code, answer.err) == (0, "")
-    rows = {line.split()[0]: line for line in answer.out.splitlines()}
+    keys, _ = answer.out.split("\n\n")
+    rows = {line.split()[0]: line for line in keys.splitlines()}
     assert " honoured " in rows["zero_optimization.stage"]
     assert " ignored " in rows["wall_clock_breakdown"]
     assert " DeepSpeed's default " in rows["gradient_clipping"]

@@ -11,7 +11,8 @@ import typer
 from zerosim.cli.configured import DECLARED, engine_values
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import option_of
-from zerosim.config import CollectivesKind, EngineConfig, choice
+from zerosim.config import CollectivesKind, EngineConfig, RunConfig, choice
+from zerosim.deepspeed import Explanation, explain
 from zerosim.deepspeed.config import KEYS, Settings, read_document, read_settings
 from zerosim.errors import ConfigError
 
@@ -88,8 +89,14 @@ def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFi
     return DeepSpeedFile(path, json.dumps(document), settings)
 
 
-def explain_file(file: DeepSpeedFile | None, *, as_json: bool) -> int:
-    """Print what becomes of each key.
+def explain_file(
+    file: DeepSpeedFile | None, run: RunConfig, num_ranks: int, *, as_json: bool
+) -> int:
+    """Print what becomes of each key, and what DeepSpeed itself would send and keep.
+
+    Args:
+        run: whose model it is.
+        num_ranks: that are data parallel.
 
     Raises:
         ConfigError: there is no file.
@@ -97,6 +104,7 @@ def explain_file(file: DeepSpeedFile | None, *, as_json: bool) -> int:
     if file is None:
         raise ConfigError("--explain needs a file: give --deepspeed-config FILE as well")
     settings = file.settings
+    own = _explained(file, run, num_ranks)
     if as_json:
         print_json(
             {
@@ -104,6 +112,7 @@ def explain_file(file: DeepSpeedFile | None, *, as_json: bool) -> int:
                 "batch": asdict(settings.sizes),
                 "keys": [asdict(line) for line in settings.lines],
                 "defaults": dict(settings.defaults),
+                "deepspeed": own if isinstance(own, str) else own.to_plain(),
             }
         )
         return 0
@@ -115,7 +124,23 @@ def explain_file(file: DeepSpeedFile | None, *, as_json: bool) -> int:
     for path, value in settings.defaults:
         table.add_row(path, value, "DeepSpeed's default", KEYS[path].sentence)
     print_table(console, table)
+    console.print()
+    console.print(str(own), highlight=False, markup=False)
     return 0
+
+
+def _explained(file: DeepSpeedFile, run: RunConfig, num_ranks: int) -> Explanation | str:
+    """What DeepSpeed itself does with the file, or why that is not known."""
+    import torch
+
+    from zerosim.models import build
+
+    with torch.device("meta"):
+        model = build(run.model, run.seed, shape=run.shape)
+    try:
+        return explain(json.loads(file.text), model, ranks=num_ranks)
+    except ConfigError as error:
+        return f"what DeepSpeed itself sends with it is not known: {error}"
 
 
 def note_of(file: DeepSpeedFile) -> str:

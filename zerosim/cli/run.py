@@ -69,7 +69,8 @@ def run(  # noqa: PLR0913 - an option is an argument
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Explain what becomes of each of its keys, without training."
+            "--explain",
+            help="Explain each of its keys, and what DeepSpeed itself would send, untrained.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
@@ -88,12 +89,12 @@ def run(  # noqa: PLR0913 - an option is an argument
     num_ranks = joined or (4 if ranks is None else ranks)
     num_data_parallel = max(1, num_ranks // max(1, options["tensor_parallel"]))
     file = read_file(deepspeed_config, num_data_parallel, context) if deepspeed_config else None
-    if explain:
-        return explain_file(file, as_json=as_json)
     of_run = run_values(options) | {"ranks": num_ranks, "timeout_s": timeout}
     if file:
         of_run |= {"batch": file.settings.sizes.micro}
     job_run = RunConfig(**of_run)
+    if explain:
+        return explain_file(file, job_run, num_data_parallel, as_json=as_json)
     stages = (file.settings.engine.stage,) if file else parse_stages(stage)
     of_engine = engine_values(options)
     configs = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
@@ -203,6 +203,13 @@ class Plan:
         """Of all that is planned."""
         return frozenset(call.purpose for call in self.calls)
 
+    def merged_causes(self) -> list[Deviation]:
+        """Its causes, those of the same words as one."""
+        sizes: dict[tuple[Cause, str], Fraction] = defaultdict(Fraction)
+        for one in self.causes:
+            sizes[one.cause, one.words] += one.bytes
+        return [Deviation(cause, size, words) for (cause, words), size in sizes.items()]
+
     def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
         """Why what `rank` sends is not what the law says, cause by cause.
 
@@ -213,7 +220,11 @@ class Plan:
         Raises:
             ConfigError: the algorithm's exact cost is not known.
         """
-        found = [*_merged(self), *_of_algorithm(self, rank, algorithm)]
+        merged = [
+            replace(one, words=f"{one.words}: {self.scale.in_units(one.bytes)}")
+            for one in self.merged_causes()
+        ]
+        found = [*merged, *_of_algorithm(self, rank, algorithm)]
         by_cause: dict[Cause, list[Deviation]] = defaultdict(list)
         for deviation in found:
             by_cause[deviation.cause].append(deviation)
@@ -241,17 +252,6 @@ class Plan:
         assert link is None, "of this plan nothing is claimed by link"
         how = "called, with no plan" if self.is_likeness else "planned and called"
         return f"{format_exact_bytes(moved)} {how}"
-
-
-def _merged(plan: Plan) -> list[Deviation]:
-    """A plan's causes, those of the same words as one, each with its size after them."""
-    sizes: dict[tuple[Cause, str], Fraction] = defaultdict(Fraction)
-    for one in plan.causes:
-        sizes[one.cause, one.words] += one.bytes
-    return [
-        Deviation(cause, size, f"{words}: {plan.scale.in_units(size)}")
-        for (cause, words), size in sizes.items()
-    ]
 
 
 def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:

@@ -1,0 +1,185 @@
+"""The strategy that a trace of DeepSpeed would record, from a configuration and a model's modules.
+
+Modules are taken to compute in the order in which the model registers them, and backward to go
+through them the other way round. Imports the standard library and layer L0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from zerosim.deepspeed.config.check import Given
+from zerosim.deepspeed.config.table_zero import SECTION as ZERO
+from zerosim.errors import UnplannedError
+from zerosim.strategies import Bundle, Parameter, Strategy, System
+
+FP32, FP16, BF16 = "float32", "float16", "bfloat16"
+_TORCH_NAMES = {
+    **dict.fromkeys(("fp32", "float"), FP32),
+    **dict.fromkeys(("fp16", "half"), FP16),
+    "bf16": BF16,
+}
+_STAGES_1_2 = ("reduce_scatter", "use_multi_rank_bucket_allreduce")
+_STAGE_3 = (
+    "reduce_scatter",
+    "stage3_prefetch_bucket_size",
+    "stage3_max_live_parameters",
+    "stage3_max_reuse_distance",
+    "stage3_allgather_sequential",
+    "stage3_use_all_reduce_for_fetch_params",
+    "zero_quantized_weights",
+    "zero_quantized_gradients",
+)
+"""The keys that a strategy has under their own names, without "stage3_"."""
+_ROOT = "root"
+
+
+class Model(Protocol):
+    """A `torch.nn.Module` on any device: only names and shapes are asked for."""
+
+    def named_modules(self) -> Iterator[tuple[str, Any]]:
+        """Every module with its name from the root, "" for the root itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """The modules of a model.
+
+    Attributes:
+        bundles: those with parameters of their own, and these.
+        order: those that compute, as forward and backward enter them.
+    """
+
+    bundles: tuple[Bundle, ...]
+    order: tuple[str, ...]
+
+
+def modules_of(model: Model) -> Modules:
+    """Ask a model; a parameter that several modules share has its first name in all of them."""
+    names: dict[int, str] = {}
+    bundles, computing = [], []
+    for name, module in model.named_modules():
+        own = []
+        for short, parameter in module.named_parameters(recurse=False):
+            full = names.setdefault(id(parameter), f"{name}.{short}" if name else short)
+            own.append(
+                Parameter(
+                    name=full,
+                    shape=tuple(parameter.shape),
+                    trainable=bool(parameter.requires_grad),
+                )
+            )
+        if own:
+            bundles.append(Bundle(name=name or _ROOT, parameters=tuple(own)))
+        if type(module).forward.__name__ != "_forward_unimplemented":  # a list of modules
+            computing.append(name)
+    order = [*computing, *_backward("", computing)]
+    return Modules(tuple(bundles), tuple(name or _ROOT for name in order))
+
+
+def without_padding(num_ranks: int) -> Modules:
+    """One parameter in place of a model, which divides by whatever DeepSpeed divides it by."""
+    one = Parameter(name="model", shape=(2 * num_ranks,))
+    return Modules((Bundle(name=_ROOT, parameters=(one,)),), ())
+
+
+def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps: int) -> Strategy:
+    """What DeepSpeed with these keys says of itself when it has settled.
+
+    Raises:
+        UnplannedError: it is carried out by a class that says nothing that a plan could use.
+    """
+    stage, dtype = given[f"{ZERO}.stage"], dtype_of(given)
+    options: dict[str, object] = {
+        "stage": stage,
+        "optimizer": _optimizer(given),
+        "dtype": dtype,
+        "communication_data_type": _torch_name(given["communication_data_type"]) or dtype,
+        "gradient_accumulation_steps": num_micro_steps,
+        "offload_optimizer": given[f"{ZERO}.offload_optimizer.device"] or "none",
+        "offload_param": given[f"{ZERO}.offload_param.device"] or "none",
+    }
+    named = _STAGE_3 if stage == 3 else _STAGES_1_2
+    options |= {name.removeprefix("stage3_"): given[f"{ZERO}.{name}"] for name in named}
+    bundles = tuple(
+        replace(one, parameters=tuple(replace(it, dtype=dtype) for it in one.parameters))
+        for one in modules.bundles
+    )
+    if stage == 3:
+        size = given[f"{ZERO}.zero_hpz_partition_size"]
+        options |= {
+            "partition_count": num_ranks,
+            "secondary_ranks": list(range(size)) if size > 1 else [],
+            "trace": "complete",
+            "module_order": list(modules.order),
+        }
+        bundles = tuple(_with_persistent(bundles, given))
+    else:
+        bundles = (_group(bundles, num_ranks),)
+    return Strategy(
+        system=System.DEEPSPEED,
+        name="model",
+        ranks=tuple(range(num_ranks)),
+        bundles=bundles,
+        options=options,
+    )
+
+
+def dtype_of(given: Given) -> str:
+    """In which parameters compute, as PyTorch names it."""
+    return FP16 if given["fp16.enabled"] else BF16 if given["bf16.enabled"] else FP32
+
+
+def _torch_name(dtype: str | None) -> str:
+    return _TORCH_NAMES.get(dtype, dtype) if dtype else ""
+
+
+def _backward(parent: str, computing: list[str]) -> Iterator[str]:
+    """A module, then those in it from the last to the first."""
+    yield parent
+    prefix = f"{parent}." if parent else ""
+    within = [name for name in computing if name != parent and name.startswith(prefix)]
+    nearest = [name for name in within if not any(name.startswith(f"{other}.") for other in within)]
+    for name in reversed(nearest):
+        yield from _backward(name, within)
+
+
+def _optimizer(given: Given) -> str:
+    """The class that carries the stage out, where a plan asks for it."""
+    stage = given[f"{ZERO}.stage"]
+    sums = _torch_name(given["data_types.grad_accum_dtype"]) or (FP32 if stage == 0 else BF16)
+    if dtype_of(given) != BF16 or stage > 1 or sums != FP32:
+        return ""
+    if stage == 0:
+        raise UnplannedError(
+            "DeepSpeed's stage 0 in bf16 adds gradients up in fp32 (BF16_Optimizer), and there is "
+            "no plan for that: try stage 1"
+        )
+    return "BF16_Optimizer"
+
+
+def _group(bundles: tuple[Bundle, ...], num_ranks: int) -> Bundle:
+    """Stages 0 to 2: all parameters, in stages 1 and 2 in one flat buffer."""
+    found = {one.name: one for bundle in bundles for one in bundle.parameters}
+    elements, multiple = sum(one.elements for one in found.values()), 2 * num_ranks
+    padded = -(-elements // multiple) * multiple
+    return Bundle(
+        name="group 0", parameters=tuple(found.values()), options={"padded_elements": padded}
+    )
+
+
+def _with_persistent(bundles: tuple[Bundle, ...], given: Given) -> Iterator[Bundle]:
+    """Stage 3: with the names of those that are small enough to be kept."""
+    most = given[f"{ZERO}.stage3_param_persistence_threshold"]
+    left = given[f"{ZERO}.stage3_model_persistence_threshold"]
+    found: dict[str, bool] = {}
+    for bundle in bundles:
+        for one in bundle.parameters:
+            if one.name not in found:
+                found[one.name] = one.elements <= min(most, left)
+                left -= one.elements if found[one.name] else 0
+        names = [one.name for one in bundle.parameters if found[one.name]]
+        yield replace(bundle, options={"persistent": names})
