@@ -125,6 +125,7 @@ const outline = record({
     loss: nullable(finite),
   }),
   ranks: list(whole(0)),
+  stands_for: list(whole(1)),
   units: list(
     record({ name: text, elements: count, padded_elements: count, trainable: flag, module: text, stage: text, hue: whole(0) }),
   ),

@@ -19,6 +19,8 @@ export interface ReplayDocument {
   run: Run;
   /** Global ranks that the trace holds, ascending. */
   ranks: number[];
+  /** How many ranks each of them stands for: of those that are alike one is shown. */
+  stands_for: number[];
   units: Unit[];
   /** The bands of a rank card, from top to bottom; empty where a program's states are unknown. */
   states: State[];

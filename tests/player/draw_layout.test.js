@@ -7,6 +7,7 @@ import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js
 import { TimeWindow, laneY, layoutLanes } from "#player/draw/lanes.js";
 import { hit, layoutCards, leastHeight, tightHeight, unitColumns } from "#player/draw/layout.js";
 import { headX, stepAtX } from "#player/draw/scrubber.js";
+import { scaleOf } from "#player/draw/areas.js";
 import { fontsFor, niceStep, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
 
 const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
@@ -195,6 +196,7 @@ test("a text is cut to its room, and left out where nothing is left of it", () =
 });
 
 test("steps of an axis are 1, 2 or 5 times a power of ten", () => {
+  assert.deepEqual([5e3, 9.99e8, 65e9, 2e12].map((most) => scaleOf(most).name), ["MB", "MB", "GB", "TB"]);
   assert.equal(niceStep(24, 4), 10);
   assert.equal(niceStep(16, 4), 5);
   assert.equal(niceStep(0.7, 4), 0.2);

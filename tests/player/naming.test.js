@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { readModel } from "#player/model.js";
 import { lastAt } from "#player/frames.js";
 import { barAt, cellAt, layerAt } from "#player/naming/find.js";
-import { nameBar, nameCell, namePacket, spokenName } from "#player/naming/names.js";
+import { nameBar, nameCell, nameOfRank, namePacket, spokenName } from "#player/naming/names.js";
 import { nextSpot } from "#player/regions.js";
 import { TimeWindow, layoutLanes } from "#player/draw/lanes.js";
 
@@ -20,6 +20,11 @@ test("a cell is found by its column, band and shard, and named with its bytes", 
   const named = nameCell(model, model.initial, { rank: 1, state: 0, unit: 0, shard: 1 });
   assert.equal(named.title, "embedding, shard b on rank 1");
   assert.deepEqual(named.rows.at(-2), ["bytes", "800 B, 400 elements"]);
+});
+
+test("a rank says how many it stands for", () => {
+  const doc = { ...model.doc, stands_for: [1, 4096, 2] };
+  assert.deepEqual([0, 1, 2].map((rank) => nameOfRank(doc, rank)), ["rank 0", "rank 1 and 4,095 like it", "rank 2 and 1 like it"]);
 });
 
 test("of bars on each other the shortest is meant", () => {

@@ -291,6 +291,7 @@ class Maker {
         loss: 3.25,
       },
       ranks: [...RANKS],
+      stands_for: RANKS.map(() => 1),
       units: UNITS.map((name, unit) => ({
         name,
         elements: ELEMENTS[unit],

@@ -17,6 +17,7 @@ from zerosim.events import Kind
 from zerosim.manifest import Source
 from zerosim.memory import Role
 from zerosim.record import load
+from zerosim.replay import replay_document
 from zerosim.simulate.post import Letters
 from zerosim.simulate.rank import Place, stand_in
 from zerosim.simulate.script import script_of
@@ -94,6 +95,7 @@ def test_many_ranks_of_a_program_stand_for_each_other(program, tmp_path):
     trace = load(tmp_path, strict=True)
     assert [rank.rank for rank in trace.ranks] == [0]
     assert [(one.first, one.last) for one in trace.manifest.alike] == [(1, 15)]
+    assert replay_document(trace)["stands_for"] == [16]
 
 
 def dry_rank(rank=0, letters=None, num_ranks=2):

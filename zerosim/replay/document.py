@@ -122,6 +122,7 @@ class _DocumentMaker:
             "name": self.name,
             "run": self._run(),
             "ranks": list(self.subject.places),
+            "stands_for": self._stands_for(),
             "units": [
                 {
                     "name": unit.name,
@@ -164,6 +165,13 @@ class _DocumentMaker:
         return found | {"tour": [asdict(stop) for stop in tour_of(found)]}
 
     # --------------------------------------------------------------------------- the run
+
+    def _stands_for(self) -> list[int]:
+        """How many ranks each of those shown stands for: of ranks that are alike one is shown."""
+        others: Counter[int] = Counter()
+        for one in self.trace.manifest.alike:
+            others[one.rank] += one.last - one.first + 1
+        return [1 + others[rank] for rank in self.subject.places]
 
     def _run(self) -> dict[str, Any]:
         manifest, config, workload = self.trace.manifest, self.subject.config, self.subject.workload

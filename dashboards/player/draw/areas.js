@@ -27,6 +27,11 @@ export function fillOf(ctx, role, theme, colours, scale) {
   return isGathered(role) ? hatchFill(ctx, fill, colours.card, scale) : fill;
 }
 
+/** In what a scale counts: its numbers have three digits at most. @param {number} most bytes */
+export function scaleOf(most) {
+  return most < 1e9 ? { name: "MB", bytes: 1e6 } : most < 1e12 ? { name: "GB", bytes: 1e9 } : { name: "TB", bytes: 1e12 };
+}
+
 /**
  * @param {CanvasRenderingContext2D} ctx
  * @param {Plot} plot
@@ -35,19 +40,20 @@ export function fillOf(ctx, role, theme, colours, scale) {
  * @param {boolean} [isStrip] one of several
  */
 export function drawScale(ctx, { left, width, top, bottom, most }, colours, fonts, isStrip = false) {
-  const step = niceStep(most / 1e6, Math.max(isStrip ? 1 : 2, Math.floor((bottom - top) / (fonts.size * 3.2))));
+  const unit = scaleOf(most);
+  const step = niceStep(most / unit.bytes, Math.max(isStrip ? 1 : 2, Math.floor((bottom - top) / (fonts.size * 3.2))));
   const places = Math.max(0, -Math.floor(Math.log10(step)));
   ctx.font = fonts.text;
   ctx.textAlign = "right";
-  for (let mb = 0; mb * 1e6 <= most; mb += step) {
-    const y = Math.round(bottom - ((mb * 1e6) / most) * (bottom - top));
+  for (let value = 0; value * unit.bytes <= most; value += step) {
+    const y = Math.round(bottom - ((value * unit.bytes) / most) * (bottom - top));
     ctx.fillStyle = colours.line;
     ctx.fillRect(left, y, width, 1);
     ctx.fillStyle = colours.muted;
-    const text = mb.toFixed(places);
+    const text = value.toFixed(places);
     ctx.fillText(text, left - 8, Math.max(fonts.size * 0.75, y + fonts.size * 0.36));
   }
-  ctx.fillText("MB", left - 8, fonts.size * 0.8);
+  ctx.fillText(unit.name, left - 8, fonts.size * 0.8);
   ctx.textAlign = "left";
 }
 

@@ -3,7 +3,7 @@
 
 import { palette, shardColour } from "#player/colours.js";
 import { cellAt } from "#player/naming/find.js";
-import { nameCell, nameRank } from "#player/naming/names.js";
+import { nameCell, nameOfRank, nameRank } from "#player/naming/names.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
@@ -149,14 +149,15 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     ctx.fillStyle = colours.text;
     ctx.font = fonts.strong;
     const room = card.w - 2 * pad - 2 * radius - 6;
-    const name = measure(`rank ${doc.ranks[r]}`, fonts.strong) <= room ? `rank ${doc.ranks[r]}` : `${doc.ranks[r]}`;
+    const names = [nameOfRank(doc, r), `rank ${doc.ranks[r]}`];
+    const name = names.find((one) => measure(one, fonts.strong) <= room) ?? `${doc.ranks[r]}`;
     ctx.fillText(name, card.x + pad + 2 * radius + 6, nameY);
     if (!gutter) {
       drawStateNames(ctx, { ...layout, left: card.x + pad }, doc.states, colours, fonts);
     }
-    const names = gutter ? [] : doc.states;
+    const states = gutter ? [] : doc.states;
     drawTierLines(ctx, { ...layout, left: card.x + pad }, card.w - 2 * pad, colours, fonts);
-    drawTierNames(ctx, { ...layout, left: card.x + pad }, names, colours, fonts);
+    drawTierNames(ctx, { ...layout, left: card.x + pad }, states, colours, fonts);
   }
   if (gutter) {
     const place = { ...layout, left: cards[0].x - 12 };

@@ -166,7 +166,7 @@ export class MemoryView {
     const legendTop = this.drawLegend(roles, strips.length > 1, memory.peak_bytes, theme, colours, fonts);
     const head = strips.length > 1 ? fonts.size + 8 : 0;
     const isTight = legendTop - 12 - head * strips.length < LEAST_STRIP * strips.length;
-    const names = isTight ? strips.map(({ tier }) => tier) : ["MB"];
+    const names = isTight ? strips.map(({ tier }) => tier) : ["MB", "000"];
     const left = Math.ceil(Math.max(...names.map((name) => this.measure(name, fonts.text)))) + 14;
     const plot = {
       left,

@@ -92,6 +92,16 @@ export function namePacket({ doc }, position, { from, to, shard, bytes, start_ns
 }
 
 /**
+ * A rank, and how many did what it did where one stands for them.
+ * @param {Model["doc"]} doc
+ * @param {number} rank
+ */
+export function nameOfRank(doc, rank) {
+  const others = doc.stands_for[rank] - 1;
+  return `rank ${doc.ranks[rank]}${others > 0 ? ` and ${formatExact(others)} like it` : ""}`;
+}
+
+/**
  * A rank, in a step.
  * @param {Model} model
  * @param {number} position
@@ -102,7 +112,7 @@ export function nameRank(model, position, rank) {
   const step = doc.steps[position];
   const sent = sentInStep(model, position, rank);
   const waited = waitedIn(step, rank);
-  return named(`rank ${doc.ranks[rank]}`, [
+  return named(nameOfRank(doc, rank), [
     ["step", step.ranks.includes(rank) ? doc.texts[step.title] : `takes no part in: ${doc.texts[step.title]}`],
     ["sends", sent > 0 ? formatBytes(sent) : ""],
     ["waits", waited > 0 ? formatTime(waited, doc.run.is_predicted) : ""],
