@@ -86,7 +86,7 @@ def test_states_are_those_that_a_rank_keeps(model):
     assert kept[3, True] == 14 * size // 4
     offloaded = explain(zero(2, **OFFLOAD), model, ranks=4)
     assert offloaded.states is None
-    assert "states on the host" in str(offloaded)
+    assert "what it keeps is not told" in str(offloaded)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,21 @@ def test_what_cannot_be_explained_is_one_line(config, options, words):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "config", [zero(0, dtype=BF16), zero(3, zero_quantized_weights=True)], ids=["bf16", "qwZ"]
-)
-def test_what_has_no_plan_says_so(config, model):
-    with pytest.raises(UnplannedError, match="no plan for"):
-        explain(config, model)
+def test_what_has_no_plan_says_so(model):
+    with pytest.raises(UnplannedError, match="there is no plan"):
+        explain(zero(3, zero_quantized_weights=True), model)
+
+
+def test_the_dtype_of_sums_decides_who_carries_stage_1_out(model):
+    sums = {"data_types": {"grad_accum_dtype": "fp32"}}
+    (first, *_), (again, *_) = (
+        [call for call in explain(config, model).plan.calls if "reduce" in call.purpose]
+        for config in (zero(1, dtype=BF16), zero(1, dtype=BF16) | sums)
+    )
+    assert (first.is_cut, again.is_cut) == (True, False)  # buckets, or a whole parameter group
+    assert explain(zero(0, dtype=BF16), model).sends == 2
+    with pytest.raises(ConfigError, match="grad_accum_dtype is float32: expected bfloat16"):
+        explain(zero(0, dtype=BF16) | sums, model)
 
 
 def test_the_command_says_it_of_a_built_in_model(tmp_path):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from zerosim.deepspeed.config.check import Given
 from zerosim.deepspeed.config.table_zero import SECTION as ZERO
-from zerosim.errors import UnplannedError
+from zerosim.errors import ConfigError
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 
 FP32, FP16, BF16 = "float32", "float16", "bfloat16"
@@ -90,7 +90,7 @@ def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps:
     """What DeepSpeed with these keys says of itself when it has settled.
 
     Raises:
-        UnplannedError: it is carried out by a class that says nothing that a plan could use.
+        ConfigError: DeepSpeed refuses these keys together.
     """
     stage, dtype = given[f"{ZERO}.stage"], dtype_of(given)
     options: dict[str, object] = {
@@ -149,16 +149,16 @@ def _backward(parent: str, computing: list[str]) -> Iterator[str]:
 
 def _optimizer(given: Given) -> str:
     """The class that carries the stage out, where a plan asks for it."""
-    stage = given[f"{ZERO}.stage"]
-    sums = _torch_name(given["data_types.grad_accum_dtype"]) or (FP32 if stage == 0 else BF16)
-    if dtype_of(given) != BF16 or stage > 1 or sums != FP32:
-        return ""
-    if stage == 0:
-        raise UnplannedError(
-            "DeepSpeed's stage 0 in bf16 adds gradients up in fp32 (BF16_Optimizer), and there is "
-            "no plan for that: try stage 1"
+    stage, dtype = given[f"{ZERO}.stage"], dtype_of(given)
+    sums = _torch_name(given["data_types.grad_accum_dtype"]) or dtype
+    if stage == 0 and sums != dtype:
+        raise ConfigError(
+            f"data_types.grad_accum_dtype is {sums}: expected {dtype}, as DeepSpeed's stage 0 "
+            "refuses to add gradients up in another dtype than that of the parameters"
         )
-    return "BF16_Optimizer"
+    offloads = (given[f"{ZERO}.offload_optimizer.device"] or "none") != "none"
+    wraps = stage == 1 and dtype == BF16 and sums == FP32 and not offloads
+    return "BF16_Optimizer" if wraps else ""
 
 
 def _group(bundles: tuple[Bundle, ...], num_ranks: int) -> Bundle:

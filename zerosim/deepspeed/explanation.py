@@ -114,7 +114,7 @@ class Explanation:
             why = "" if self.sends > self.law else "it sends less because it keeps more; "
             yield f"  {why}set {keys} to get to the law"
         if self.states is None:
-            yield "what it keeps is not told: there is no law for states on the host, or in parts"
+            yield "what it keeps is not told: no law here speaks of states that are kept like that"
             return
         yield f"keeps {self.states.keeps}, with Adam{self._kept(self.states)}"
         if self.states.unknown:
