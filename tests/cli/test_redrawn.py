@@ -37,6 +37,14 @@ def test_a_law_has_what_was_published(told, name):
         assert predicted == pytest.approx(published, rel=CLOSE[name])
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_it_fits_a_wall(told, name):
+    assert all(len(str(cell)) < 40 for row in told[name]["rows"] for cell in row.values())
+    lines = command("table", name).out.splitlines()
+    numbers = [line for line in lines if not line.startswith(("source: ", "machine "))]
+    assert max(map(len, numbers)) < 120
+
+
 def test_zero_3_collapses_at_a_fixed_batch(told):
     """As published: a third of the rate on four times the GPUs."""
     rates = [predicted for _, predicted in pairs(told["decay"])]

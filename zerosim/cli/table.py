@@ -34,6 +34,8 @@ _NAMES = {1: "P_os", 2: "P_os+g", 3: "P_os+g+p"}
 _DTYPES = {DType.BF16: "mixed (bf16, fp16)", DType.FP32: "fp32"}
 
 
+_WRITTEN = {"gb": "GB", "gpu": "GPU", "gpus": "GPUs", "tflops": "TFLOP/s"}
+
 PAPER = "paper"
 _NAMED = (PAPER, *FIGURES)
 """What can be printed: the paper's Table 1, and the figures of a plan."""
@@ -66,7 +68,7 @@ def _show(figure: Table, *, as_json: bool) -> None:
         print_json(figure.to_dict())
         return
     console = make_console()
-    heads = (column.name.replace("_", " ") for column in figure.columns)
+    heads = (_head(column.name) for column in figure.columns)
     names = sum(isinstance(cell, str) for cell in figure.rows[0])
     shown = make_table(*heads, left=names, title=figure.title)
     for row in figure.rows:
@@ -76,10 +78,19 @@ def _show(figure: Table, *, as_json: bool) -> None:
         console.print(Text(note, style="dim"))
 
 
+def _head(name: str) -> str:
+    """A column's name as it is written."""
+    words = name.replace("zero_3", "ZeRO-3").replace("zero_pp", "ZeRO++").split("_")
+    return " ".join(_WRITTEN.get(word, word) for word in words)
+
+
 def _cell(cell: Cell) -> str:
+    """What stands in a cell; a number with four digits, or all of those before the point."""
     if cell is None:
         return ""
-    return f"{cell:,.4g}" if isinstance(cell, float) and cell < 1000 else cell_text(cell)
+    if isinstance(cell, float):
+        return f"{cell:,.4g}" if abs(cell) < 1000 else f"{cell:,.0f}"
+    return cell_text(cell)
 
 
 def _agrees(cell: TableCell) -> bool:

@@ -234,7 +234,7 @@ def units() -> Table:
         largest = max(blocks * block.elements, *(one.elements for one in layout.pieces()))
         rows.append((blocks, 2 * (Fraction(whole, num_ranks) + largest) / 10**9))
     return _table(
-        "Parameters that are there at once, llama-3-8b in bf16 on 64: sum/N + largest unit",
+        "Parameters that are there at once, llama-3-8b in bf16 on 64 GPUs: sum/N + largest unit",
         ("blocks_in_a_unit",),
         ("predicted_gb",),
         [(blocks, float(size)) for blocks, size in rows],
@@ -249,9 +249,9 @@ def traffic() -> Table:
         shape = _GPTS["174.6B"]
         layout = Layout(shape=shape, config=_engine(stage), data=384, sequence=shape.context)
         workload = layout.workload()
-        rows.append((stage, published, str(law(workload)), float(law_bytes(workload, 0)) / 1e9))
+        rows.append((stage, published, law(workload).symbols, float(law_bytes(workload, 0)) / 1e9))
     return _table(
-        "What a GPU sends in a step, by the law: 174.6B in bf16 on 384",
+        "What a GPU sends in a step, by the law: 174.6B in bf16 on 384 GPUs",
         ("stage",),
         ("published", "law", "predicted_gb"),
         rows,
