@@ -30,7 +30,7 @@ from zerosim.lessons.recordings import COMMITTED
 
 CHECK = "/api/lessons/zero3/check"
 RECORD = "/api/lessons/zero3/record"
-DEADLINE_S = 30.0
+DEADLINE_S = 600.0
 COPIES = """
     import json, shutil, sys
     from pathlib import Path
