@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,14 +20,29 @@ from zerosim.launch.forkserver import keep, lent
 
 DEADLINE_S = 600.0
 """Enough beside other programs that want the processor."""
+_LOWEST_PORT = 10_000
+"""Below it services have their own."""
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port that nobody listens on, and that nobody else is given while this process lives.
+
+    It is none of those that the kernel gives to whoever asks for any and to each connection, which
+    may be taken between now and its use. Who else asks here, in whichever process, is given
+    another: a name of it is held in the kernel's own space of names.
+    """
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    below = range(_LOWEST_PORT, int(given.split()[0]))
+    for port in random.sample(below, len(below)):
+        with socket.socket() as probe, socket.socket(socket.AF_UNIX) as name:
+            try:
+                name.bind(f"\0zerosim-tests-port-{port}")
+                probe.bind(("", port))
+            except OSError:  # somebody has it
+                continue
+            name.detach()  # held until this process ends
+            return port
+    raise AssertionError(f"no port of {below.start:,} to {below.stop:,} is free")
 
 
 def run_ranks(

@@ -20,6 +20,8 @@ from zerosim.stepping.commands import condition_of
 PAGE = Path(__file__).parents[2] / "docs" / "debug.md"
 SIGN = "(zerosim) "
 SMALL = ("--stage", "1", "--ranks", "2", "--model", "mlp", "--no-overlap", "--steps", "2")
+GOES_BYTES = 2_000
+"""What a rank that goes writes soon, and one that is held never."""
 
 
 def start(*words: object) -> subprocess.Popen[str]:
@@ -91,15 +93,18 @@ def test_interrupted_the_ranks_stop_and_killed_they_go_on(tmp_path):
     running.stdin.flush()
     while f"{SIGN}continue" not in running.stdout.readline():
         pass
-    time.sleep(0.5)
+    file = tmp_path / "run" / "rank-0.jsonl"
+    held = len(file.read_bytes().rstrip(b"\0"))
+    while len(file.read_bytes().rstrip(b"\0")) < held + GOES_BYTES:  # else nothing could be paused
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     assert running.stdout.readline() == "paused\n"
     assert running.stdout.readline().strip()
     running.kill()
     running.communicate()
-    ended = tmp_path / "run" / "rank-0.jsonl"
     deadline = time.monotonic() + DEADLINE_S
-    while b'{"row":"end"' not in ended.read_bytes()[-300:].rstrip(b"\0"):
+    while b'{"row":"end"' not in file.read_bytes().rstrip(b"\0")[-300:]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.command import command
+from tests.cli.command import DEADLINE_S, command
 from tests.ranks import free_port
 from zerosim.record import load
 from zerosim.verify import verify
@@ -31,7 +31,7 @@ def torchrun(*args: object, cwd) -> subprocess.Popen[str]:
 
 def finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
     try:
-        ends = [(*each.communicate(timeout=120), each.returncode) for each in started]
+        ends = [(*each.communicate(timeout=DEADLINE_S), each.returncode) for each in started]
     finally:
         for each in started:
             each.kill()

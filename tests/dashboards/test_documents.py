@@ -29,7 +29,7 @@ class Making:
 
     def make(self, trace, iteration, name):
         self.made.append((name, iteration))
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(600)
         if self.problem is not None:
             raise self.problem
         # what cannot be compressed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import textwrap
 import time
@@ -29,7 +30,7 @@ from zerosim.lessons.recordings import COMMITTED
 
 CHECK = "/api/lessons/zero3/check"
 RECORD = "/api/lessons/zero3/record"
-DEADLINE_S = 30.0
+DEADLINE_S = 600.0
 COPIES = """
     import json, shutil, sys
     from pathlib import Path
@@ -394,14 +395,25 @@ def test_what_fails_says_so_in_one_line(tmp_path):
     made.workbench.close()
 
 
-def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path):
+def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path, monkeypatch):
+    pid = tmp_path / "pid"
     program = f"""
         import subprocess, sys, time
         from pathlib import Path
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-        Path({str(tmp_path / "pid")!r}).write_text(str(child.pid))
-        time.sleep(60)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path({str(pid)!r}).write_text(f"{{child.pid}}\\n")
+        time.sleep(600)
     """
+
+    class Started(subprocess.Popen):
+        """One whose time begins when its rank is there, however long Python takes to start."""
+
+        def wait(self, timeout=None):
+            while self.poll() is None and not (pid.exists() and pid.read_text().endswith("\n")):
+                time.sleep(0.02)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
     bench = Workbench(
         lesson_shelf(),
         deadline_s=1.0,
@@ -413,7 +425,7 @@ def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path):
         assert time.monotonic() < end
         time.sleep(0.02)
     assert job.problem == "it was not over within 1 s"
-    rank = int((tmp_path / "pid").read_text())
+    rank = int(pid.read_text())
     status = tmp_path.__class__(f"/proc/{rank}/stat")
     while status.exists() and status.read_text().split()[2] != "Z":
         assert time.monotonic() < end

@@ -31,7 +31,7 @@ from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks
 
-DEADLINE_S = 150
+DEADLINE_S = 600
 NUM_NODES, RANKS_PER_NODE, STEPS = 2, 2, 2
 NUM_RANKS = NUM_NODES * RANKS_PER_NODE
 JOB = Path(__file__).parent / "programs" / "job.py"

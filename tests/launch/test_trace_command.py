@@ -20,6 +20,7 @@ from unittest import mock
 import pytest
 
 from tests.cli.command import assert_one_line, command
+from tests.ranks import free_port
 from zerosim.cli.folders import make_free
 from zerosim.errors import EnvironmentFault, TraceError
 from zerosim.events import Kind, Op
@@ -157,9 +158,10 @@ def ways(request, tmp_path_factory, run, trace):
     plain, traced = (tmp_path_factory.mktemp(name) for name in ("plain", "traced"))
     asked = {item.callspec.params["way"] for item in request.session.items if is_of_ways(item)}
     program, names = (sys.executable, PROGRAMS / "ways.py"), sorted(asked | {*LOOKED_INTO})
+    ports = [" ".join(str(free_port()) for _ in range(2 * len(names))) for _ in range(2)]
     with ThreadPoolExecutor() as aside:
-        left_later = aside.submit(run, *program, plain, *names)
-        right = trace(traced / "command", *program, traced, *names)
+        left_later = aside.submit(run, *program, plain, *names, FREE_PORTS=ports[0])
+        right = trace(traced / "command", *program, traced, *names, FREE_PORTS=ports[1])
         left = left_later.result()
     assert (left.code, left.out, left.err) == (right.code, right.out, right.err) == (0, "", "")
     return plain, traced

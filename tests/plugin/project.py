@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "pytest.md"
 _BLOCK = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)
 # a plugin cannot be registered by its module and by its entry point
 _NAME = "zerosim" if entry_points(group="pytest11", name="zerosim") else "zerosim.pytest_plugin"
-LIMIT_S = 120
+LIMIT_S = 600
 
 
 def examples():

@@ -219,6 +219,38 @@ def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
     assert "assert 1 == 2" in shown
 
 
+LETS_GO_LATE = """
+from collections import deque
+
+from zerosim.trace.writer import EventWriter
+
+held, uses = deque(maxlen=4), EventWriter.uses
+
+
+def uses_for_long(writer, tensors):
+    held.append(tensors)
+    uses(writer, tensors)
+
+
+EventWriter.uses = uses_for_long
+"""
+
+
+def test_the_example_has_room_for_a_backend_that_lets_go_late(tmp_path):
+    """As its thread does that was not given the processor: here of the last four calls none."""
+    late = (
+        LETS_GO_LATE
+        + examples()["test_step.py"]
+        + '    zerosim_trace.assert_peak_memory("24Psi")\n'
+    )
+    write(tmp_path, test_late=late)
+    code, text = run_pytest(tmp_path)
+    assert code == 1, text
+    assert 'zerosim_trace.assert_peak_memory("24Psi")' in text
+    assert re.search(r"peak memory is 16,3\d\d B, expected at most 24Ψ = 16,224 B", text), text
+    assert "1 failed" in text
+
+
 def test_pytest_under_torchrun(tmp_path):
     write(tmp_path, test_ranks=examples()["test_ranks.py"] + UNDER_TORCHRUN, conftest=TOGETHER)
     code, text = run_pytest(tmp_path, "--tb=short", torchrun=2)

@@ -155,7 +155,7 @@ class Held:
     def end(self) -> list[Any]:
         """Wait for the run; what each rank returned."""
         assert self.thread is not None
-        self.thread.join(120)
+        self.thread.join(600)
         if self.problem is not None:
             raise self.problem
         return self.results
@@ -182,10 +182,10 @@ def held(function: Callable[..., Any], num_ranks: int, *args: Any) -> Iterator[H
         yield run
     finally:
         door.close()
-        run.thread.join(120)
+        run.thread.join(600)
 
 
-def until(holds: Callable[[], bool], longest_s: float = 30.0) -> None:
+def until(holds: Callable[[], bool], longest_s: float = 600.0) -> None:
     """Wait for something."""
     deadline = time.monotonic() + longest_s
     while not holds():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 
 import pytest
 
@@ -26,7 +27,7 @@ class Stepped(Controller):
         super().__init__(self.door)
 
     def _step(self, goal, only):
-        self.may_end.wait(10)
+        self.may_end.wait(600)
         return Outcome(Why.REACHED, f"went {goal}")
 
 
@@ -39,13 +40,16 @@ def controller():
 
 
 def settled(steering, who):
-    """The state once nothing goes any more."""
-    for _ in range(500):
-        state = steering.state(steering.key, who)
-        if not state["goes"] and state["version"]:
-            return state
-        threading.Event().wait(0.01)
-    raise AssertionError(state)
+    """The state once nothing goes any more; the test's own timeout is the limit."""
+    while (state := steering.state(steering.key, who))["goes"] or not state["version"]:
+        time.sleep(0.01)
+    return state
+
+
+def going(controller):
+    """Wait until the step that was asked for is being taken, which is done by another thread."""
+    while not controller.is_going:
+        time.sleep(0.01)
 
 
 def test_the_first_that_acts_steers_and_others_watch(controller):
@@ -55,6 +59,7 @@ def test_the_first_that_acts_steers_and_others_watch(controller):
     assert (state["steers"], state["others_steer"]) == (False, True)
     with pytest.raises(NotAllowedError, match="another page steers"):
         steering.act(steering.key, "two", "over")
+    going(controller)
     with pytest.raises(ConfigError, match="going already"):
         controller.run()
     controller.may_end.set()
@@ -92,6 +97,7 @@ def test_who_watches_may_ask_and_not_say_where_ranks_stop(controller):
 def test_while_the_ranks_go_nothing_is_asked(controller):
     steering = Steering(controller)
     steering.act(steering.key, "one", "over")
+    going(controller)
     with pytest.raises(ConfigError, match="the ranks are going: wait for them"):
         steering.act(steering.key, "two", "where")
     controller.may_end.set()

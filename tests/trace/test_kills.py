@@ -14,7 +14,7 @@ from zerosim.trace import labels
 
 NUM_UNITS = 7
 LONGEST_S = 0.1
-DEADLINE_S = 60
+DEADLINE_S = 600
 
 
 def compute_for_ever(folder, written):

@@ -39,7 +39,7 @@ def python(code, *, ok=True):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=600,
     )
     assert (done.returncode == 0) == ok, done.stderr
     return done.stdout

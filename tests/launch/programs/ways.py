@@ -1,8 +1,8 @@
 """Ranks that end in every way that a program can end. It knows nothing of zerosim.
 
 `python ways.py FOLDER WAY ...` imports PyTorch once and forks two ranks for each way, one way
-after another. What the ranks print and how they ended is in FOLDER, for each way; whoever traces
-them finds the traces of a way in FOLDER/WAY.
+after another; FREE_PORTS are two ports for each. What the ranks print and how they ended is in
+FOLDER, for each way; whoever traces them finds the traces of a way in FOLDER/WAY.
 """
 
 import gc
@@ -10,10 +10,10 @@ import json
 import os
 import resource
 import signal
-import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -97,15 +97,23 @@ def is_killed() -> None:
 
 def hangs_until_sigterm() -> None:
     reduce_once()
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
-        threading.Timer(0.6, os.kill, (os.getppid(), signal.SIGUSR1)).start()
+        store.wait(["called"])
+        os.kill(os.getppid(), signal.SIGUSR1)
         time.sleep(DEADLINE_S)
-    reduce_once()
+    work = dist.all_reduce(torch.ones(4), async_op=True)
+    store.set("called", "")
+    work.wait()
 
 
 def hangs_until_sigint() -> None:
     reduce_once()
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"over {dist.get_rank()}", "")
+    store.wait(["over 0", "over 1"])
     if dist.get_rank() == 1:
+        # both are a line before they sleep: for that the time is
         threading.Timer(0.6, os.kill, (os.getppid(), signal.SIGUSR2)).start()
     time.sleep(DEADLINE_S)
 
@@ -233,18 +241,12 @@ def join(port: str) -> None:
     dist.init_process_group("gloo")
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
-def start(way: str, folder: Path) -> list[int]:
+def start(way: str, folder: Path, ports: Iterator[str]) -> list[int]:
     """Fork two ranks; in each of them this does not return."""
     os.environ.update(
         MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=free_port(),
-        SECOND_PORT=free_port(),
+        MASTER_PORT=next(ports),
+        SECOND_PORT=next(ports),
         WORLD_SIZE="2",
     )
     if "ZEROSIM_TRACE" in os.environ:  # each way has a folder of its own
@@ -267,11 +269,12 @@ def start(way: str, folder: Path) -> list[int]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    ports = iter(os.environ["FREE_PORTS"].split())
     children: list[int] = []
     for asked, sent in ((signal.SIGUSR1, signal.SIGTERM), (signal.SIGUSR2, signal.SIGINT)):
         signal.signal(asked, lambda *_, sent=sent: [os.kill(child, sent) for child in children])
     for way in sys.argv[2:]:
-        children[:] = start(way, folder)
+        children[:] = start(way, folder, ports)
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         (folder / f"{way}.codes").write_text(json.dumps(codes))
 
