@@ -28,12 +28,44 @@ function start() {
 }
 
 /** The words of a figure are as large as those of the page. */
+function wordSize() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
+/**
+ * From now on Plotly draws a figure with such words at once, not a second time for their sake.
+ * @param {any} plotly
+ */
+function teach(plotly) {
+  const draw = plotly.react;
+  plotly.react = (place, figure, ...others) => {
+    figure.layout.font = { ...figure.layout.font, size: wordSize() };
+    return draw(place, figure, ...others);
+  };
+  plotly.react.knowsWords = true;
+}
+
+/** Figures that are drawn with words of another size are drawn anew. */
 function fitWords() {
-  const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const size = wordSize();
   for (const graph of drawn.querySelectorAll(".js-plotly-plot")) {
-    if (graph.layout && graph.layout.font.size !== size) {
+    if (!graph.layout?.font) {
+      continue;
+    }
+    if (!globalThis.Plotly.react.knowsWords) {
+      teach(globalThis.Plotly);
+    }
+    if (graph.layout.font.size !== size) {
       globalThis.Plotly.relayout(graph, { "font.size": size });
     }
+  }
+}
+
+/** The window or the page's mode is another, and so the room of a figure. */
+function fitRoom() {
+  fitWords();
+  for (const graph of drawn.querySelectorAll(".js-plotly-plot")) {
+    globalThis.Plotly.Plots.resize(graph);
   }
 }
 
@@ -46,6 +78,6 @@ new MutationObserver((_, observer) => {
 }).observe(drawn, { childList: true, subtree: true });
 const watch = new MutationObserver(fitWords);
 watch.observe(drawn, { childList: true, subtree: true });
-watch.observe(document.documentElement, { attributes: true });
-globalThis.addEventListener("resize", fitWords);
+new MutationObserver(fitRoom).observe(document.documentElement, { attributes: true });
+globalThis.addEventListener("resize", fitRoom);
 requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(start)));

@@ -6,14 +6,24 @@ Imports dash, werkzeug and its siblings of the dashboard.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from dash import Dash, dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from zerosim.dashboards.callbacks.answering import register_page
 from zerosim.dashboards.callbacks.verify import query_of
-from zerosim.dashboards.components.plan import BODY, GPUS, TOKENS, body
+from zerosim.dashboards.components.plan import (
+    BODY,
+    GPUS,
+    TABLES,
+    TOKENS,
+    body,
+    listed,
+    unfolded,
+    unfolding,
+)
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import plan
 
@@ -32,7 +42,7 @@ class PlanPage:
         self.parts = parts
 
     def body(self, query: Mapping[str, str]) -> list[Component]:
-        """All that stands below the tabs."""
+        """All that stands below the tabs, as the server writes it."""
         return body(plan.view(query))
 
     def layout(self, search: str) -> Component:
@@ -41,8 +51,14 @@ class PlanPage:
         return html.Div([place, html.Div(self.follow(search), id=BODY)])
 
     def follow(self, search: object) -> list[Component]:
-        """The page at another address of its own."""
-        return self.body(query_of(search))
+        """The page at another address of its own; its tables come when they are unfolded."""
+        return body(plan.view(query_of(search)), folded=True)
+
+    def unfold(self, name: str, clicks: object, search: object) -> list[list[Component]]:
+        """A table of the page at an address, as the one output of its callback."""
+        if not clicks:
+            raise PreventUpdate
+        return [listed(name, plan.view(query_of(search)))]
 
 
 def answer_typed(gpus: object, tokens: object, search: object) -> str:
@@ -59,3 +75,10 @@ def answer_typed(gpus: object, tokens: object, search: object) -> str:
 def register(app: Dash, page: PlanPage) -> None:
     """Answer for the page's controls."""
     register_page(app, BODY, ADDRESS, (GPUS, TOKENS), follow=page.follow, answer=answer_typed)
+    for name in TABLES:
+        app.callback(
+            [Output(unfolded(name), "children")],
+            Input(unfolding(name), "n_clicks"),
+            State(ADDRESS, "search"),
+            prevent_initial_call=True,
+        )(partial(page.unfold, name))

@@ -11,7 +11,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-_GRAPH: dcc.Graph.Config = {"displayModeBar": False}
+_GRAPH: dcc.Graph.Config = {"displayModeBar": False, "responsive": False}
 
 
 def problem(line: str, hint: str) -> list[Component]:
@@ -58,10 +58,13 @@ def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
 
 
 def graph(name: str, figure: Any) -> Component:
-    """A chart; its title and its text alternative stand beside it in the page."""
+    """A chart; its title and its text alternative stand beside it in the page.
+
+    `assets/dash.js` fits it to its place: Dash would draw a new one twice more for that.
+    """
     figure.update_layout(title=None, margin={"t": 10, "l": 10, "b": 10})
     fills = {"height": "100%"}
-    drawn = dcc.Graph(id=name, figure=figure, config=_GRAPH, responsive=True, style=fills)
+    drawn = dcc.Graph(id=name, figure=figure, config=_GRAPH, style=fills)
     return html.Div(drawn, className="graph", **aria(hidden="true"))
 
 

@@ -5,6 +5,8 @@ Imports dash, zerosim's plots, `dashboards.pages` and zerosim's L0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -31,8 +33,13 @@ _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 _MORE_GPUS = "The same tokens in a step on more GPUs. Hollow: does not fit."
 
 
-def body(view: View) -> list[Component]:
-    """All that stands below the tabs."""
+def body(view: View, *, folded: bool = False) -> list[Component]:
+    """All that stands below the tabs.
+
+    Args:
+        folded: tables that nobody has unfolded are left out; `listed` has them. They are most of
+            the page's parts, and Dash takes longer for each than the server.
+    """
     shown = view.shown
     if shown is None:
         line = html.P(view.problem, className="wrong", role="alert")
@@ -40,8 +47,8 @@ def body(view: View) -> list[Component]:
     words = [html.H1(tied(shown.headline), id="headline"), html.P(tied(shown.remark))]
     return [
         _controls(view, words),
-        html.Div([_memory(shown), _times(shown)], className="halves"),
-        html.Div([_scaling(shown), _grid(shown)], className="halves"),
+        html.Div([_memory(shown, folded), _times(shown, folded)], className="halves"),
+        html.Div([_scaling(shown, folded), _grid(shown)], className="halves"),
         _fastest(shown),
         _words(shown),
     ]
@@ -65,8 +72,36 @@ def _control(control: Control) -> list[Component]:
     return [choices, typed]
 
 
-def _memory(shown: Shown) -> Component:
+def _folded(name: str, words: str, shown: Shown, is_left_out: bool) -> Component:
+    """A table that is unfolded by its summary."""
+    opens = html.Summary(words, id=unfolding(name), n_clicks=0)
+    parts = [] if is_left_out else [_LISTED[name](shown)]
+    return html.Details([opens, html.Div(parts, id=unfolded(name))])
+
+
+def unfolding(name: str) -> str:
+    """The component that is pressed to see a table."""
+    return f"{name}-more"
+
+
+def unfolded(name: str) -> str:
+    """Where it is then."""
+    return f"{name}-listed"
+
+
+def listed(name: str, view: View) -> list[Component]:
+    """One of `TABLES`; nothing where there is no plan."""
+    return [] if view.shown is None else [_LISTED[name](view.shown)]
+
+
+def _memory(shown: Shown, folded: bool) -> Component:
     figure = plots.peaks(shown.memories, shown.card_bytes)
+    more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
+    title = "Memory of a GPU at its peak, predicted"
+    return card("memory", title, [graph("peaks", figure), more], "by stage")
+
+
+def _memory_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(
             cells_of((row["part"], row["formula"], row["source"]), (format_exact(row["bytes"]),))
@@ -76,27 +111,34 @@ def _memory(shown: Shown) -> Component:
     head = head_of(("part", "formula", "source"), ("bytes, predicted",))
     total = format_exact(sum(shown.memory["bytes"]))
     foot = html.Tfoot(html.Tr(cells_of(("together", "", ""), (total,))))
-    listed = table_of("Parts of the peak, scrolls", [head, html.Tbody(rows), foot])
-    more = html.Details([html.Summary(f"{shown.memory.title}: {shown.chosen}"), listed])
-    title = "Memory of a GPU at its peak, predicted"
-    return card("memory", title, [graph("peaks", figure), more], "by stage")
+    return table_of("Parts of the peak, scrolls", [head, html.Tbody(rows), foot])
 
 
-def _times(shown: Shown) -> Component:
+def _times(shown: Shown, folded: bool) -> Component:
     figure = plots.step_times(shown.times)
+    more = _folded("times", "The same as a table", shown, folded)
+    title = "Where the time of a step goes, predicted"
+    return card("times", title, [graph("steptimes", figure), more], "by stage")
+
+
+def _times_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(cells_of((row["layout"], row["cause"]), (f"{row['seconds']:,.4f}",)))
         for row in shown.times
     ]
     head = head_of(("layout", "cause"), ("s, predicted",))
-    listed = table_of("Times, scrolls", [head, html.Tbody(rows)])
-    more = html.Details([html.Summary("The same as a table"), listed])
-    title = "Where the time of a step goes, predicted"
-    return card("times", title, [graph("steptimes", figure), more], "by stage")
+    return table_of("Times, scrolls", [head, html.Tbody(rows)])
 
 
-def _scaling(shown: Shown) -> Component:
+def _scaling(shown: Shown, folded: bool) -> Component:
     figure = plots.scaling(shown.scaling, shown.chosen)
+    said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
+    more = _folded("scaling", "The same as a table, predicted", shown, folded)
+    title = "When does communication stop hiding? Predicted"
+    return card("scaling", title, [graph("curves", figure), *said, more])
+
+
+def _scaling_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(
             cells_of(
@@ -113,11 +155,16 @@ def _scaling(shown: Shown) -> Component:
     ]
     numbers = ("tokens/s a GPU", "MFU", "C/W, tokens", "fits")
     head = head_of(("layout", "GPUs", "tokens a GPU"), numbers)
-    listed = table_of("Scaling, scrolls", [head, html.Tbody(rows)])
-    said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
-    more = html.Details([html.Summary("The same as a table, predicted"), listed])
-    title = "When does communication stop hiding? Predicted"
-    return card("scaling", title, [graph("curves", figure), *said, more])
+    return table_of("Scaling, scrolls", [head, html.Tbody(rows)])
+
+
+_LISTED: dict[str, Callable[[Shown], Component]] = {
+    "memory": _memory_listed,
+    "times": _times_listed,
+    "scaling": _scaling_listed,
+}
+TABLES = tuple(_LISTED)
+"""By the names of their cards."""
 
 
 def _grid(shown: Shown) -> Component:

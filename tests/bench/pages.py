@@ -159,13 +159,13 @@ class Bench:
             session = page.context.new_cdp_session(page)
             session.send("Performance.enable", {"timeDomain": "threadTicks"})
             took: list[float] = []
-            position, before = -1, _script_ms(session)
+            position, before = -1, script_ms(session)
             while len(took) < STEPS:
                 now = page.evaluate(_STEP, "ArrowRight")
-                after = _script_ms(session)
+                after = script_ms(session)
                 if now == position:
                     now = page.evaluate(_STEP, "Home")
-                    after = _script_ms(session)
+                    after = script_ms(session)
                 else:
                     took.append(after - before)
                 position, before = now, after
@@ -208,7 +208,7 @@ class Bench:
         return lines
 
 
-def _script_ms(session: Any) -> float:
+def script_ms(session: Any) -> float:
     """What script took of the processor until now."""
     found = session.send("Performance.getMetrics")["metrics"]
     return 1000 * next(one["value"] for one in found if one["name"] == "ScriptDuration")

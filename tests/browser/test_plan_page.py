@@ -63,6 +63,32 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     one.wait("location.search.includes('tensor=1')")
 
 
+def test_a_table_comes_when_it_is_unfolded(watch):
+    one = watch()
+    visit(one, PAGE)
+    assert one.page.locator("#scaling-listed td").count() == 0
+    one.page.locator("#scaling-more").click()
+    one.wait("document.querySelectorAll('#scaling-listed td').length > 20")
+
+
+def test_figures_have_the_room_and_the_words_of_the_page(watch):
+    fits = (
+        "[...document.querySelectorAll('.js-plotly-plot')].every((one) =>"
+        " Math.abs(one._fullLayout.width - one.clientWidth) < 2 && one._fullLayout.font.size"
+        " === parseFloat(getComputedStyle(document.documentElement).fontSize))"
+    )
+    one = watch()
+    visit(one, PAGE)
+    one.wait(fits)
+    one.page.set_viewport_size({"width": 900, "height": 700})
+    one.wait(fits)
+    one.press("p")
+    one.wait(fits)
+    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
+    one.wait(CHOSEN)
+    one.wait(f"document.querySelectorAll('.main-svg').length >= 6 && {fits}")
+
+
 def test_without_a_script_numbers_and_links_are_there(watch):
     one = watch(java_script_enabled=False)
     one.page.goto(one.address + PAGE)

@@ -51,6 +51,9 @@ def test_zero_3_collapses_at_a_fixed_batch(told):
     assert rates[:3] == sorted(rates[:3], reverse=True)
     assert rates[2] < rates[0] / 3
     assert rates[5] < rates[3] / 3
+    offs = [row["off_percent"] for row in told["decay"]["rows"]]
+    assert offs[:2] == pytest.approx([0, 0], abs=0.2)  # fitted to these
+    assert all(abs(one) < 12 for one in offs)
 
 
 def test_zero_plus_plus_gains_where_links_are_few(told):

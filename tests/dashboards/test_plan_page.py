@@ -11,6 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
 from zerosim.dashboards.callbacks.plan import answer_typed
+from zerosim.dashboards.components.plan import TABLES, unfolded, unfolding
 from zerosim.dashboards.pages import plan
 from zerosim.plan import ask, make_plan
 from zerosim.plan.search import Fixed
@@ -34,25 +35,46 @@ def texts_of(part):
     return [] if part is None else str(part).split()
 
 
-def follow(client, search):
+def ask_dash(client, output, asked, *state):
+    """What a callback puts into a component."""
     body = {
-        "output": "..planner.children..",
-        "outputs": [{"id": "planner", "property": "children"}],
-        "inputs": [{"id": "plan-address", "property": "search", "value": search}],
-        "changedPropIds": ["plan-address.search"],
+        "output": f"..{output}.children..",
+        "outputs": [{"id": output, "property": "children"}],
+        "inputs": [asked],
+        "changedPropIds": [f"{asked['id']}.{asked['property']}"],
+        **({"state": list(state)} if state else {}),
     }
     answer = client.post(CALLBACK, json=body)
     assert answer.status_code == 200
-    return texts_of(answer.json["response"]["planner"]["children"])
+    return answer.json["response"][output]["children"]
+
+
+def with_tables(part, tables):
+    """A page with its tables unfolded."""
+    if isinstance(part, list):
+        return [with_tables(one, tables) for one in part]
+    if not isinstance(part, dict):
+        return part
+    props = part["props"]
+    if props.get("id") in tables:
+        return {"props": {"children": tables[props["id"]]}}
+    return {"props": {"children": with_tables(props.get("children"), tables)}}
 
 
 def test_a_callback_and_the_server_show_the_same(client):
     query = f"?{urlencode(SMALL)}&stage=3"
     written = text_of(client.get(f"/plan{query}").text).split()
-    assert follow(client, query) == written
+    address = {"id": "plan-address", "property": "search", "value": query}
+    tables = {}
+    for name in TABLES:
+        pressed = {"id": unfolding(name), "property": "n_clicks", "value": 1}
+        tables[unfolded(name)] = ask_dash(client, unfolded(name), pressed, address)
+    followed = ask_dash(client, "planner", address)
+    assert texts_of(with_tables(followed, tables)) == written
+    assert len(texts_of(followed)) < len(written)
     referred = {"Referer": f"http://localhost/plan{query}"}
     layout = client.get("/dash/_dash-layout", headers=referred).json
-    assert texts_of(layout["props"]["children"][1]) == written
+    assert texts_of(layout["props"]["children"][1]) == texts_of(followed)
 
 
 def test_its_numbers_are_those_of_the_command():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.bench import published
 from zerosim.analysis import TimeCause
 from zerosim.analysis.memory import ROLES, timeline
 from zerosim.config import EngineConfig, RunConfig
@@ -23,7 +24,7 @@ from zerosim.theory.saved import Keeping, Recompute
 from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, Computing, Cut
 
 MACHINE = "dgx-h100"
-TOLERANCE, WITH_BUCKETS, WITH_TENSOR = 0.01, 0.03, 0.03
+TOLERANCE, WITH_BUCKETS, WITH_TENSOR, IN_BLOCKS = 0.01, 0.03, 0.03, 0.001
 """Of a step's time; docs/plan.md states them."""
 CASES = {
     "data parallel": (16, {"stage": 0, "accumulate": 2}),
@@ -65,6 +66,43 @@ def test_a_step_takes_as_long(both):
     found = sum(step_times(Prices(load_machine(MACHINE)), layout).values())
     tolerance = WITH_BUCKETS if layout.config.bucket_elements else TOLERANCE
     assert found == pytest.approx(took, rel=tolerance)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize(("accumulate", "recomputed"), [(1, 0), (1, 1), (3, 1)])
+def test_gathers_that_take_longer_than_computing(accumulate, recomputed):
+    """Of 174.6 B parameters on 768 GPUs a few blocks, as published steps are predicted.
+
+    A first step gathers nothing ahead in forward, so it is not the one that a plan is held against.
+    """
+    row = published.Row(
+        *("zero-3-2021", "TFLOP/s/GPU", "GPT 174.6B", 768, 1, 2),
+        *(accumulate, 3, recomputed, 88.0),
+    )
+    few = {**row.shape, "layers": 5}
+    machine = load_machine(row.generation)
+    engine = EngineConfig(
+        stage=3,
+        dtype="bf16",
+        collectives="native",
+        accumulate=accumulate,
+        checkpoint_activations=bool(recomputed),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(published.DATA["models"][row.model], "shape", few)
+        took = published.predict(row, machine)
+    layout = Layout(
+        shape=GPTConfig(layers=5, width=12288, heads=96, context=2048, vocabulary=51200, tied=True),
+        config=engine,
+        data=row.gpus,
+        batch=row.batch,
+        sequence=2048,
+        ranks_per_node=8,
+        keeping=Keeping(Recompute.FULL if recomputed else Recompute.NONE),
+    )
+    times = step_times(Prices(machine), layout)
+    assert times[Cause.NETWORK] > sum(times.values()) / 3, "the program waits much"
+    assert sum(times.values()) / 1e9 == pytest.approx(took, rel=IN_BLOCKS)
 
 
 @pytest.mark.ranks

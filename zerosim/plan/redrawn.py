@@ -110,8 +110,7 @@ def decay() -> Table:
         rows,
         "Narayanan et al. 2021 (arXiv 2104.04473), Table 2, its rows beyond 174.6B on 384 and 768 "
         "cited from memory",
-        "machine zero-3-2021 was fitted by dry runs, in which less of the communication is hidden "
-        "than in a plan: there 174.6B takes 81.6 s on 384 and 66.7 s on 768 (docs/simulate.md)",
+        "machine zero-3-2021 was fitted to 174.6B on 384 and 768, so these two are no predictions",
     )
 
 
