@@ -62,6 +62,10 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--model", type=ModelName, default=ModelName.GPT_SMALL)
     parser.add_argument("--only", choices=PARTS, help="measure this part, keep the others")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FOLDER",
+        help="simulate: keep what is recorded there; what is there already is not recorded again",
+    )  # fmt: skip
     options = parser.parse_args()
     parts = _parts(TARGET.read_text()) if TARGET.exists() else {}
     if options.only in (None, "training"):
@@ -91,7 +95,8 @@ def main() -> None:
     }
     for name, module in modules.items():
         if options.only in (None, name):
-            parts[name] = "\n".join(module.table())
+            given = (options.kept,) if module is simulate else ()
+            parts[name] = "\n".join(module.table(*given))
     for name in ELSEWHERE.keys() & parts.keys():
         text = parts.pop(name)
         _put(text, ELSEWHERE[name])

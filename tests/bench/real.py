@@ -3,19 +3,17 @@
 Constants are fitted to runs of two ranks in stage 3. All other runs are predicted: those of
 zerosim's engine and of PyTorch's systems are done dry, on the machine that was fitted. Runs are
 recorded in turn, all of them and then all again, so that a machine that changes its pace does so
-for all of them.
+for all of them. What was recorded can be kept, and be judged again on another day:
 
-`zerosim whatif` is asked what a run would take over another cable, and that cable is then taken:
-two network namespaces joined by one whose rate is limited.
+    python -m tests.bench --only simulate --kept FOLDER    # records, and keeps
+    python -m tests.bench.real FOLDER                      # judges what is there, and prints
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,8 +23,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.bench.events import BUSY, quiet
-from tests.launch.test_nodes import Node, cabled, finish, merged, torchrun, unable
-from tests.ranks import free_port
 from tests.simulate.test_dry import peaks
 from zerosim.cli.jobs import launch_job
 from zerosim.config import EngineConfig, Implementation, ModelName, RunConfig
@@ -35,7 +31,6 @@ from zerosim.launch.job import Job
 from zerosim.memory import Role
 from zerosim.placement import Modelled, load_machine, place
 from zerosim.placement.calibrate import calibrate, write_machine
-from zerosim.placement.changes import Changes
 from zerosim.placement.machine import Machine
 from zerosim.reading import Run
 from zerosim.record import Trace, load
@@ -43,9 +38,10 @@ from zerosim.simulate.counted import CountedDry
 from zerosim.simulate.simulate import run_dry
 
 TURNS, STEPS = 2, 5
-RATE_MBIT = (100, 25)
-"""Of the cable: the run that is asked, and the one that is done."""
-TC = shutil.which("tc")
+_TOLD = 0.05
+"""So much less or more of the critical path is told."""
+QUIET = "quiet.txt"
+"""In a folder of recordings, whether the machine was quiet when they were begun."""
 _TINY: Any = {"model": ModelName.GPT_TINY}
 _SMALL: Any = {"model": ModelName.GPT_SMALL}
 _MLP: Any = {"model": ModelName.MLP}
@@ -158,32 +154,51 @@ PREDICTED = (
 """None of them is fitted to."""
 
 
-def table(fitted: Sequence[Case] = FITTED, predicted: Sequence[Case] = PREDICTED) -> list[str]:
-    """The report's part."""
-    load_before = os.getloadavg()[0]
-    if load_before > BUSY:
-        print(f"{quiet(load_before)} Take these figures for none.", file=sys.stderr)
-    with TemporaryDirectory(prefix="zerosim-real-") as folder:
-        recorded = record((*fitted, *predicted), Path(folder))
-        machine, text = calibrated([recorded[case] for case in fitted], Path(folder))
-        rows = [_Row(recorded[case], machine) for case in predicted]
+def table(kept: Path | None = None) -> list[str]:
+    """The report's part, of what is recorded in `kept`; what is not there yet is recorded."""
+    with ExitStack() as held:
+        folder = kept or Path(held.enter_context(TemporaryDirectory(prefix="zerosim-real-")))
+        said = _was_quiet(folder)
+        return report(record((*FITTED, *PREDICTED), folder), said)
+
+
+def _was_quiet(folder: Path) -> str:
+    """Whether the machine was when recordings of a folder were begun: now, if there are none."""
+    file = folder / QUIET
+    if not file.exists():
+        load_before = os.getloadavg()[0]
+        if load_before > BUSY:
+            print(f"{quiet(load_before)} Take these figures for none.", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(quiet(load_before))
+    return file.read_text()
+
+
+def report(recorded: Mapping[Case, Recorded], said: str) -> list[str]:
+    """What the runs show; `said` is whether the machine was quiet."""
+    fitted = [case for case in recorded if case in FITTED]
+    machine, text = calibrated([recorded[case] for case in fitted])
+    rows = [_Row(one, machine) for case, one in recorded.items() if case not in FITTED]
     offs = [abs(row.off) for row in rows]
     apart = [row.apart for row in rows]
+    turns = median(row.turns_apart for row in rows)
     return [
         f"Real runs here, {TURNS} turns of {STEPS} steps; constants fitted to the first",
-        f"{len(fitted)}, all of 2 ranks in stage 3. {quiet(load_before)}",
+        f"{len(fitted)}, all of 2 ranks in stage 3. {said}",
         "",
         f"Off by **{100 * median(offs):.1f} % in the median** of {len(offs)} runs, at most",
         f"{100 * max(offs):.1f} %; shares of the critical path differ by at most",
-        f"{100 * median(apart):.0f} points in the median, {100 * max(apart):.0f} at the most.",
+        f"{100 * median(apart):.0f} points in the median, {100 * max(apart):.0f} at the most;",
+        f"those of the first turn and of the last by {100 * turns:.0f} in the median.",
         "",
         "| run | ranks | recorded, ms | predicted, ms | off | path | peaks of memory |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
         *(f"| {_fitted_row(recorded[case])} |" for case in fitted),
         *(row.text() for row in rows),
         "",
-        "Path: by how many points the shares of the critical path differ at most. All are",
-        "done dry; of DDP and FSDP2 peaks are not compared.",
+        "Path: by how many points predicted shares of the critical path are above or below those",
+        f"recorded, from {100 * _TOLD:.0f} on. All are done dry; of DDP and FSDP2 peaks are not",
+        "compared.",
         "",
         "What was fitted:",
         "",
@@ -192,20 +207,23 @@ def table(fitted: Sequence[Case] = FITTED, predicted: Sequence[Case] = PREDICTED
 
 
 def record(cases: Sequence[Case], folder: Path) -> dict[Case, Recorded]:
-    """Do all runs, one after another, as often as there are turns."""
+    """Do all runs, one after another, as often as there are turns; those that are there stay."""
     keep()  # else each run would import PyTorch again
     found = {case: Recorded(case) for case in cases}
     for turn in range(TURNS):
-        for number, case in enumerate(cases):
-            where = folder / f"{turn}-{number}"
-            with ExitStack() as held:
-                launch_job(Job(case.config, ((case.trained, where),)), held)
+        for case in cases:
+            where = folder / f"{case.name} on {case.ranks}, turn {turn + 1}"
+            if not where.exists():
+                with TemporaryDirectory(dir=folder) as home, ExitStack() as held:
+                    own = Path(home, "run")
+                    launch_job(Job(case.config, ((case.trained, own),)), held)
+                    own.rename(where)  # only what is whole has its name
+                print(where.name, file=sys.stderr, flush=True)
             found[case].traces.append(load(where))
-            print(f"turn {turn + 1}: {case.name} on {case.ranks}", file=sys.stderr, flush=True)
     return found
 
 
-def calibrated(fitted: Sequence[Recorded], folder: Path) -> tuple[Machine, str]:
+def calibrated(fitted: Sequence[Recorded]) -> tuple[Machine, str]:
     """The machine that these ran on, and its file."""
     seen = [
         (trace, CountedDry(one.case.config, one.case.engine))
@@ -214,9 +232,10 @@ def calibrated(fitted: Sequence[Recorded], folder: Path) -> tuple[Machine, str]:
     ]
     cores = float(len(os.sched_getaffinity(0)))
     text = write_machine(calibrate(seen), "this machine", "python -m tests.bench", cores)
-    file = folder / "here.toml"
-    file.write_text(text)
-    return load_machine(str(file)), text
+    with TemporaryDirectory(prefix="zerosim-machine-") as folder:
+        file = Path(folder, "here.toml")
+        file.write_text(text)
+        return load_machine(str(file)), text
 
 
 def predicted_run(recorded: Recorded, machine: Machine) -> Run:
@@ -228,6 +247,16 @@ def predicted_run(recorded: Recorded, machine: Machine) -> Run:
         return Run(place(load(path), Modelled(machine)))
 
 
+def gaps(some: Recorded, others: Recorded) -> dict[str, float]:
+    """By cause, its share of the critical path in some runs less that in others."""
+    names = sorted({*some.shares, *others.shares})
+    return {name: some.shares.get(name, 0) - others.shares.get(name, 0) for name in names}
+
+
+def _most(gaps: Mapping[str, float]) -> float:
+    return max(map(abs, gaps.values()))
+
+
 class _Row:
     """One predicted run, against what it was."""
 
@@ -236,20 +265,36 @@ class _Row:
         run = predicted_run(recorded, machine)
         own = Recorded(recorded.case, [run.trace])
         self.predicted_ns = own.step_ns
-        names = {*own.shares, *recorded.shares}
-        self.apart = max(abs(own.shares.get(one, 0) - recorded.shares.get(one, 0)) for one in names)
+        self.gaps = gaps(own, recorded)
         self.peaks = _peaks(recorded, run.trace)
 
     @property
     def off(self) -> float:
         return self.predicted_ns / self.recorded.step_ns - 1
 
+    @property
+    def apart(self) -> float:
+        """What the share that differs most differs by."""
+        return _most(self.gaps)
+
+    @property
+    def turns_apart(self) -> float:
+        """The same of the first turn and the last."""
+        case, (first, *_, last) = self.recorded.case, self.recorded.traces
+        return _most(gaps(Recorded(case, [last]), Recorded(case, [first])))
+
+    def _path(self) -> str:
+        """The shares that differ, the most first: what is predicted less what was recorded."""
+        ordered = sorted(self.gaps.items(), key=lambda one: -abs(one[1]))
+        words = [f"{name} {100 * gap:+.0f}" for name, gap in ordered if abs(gap) >= _TOLD]
+        return ", ".join(words) or f"{100 * self.apart:.0f}"
+
     def text(self) -> str:
         case = self.recorded.case
         return (
             f"| {case.name} | {case.ranks} | {self.recorded.step_ns / 1e6:.1f} "
             f"| {self.predicted_ns / 1e6:.1f} | {100 * self.off:+.1f} % "
-            f"| {100 * self.apart:.0f} | {self.peaks} |"
+            f"| {self._path()} | {self.peaks} |"
         )
 
 
@@ -272,51 +317,5 @@ def _peaks(recorded: Recorded, dry: Trace) -> str:
     return f"differ: {', '.join(sorted(wrong))}" if wrong else "equal"
 
 
-def cable() -> Iterator[str]:
-    """What if the cable were slower, and a run over the slower cable."""
-    if why := unable():
-        yield f"Over another cable: {why}."
-        return
-    if TC is None:
-        yield "Over another cable: needs the command tc (Debian's iproute2)."
-        return
-    with TemporaryDirectory(prefix="zerosim-cable-") as home, cabled() as nodes:
-        fast, slow = (_over(nodes, Path(home, str(rate)), rate) for rate in RATE_MBIT)
-    changes = Changes(bandwidth=RATE_MBIT[1] / RATE_MBIT[0])
-    run = Run(fast)
-    would = median(
-        run.what_if(changes, iteration=one)[0].after.path.duration_ns for one in run.iterations[1:]
-    )
-    was, truth = (Recorded(FITTED[0], [one]).step_ns for one in (fast, slow))
-    times = " | ".join(f"{ns / 1e6:.1f}" for ns in (was, would, truth))
-    yield (
-        f"| a cable of {RATE_MBIT[0]} Mb/s | `--bandwidth x{changes.bandwidth:g}`, and a cable of "
-        f"{RATE_MBIT[1]} Mb/s | {times} | {100 * (would / truth - 1):+.1f} % |"
-    )
-
-
-def _over(nodes: tuple[Node, Node], folder: Path, rate: int) -> Trace:
-    """ZeRO-3 on two ranks, each at an end of a cable of so many Mb a second."""
-    for node in nodes:
-        limit = ("tbf", "rate", f"{rate}mbit", "burst", "256kb", "latency", "400ms")
-        words = (str(TC), "qdisc", "replace", "dev", node.interface, "root", *limit)
-        subprocess.run((*node.prefix, *words), check=True)
-    port = free_port()
-    folders = [folder.with_name(f"{folder.name}-{node.number}") for node in nodes]
-    finish(
-        *(
-            torchrun(
-                node, "--nproc-per-node", 1, "--node-rank", node.number,
-                "--master-addr", "10.0.0.1", "--master-port", port,
-                "-m", "zerosim.cli", "run", "--model", "gpt-tiny", "--stage", 3,
-                "--steps", STEPS, "--batch", 1, "--no-memory", "--out", own,
-            )
-            for node, own in zip(nodes, folders, strict=True)
-        )
-    )  # fmt: skip
-    return merged(folder, folders)
-
-
 if __name__ == "__main__":
-    print("\n".join(table()))
-    print("\n".join(cable()))
+    print("\n".join(table(*map(Path, sys.argv[1:]))))

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.analysis.slowed import NUM_RANKS, SLOW_RANK, SLOW_S, train_only
-from tests.bench import real
+from tests.bench import cable, real
 from tests.bench.events import quiet
 from tests.graph.plans import load_plan
 from tests.graph.runs import Plan
@@ -35,13 +35,13 @@ LONG = 1_000_000
 """Events of a few ranks."""
 
 
-def table() -> list[str]:
-    """The report's part."""
+def table(kept: Path | None = None) -> list[str]:
+    """The report's part; `kept` is where recordings of real runs are, or stay."""
     load_before = os.getloadavg()[0]
     return [
         "## Prediction",
         "",
-        *real.table(),
+        *real.table(kept),
         "",
         "Real runs of three ranks that sleep where they compute, against `zerosim whatif` of",
         "another: medians of the iterations after the first.",
@@ -49,7 +49,7 @@ def table() -> list[str]:
         "| asked of | what if | recorded, ms | predicted, ms | the real run, ms | off |",
         "| --- | --- | --- | --- | --- | --- |",
         *_pairs(),
-        *real.cable(),
+        *cable.cable(),
         "",
         "Placing a run anew, from the loaded trace to the placed one, CPU seconds:",
         "",

@@ -155,6 +155,35 @@ def test_a_file_that_stands_for_all_says_what_each_would(tmp_path):
     assert peaks(trace.ranks[0], set()) == peaks(other, set())
 
 
+def test_a_rank_of_a_tensor_parallel_group_stands_for_those_of_all(tmp_path):
+    """They do the same in groups of their own, which lie on nodes in the same way."""
+    config = EngineConfig(stage=2, collectives="native")
+    run = RunConfig(model="gpt-tiny", ranks=10, tensor_parallel=2, steps=1, batch=1)
+    job, machine = Job(run, ((config, tmp_path),)), replace(ON_CPU, ranks_per_node=None)
+    run_dry(job, config, tmp_path / "all", machine)
+    trace = load(tmp_path / "all", strict=True)
+    assert trace.manifest.alike == (Alike(rank=0, first=1, last=9),)
+    assert match_collectives(trace).mismatches == ()
+    assert verify(trace).unexplained_trace == 0
+    run_rank(job, config, tmp_path / "5", Place(5, 10, 10, "gloo", machine.name))
+    other = read_rank([tmp_path / "5" / rank_file_name(5)], 5, 10)[0]
+    assert in_groups_of(trace.ranks[0]) == in_groups_of(other)
+    assert {size for size, _ in in_groups_of(other)} == {None, 2, 5}
+    assert peaks(trace.ranks[0], set()) == peaks(other, set())
+    assert alike_of(run, replace(config, ranks_per_node=2))
+    assert not alike_of(run, replace(config, ranks_per_node=5)), "one group is on two nodes"
+
+
+def in_groups_of(rank: RankTrace) -> list[tuple[int | None, tuple[object, ...]]]:
+    """What is asked, with the size of its group and places in it instead of names and ranks."""
+    found: list[tuple[int | None, tuple[object, ...]]] = []
+    for _, event in rank.events.of_kind(Kind.COLLECTIVE, Kind.COMPUTE, Kind.WAIT):
+        ranks = rank.groups[event.group].ranks if event.group else ()
+        peers = tuple(ranks.index(one) for one in event.peers)
+        found.append((len(ranks) or None, said(replace(event, group="", peers=peers))))
+    return found
+
+
 def test_memory_keeps_its_laws_where_nothing_waits(tmp_path):
     """Predicted times meet there: as one computation ends the next one begins."""
     config = EngineConfig(stage=3, collectives="native")

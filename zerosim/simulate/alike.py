@@ -28,8 +28,9 @@ def alike_of(
 ) -> tuple[Alike, ...]:
     """Which ranks others stand for, where there are many and they do the same.
 
-    Calls of the backend's own by the whole world say the same on every rank. A ring's messages go
-    to other peers on each; of an owner, a node, a pipeline or a tensor parallel group not all are
+    Calls of the backend's own by the whole world say the same on every rank, and so do those of
+    tensor parallel groups, of which each rank is in one, if all lie on nodes in the same way. A
+    ring's messages go to other peers on each; of an owner, a node or a pipeline not all are
     members. FSDP2 cuts a parameter's first dimension in N pieces, of which the last ones may be
     shorter or empty: ranks with the same pieces are alike.
     """
@@ -50,11 +51,12 @@ def alike_of(
 def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
     if not isinstance(who, EngineConfig):
         return who not in _BY_WHOLE_WORLD
+    node, together = who.ranks_per_node or run.ranks, run.tensor_parallel
     return (
         who.collectives is not CollectivesKind.NATIVE
         or who.owner_broadcast
         or who.has_secondary
-        or run.tensor_parallel > 1
+        or bool(node % together and together % node)
     )
 
 
