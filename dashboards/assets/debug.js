@@ -20,6 +20,23 @@ let refused = "";
 const shown = { ranks: "", stops: "" };
 /** What is looked at on all ranks: a role and a unit; "" for nothing. */
 let looked = "";
+/** Of where the ranks are, and of what the open view shows: an older answer is not put over a newer one. */
+const looks = turns();
+const inspections = turns();
+
+/** Gives turns; each says, when its answer has come, whether that of a later one has not come before. */
+function turns() {
+  let last = 0;
+  let newest = 0;
+  return () => {
+    last += 1;
+    const mine = last;
+    return () => {
+      newest = Math.max(newest, mine);
+      return mine === newest;
+    };
+  };
+}
 
 // ------------------------------------------------------------------------------ commands
 
@@ -52,8 +69,12 @@ async function tell(/** @type {string} */ what, /** @type {HTMLElement} */ where
 // --------------------------------------------------------------------------------- state
 
 async function look() {
+  const isInTime = looks();
   const answer = await fetch(`/api/debug?${new URLSearchParams({ key, who })}`).catch(() => null);
   const state = await answer?.json().catch(() => null);
+  if (!isInTime()) {
+    return;
+  }
   if (!answer?.ok || state === null) {
     said.textContent = state?.error ?? ENDED;
     disable(() => true);
@@ -164,22 +185,32 @@ function showStops(/** @type {Record<string, string>} */ stops) {
 
 /** Bring the view that is open up to where the ranks stand now. */
 async function inspect() {
+  const isInTime = inspections();
   const open = tabs.find((tab) => tab.getAttribute("aria-selected") === "true")?.id;
   if (open === "tab-holds") {
     const reply = await send(`tensors ${at("held-rank").value || "0"}`);
-    tabulate(at("held-tensors"), reply, true);
-    await across();
+    if (isInTime()) {
+      tabulate(at("held-tensors"), reply, true);
+      await across(isInTime);
+    }
   } else if (open === "tab-stands") {
     const rank = at("held-stack").value;
     const reply = await send(rank === "" ? "where" : `stack ${rank}`);
-    at("held-where").textContent = reply.error ?? reply.lines.join("\n");
+    if (isInTime()) {
+      at("held-where").textContent = reply.error ?? reply.lines.join("\n");
+    }
   }
 }
 
-async function across() {
+/** What is looked at, on all ranks. @param {() => boolean} isInTime */
+async function across(isInTime) {
   at("held-across").hidden = looked === "";
   if (looked !== "") {
-    tabulate(at("held-across"), await send(`look ${looked}`), false, `${looked} on all ranks`);
+    const title = `${looked} on all ranks`;
+    const reply = await send(`look ${looked}`);
+    if (isInTime()) {
+      tabulate(at("held-across"), reply, false, title);
+    }
   }
 }
 
@@ -218,7 +249,7 @@ function looker(/** @type {string} */ role, /** @type {string} */ unit) {
   made.setAttribute("aria-label", `${role} of ${unit || "no unit"} on all ranks`);
   made.addEventListener("click", async () => {
     looked = `${role} ${unit}`.trim();
-    await across();
+    await across(inspections());
     at("held-across").scrollIntoView({ block: "nearest" });
   });
   return made;

@@ -2,7 +2,7 @@
 /* global document, fetch, location, setInterval, clearInterval, setTimeout, clearTimeout, window, addEventListener, removeEventListener, URLSearchParams */
 
 const ASK_EVERY_MS = 50;
-const ASK_FOR_MS = 60_000;
+const ASK_FOR_MS = 300_000; // it is large, and computers are slow
 const origin = document.querySelector('meta[name="perfetto"]').content;
 
 /** @param {string} tag @param {string} text @param {Record<string, string>} [attributes] */

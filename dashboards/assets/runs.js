@@ -1,22 +1,37 @@
 // The list of runs: asked for again every few seconds, and closed as a menu closes.
-/* global document, fetch, location, setInterval, DOMParser, Node, URLSearchParams */
+/* global document, fetch, location, setTimeout, DOMParser, HTMLElement, Node, URLSearchParams */
 
 const LOOK_EVERY_MS = 3000;
 const menu = document.getElementById("runs-menu");
-let shown = "";
 
-/** A new run appears; the menu stays open and where it was scrolled. */
+/** A new run appears; the menu stays open, where it was scrolled, and with the focus where it was. */
 async function look() {
   const query = new URLSearchParams({ page: location.pathname, query: location.search });
-  const text = await fetch(`/runs?${query}`).then((answer) => (answer.ok ? answer.text() : shown), () => shown);
-  if (text === shown) {
-    return;
-  }
-  shown = text;
+  const text = await fetch(`/runs?${query}`).then((answer) => (answer.ok ? answer.text() : ""), () => "");
   const now = new DOMParser().parseFromString(text, "text/html");
   for (const part of ["#runs-title", "#runs-list"]) {
-    menu.querySelector(part).replaceChildren(...now.querySelector(part).childNodes);
+    const [here, there] = [menu.querySelector(part), now.querySelector(part)];
+    if (there && here.innerHTML !== there.innerHTML) {
+      replace(here, there);
+    }
   }
+}
+
+/** What stands there now, unless nobody would see a difference. */
+function replace(/** @type {Element} */ here, /** @type {Element} */ there) {
+  const focused = document.activeElement;
+  const address = here.contains(focused) ? focused.getAttribute("href") : null;
+  here.replaceChildren(...there.childNodes);
+  const again = [...here.querySelectorAll("a")].find((link) => link.getAttribute("href") === address);
+  if (address !== null && again instanceof HTMLElement) {
+    again.focus({ preventScroll: true });
+  }
+}
+
+/** One question after the other, or an older answer could come after a newer one. */
+async function keepLooking() {
+  await look();
+  setTimeout(keepLooking, LOOK_EVERY_MS);
 }
 
 function close() {
@@ -40,4 +55,4 @@ document.addEventListener(
   },
   { capture: true },
 );
-setInterval(look, LOOK_EVERY_MS);
+setTimeout(keepLooking, LOOK_EVERY_MS);

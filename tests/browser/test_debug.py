@@ -86,17 +86,54 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     replay.locator("[data-action=back]").click()  # what happened is taken back; the ranks stand
     assert "before the backward of iteration 0" in page.inner_text("#held-lines")
     other = browser.new_page()
+    other.set_default_timeout(MS)
     other.goto(page.url)
-    other.get_by_text("Another page steers; this one watches.").wait_for(timeout=MS)
+    other.get_by_text("Another page steers; this one watches.").wait_for()
     assert other.locator("button[data-what=over]").is_disabled()
     other.click("#tab-holds")  # who watches may look
-    other.locator("#held-tensors td").get_by_text("head").first.wait_for(timeout=MS)
+    other.locator("#held-tensors td").get_by_text("head").first.wait_for()
     assert other.locator("#held-sum").is_disabled()
     page.close()  # the ranks stand as before, and after some seconds another page may steer
-    other.wait_for_selector("button[data-what=over]:enabled", timeout=MS)
+    other.wait_for_selector("button[data-what=over]:enabled")
     assert "before the backward of iteration 0" in other.inner_text("#held-lines")
     other.click("button[data-what=detach]")
-    other.get_by_text("Nobody holds the ranks any more.").wait_for(timeout=MS)
+    other.get_by_text("Nobody holds the ranks any more.").wait_for()
+
+
+SHOWN = """() => {
+    const lines = document.querySelector("#held-lines");
+    window.shown = [];
+    const seen = () => window.shown.push(lines.textContent);
+    new MutationObserver(seen).observe(lines, {childList: true});
+}"""
+
+
+def test_an_older_answer_is_not_shown_after_a_newer_one(opened):
+    page, _ = opened
+    held = []
+
+    def hold(route) -> None:
+        held.append((route, route.fetch(timeout=MS)))
+
+    page.route("**/api/debug?*", hold, times=1)
+    for _ in range(int(DEADLINE_S * 10)):
+        if held:
+            break
+        page.wait_for_timeout(100)
+    page.evaluate(SHOWN)
+    page.click("button[data-what=iteration]")
+    for _ in range(int(DEADLINE_S * 10)):
+        if page.evaluate("() => window.shown.length"):
+            break
+        page.wait_for_timeout(100)
+        page.dispatch_event("#held-whom", "change")  # it looks again
+    now = page.inner_text("#held-lines")
+    route, response = held[0]
+    assert response.json()["lines"] != now.splitlines()
+    with page.expect_response("**/api/debug?*"):  # the next look, so that the late one is over
+        route.fulfill(response=response)
+    page.wait_for_selector("button[data-what=over]:enabled")
+    assert set(page.evaluate("() => window.shown")) == {now}
 
 
 def test_the_page_can_do_what_the_terminal_can(opened):

@@ -117,6 +117,7 @@ def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
     assert len(asked) == len(told) == 5
     assert all(ask < tell for ask, tell in zip(asked, told, strict=True))
     one.page.goto(slides[5] + f"#slide={asked[0] + 1}")
+    one.wait(f"document.querySelectorAll('.slide')[{asked[0]}].classList.contains('shown')")
     assert not one.page.locator(".shown .slide-notes").is_visible()
     one.press("n")
     assert "If nobody knows" in one.text(".shown .slide-notes")

@@ -313,9 +313,9 @@ def test_the_address_restores_the_step_and_keys_change_it(watch, school):
     one.press("d", "p")
     assert "step=3" in one.page.url
     one.page.go_back()
-    one.settle()
-    assert one.text("#where") == f"Step 4 of {steps}"
+    one.wait(f"document.querySelector('#where').textContent === 'Step 4 of {steps}'")
     one.page.goto(f"{school}/lessons/rings#step=2")
+    one.wait(f"document.querySelector('#where').textContent === 'Step 2 of {steps}'")
     one.page.locator("form.ask:visible input").first.focus()
     one.press("ArrowRight")
     assert one.text("#where") == f"Step 2 of {steps}"

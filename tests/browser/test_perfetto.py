@@ -106,6 +106,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
 
 def test_there_is_no_button_unless_it_is_asked_for(server, browser):
     page = browser.new_page()
+    page.set_default_timeout(LONGEST_MS)
     answer = page.goto(f"{server}/replay")
     page.wait_for_selector("#take")
     assert page.query_selector("#perfetto") is None

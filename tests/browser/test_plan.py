@@ -177,9 +177,8 @@ def visit_replay(one, row):
 
 
 def visit_compare(one, row):
-    one.page.goto(one.address + row.address)
-    one.wait("document.querySelectorAll('#cards > *').length === 4")
-    one.settle()
+    one.open(row.address)
+    assert one.page.locator("#cards > *").count() == 4
     heads = one.page.locator("#cards h2").all_inner_texts()
     assert heads == ["Data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
     if "shift" in row.do:
@@ -224,12 +223,12 @@ def test_a_row_of_a_plan(one, names, row):
 def test_the_notes_themselves(one, theme):
     one.page.goto(f"{one.address}/lessons#theme={theme}")
     one.page.locator("#notes").click()
+    one.wait("location.pathname === '/lessons/notes'")
     one.page.goto(f"{one.address}/lessons/notes#theme={theme}")
     one.settle()
     assert one.page.locator("article table").count() == 4
     assert violations(one.page) == []
-    for width in (1280, 820):
-        one.page.set_viewport_size({"width": width, "height": 720})
+    for width, _ in one.sized((1280, 720), (820, 720)):
         for _ in range(2):
             assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
             card = "document.querySelector('article')"

@@ -50,11 +50,12 @@ def join(one, code: str) -> None:
 
 
 def answer(one, value: str) -> None:
-    """Answer, and wait until the server has said what it thinks."""
+    """Answer, and wait until the page has what the server thinks."""
     form = one.page.locator("form.ask[data-question='sent']")
     form.get_by_role("textbox").fill(value)
     with one.page.expect_response(lambda response: response.url.endswith("/check")):
         form.get_by_role("button", name="Check").click()
+    one.wait("!document.querySelector('form[data-question=sent] button.primary').disabled")
 
 
 def bars(one) -> dict[str, str]:
@@ -146,6 +147,48 @@ def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, emp
         held[0].continue_()
     student.settle()
     assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+
+
+def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
+    lecturer, student = watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    ask(lecturer)
+    student.page.goto(f"{empty}/lessons/zero3?room={code}#step={STEP}")
+    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    held = []
+
+    def hold(route) -> None:
+        held.append((route, route.fetch(timeout=PATIENCE_MS)))
+
+    student.page.route("**/check", hold, times=1)
+    form = student.page.locator("form.ask[data-question='sent']")
+    form.get_by_role("textbox").fill("2.25")
+    form.get_by_role("button", name="Check").click()
+    until(student, lambda: held, "it was not asked")
+    lecturer.press("c")
+    student.wait("document.querySelector('#room-slot').dataset.told.includes('zero3/sent')")
+    route, response = held[0]
+    assert "held" in response.json()
+    route.fulfill(response=response)
+    student.wait("document.querySelector('form[data-question=sent] .said.right')")
+
+
+def test_keys_that_are_pressed_fast_are_done_one_after_the_other(watch, empty):
+    lecturer = watch(address=empty)
+    open_room(lecturer)
+    ask(lecturer)
+    shown = []
+    lecturer.page.on(
+        "request",
+        lambda request: request.url.endswith("/show") and shown.append(request.post_data_json),
+    )
+    lecturer.page.evaluate(
+        """() => { for (const key of ["c", "a"])
+            document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }"""
+    )
+    until(lecturer, lambda: len(shown) == 2, "it was not shown")
+    assert [(one["reveal"], one["solved"]) for one in shown] == [(True, True), (False, False)]
+    lecturer.wait("document.querySelector('#mark').getAttribute('aria-pressed') === 'false'")
 
 
 def test_who_leaves_is_told(watch, empty):

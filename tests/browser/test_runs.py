@@ -51,6 +51,21 @@ def test_a_new_run_appears_in_a_page_that_is_open(page_of, folder):
     assert one.text("#runs-menu summary").startswith("third")
 
 
+def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
+    one = page_of(folder)
+    one.open("/replay?trace=second")
+    one.page.locator("#runs-menu summary").click()
+    one.page.locator("#runs-list a", has_text="first").focus()
+    focused = "() => document.activeElement.getAttribute('href')"
+    before = one.page.evaluate(focused)
+    assert "trace=first" in before
+    put_trace(folder / "third", 3)
+    one.wait("document.querySelectorAll('#runs-list a').length === 3")
+    assert one.page.evaluate(focused) == before
+    one.page.keyboard.press("Enter")
+    one.wait("window.__player?.model.doc.name === 'first'")
+
+
 def test_the_keyboard_opens_follows_and_closes_it(page_of, folder):
     one = page_of(folder)
     one.open("/replay?trace=second")

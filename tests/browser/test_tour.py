@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import DEADLINE_S
 from tests.cli.command import command
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
@@ -219,6 +220,7 @@ def test_source_lines_open_in_the_readers_editor(watch):
     assert link.inner_text() == source
     assert link.get_attribute("href") == f"idea://open?file=/home/me/src/{file}&line={line}"
     again = one.page.context.new_page()  # this browser remembers
+    again.set_default_timeout(1000 * DEADLINE_S)
     again.goto(one.address + "/replay?trace=stage-3#beat=1")
     again.wait_for_function("() => document.querySelector('#source a')")
     again.close()

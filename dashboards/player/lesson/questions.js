@@ -69,6 +69,7 @@ export class Questions {
       } else if ("held" in said) {
         this.tell(question, noted(this.progress.questions[question], given));
         sayHeld(form, this.words);
+        this.release(); // the class may have been shown what is right while this was on its way
       } else {
         await this.take(form, given, said);
       }

@@ -19,7 +19,8 @@ export class NoAnswer extends Error {}
 /** @typedef {{ticket: string, state: "waiting" | "running" | "done" | "failed", seconds: number,
  *  before: number, problem: string}} Recording */
 
-const LONGEST_MS = 20000;
+/** For a server that is busy; one that is not there says so at once. */
+const LONGEST_MS = 120_000;
 
 /**
  * @param {string} address

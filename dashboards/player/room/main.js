@@ -7,6 +7,7 @@ import { say } from "#player/room/words.js";
 
 /** @import { Opened, Tally } from "#player/room/server.js" */
 /** @typedef {{id: string, title: string, questions: string[]}} Pick a lesson and its questions */
+/** @typedef {{lesson: string, question: string, reveal: boolean, solved: boolean}} Pointed */
 
 const EVERY_MS = 2000;
 const STORE = "zerosim-lecturers-room";
@@ -28,6 +29,8 @@ let tally = null;
 let asked = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
+/** What the class is pointed at: one after the other, or the first could be done last. */
+let pointing = Promise.resolve();
 
 fillSelect(lessons, [["", say("lecturer", "none")], ...picks.map(({ id, title }) => /** @type {const} */ ([id, title]))]);
 lessons.addEventListener("change", () => pointAt(lessons.value, picked()?.questions[0] ?? ""));
@@ -160,40 +163,36 @@ function picked() {
 
 /** @param {string} lesson @param {string} question */
 function pointAt(lesson, question) {
-  show({ lesson, question, reveal: false, solved: false });
+  show(() => ({ lesson, question, reveal: false, solved: false }));
 }
 
 function turnReveal() {
-  if (tally?.question) {
-    const { lesson, question, reveal: was, solved } = tally;
-    show({ lesson, question, reveal: !was, solved: solved && !was });
-  }
+  show(({ reveal: was, solved, ...at }) => (at.question ? { ...at, reveal: !was, solved: solved && !was } : null));
 }
 
 function turnMark() {
-  if (tally?.question) {
-    const { lesson, question, reveal: was, solved } = tally;
-    show({ lesson, question, reveal: was || !solved, solved: !solved });
-  }
+  show(({ reveal: was, solved, ...at }) => (at.question ? { ...at, reveal: was || !solved, solved: !solved } : null));
 }
 
-/** @param {{lesson: string, question: string, reveal: boolean, solved: boolean}} pointed */
-function show(pointed) {
-  tryTo(async () => {
-    if (room) {
-      await showInRoom(room, pointed);
+/** @param {(now: Pointed) => Pointed | null} change of what is shown once all before is done; null for none */
+function show(change) {
+  pointing = pointing.catch(() => {}).then(() => tryTo(async () => {
+    const { lesson = "", question = "", reveal = false, solved = false } = tally ?? {};
+    const next = change({ lesson, question, reveal, solved });
+    if (room && next) {
+      await showInRoom(room, next);
       await look();
     }
-  });
+  }));
 }
 
 /** @param {number} by to the next question of the lesson, or the one before */
 function step(by) {
-  const found = picked()?.questions ?? [];
-  const next = found[found.indexOf(questions.value) + by];
-  if (next) {
-    pointAt(lessons.value, next);
-  }
+  show(({ lesson, question }) => {
+    const found = picks.find(({ id }) => id === lesson)?.questions ?? [];
+    const next = found[found.indexOf(question) + by];
+    return next ? { lesson, question: next, reveal: false, solved: false } : null;
+  });
 }
 
 /** @param {() => Promise<void>} action */
