@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 
@@ -15,6 +16,7 @@ from zerosim.graph.kinds import NodeKind
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.record import load
 
+REASON = "pip install --no-deps traceinsight, and networkx pandas plotly psutil pydot pyyaml"
 RUNS = ("ring/stage-3", "profiles/fsdp2", "infinity/stage-3")
 
 
@@ -68,10 +70,35 @@ def test_each_collective_says_what_a_record_of_pytorch_says(written):
         assert args["Seq"] >= 0
 
 
+def test_what_starts_a_kernel_outlasts_whole_microseconds(written):
+    """HTA rounds begins up and ends down; what is then empty is not on its critical path."""
+    graph, folder = written
+    for rank in graph.trace.ranks:
+        events = json.loads((folder / f"rank-{rank.rank}.json").read_text())["traceEvents"]
+        links = {one["args"]["correlation"]: one for one in events if one["cat"] == "cuda_runtime"}
+        long = [one for one in events if one["cat"] == "kernel" and one["dur"] >= 4]
+        assert long
+        for one in long:
+            start = links[one["args"]["correlation"]]
+            assert math.floor(start["ts"] + start["dur"]) > math.ceil(start["ts"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hta_finds_a_path_in_every_step(written):
+    analysis = pytest.importorskip("hta.trace_analysis", reason=REASON)
+    graph, folder = written
+    found = analysis.TraceAnalysis(trace_dir=str(folder))
+    steps = {one for one in graph.iteration.tolist() if one >= 0}
+    for rank in graph.trace.ranks:
+        for step in range(len(steps)):
+            path, is_found = found.critical_path_analysis(rank.rank, "ProfilerStep", step)
+            assert is_found
+            assert len(path.critical_path_nodes) >= 2
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_hta_finds_as_much_of_each(written):
-    reason = "pip install --no-deps traceinsight, and networkx pandas plotly psutil pydot pyyaml"
-    analysis = pytest.importorskip("hta.trace_analysis", reason=reason)
+    analysis = pytest.importorskip("hta.trace_analysis", reason=REASON)
     graph, folder = written
     found = analysis.TraceAnalysis(trace_dir=str(folder))
     _, by_name = found.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000)

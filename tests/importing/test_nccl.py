@@ -4,7 +4,7 @@ import pytest
 
 import zerosim
 from tests.cli.command import command
-from tests.importing.profiles import BASE_NS, Made, record
+from tests.importing.profiles import BASE_NS, STREAM, Made, record
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.importing import import_run
 from zerosim.record import load
@@ -75,6 +75,42 @@ def test_a_version_that_says_only_shapes_has_sizes_and_no_group(tmp_path):
     assert "of 2 of 2 calls it is not recorded which group made them" in answer.out
 
 
+def test_a_call_without_an_operator_is_told_by_what_the_backend_says_within_it(tmp_path):
+    """Before PyTorch 2.0 all-to-alls passed no operator, and records had no name."""
+    made = Made()
+    link = {"External_id": 900}
+    made.span("record_param_comms", 200, 20, **link)
+    made.span("nccl:all_to_all", 202, 10, Input_Dims=[[2, 50]], Input_type=["float"])
+    made.span("cudaLaunchKernel", 204, 2, cat="cuda_runtime", correlation=900)
+    made.span("ncclKernel_SendRecv", 240, 25, cat="kernel", pid=0, tid=STREAM, correlation=900)
+    made.span("record_param_comms", 300, 5)  # a wait
+    trace = imported(tmp_path, made)
+    (event,) = calls(trace)
+    assert (event.op, event.elements, event.payload_bytes) == (Op.ALL_TO_ALL, 100, 400)
+    assert (event.group, event.algorithm) == ("0", "nccl")
+    assert (event.start_ns, event.end_ns) == (BASE_NS + 240_000, BASE_NS + 265_000)
+    assert not any("belong" in note for note in trace.manifest.notes)
+
+
+def test_another_backend_is_neither_nccl_nor_gloo(tmp_path):
+    made = Made()
+    made.header["distributedInfo"]["backend"] = "mtia:hccl,cpu:gloo"
+    made.span("c10d::alltoall_base_", 200, 20, Input_Dims=[[6], [6]], Input_type=["long", "long"])
+    made.span("hccl:all_to_all", 202, 10)
+    (event,) = calls(imported(tmp_path, made))
+    assert (event.op, event.payload_bytes, event.algorithm) == (Op.ALL_TO_ALL, 48, "other")
+
+
+def test_what_to_try_is_not_what_was_done(tmp_path):
+    """Shapes were recorded; those of a list of lists never are."""
+    made = Made()
+    made.span("c10d::allgather_", 200, 20, Input_Dims=[[], [[6]]], Input_type=["", "TensorList"])
+    trace = imported(tmp_path, made)
+    (note,) = (note for note in trace.manifest.notes if "sizes" in note)
+    assert "record_shapes" not in note
+    assert "execution traces beside the profiles" in note
+
+
 def test_a_job_of_data_parallel_ranks_from_one_of_them(tmp_path):
     made = Made(rank=2)
     sizes = (700, 300)
@@ -132,7 +168,7 @@ def test_what_leaves_no_record_is_said(tmp_path):
     trace = imported(tmp_path, made)
     notes = " ".join(trace.manifest.notes)
     assert "symm_mem::multimem_all_reduce_ ran 3 times" in notes
-    assert "1 NCCL kernels belong to no call that was seen" in notes
+    assert "1 NCCL kernel belongs to no call that was seen" in notes
     assert [e.op for e in calls(trace)] == [Op.ALL_REDUCE, *3 * [Op.UNKNOWN]]
     report = verify(trace)
     assert (report.unrecorded, report.total("trace", 0)) == (3, None)
@@ -141,6 +177,9 @@ def test_what_leaves_no_record_is_said(tmp_path):
     assert printed.code == 0
     assert "at least 6,000" in printed.out
     assert "What 3 more calls of a rank send is not recorded." in " ".join(printed.out.split())
+    graph = " ".join(command("graph", tmp_path / "trace").out.split())
+    assert "the ends of 3 calls were not recorded: each counts as over when it was made" in graph
+    assert "- every message was received as it was sent: no messages were recorded" in graph
 
 
 def test_what_nobody_recorded_is_no_violation_and_no_zero(tmp_path):

@@ -144,6 +144,13 @@ def test_what_computes_and_waits_is_said_to_be_unknown(folder):
     assert command("compare", folder / "fsdp2-traced", folder / "fsdp2-imported").code == 0
 
 
+def test_units_of_a_comparison_add_up_to_all_that_is_sent(folder):
+    names = ("fsdp2-traced", "fsdp2-imported", "ddp-imported")
+    first, *others = (zerosim.load(folder / name) for name in names)
+    for side in first.compare(*others).sides:
+        assert sum(side.unit_bytes.values()) == side.total_bytes > 0
+
+
 def test_without_shapes_sizes_are_not_recorded_and_never_zero(folder, tmp_path):
     for rank in range(2):
         with gzip.open(folder / "fsdp2-profiled" / f"{rank}.json.gz", "rt") as file:

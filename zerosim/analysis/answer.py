@@ -176,8 +176,11 @@ def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
         for rank in trace.ranks
         for _, event in rank.events.of_kind(Kind.COLLECTIVE)
     )
-    if unseen:
+    ends = f"the end{'s' * (unseen != 1)} of {unseen:,} call{'s' * (unseen != 1)}"
+    if unseen and not waits_recorded:
+        yield f"{ends} were not recorded: each counts as over when it was made"
+    elif unseen:
         yield (
-            f"the ends of {unseen:,} calls were not seen (a GPU moves bytes after the call "
-            "returns): each counts as over when the wait for it was"
+            f"{ends} were not seen (a GPU moves bytes after the call returns): each counts as over "
+            "when the wait for it was"
         )

@@ -112,7 +112,7 @@ def _whole_rows(sides: Sequence[Side]) -> list[Row]:
         ("memory", "model states B", lambda s: _bytes(s.held.states_bytes) if s.held else ""),
         ("memory", "peak B", _peak),
         ("memory", f"of {sides[0].name}", partial(_share_of_peak, sides[0])),
-        ("time", "critical path ms", partial(_time, lambda times: _ms(times.duration_ns))),
+        ("time", "took ms", partial(_time, lambda times: _ms(times.duration_ns))),
         *(("time", words, partial(_cause, cause)) for cause, words in _WORDS.items()),
         ("time", "is", _evidence),
         ("time", "comm. hidden", partial(_time, lambda times: _percent(times.overlap))),

@@ -76,7 +76,7 @@ def diagnose(
     calls = f"{num_calls:,} call{'' if num_calls == 1 else 's'}"
     looked_at = (
         f"{calls} of {len(states)} ranks in {len(groups)} group{'' if len(groups) == 1 else 's'} "
-        f"fit together, {len(iterations(trace))} iterations were finished by all"
+        f"fit together, {_finished(len(iterations(trace)))} finished by all"
     )
     if len(states) == 1 and trace.manifest.num_ranks > 1:
         looked_at = f"{calls} of one rank, with no other to hold them against"
@@ -89,6 +89,10 @@ def diagnose(
         notes=tuple(_notes(trace, checked)),
         is_running=seen.now_ns is not None,
     )
+
+
+def _finished(count: int) -> str:
+    return "1 iteration was" if count == 1 else f"{count:,} iterations were"
 
 
 def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:

@@ -57,7 +57,8 @@ _DTYPES = {
 }
 _PARTS = {Op.ALL_GATHER: (True, False), Op.REDUCE_SCATTER: (False, True)}
 """Whether what goes in, and what comes out, is one rank's part of the payload."""
-_LAUNCH_US = 1.0
+_LAUNCH_US = 2.0
+"""HTA rounds begins up and ends down to whole µs, and leaves what is then empty off its path."""
 _FIRST_LINK = 2**20
 """HTA keeps these numbers in as few bits as they need, and writes places of events over them."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zerosim.events import Event, Kind
+from zerosim.events import Event, Kind, Op
 from zerosim.graph.kinds import NodeKind
 from zerosim.graph.model import EventGraph
 from zerosim.graph.order import find_cycle
@@ -78,8 +78,11 @@ _DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
 def check_graph(graph: EventGraph) -> tuple[Check, ...]:
     """Hold all checks against the graph of a whole trace."""
     num_collectives = len(graph.matching.collectives)
+    collectives = f"{num_collectives:,} collective{'s' * (num_collectives != 1)}"
     unknown = _unknown(graph)
     num_messages = len(graph.hops.sends) + len(graph.hops.lost) + len(graph.hops.unsent)
+    messages = f"{num_messages:,} message{'s' * (num_messages != 1)}"
+    untold = "" if num_messages else _untold_messages(graph)
     return (
         Check(
             title="no event waits for itself",
@@ -88,20 +91,21 @@ def check_graph(graph: EventGraph) -> tuple[Check, ...]:
         ),
         Check(
             title="every collective was called by all its ranks, and ended",
-            counted=f"{num_collectives:,} collectives",
+            counted=collectives,
             violations=(*_mismatches(graph, different=False), *_never_ended(graph)),
             unknown=unknown,
         ),
         Check(
             title="the ranks asked for the same operation, unit, size and dtype",
-            counted=f"{num_collectives:,} collectives",
+            counted=collectives,
             violations=(*_mismatches(graph, different=True), *_crossed(graph)),
             unknown=unknown,
         ),
         Check(
             title="every message was received as it was sent",
-            counted=f"{num_messages:,} messages" if num_messages else "no messages were recorded",
+            counted="" if untold else messages if num_messages else "no messages were recorded",
             violations=tuple(_messages(graph)),
+            unknown=untold,
         ),
     )
 
@@ -125,13 +129,27 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
     yield _violation(ViolationKind.CYCLE, f"a cycle, hence a deadlock: {words}", events)
 
 
+def _untold_messages(graph: EventGraph) -> str:
+    """Why an imported run has no message to be looked at; "" of a run that was traced."""
+    if graph.trace.manifest.source is not Source.IMPORTED:
+        return ""
+    calls = sum(
+        event.op in (Op.SEND, Op.RECEIVE)
+        for rank in graph.trace.ranks
+        for _, event in rank.events.of_kind(Kind.COLLECTIVE)
+    )
+    if not calls:
+        return "no messages were recorded"
+    return f"which of {calls:,} sends and receives belong together is not recorded"
+
+
 def _unknown(graph: EventGraph) -> str:
     """What an imported run does not tell of its collectives."""
     trace = graph.trace
     if trace.manifest.source is not Source.IMPORTED:
         return ""
     apart = sum(one.kind is MismatchKind.UNKNOWN for one in graph.matching.mismatches)
-    told = [f"which ranks made {apart:,} calls is not recorded"] * bool(apart)
+    told = [f"which ranks made {apart:,} call{'s' * (apart != 1)} is not recorded"] * bool(apart)
     if lacks := trace.lacks:
         told.append(f"what {name_ranks(lacks)} called is not recorded")
     return "; ".join(told)

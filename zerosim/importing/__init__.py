@@ -10,6 +10,7 @@
     communicators  what recorders of NCCL itself tell: inspector and nsight
     spans          what lies in what, on a thread
     values         what stands in it, read as what it should be
+    natives        what backends call their operations
     calls          the calls of a rank: group and size
     carriers       when their bytes moved
     places         where the program was: iterations and phases

@@ -16,6 +16,7 @@ from math import prod
 from zerosim.c10d import OPERATORS, Operator
 from zerosim.events import Op
 from zerosim.importing.kineto import NATIVE, OPERATOR, RECORD, Profile
+from zerosim.importing.natives import OPERATIONS, RECORDED
 from zerosim.importing.spans import Span
 from zerosim.importing.values import (
     all_sizes,
@@ -29,26 +30,6 @@ from zerosim.importing.values import (
     type_at,
 )
 
-_RECORDED: dict[str, tuple[Op, str]] = {
-    "allreduce": (Op.ALL_REDUCE, "In"),
-    "allreduce_coalesced": (Op.ALL_REDUCE, "In"),
-    "all_gather": (Op.ALL_GATHER, "Out"),
-    "_allgather_base": (Op.ALL_GATHER, "Out"),
-    "allgather_into_tensor_coalesced": (Op.ALL_GATHER, "Out"),
-    "reduce_scatter": (Op.REDUCE_SCATTER, "In"),
-    "_reduce_scatter_base": (Op.REDUCE_SCATTER, "In"),
-    "reduce_scatter_tensor_coalesced": (Op.REDUCE_SCATTER, "In"),
-    "broadcast": (Op.BROADCAST, "In"),
-    "reduce": (Op.REDUCE, "In"),
-    "all_to_all": (Op.ALL_TO_ALL, "In"),
-    "all_to_allv": (Op.ALL_TO_ALL, "In"),
-    "send": (Op.SEND, "In"),
-    "recv": (Op.RECEIVE, "Out"),
-    "gather": (Op.GATHER, ""),
-    "scatter": (Op.SCATTER, ""),
-    "barrier": (Op.BARRIER, ""),
-}
-"""What the backend calls an operation, and which of its two sizes is the payload."""
 _WITHOUT_PAYLOAD = (Op.BARRIER,)
 _FOR_EACH_OUTPUT = {
     "c10d::allgather_": 1,
@@ -124,11 +105,8 @@ def asked_for(profile: Profile) -> Iterator[Call]:
         elif span.name == RECORD and not any(
             one.name.startswith((OPERATOR, RECORD)) for one in span.around()
         ):
-            known = _RECORDED.get(str(span.args.get("Collective name")))
-            if known is not None:  # "wait" is none, and older records do not say what they are
-                backend = "gloo" if profile.backend == "gloo" else "nccl"
-                call = Call(op=known[0], span=span, backend=backend)
-                _add_record(profile, call, span)
+            call = _of_record(profile, span)
+            if call is not None:
                 yield call
 
 
@@ -139,11 +117,9 @@ def hidden(profile: Profile) -> Iterator[Call]:
 
 
 def _of_operator(profile: Profile, span: Span, operator: Operator) -> Call:
-    inside = span.within()
-    record = next((one for one in inside if one.name == RECORD), None)
-    native = next((one for one in inside if one.name.startswith(NATIVE)), None)
-    is_nccl = record is not None or (native is not None and native.name.startswith(NATIVE[1]))
-    call = Call(op=operator.op, span=span, backend="nccl" if is_nccl else "gloo")
+    record = next((one for one in span.within() if one.name == RECORD), None)
+    native = _native_in(span)
+    call = Call(op=operator.op, span=span, backend=_backend(record, native))
     _add_dims(call, operator, native)
     if record is not None:
         _add_record(profile, call, record)
@@ -156,6 +132,38 @@ def _of_operator(profile: Profile, span: Span, operator: Operator) -> Call:
         if place is not None and place < len(call.ranks):
             call.peer = call.ranks[place]
     return call
+
+
+def _of_record(profile: Profile, span: Span) -> Call | None:
+    """A call that passed no operator: before PyTorch 2.0, or what a dump says; "wait" is none."""
+    known = RECORDED.get(str(span.args.get("Collective name")))
+    if known is not None:
+        backend = "gloo" if profile.backend == "gloo" else "nccl"
+        call = Call(op=known[0], span=span, backend=backend)
+        _add_record(profile, call, span)
+        return call
+    native = _native_in(span)
+    op = None if native is None else OPERATIONS.get(native.name.partition(":")[2])
+    if native is None or op is None:
+        return None
+    shapes = all_sizes(native.args) if op in (*_GIVEN_IS_PAYLOAD, Op.ALL_TO_ALL) else None
+    elements = None if shapes is None else sum(prod(shape) for shape in shapes)
+    call = Call(op=op, span=span, backend=_backend(span, native), elements=elements)
+    call.dtype = type_at(native.args, 0)
+    call.group, call.ranks = _only_group(profile, call.backend, None)
+    return call
+
+
+def _native_in(span: Span) -> Span | None:
+    """What the backend says within a call."""
+    return next((one for one in span.within() if one.name.startswith(NATIVE)), None)
+
+
+def _backend(record: Span | None, native: Span | None) -> str:
+    """Who carried a call out: Gloo does it on a thread of its own, and has no record."""
+    if native is not None:
+        return native.name.partition(":")[0]
+    return "gloo" if record is None else "nccl"
 
 
 def _add_dims(call: Call, operator: Operator, native: Span | None) -> None:
@@ -196,7 +204,7 @@ def _add_from_parts(call: Call, span: Span, operator: Operator) -> None:
 def _add_record(profile: Profile, call: Call, record: Span) -> None:
     """What NCCL's record says, which is more than the shapes say, in newer versions of PyTorch."""
     args = record.args
-    known = _RECORDED.get(str(args.get("Collective name")))
+    known = RECORDED.get(str(args.get("Collective name")))
     call.dtype = dtype_of(args.get("dtype")) or call.dtype
     size = counted(args, "Group size")
     call.group, call.ranks = _group_of(profile, record, size)

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from zerosim.errors import TraceError
 from zerosim.events import Op
 from zerosim.importing.files import read_bytes
+from zerosim.importing.natives import OPERATIONS
 from zerosim.importing.values import listed
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.text import as_text, one_line
@@ -35,29 +36,6 @@ _LONGEST = 4096
 _FIRST = 16
 """So many frames from the innermost stand between a call and its recording."""
 _DEFAULT = "default_pg"
-_OPS = {
-    "all_reduce": Op.ALL_REDUCE,
-    "allreduce": Op.ALL_REDUCE,
-    "allreduce_coalesced": Op.ALL_REDUCE,
-    "all_gather": Op.ALL_GATHER,
-    "_all_gather_base": Op.ALL_GATHER,
-    "all_gather_into_tensor_coalesced": Op.ALL_GATHER,
-    "all_gather_base": Op.ALL_GATHER,
-    "reduce_scatter": Op.REDUCE_SCATTER,
-    "_reduce_scatter_base": Op.REDUCE_SCATTER,
-    "reduce_scatter_base": Op.REDUCE_SCATTER,
-    "reduce_scatter_tensor_coalesced": Op.REDUCE_SCATTER,
-    "broadcast": Op.BROADCAST,
-    "_broadcast_oop": Op.BROADCAST,
-    "reduce": Op.REDUCE,
-    "_reduce_oop": Op.REDUCE,
-    "gather": Op.GATHER,
-    "scatter": Op.SCATTER,
-    "all_to_all": Op.ALL_TO_ALL,
-    "barrier": Op.BARRIER,
-    "send": Op.SEND,
-    "recv": Op.RECEIVE,
-}
 _FRAMEWORK = re.compile(r"/(?:torch|deepspeed|zerosim/trace)/|^<|/contextlib\.py$")
 _ON_GLOO = {"reduce_scatter_single", "reduce_scatter_tensor", "reduce_scatter"}
 """Functions of PyTorch whose call Gloo records as the all-reduce by which it does it."""
@@ -267,7 +245,7 @@ def _entry(values: dict[str, Any], place: int) -> Entry:
         for one in (found if isinstance(found, list) else ())
         if isinstance(one, dict)
     )
-    op = _OPS.get(word, Op.UNKNOWN)
+    op = OPERATIONS.get(word, Op.UNKNOWN)
     if op is Op.ALL_REDUCE and any(one.function in _ON_GLOO for one in frames[:_FIRST]):
         op = Op.REDUCE_SCATTER
     group, description = _group(values)

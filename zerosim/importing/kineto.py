@@ -22,7 +22,8 @@ from zerosim.record.bounds import MOST_RANKS
 
 OPERATOR = "c10d::"
 RECORD = "record_param_comms"
-NATIVE = ("gloo:", "nccl:")
+NATIVE = ("gloo:", "nccl:", "hccl:", "xccl:", "ucc:", "mpi:")
+"""What backends call the spans of what they carry out."""
 ENGINE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "torch::autograd::AccumulateGrad"
 STEP, ZERO = "Optimizer.step#", "Optimizer.zero_grad#"
@@ -39,6 +40,12 @@ KEPT = (
     *(*DTENSOR, HIDDEN),
 )
 """What the names of spans begin with that tell of communication."""
+SHAPES = "Input Dims"
+_NO_SHAPES = "profile with record_shapes=True"
+_OF_LISTS = (
+    "a profile does not say shapes of lists of lists, nor types of tensors in lists; execution "
+    "traces beside the profiles do"
+)
 _MOST_OBJECTS = 2**24
 """Of a file: an event is two of them, and no file is so long that it has more."""
 _ON_CPU = ("cpu_op", "user_annotation")
@@ -110,7 +117,7 @@ class Profile:
     hidden: tuple[Span, ...]
     is_timed: bool = True
     counts_iterations: bool = True
-    unsized: str = "profile with record_shapes=True"
+    unsized: str = _NO_SHAPES
     apart: str = "NCCL says it from PyTorch 2.3; execution traces beside the profiles may"
     notes: tuple[str, ...] = ()
 
@@ -137,6 +144,7 @@ def read_profile(path: Path, content: bytes) -> Profile:
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise _damaged(path, error) from None
     groups, backends = group_config(info.get("pg_config"), num_ranks)
+    has_shapes = any(one.args.get(SHAPES) for one in kept.spans)
     return Profile(
         path=path,
         rank=rank,
@@ -153,6 +161,7 @@ def read_profile(path: Path, content: bytes) -> Profile:
         kernels=tuple(kept.kernels),
         launches=kept.launches,
         hidden=tuple(kept.hidden),
+        unsized=_OF_LISTS if has_shapes else _NO_SHAPES,
     )
 
 

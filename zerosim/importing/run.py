@@ -120,7 +120,8 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
         yield f"of {untimed:,} of {len(calls):,} calls it is not recorded when they were under way"
     used = {id(call.carried) for call in calls}
     if lone := sum(id(one) not in used for profile in profiles for one in profile.kernels):
-        yield f"{lone:,} NCCL kernels belong to no call that was seen: it came before the window"
+        belong = f"{lone:,} NCCL kernel{'s belong' if lone > 1 else ' belongs'}"
+        yield f"{belong} to no call that was seen: it came before the window, or left no record"
 
 
 def _require_free(folder: Path) -> None:

@@ -31,6 +31,7 @@ from zerosim.reading.side import Held, Side, Times, TrafficReason
 from zerosim.record import Trace, iterations, why_early
 from zerosim.theory.memory import FP32_BYTES
 from zerosim.tiers import Link
+from zerosim.verify.attribution import RankStep
 from zerosim.verify.configured import config_of
 from zerosim.verify.memory import timelines
 from zerosim.verify.memory_plan import plan_of
@@ -100,7 +101,7 @@ def side_of(trace: Trace, name: str, complete: Sequence[int]) -> Side:
         iterations=tuple(complete),
         incomplete=why_early(trace),
         sent_bytes=dict(sorted(moved.items())),
-        unit_bytes=_unit_bytes(trace, calls) if moved else {},
+        unit_bytes=_unit_bytes(trace, checked.step.ranks[0]) if moved else {},
         link_bytes=_link_bytes(trace, calls, last),
         wire_bytes=told.total("kernel", 0) if told.rows else None,
         held=held(lines[first.rank], complete) if lines else None,
@@ -114,15 +115,15 @@ def _traffic_law(report: Report) -> str:
     return " + ".join(law.formula for law in report.systems if not law.is_likeness)
 
 
-def _unit_bytes(trace: Trace, calls: Iterable[TracedCall]) -> dict[tuple[Phase, str], int]:
+def _unit_bytes(trace: Trace, rank: RankStep) -> dict[tuple[Phase, str], int]:
+    """What one rank was asked to send, as its ledger has it."""
     buckets = {bucket.name: bucket for bucket in trace.manifest.buckets}
     found: dict[tuple[Phase, str], int] = defaultdict(int)
-    for call in calls:
-        if call.rank == trace.ranks[0].rank:
-            phase, unit = call.event.phase, call.event.unit
+    for one in rank.calls:
+        if one.call.op is not None:
+            phase, unit = one.call.phase, one.call.unit
             bucket = buckets.get(unit) if phase is Phase.BACKWARD else None
-            sent = call.whole.asked.sent_bytes
-            for name, part in _parts(bucket, unit, sent):
+            for name, part in _parts(bucket, unit, one.share.asked.sent_bytes):
                 found[phase, name] += part
     return dict(found)
 

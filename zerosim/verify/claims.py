@@ -184,7 +184,7 @@ def _causes_of(
 
 def _title(law: SystemLaw, who: str) -> str:
     if law.is_likeness:
-        own = "A hand-written program has no law of its own"
+        own = "The program names no law"
         return f"{own}: the closest known pattern is {law.law_name}"
     return f"{who} sends what the law of {law.law_name} and the named causes say"
 
@@ -193,6 +193,12 @@ def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
     """A system, and of which of its models where it divides several."""
     titles = [other.system for other in systems]
     return f"{law.system} of {law.name}" if titles.count(law.system) > 1 else law.system
+
+
+def what_is_unrecorded(count: int, more: str = "") -> str:
+    """That it is not recorded what so many calls of a rank send."""
+    verb = "sends" if count == 1 else "send"
+    return f"what {count:,}{more} call{'s' * (count != 1)} of a rank {verb} is not recorded"
 
 
 def listed(causes: Iterable[CauseBytes | Deviation]) -> str:
@@ -281,7 +287,7 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
         measured += f", {taken:,} taken as given"
     unrecorded = max((rank.unrecorded for one in checked for rank in one.step.ranks), default=0)
     if unrecorded and not copies:
-        no_plan = f"what {unrecorded:,} calls of a rank send is not recorded"
+        no_plan = what_is_unrecorded(unrecorded)
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
     if counts[Standing.OVERHEAD] or not _all_complete(checked):
         measured += f", {counts[Standing.OVERHEAD]:,} named overheads"

@@ -85,7 +85,7 @@ def of_systems(
     elif told:
         answer = f"No known law covers what this program sends: {_list_of(told)}."
     else:
-        answer = "No law is known for this program: its trace and its wire are shown as measured."
+        answer = "No law is known for this program: what it sends is shown as it was recorded."
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is None:
         return answer

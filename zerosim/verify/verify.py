@@ -41,6 +41,7 @@ from zerosim.verify.claims import (
     claim_verdicts,
     disk_verdicts,
     planned_verdict,
+    what_is_unrecorded,
     wire_verdict,
 )
 from zerosim.verify.interfaces import interface_rows
@@ -260,8 +261,8 @@ def _answer(
     if one.step.iteration == WHOLE and trace.manifest.source is Source.IMPORTED and not systems:
         answer = "Which calls make an iteration is not recorded: no law can be held against them."
     if unrecorded := _unrecorded(one.step):
-        more = "more " if one.rows else ""
-        answer += f" What {unrecorded:,} {more}calls of a rank send is not recorded."
+        words = what_is_unrecorded(unrecorded, " more" * bool(one.rows))
+        answer += f" {words[0].upper()}{words[1:]}."
     return holds, answer
 
 
@@ -426,9 +427,7 @@ def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:
         notes.append("which messages of a backend's own calls leave a node is not in the trace")
     notes += [words for rank in step.ranks for words in rank.unknown]
     if unrecorded := _unrecorded(step):
-        notes.append(
-            f"what {unrecorded:,} calls of a rank send is not recorded: the rows are without them"
-        )
+        notes.append(f"{what_is_unrecorded(unrecorded)}: the rows are without it")
     notes += [
         f"rank {rank.rank} failed: {rank.failure.message}"
         for rank in trace.ranks
