@@ -18,20 +18,28 @@ from pathlib import Path
 
 from tests.faults.judge import SYSTEMS, Case, run_case
 from tests.faults.table import table
+from zerosim.events import Op
 from zerosim.faults import OF_CALLS, FaultKind
 
 RANKS = 3
-_NOT_OF = {
-    "engine": (FaultKind.GROUP,),
-    "ddp": (FaultKind.SLOW_LINK,),
-    "fsdp2": (FaultKind.SLOW_LINK,),
+_OF_MESSAGES = {
+    *(FaultKind.SKIP, FaultKind.REPEAT, FaultKind.SWAP, FaultKind.SIZE, FaultKind.DTYPE),
+    *(FaultKind.PEER, FaultKind.DIE, FaultKind.HANG),
+}
+_OF = {
+    "engine": {*FaultKind} - {FaultKind.GROUP, FaultKind.PEER},
+    "ddp": {*FaultKind} - {FaultKind.SLOW_LINK, FaultKind.PEER},
+    "fsdp2": {*FaultKind} - {FaultKind.SLOW_LINK, FaultKind.PEER},
+    "pipeline": _OF_MESSAGES,
 }
 
 
-def fault_of(kind, seed):
-    """Where it happens depends on the seed."""
+def fault_of(kind, seed, system):
+    """Where it happens depends on the seed; of a pipeline it is at a send or a receive."""
     draw = zlib.crc32(f"{kind} {seed}".encode())
     words = [kind, f"rank={draw % RANKS}"]
+    if system == "pipeline":
+        words.append(f"op={(Op.SEND, Op.RECEIVE)[draw // 256 % 2]}")
     if kind not in (FaultKind.SEED, FaultKind.BATCH):
         words.append(f"iteration={2 + draw // 8 % 2}")
     if kind in OF_CALLS:
@@ -49,8 +57,8 @@ def cases(seeds, clean):
             yield Case(system, None, seed, RANKS, check=seed // 4 % 2)
         for kind in FaultKind if seed in seeds else ():
             for system in SYSTEMS:
-                if kind not in _NOT_OF[system]:
-                    yield Case(system, fault_of(kind, seed), seed, RANKS)
+                if kind in _OF[system]:
+                    yield Case(system, fault_of(kind, seed, system), seed, RANKS)
 
 
 def _seeds(text):

@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from tests.faults.judge import SEEN_IN_DUMPS, SYSTEMS
+from tests.faults.judge import SYSTEMS, Case, has_dumps
 from zerosim.diagnosis import diagnose_dumps
 from zerosim.errors import TraceError
 from zerosim.faults import Fault, FaultKind
@@ -68,8 +68,7 @@ def _row(name, ones, sums):
         sums[what][1] += len(known)
         cells.append(_share([sum(known), len(known)]))
     seconds = [one["seconds"] for one in ones if one["culprit"] and one["seconds"] is not None]
-    is_seen = FaultKind(name) in SEEN_IN_DUMPS
-    with_dumps = [one for one in ones if is_seen and one["case"]["system"] != "engine"]
+    with_dumps = [one for one in ones if has_dumps(Case(**one["case"]))]
     ours = [_ours(one) for one in with_dumps]
     theirs = [_torch(one) for one in with_dumps]
     for what, known in (("ours", ours), ("torch", theirs)):
