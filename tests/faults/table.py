@@ -22,9 +22,11 @@ _MISSING = re.compile(r"missing ranks: \{([\d, ]+)\}")
 _CULPRIT = re.compile(r"[Cc]ulprit rank[s]? \[?(\d+)")
 
 
-def table(out):
-    """Markdown: a row for each fault, the clean runs, and the sums."""
-    told = [json.loads(line.split("\t")[1]) for line in (out / "cases.jsonl").open()]
+def table(outs):
+    """Markdown: a row for each fault, the clean runs, and the sums; of all folders together."""
+    told = [
+        json.loads(line.split("\t")[1]) for out in outs for line in (out / "cases.jsonl").open()
+    ]
     by_kind = defaultdict(list)
     for one in told:
         fault = one["case"]["fault"]
@@ -42,7 +44,8 @@ def table(out):
     clean = by_kind[None]
     silent = sum(bool(one["culprit"]) for one in clean)
     seeds = len({one["case"]["seed"] for one in told if one["case"]["fault"]})
-    systems = ", ".join(SYSTEMS)
+    known = {one["case"]["system"] for one in told}
+    systems = ", ".join(one for one in SYSTEMS if one in known)
     return "\n".join(
         [
             *lines,
