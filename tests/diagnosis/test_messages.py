@@ -180,3 +180,23 @@ def test_a_message_that_was_never_received_names_who_left_without_it(tmp_path):
     del calls[place_of(calls, Op.RECEIVE, FORWARD, number=2, step=STEPS - 1) :]
     found = diagnose(run_of({2: calls}, tmp_path), Seen()).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.ENDED_EARLY, (2,)), found.sentence
+
+
+def test_of_ranks_that_wait_in_a_circle_the_one_that_passed_a_message_by_is_told(tmp_path):
+    """Nobody labels these: rank 0 sends, rank 1 answers; in iteration 2 rank 0 does not send."""
+
+    def calls_of(rank):
+        ops = (Op.SEND, Op.RECEIVE) if rank == 0 else (Op.RECEIVE, Op.SEND)
+        one = message(rank, Op.SEND, 1 - rank, 0, 0, FORWARD)
+        calls = [
+            replace(one, op=op, iteration=step, purpose=Purpose.UNLABELLED)
+            for step in range(2)
+            for op in ops
+        ]
+        return [*calls, replace(calls[1 if rank == 0 else 0], iteration=2, end_ns=-1)]
+
+    ranks = [rank_trace(rank, 2, calls_of(rank), complete=False) for rank in range(2)]
+    trace = without_sequence(trace_of(ranks, tmp_path))
+    found = diagnose(trace, Seen(dict.fromkeys(range(2), True), 13 * SECOND)).findings[0]
+    assert (found.wrong, found.ranks) == (Wrong.LEFT_OUT, (0,)), found.sentence
+    assert found.place.op == Op.SEND

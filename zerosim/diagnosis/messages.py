@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from zerosim.diagnosis import words
 from zerosim.diagnosis.calls import Disagreement, GroupCalls, disagreement
 from zerosim.diagnosis.differing import MESSAGES, differences, is_alike
-from zerosim.diagnosis.evidence import ADVICE, Run, common, sides, waits
+from zerosim.diagnosis.evidence import ADVICE, Run, called_by, common, sides, waits
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import OF_MICRO_BATCHES, Event, Kind, Op
 from zerosim.manifest import Source
@@ -94,6 +94,57 @@ def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
                 advice=ADVICE[Wrong.PEER],
             )
     return None
+
+
+def passed_by(run: Run, found: Disagreement) -> Finding | None:
+    """A message that a rank left out: it waits in a call that came after it in iterations before.
+
+    Ranks then wait for each other in a circle, and the others where they should.
+    """
+    expected = found.expected
+    if not found.group.is_way or expected is None:
+        return None
+    for rank in found.lacking:
+        inside = run.states[rank].open_calls[:1] if rank in run.states else []
+        left = _made_before(found.group, rank, expected)
+        waits_in = [
+            then
+            for group in run.groups
+            for event in inside
+            if rank in group.calls and event.id in {one.id for one in group.calls[rank]}
+            if (then := _made_before(group, rank, event)) is not None
+        ]
+        if left is None or not waits_in or waits_in[0].issue_ns < left.issue_ns:
+            continue
+        return Finding(
+            wrong=Wrong.LEFT_OUT,
+            ranks=(rank,),
+            place=Place.of(expected),
+            sentence=words.joined(
+                [
+                    (
+                        f"rank {rank} never called {words.call(expected)}, "
+                        f"{called_by(found, expected)}; it went on to {words.call(inside[0])}"
+                        f"{words.at(inside[0].source)}"
+                    ),
+                    waits(run, found),
+                    common(found),
+                ]
+            ),
+            evidence=tuple(sides(found)),
+            advice=ADVICE[Wrong.LEFT_OUT],
+        )
+    return None
+
+
+def _made_before(group: GroupCalls, rank: int, call: Event) -> Event | None:
+    """The last call like this one that a rank made in an earlier iteration, and that ended."""
+    earlier = (
+        one
+        for one in reversed(group.calls[rank])
+        if one.id != call.id and one.end_ns is not None and is_alike(one, call)
+    )
+    return next(earlier, None)
 
 
 def _exchanged(run: Run, found: Disagreement, suspect: int) -> Iterator[tuple[Event, Event]]:

@@ -21,7 +21,7 @@ from zerosim.diagnosis.evidence import (
     waited_ns,
 )
 from zerosim.diagnosis.findings import Finding
-from zerosim.diagnosis.messages import with_other_peer
+from zerosim.diagnosis.messages import passed_by, with_other_peer
 from zerosim.diagnosis.waiting import at_the_end, crossed, is_blocked, missing
 
 
@@ -72,6 +72,7 @@ def _waited_for(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
     if not waiting or roots or any(waited_ns(run, one) < long_ns for one in waiting):
         return []
     for one in waiting:
-        if (finding := _elsewhere(run, one) or at_the_end(run, one)) is not None:
+        finding = _elsewhere(run, one) or passed_by(run, one) or at_the_end(run, one)
+        if finding is not None:
             return [finding]
     return [crossed(run, waiting)]

@@ -120,7 +120,7 @@ def _stands(state: RankState) -> str:
 def at_the_end(run: Run, found: Disagreement) -> Finding | None:
     """A rank that has ended its steps, and waits for the others in a call after them."""
     wanted = found.expected or next(iter(found.called.values()))
-    if is_after_steps(wanted):
+    if is_after_steps(wanted) or found.group.is_way:
         return None
     for rank in found.lacking:
         calls = run.states[rank].open_calls if rank in run.states else []
