@@ -114,6 +114,10 @@ class Purpose(StrEnum):
     """Nobody said why: what a program asked for outside of any label."""
 
 
+OF_MICRO_BATCHES = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
+"""Of a pipeline's messages, of which both ends know iteration and micro-batch."""
+
+
 class Op(StrEnum):
     """What the group was asked to do."""
 

@@ -29,13 +29,15 @@ class FaultKind(StrEnum):
     REPEAT = "repeat"
     """It makes a call twice."""
     SWAP = "swap"
-    """It makes a call only after the one that follows."""
+    """It makes a call only after the one that follows, a message after the next to that rank."""
     SIZE = "size"
     """It gives a call fewer elements."""
     DTYPE = "dtype"
     """It gives a call another dtype."""
     GROUP = "group"
     """It makes a call in another group."""
+    PEER = "peer"
+    """It sends a message to another rank than it should, or receives it from another."""
     DIE = "die"
     """It is killed where it would call."""
     HANG = "hang"
@@ -65,7 +67,8 @@ class FaultKind(StrEnum):
 OF_CALLS = frozenset(
     {
         *(FaultKind.SKIP, FaultKind.REPEAT, FaultKind.SWAP, FaultKind.SIZE, FaultKind.DTYPE),
-        *(FaultKind.GROUP, FaultKind.DIE, FaultKind.HANG, FaultKind.DIE_WRITING),
+        *(FaultKind.GROUP, FaultKind.PEER),
+        *(FaultKind.DIE, FaultKind.HANG, FaultKind.DIE_WRITING),
         *(FaultKind.FLIP_GRADIENT, FaultKind.FLIP_MESSAGE, FaultKind.NAN),
     }
 )

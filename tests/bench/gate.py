@@ -2,7 +2,8 @@
 
 The open gate: the same traced steps with the tracer's methods as they are, and as they would be
 without the question whether the gate is closed (it is taken out of their source), in turn. What one
-question takes, times how often a step asks, stands beside it: less than pairs can tell apart.
+question takes, times how often a step asks, stands beside it: less than pairs can tell apart. And
+what `--debuggable`, which makes a gate that somebody may close later, and `--check-replicas` cost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ import torch
 import torch.distributed as dist
 
 from tests.bench.events import quiet
-from tests.bench.programs import PROGRAMS, cpu_us, events_a_step
+from tests.bench.programs import PROGRAMS, events_a_step
+from tests.bench.turns import (
+    NUM_PAIRS,
+    SIZES,
+    in_turn,
+    measure_options,
+    options_table,
+    ratios,
+)
 from tests.ranks import run_ranks
 from zerosim.stands import DEBUG_VARIABLE
 from zerosim.stepping import Controller, Door
@@ -37,15 +46,12 @@ from zerosim.trace.calls import Calls
 from zerosim.trace.gate import gate
 from zerosim.trace.recorder import Recorder
 
-NUM_PAIRS = 30
-TURN_STEPS = 20
 NUM_STOPS = 25
 ASKERS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (Recorder, ("entered", "open_compute", "open_collective", "open_copy", "posts")),
     (Calls, ("issued",)),
 )
 """The methods that ask on a step's way."""
-_SIZES = {"DDP": 20, "FSDP2": 6, "engine, stage 3": 3}
 _LOOPS = 200_000
 
 
@@ -98,25 +104,28 @@ def asking(*, asks: bool) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _asking(folder: str) -> Iterator[None]:
+    with asking(asks=True), trace(folder):
+        yield
+
+
+@contextmanager
+def _silent(folder: str) -> Iterator[None]:
+    with asking(asks=False), trace(folder):
+        yield
+
+
 def measure() -> list[Cost]:
     """Each program on the ranks of this one."""
-    return [_cost(name, size) for name, size in _SIZES.items()]
+    return [_cost(name, size) for name, size in SIZES.items()]
 
 
 def _cost(name: str, size: int) -> Cost:
-    ratios, counted = [], [0]
+    counted = [0]
     with PROGRAMS[name][0](size) as step, tempfile.TemporaryDirectory() as home:
         events = events_a_step(step)
-        took: dict[bool, list[float]] = {True: [], False: []}
-        for number in range(NUM_PAIRS + 1):
-            for asks in (True, False) if number % 2 else (False, True):
-                folder = f"{home}/{dist.get_rank()}-{number}-{asks}"
-                with asking(asks=asks), trace(folder):
-                    step()
-                    us = cpu_us(step, TURN_STEPS)
-                if number:
-                    took[asks].append(us)
-        ratios = [one / other for one, other in zip(took[True], took[False], strict=True)]
+        took = in_turn(step, {"with": _asking, "without": _silent}, home)
         with ExitStack() as patches:
             for kind, names in ASKERS:
                 for each in names:
@@ -127,8 +136,9 @@ def _cost(name: str, size: int) -> Cost:
                 step()
                 counted[0] = 0
                 step()
-    step_us = statistics.median(took[False])
-    return Cost(name, events, ratios, counted[0], step_us, _question_ns())
+    step_us = statistics.median(took["without"])
+    with_over = ratios(took, "with", "without")
+    return Cost(name, events, with_over, counted[0], step_us, _question_ns())
 
 
 def _counting(function: Callable[..., Any], counted: list[int]) -> Callable[..., Any]:
@@ -205,6 +215,7 @@ def table() -> list[str]:
     """The report's part."""
     load_before = os.getloadavg()[0]
     costs = run_ranks(measure, 2, deadline_s=1800)[0]
+    options = run_ranks(measure_options, 2, deadline_s=1800)[0]
     stops = sorted(stops_ms(4))
     lines = [
         "## The gate",
@@ -234,6 +245,13 @@ def table() -> list[str]:
             "Asked is how often a step asks, one what a question takes by itself, computed the one "
             "times the other as a share of the step."
         ),
+        "",
+        (
+            "What else a trace can be asked for, the same way: that somebody may hold the ranks "
+            "later, and checksums in each iteration, of which every n-th has an n-th."
+        ),
+        "",
+        *options_table(options),
         "",
         (
             f"Closed while 4 ranks train with DDP on {os.cpu_count()} cores, {len(stops)} times:"

@@ -17,6 +17,8 @@ from zerosim.faults import Fault, FaultKind, read_faults
         ("ddp", "skip,rank=1,iteration=2", 1),
         ("fsdp2", "nan,rank=2,iteration=2", 1),
         ("engine", "flip-message,rank=1,iteration=2", 3),  # the seed is the stage
+        ("pipeline", "peer,rank=1,iteration=2,op=receive", 1),
+        ("pipeline", "swap,rank=0,iteration=2,op=send,call=1", 1),
         ("ddp", None, 1),
     ],
 )
@@ -34,7 +36,7 @@ def test_all_faults(tmp_path):
     from tests.faults.__main__ import cases
 
     wrong = []
-    for number, case in enumerate(cases(seeds=1, clean=4)):
+    for number, case in enumerate(cases(range(1, 2), range(1, 5))):
         told = run_case(case, tmp_path / str(number))
         if not told.culprit:
             wrong.append((case, told.happened, told.sentence))
@@ -75,5 +77,6 @@ def test_what_the_seam_does_not_allow_is_refused(tmp_path):
     assert_one_line(command(*trace, "skip", "--", "true"), "on which rank?")
     run = ("run", "--stage", 0, "--ranks", 2, "--out", out, "--fault")
     assert_one_line(command(*run, "group,rank=0"), "one group")
+    assert_one_line(command(*run, "peer,rank=0"), "no message", "zerosim trace")
     assert_one_line(command(*run, "skip,rank=2"), "expected 0 to 1")
     assert not out.exists()

@@ -120,6 +120,28 @@ def test_the_rank_that_calls_otherwise(change, wrong, unit, num_ranks, tmp_path)
         assert found.place.source in found.sentence
 
 
+def test_a_unit_that_is_gathered_twice_in_forward_is_not_taken_for_its_gather_in_backward(tmp_path):
+    def gathers(rank, order):
+        return [
+            replace(one, op=Op.ALL_GATHER, phase=phase, unit=unit)
+            for one, (phase, unit) in zip(calls_of(rank), order, strict=False)
+        ]
+
+    there = [(Phase.FORWARD, unit) for unit in UNITS]
+    back = [(Phase.BACKWARD, unit) for unit in reversed(UNITS)]
+    begun = [gathers(rank, (there + back)[:2]) for rank in range(3)]
+    begun = [[replace(one, iteration=2) for one in calls] for calls in begun]
+    begun[1][1] = begun[1][0]
+    whole = [replace(one, iteration=1) for one in gathers(0, there + back)]
+    ranks = [
+        rank_trace(rank, 3, [replace(one, rank=rank) for one in whole] + begun[rank])
+        for rank in range(3)
+    ]
+    found = diagnose(trace_of(ranks, tmp_path), Seen()).findings[0]
+    assert (found.wrong, found.ranks) == (Wrong.MORE, (1,)), found.sentence
+    assert (found.place.unit, found.place.phase) == ("bucket 0", Phase.FORWARD)
+
+
 @pytest.mark.parametrize("change", [shorter, other_dtype])
 def test_of_two_that_differ_in_size_the_one_that_changed_is_told(change, tmp_path):
     for culprit in (0, 1):

@@ -1,8 +1,9 @@
 """`python -m tests.faults`: faults x seeds x systems, who is told to be at fault, and who was.
 
-python -m tests.faults run OUT [SEEDS] [CLEAN]     does them; goes on where it was stopped. SEEDS
+python -m tests.faults run OUT [SEEDS] [CLEAN] [SYSTEM...]
+                                                   does them; goes on where it was stopped. SEEDS
                                                    is a number, or as 4-11; CLEAN as well
-python -m tests.faults table OUT                   the table of docs/diagnose.md
+python -m tests.faults table OUT...                the table of docs/diagnose.md
 python -m tests.faults look SYSTEM FAULT...        single cases, in words
 """
 
@@ -18,20 +19,28 @@ from pathlib import Path
 
 from tests.faults.judge import SYSTEMS, Case, run_case
 from tests.faults.table import table
+from zerosim.events import Op
 from zerosim.faults import OF_CALLS, FaultKind
 
 RANKS = 3
-_NOT_OF = {
-    "engine": (FaultKind.GROUP,),
-    "ddp": (FaultKind.SLOW_LINK,),
-    "fsdp2": (FaultKind.SLOW_LINK,),
+_OF_MESSAGES = {
+    *(FaultKind.SKIP, FaultKind.REPEAT, FaultKind.SWAP, FaultKind.SIZE, FaultKind.DTYPE),
+    *(FaultKind.PEER, FaultKind.DIE, FaultKind.HANG),
+}
+_OF = {
+    "engine": {*FaultKind} - {FaultKind.GROUP, FaultKind.PEER},
+    "ddp": {*FaultKind} - {FaultKind.SLOW_LINK, FaultKind.PEER},
+    "fsdp2": {*FaultKind} - {FaultKind.SLOW_LINK, FaultKind.PEER},
+    "pipeline": _OF_MESSAGES,
 }
 
 
-def fault_of(kind, seed):
-    """Where it happens depends on the seed."""
+def fault_of(kind, seed, system):
+    """Where it happens depends on the seed; of a pipeline it is at a send or a receive."""
     draw = zlib.crc32(f"{kind} {seed}".encode())
     words = [kind, f"rank={draw % RANKS}"]
+    if system == "pipeline":
+        words.append(f"op={(Op.SEND, Op.RECEIVE)[draw // 256 % 2]}")
     if kind not in (FaultKind.SEED, FaultKind.BATCH):
         words.append(f"iteration={2 + draw // 8 % 2}")
     if kind in OF_CALLS:
@@ -43,14 +52,14 @@ def fault_of(kind, seed):
     return ",".join(words)
 
 
-def cases(seeds, clean):
+def cases(seeds, clean, systems=SYSTEMS):
     for seed in sorted({*seeds, *clean}):
-        for system in SYSTEMS if seed in clean else ():
+        for system in systems if seed in clean else ():
             yield Case(system, None, seed, RANKS, check=seed // 4 % 2)
         for kind in FaultKind if seed in seeds else ():
-            for system in SYSTEMS:
-                if kind not in _NOT_OF[system]:
-                    yield Case(system, fault_of(kind, seed), seed, RANKS)
+            for system in systems:
+                if kind in _OF[system]:
+                    yield Case(system, fault_of(kind, seed, system), seed, RANKS)
 
 
 def _seeds(text):
@@ -58,11 +67,11 @@ def _seeds(text):
     return range(int(first) if dash else 1, int(last or first) + 1)
 
 
-def run(out, seeds="3", clean="10"):
+def run(out, seeds="3", clean="10", *systems):
     out.mkdir(parents=True, exist_ok=True)
     book = out / "cases.jsonl"
     done = {line.split("\t")[0] for line in book.read_text().splitlines()} if book.exists() else {}
-    for case in cases(_seeds(seeds), _seeds(clean)):
+    for case in cases(_seeds(seeds), _seeds(clean), systems or SYSTEMS):
         name = f"{case.system}-{case.fault or 'clean'}-{case.seed}".replace(",", "-")
         if name in done:
             continue
@@ -90,7 +99,7 @@ def main():
     if what == "run":
         run(Path(words[0]), *words[1:])
     elif what == "table":
-        print(table(Path(words[0])))
+        print(table([*map(Path, words)]))
     else:
         look(words[0], words[1:])
 

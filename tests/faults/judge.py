@@ -29,7 +29,7 @@ from zerosim.launch.job import Job
 from zerosim.launch.rendezvous import open_rendezvous
 from zerosim.trace import guard
 
-SYSTEMS = ("engine", "ddp", "fsdp2")
+SYSTEMS = ("engine", "ddp", "fsdp2", "pipeline")
 STEPS = 6
 TIMEOUT_S = 12.0
 PATIENCE_S = 2.0
@@ -38,7 +38,7 @@ _DEADLINE_S = 90.0
 _DUMP_S = 0.4
 _SETTLE_S = 2.0
 """From the verdict until the last dumps: what hangs has come to a halt by then."""
-SEEN_IN_DUMPS = OF_CALLS - OF_GRADIENTS - {FaultKind.FLIP_MESSAGE} | {
+SEEN_IN_DUMPS = OF_CALLS - OF_GRADIENTS - {FaultKind.FLIP_MESSAGE, FaultKind.PEER} | {
     *(FaultKind.SHORT_DATA, FaultKind.LOADER_ERROR, FaultKind.NO_BACKWARD)
 }
 """Faults of which the order of calls tells."""
@@ -141,11 +141,17 @@ def run_case(case: Case, folder: Path) -> Told:
             if is_over:
                 break
         told_at = time.time()
-        time.sleep(_SETTLE_S if case.fault and Fault.read(case.fault).kind in SEEN_IN_DUMPS else 0)
+        time.sleep(_SETTLE_S if has_dumps(case) else 0)
         server.end_ranks()
     told.dumps = dumps
     _judge(told, found, trace, told_at)
     return told
+
+
+def has_dumps(case: Case) -> bool:
+    """Whether its dumps are judged: of programs, and of faults that the order of calls tells."""
+    is_seen = case.fault is not None and Fault.read(case.fault).kind in SEEN_IN_DUMPS
+    return is_seen and case.system in ("ddp", "fsdp2")
 
 
 def _work(case, trace, dumps, faults, folder):
@@ -212,5 +218,5 @@ def _is_there(finding, match):
     in_phase = in_iteration and place.phase == match["phase"]
     if finding.wrong is Wrong.DIED:  # what it had asked for in the background died with it
         return in_phase, line
-    is_op = match["op"] in (place.op, "send")
+    is_op = match["op"] == place.op or finding.wrong is Wrong.ON_THE_WAY
     return in_phase and is_op and place.unit == (match["unit"] or ""), line

@@ -1,4 +1,4 @@
-"""Programs that are broken: as people write them, with PyTorch's DDP and FSDP2."""
+"""Programs that are broken: as people write them, with PyTorch's DDP, FSDP2 and pipelines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -70,3 +71,18 @@ def fsdp2(seed, steps):
     fully_shard(model)
     train(model, data(seed, steps))
     dist.barrier(everybody)
+
+
+def pipeline(seed, steps):
+    """A pipeline in the order of 1F1B: a block on each rank, a batch in four."""
+    torch.manual_seed(seed)
+    rank, num_ranks = dist.get_rank(), dist.get_world_size()
+    block = Block()
+    stage = PipelineStage(block, rank, num_ranks, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+    optimizer = torch.optim.AdamW(block.parameters(), lr=0.01)
+    for (x,) in data(seed, steps):
+        given = (x,) if rank == 0 else ()
+        schedule.step(*given, target=x if rank == num_ranks - 1 else None)
+        optimizer.step()
+        optimizer.zero_grad()

@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from tests.faults.judge import SEEN_IN_DUMPS, SYSTEMS
+from tests.faults.judge import SYSTEMS, Case, has_dumps
 from zerosim.diagnosis import diagnose_dumps
 from zerosim.errors import TraceError
 from zerosim.faults import Fault, FaultKind
@@ -22,9 +22,11 @@ _MISSING = re.compile(r"missing ranks: \{([\d, ]+)\}")
 _CULPRIT = re.compile(r"[Cc]ulprit rank[s]? \[?(\d+)")
 
 
-def table(out):
-    """Markdown: a row for each fault, the clean runs, and the sums."""
-    told = [json.loads(line.split("\t")[1]) for line in (out / "cases.jsonl").open()]
+def table(outs):
+    """Markdown: a row for each fault, the clean runs, and the sums; of all folders together."""
+    told = [
+        json.loads(line.split("\t")[1]) for out in outs for line in (out / "cases.jsonl").open()
+    ]
     by_kind = defaultdict(list)
     for one in told:
         fault = one["case"]["fault"]
@@ -42,7 +44,8 @@ def table(out):
     clean = by_kind[None]
     silent = sum(bool(one["culprit"]) for one in clean)
     seeds = len({one["case"]["seed"] for one in told if one["case"]["fault"]})
-    systems = ", ".join(SYSTEMS)
+    known = {one["case"]["system"] for one in told}
+    systems = ", ".join(one for one in SYSTEMS if one in known)
     return "\n".join(
         [
             *lines,
@@ -68,8 +71,7 @@ def _row(name, ones, sums):
         sums[what][1] += len(known)
         cells.append(_share([sum(known), len(known)]))
     seconds = [one["seconds"] for one in ones if one["culprit"] and one["seconds"] is not None]
-    is_seen = FaultKind(name) in SEEN_IN_DUMPS
-    with_dumps = [one for one in ones if is_seen and one["case"]["system"] != "engine"]
+    with_dumps = [one for one in ones if has_dumps(Case(**one["case"]))]
     ours = [_ours(one) for one in with_dumps]
     theirs = [_torch(one) for one in with_dumps]
     for what, known in (("ours", ours), ("torch", theirs)):

@@ -156,6 +156,11 @@ def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig)
                 f"fault {one}: zerosim's engine has one group for all that it calls: try it with "
                 "zerosim trace and a program that has several"
             )
+        if one.kind is FaultKind.PEER:
+            raise ConfigError(
+                f"fault {one}: zerosim's engine sends no message outside of its collectives: try "
+                "it with zerosim trace and a pipeline"
+            )
         if one.kind is FaultKind.SLOW_LINK and config.collectives is not CollectivesKind.RING:
             raise ConfigError(
                 f"fault {one}: the messages of {config.collectives} calls are the backend's own: "

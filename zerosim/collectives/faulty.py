@@ -66,7 +66,7 @@ class Faulty:
             with labels.restored(here):
                 return call(given)
 
-        follows = faults.holds_back
+        follows = faults.holds_back()
         fault = None if follows else faults.meets(here, op, is_ring=isinstance(self._sound, Ring))
         if fault is None and not follows:
             return call(buffer)

@@ -2,7 +2,7 @@
 
 Calls match by position (`record.match_collectives`). Where they do not fit, the rank that is alone
 is the culprit; of two that disagree the one that does not do what it did in the iteration before.
-Imports zerosim's L0 and record.
+Imports zerosim's L0, record and its siblings.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from zerosim.diagnosis.differing import MESSAGES, differences, is_alike
 from zerosim.events import Event, Kind, Op, Phase
 from zerosim.record import Trace
 from zerosim.record.alike import alike_ranks
 
-_UNSIZED = frozenset({Op.BARRIER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER})
-"""Ranks may give these other sizes."""
-_MESSAGES = (Op.SEND, Op.RECEIVE)
 _CONTEXT = 3
 _MOST_MOVED = 64
 """A rank is looked for at most so many calls ahead of the others, or behind."""
@@ -29,12 +27,14 @@ class GroupCalls:
     Attributes:
         calls: by rank; all begin with the same sequence number.
         first: that number.
+        is_way: its calls are the messages from the first of two ranks to the second.
     """
 
     name: str
     ranks: tuple[int, ...]
     calls: dict[int, list[Event]]
     first: int = 0
+    is_way: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,8 @@ class Disagreement:
 
     Attributes:
         position: in the lists of `GroupCalls`.
-        expected: what should have been called there; None if that cannot be said.
+        expected: what should have been called there; None if that cannot be said. Of a message
+            the end that the culprit lacks.
         called: what each rank called there; not in it who called nothing.
         culprits: who did not call as it should; empty if that cannot be said.
         lacking: who called nothing.
@@ -67,7 +68,7 @@ def groups_of(trace: Trace) -> list[GroupCalls]:
         members = {name: tuple(sorted(set(one.ranks))) for name, one in rank.groups.items()}
         own: dict[str, list[Event]] = {name: [] for name in members}
         for _, event in rank.events.of_kind(Kind.COLLECTIVE):
-            is_call = event.parent is None and event.op not in _MESSAGES
+            is_call = event.parent is None and event.op not in MESSAGES
             if is_call and event.sequence is not None and event.group in own:
                 own[event.group].append(event)
         for name, calls in own.items():
@@ -84,28 +85,6 @@ def groups_of(trace: Trace) -> list[GroupCalls]:
         begun = {r: [e for e in one if (e.sequence or 0) >= first] for r, one in lists.items()}
         groups.append(GroupCalls(name, ranks, dict(sorted(begun.items())), first))
     return groups
-
-
-def differences(one: Event, other: Event) -> set[str]:
-    """In what two calls differ that should be one collective."""
-    found = set()
-    if one.op is not other.op:
-        found.add("op")
-    if one.unit and other.unit and one.unit != other.unit:
-        found.add("unit")
-    if one.iteration != other.iteration or one.micro_step != other.micro_step:
-        found.add("iteration")
-    if one.op is not None and one.op not in _UNSIZED and not (one.operator or other.operator):
-        if one.dtype and other.dtype and one.dtype != other.dtype:
-            found.add("dtype")
-        if one.elements != other.elements:
-            found.add("size")
-    return found
-
-
-def is_alike(one: Event, other: Event) -> bool:
-    """Whether two calls do the same, in whichever iteration."""
-    return not differences(one, other) - {"iteration"}
 
 
 def disagreement(group: GroupCalls) -> Disagreement | None:
@@ -139,15 +118,33 @@ def _judged(
         else:
             right = _first_in_training(even, called)
     wrong = () if right is None else tuple(rank for rank in called if rank not in right)
+    culprits = wrong if len(sides) > 1 else lacking
+    expected = None if right is None else called[right[0]]
+    if group.is_way and expected is not None and culprits:
+        expected = _other_end(group, culprits[0], position, expected)
     return Disagreement(
         group=group,
         position=position,
-        expected=None if right is None else called[right[0]],
+        expected=expected,
         called=called,
         # who called something else is the reason, and who waits for it elsewhere is not
-        culprits=wrong if len(sides) > 1 else lacking,
+        culprits=culprits,
         lacking=lacking,
         reference=None if right is None else right[0],
+    )
+
+
+def _other_end(group: GroupCalls, rank: int, position: int, end: Event) -> Event:
+    """A rank's call for a message of which the other rank's is known: as it made it before."""
+    before = group.calls[rank][:position]
+    like = next((one for one in reversed(before) if is_alike(one, end)), None)
+    return replace(
+        end,
+        rank=rank,
+        op=Op.RECEIVE if end.op is Op.SEND else Op.SEND,
+        peers=(end.rank,),
+        unit=like.unit if like else "",
+        source=like.source if like else "",
     )
 
 
@@ -201,7 +198,9 @@ def _before(calls: Sequence[Event], position: int) -> Event | None:
 
 
 def _phase_of(event: Event) -> tuple[int, int, Phase]:
-    return event.iteration, event.micro_step, event.phase
+    # a pipeline's messages have a micro-batch each
+    micro_step = 0 if event.op in MESSAGES else event.micro_step
+    return event.iteration, micro_step, event.phase
 
 
 def _earlier(calls: Sequence[Event], position: int) -> int | None:
@@ -261,7 +260,9 @@ def _same(one: Event, other: Event) -> bool:
 
 
 def _fits(one: Sequence[Event], other: Sequence[Event]) -> bool:
-    return all(_same(a, b) for a, b in zip(one[:_CONTEXT], other[:_CONTEXT], strict=False))
+    """Whether calls begin alike; a unit's of forward is not that of its backward."""
+    pairs = zip(one[:_CONTEXT], other[:_CONTEXT], strict=False)
+    return all(_same(a, b) and a.phase is b.phase for a, b in pairs)
 
 
 def _foreseen(calls: Sequence[Event], position: int) -> list[Event]:

@@ -9,15 +9,15 @@ from zerosim.diagnosis import words
 from zerosim.diagnosis.calls import (
     Disagreement,
     Shift,
-    differences,
     disagreement,
     is_after_steps,
-    is_alike,
     shift_of,
 )
+from zerosim.diagnosis.differing import differences, is_alike
 from zerosim.diagnosis.evidence import (
     ADVICE,
     Run,
+    called_by,
     common,
     number,
     sides,
@@ -56,26 +56,27 @@ def _deed(
 ) -> tuple[Wrong, str, Event]:
     """What a culprit did: its name, words after "rank 2", and the call that it is about."""
     different = differences(own, expected)
-    others = words.ranks(rank for rank in found.called if rank not in found.culprits)
+    by = called_by(found, expected)
     if different <= {"size", "dtype"}:
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
         gave = f"{own.elements:,} elements of {own.dtype}"
         rest = f"{expected.elements:,} of {expected.dtype}"
+        others = words.ranks(rank for rank in found.called if rank not in found.culprits)
+        at = "at its other end" if found.group.is_way else "gave"
         return (
             wrong,
             (
-                f"gave {words.call(own)} {gave}, where {others} gave {rest}, from "
+                f"gave {words.call(own)} {gave}, where {others} {at} {rest}, from "
                 f"{own.source or 'an unknown line'}"
             ),
             own,
         )
-    line = expected.source or "an unknown line"
     if shift is not None and shift.is_swapped:
         return (
             Wrong.ORDER,
             (
-                f"called {words.call(own)} before {words.call(expected)}, which {others} called "
-                f"first, from {line}"
+                f"called {words.call(own)} before {words.call(expected)}, "
+                f"{called_by(found, expected, ' first')}"
             ),
             expected,
         )
@@ -83,8 +84,8 @@ def _deed(
         return (
             Wrong.ENDED_EARLY,
             (
-                f"ended its iterations before {words.call(expected)}, which {others} called from "
-                f"{line}: it called {words.call(own)} instead{words.at(own.source)}"
+                f"ended its iterations before {words.call(expected)}, {by}: "
+                f"it called {words.call(own)} instead{words.at(own.source)}"
             ),
             expected,
         )
@@ -93,8 +94,8 @@ def _deed(
         return (
             Wrong.LEFT_OUT,
             (
-                f"never called {words.call(expected)}{more}, which {others} called from {line}; it "
-                f"went on to {words.call(own)}{words.at(own.source)}"
+                f"never called {words.call(expected)}{more}, {by}; it went on to "
+                f"{words.call(own)}{words.at(own.source)}"
             ),
             expected,
         )
@@ -109,8 +110,8 @@ def _deed(
     return (
         Wrong.OTHER_CALL,
         (
-            f"called {words.call(own)}{words.at(own.source)} where {others} called "
-            f"{words.call(expected)}, from {line}"
+            f"called {words.call(own)}{words.at(own.source)} in place of {words.call(expected)}, "
+            f"{by}"
         ),
         expected,
     )
@@ -135,6 +136,7 @@ def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
 def _undecided(found: Disagreement) -> Finding:
     """Ranks disagree, and nothing says who is right."""
     told = list(sides(found))
+    what = "message" if found.group.is_way else "call"
     one = next(iter(found.called.values()))
     return Finding(
         wrong=Wrong.OTHER_CALL,
@@ -143,7 +145,7 @@ def _undecided(found: Disagreement) -> Finding:
         sentence=words.joined(
             [
                 (
-                    f"{words.ranks(found.called)} disagree at call {number(found)} of a group, "
+                    f"{words.ranks(found.called)} disagree at {what} {number(found)} of a group, "
                     f"and nothing recorded says who is right: {', '.join(told)}"
                 ),
                 common(found),
@@ -156,11 +158,13 @@ def _undecided(found: Disagreement) -> Finding:
 
 def in_other_group(run: Run, found: Disagreement) -> Finding | None:
     """A rank that made the call that is missing here in another group."""
+    if found.group.is_way:
+        return None
     expected = found.expected
     suspects = found.culprits or tuple(found.group.calls)
     for suspect in suspects:
         for group in run.groups:
-            if group is found.group or suspect not in group.calls:
+            if group is found.group or suspect not in group.calls or group.is_way:
                 continue
             other = disagreement(group)
             if other is None or suspect not in other.called:

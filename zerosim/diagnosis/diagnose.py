@@ -12,6 +12,7 @@ from pathlib import Path
 from zerosim.diagnosis.calls import groups_of
 from zerosim.diagnosis.evidence import PATIENCE_S, Run
 from zerosim.diagnosis.findings import Diagnosis
+from zerosim.diagnosis.messages import ways_of
 from zerosim.diagnosis.processes import Seen, look
 from zerosim.diagnosis.ranks import states_of
 from zerosim.diagnosis.speed import speed_findings
@@ -68,15 +69,19 @@ def diagnose(
     groups = groups_of(trace)
     last_ns = max(state.last_ns for state in states.values())
     until_ns = max(last_ns, seen.now_ns or 0)
-    run = Run(trace, states, groups, until_ns, patience_s)
+    ways = ways_of(trace)
+    run = Run(trace, states, [*groups, *ways], until_ns, patience_s)
     findings = [*structural(run), *value_findings(trace)]
     if not findings and (seen.now_ns is None or len(iterations(trace)) >= _SETTLED):
         findings = speed_findings(run)
     num_calls = sum(len(calls) for group in groups for calls in group.calls.values())
     calls = f"{num_calls:,} call{'' if num_calls == 1 else 's'}"
+    num_messages = sum(len(way.calls[way.ranks[0]]) for way in ways)
+    messages = f" and {num_messages:,} message{'' if num_messages == 1 else 's'}"
     looked_at = (
-        f"{calls} of {len(states)} ranks in {len(groups)} group{'' if len(groups) == 1 else 's'} "
-        f"fit together, {_finished(len(iterations(trace)))} finished by all"
+        f"{calls} of {len(states)} ranks in {len(groups)} group{'' if len(groups) == 1 else 's'}"
+        f"{messages if ways else ''} fit together, {_finished(len(iterations(trace)))} finished "
+        "by all"
     )
     if len(states) == 1 and trace.manifest.num_ranks > 1:
         looked_at = f"{calls} of one rank, with no other to hold them against"

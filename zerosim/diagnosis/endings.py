@@ -16,9 +16,10 @@ from zerosim.diagnosis.calls import (
 from zerosim.diagnosis.evidence import (
     ADVICE,
     Run,
+    called_by,
     common,
+    next_of,
     sides,
-    since,
     waited_ns,
     waits,
 )
@@ -46,7 +47,7 @@ def ended_by_themselves(run: Run, found: Sequence[Disagreement]) -> Iterator[Fin
 
 def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Finding:
     assert state.failure is not None
-    lacks = _lacked_by(state.rank, found)
+    lacks = next_of(state.rank, found)
     line = words.at(state.failure.source)
     message = f"failed {words.place(state.failure)}{line}: {state.failure.message}"
     if lacks is not None and lacks.expected is not None:
@@ -59,9 +60,8 @@ def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Findin
                 sentence=words.joined(
                     [
                         (
-                            f"rank {state.rank} never called {words.call(expected)}, which "
-                            f"{words.ranks(lacks.called)} called from "
-                            f"{expected.source or 'an unknown line'}; it went on, and {message}"
+                            f"rank {state.rank} never called {words.call(expected)}, "
+                            f"{called_by(lacks, expected)}; it went on, and {message}"
                         ),
                         waits(run, lacks),
                         common(lacks),
@@ -136,7 +136,7 @@ def _died(
     if not suspects:
         return
     first = min(suspects, key=lambda state: state.last_ns)
-    lacks = _lacked_by(first.rank, found)
+    lacks = next_of(first.rank, found)
     call = lacks.expected if lacks is not None and lacks.expected is not None else None
     inside = first.open_calls[:1]
     where = words.place(first.trace.wire_samples[-1]) if first.trace.wire_samples else ""
@@ -186,12 +186,6 @@ def _failed_calls(state: RankState) -> Iterator[Event]:
     for place, error in enumerate(state.trace.events.column("error")):
         if error:
             yield state.trace.events[place]
-
-
-def _lacked_by(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
-    """What others called first that a rank did not."""
-    lacks = [one for one in found if rank in one.lacking and one.called]
-    return min(lacks, key=since, default=None)
 
 
 def lost(run: Run) -> Iterator[Finding]:

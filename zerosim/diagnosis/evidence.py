@@ -12,10 +12,11 @@ from zerosim.diagnosis import words
 from zerosim.diagnosis.calls import (
     Disagreement,
     GroupCalls,
-    differences,
 )
+from zerosim.diagnosis.differing import differences, is_alike
 from zerosim.diagnosis.findings import Wrong
 from zerosim.diagnosis.ranks import RankState
+from zerosim.events import Event
 from zerosim.record import Trace
 
 PATIENCE_S = 3.0
@@ -48,6 +49,27 @@ def since(found: Disagreement) -> int:
     return min((event.issue_ns for event in found.called.values()), default=2**63)
 
 
+def next_of(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
+    """What a rank would have called first of what it lacks; None if it lacks nothing.
+
+    Of a group that is what the others called first. Messages wait on several ways at once: of these
+    it is the one that came first in the rank's iterations before.
+    """
+    lacked = [one for one in found if rank in one.lacking and one.called]
+    first = min(lacked, key=since, default=None)
+    if first is None or not first.group.is_way:
+        return first
+    return min((one for one in lacked if one.group.is_way), key=lambda one: _turn(rank, one))
+
+
+def _turn(rank: int, found: Disagreement) -> tuple[int, bool, int]:
+    """When a rank would come to a message: as it did when it last made the same call."""
+    end = next(iter(found.called.values()))
+    before = found.group.calls[rank][: found.position]
+    like = next((one for one in reversed(before) if is_alike(one, end)), None)
+    return end.iteration, like is None, end.issue_ns if like is None else like.issue_ns
+
+
 def sides(found: Disagreement) -> Iterator[str]:
     """Who called what, those that called alike together."""
     said: dict[str, list[int]] = {}
@@ -58,6 +80,20 @@ def sides(found: Disagreement) -> Iterator[str]:
         yield f"{words.ranks(those)} called {text}"
     if found.lacking:
         yield f"{words.ranks(found.lacking)} {words.have(found.lacking)} not come to it"
+
+
+def called_by(found: Disagreement, expected: Event, how: str = "") -> str:
+    """Who called what was expected, or its other end: "which ranks 0 and 2 called from t.py:8".
+
+    Args:
+        how: words after "called".
+    """
+    if found.group.is_way and found.reference is not None:
+        end = found.called[found.reference]
+        line = words.at(end.source)
+        return f"for which rank {end.rank} called {words.short_call(end)}{how}{line}"
+    others = words.ranks(rank for rank in found.called if rank not in found.culprits)
+    return f"which {others} called{how} from {expected.source or 'an unknown line'}"
 
 
 def number(found: Disagreement) -> int:
@@ -115,6 +151,7 @@ ADVICE = {
     Wrong.DTYPE: "see that all ranks cast alike: autocast, a checkpoint's dtype, an option of one "
     "rank",
     Wrong.GROUP: "see that all ranks pass the same group to that call",
+    Wrong.PEER: "see how that line computes the rank that it sends to or receives from",
     Wrong.STANDS_STILL: "look at what it does there: a lock, a data loader, a file, a device",
     Wrong.ENDED_EARLY: "give all ranks the same number of batches (drop_last, "
     "torch.distributed.algorithms.join)",

@@ -19,6 +19,7 @@ class Wrong(StrEnum):
     SIZE = "gave another size"
     DTYPE = "gave another dtype"
     GROUP = "called in another group"
+    PEER = "sent to another rank, or received from one"
     CROSSED = "wait for each other in a circle"
     FAILED = "failed"
     DIED = "died"

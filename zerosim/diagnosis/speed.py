@@ -11,7 +11,7 @@ from statistics import median
 
 from zerosim.diagnosis.evidence import Run
 from zerosim.diagnosis.findings import Finding, Place, Wrong
-from zerosim.events import Kind, Op
+from zerosim.events import Event, Kind, Op, Phase
 from zerosim.record import RankTrace
 
 _SLOWER = 2.0
@@ -22,7 +22,11 @@ _LINK_SLOWER = 4.0
 _MOST = 0.8
 """In so many of its iterations at least."""
 _LEAST_ITERATIONS = 3
+_CERTAIN = 10
+"""After so many iterations it is no longer chance that each of them was long."""
 _MS = 1e6
+_Part = tuple[int, Phase, str]
+"""A computation of an iteration: its micro-step, its phase and its unit."""
 
 
 def speed_findings(run: Run) -> list[Finding]:
@@ -35,7 +39,10 @@ def speed_findings(run: Run) -> list[Finding]:
 
 
 def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
-    computed = {rank.rank: _computed(rank) for rank in ranks}
+    parts = {rank.rank: _computed(rank) for rank in ranks}
+    computed = {
+        rank: {i: sum(one.values()) for i, one in own.items()} for rank, own in parts.items()
+    }
     for rank, own in computed.items():
         others = [times for other, times in computed.items() if other != rank]
         if not others:
@@ -46,6 +53,8 @@ def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
         if since is None:
             continue
         later = [i for i in common if i >= since]
+        if len(later) < _CERTAIN and not _is_slow_throughout(rank, parts, later):
+            continue
         took = median(own[i] for i in later) / _MS
         rest = median(max(times[i] for times in others) for i in later) / _MS
         unit = _slowest_unit(ranks, rank, since)
@@ -64,23 +73,50 @@ def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
     return []
 
 
-def _computed(rank: RankTrace) -> dict[int, int]:
+def _computed(rank: RankTrace) -> dict[int, dict[_Part, int]]:
     """How long its units computed, ns by iteration, without what it waited meanwhile."""
-    found: dict[int, int] = defaultdict(int)
-    computed: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    computed: dict[int, list[Event]] = defaultdict(list)
     waited: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for _, event in rank.events.of_kind(Kind.COMPUTE, Kind.WAIT):
         if event.start_ns is None or event.end_ns is None or event.iteration < 0:
             continue
-        book = computed if event.kind is Kind.COMPUTE else waited
-        book[event.iteration].append((event.start_ns, event.end_ns))
-    for iteration, times in computed.items():
-        found[iteration] = sum(end - begin for begin, end in times) - sum(
-            max(0, min(end, until) - max(begin, since))
-            for begin, end in times
-            for since, until in waited[iteration]
-        )
+        if event.kind is Kind.COMPUTE:
+            computed[event.iteration].append(event)
+        else:
+            waited[event.iteration].append((event.start_ns, event.end_ns))
+    found: dict[int, dict[_Part, int]] = {}
+    for iteration, events in computed.items():
+        parts = found[iteration] = defaultdict(int)
+        for event in events:
+            parts[event.micro_step, event.phase, event.unit] += _without(event, waited[iteration])
     return found
+
+
+def _without(event: Event, waited: Sequence[tuple[int, int]]) -> int:
+    """How long a computation took, ns, without what was waited in it."""
+    begin, end = event.start_ns or 0, event.end_ns or 0
+    return end - begin - sum(max(0, min(end, until) - max(begin, since)) for since, until in waited)
+
+
+def _is_slow_throughout(
+    rank: int, parts: Mapping[int, Mapping[int, Mapping[_Part, int]]], iterations: Sequence[int]
+) -> bool:
+    """Whether the same computations of a rank are slow in nearly all iterations.
+
+    A core that is taken away now and then interrupts another computation each time: of a few
+    iterations each may be long for that.
+    """
+    lasting = {
+        one: _lasting([own[iteration] for iteration in iterations]) for one, own in parts.items()
+    }
+    return _is_slow(lasting[rank], [ns for other, ns in lasting.items() if other != rank])
+
+
+def _lasting(iterations: Sequence[Mapping[_Part, int]]) -> int:
+    """The sum of what each computation takes at least in nearly all iterations, ns."""
+    place = int((1 - _MOST) * len(iterations))
+    parts = {part for one in iterations for part in one}
+    return sum(sorted(one.get(part, 0) for one in iterations)[place] for part in parts)
 
 
 def _is_slow(own: int, others: Sequence[int]) -> bool:

@@ -16,10 +16,12 @@ from zerosim.diagnosis.endings import ended_by_themselves, lost
 from zerosim.diagnosis.evidence import (
     Run,
     contradicts,
+    next_of,
     since,
     waited_ns,
 )
 from zerosim.diagnosis.findings import Finding
+from zerosim.diagnosis.messages import passed_by, with_other_peer
 from zerosim.diagnosis.waiting import at_the_end, crossed, is_blocked, missing
 
 
@@ -36,7 +38,12 @@ def _contradictions(run: Run, found: Sequence[Disagreement]) -> list[Finding]:
     first = next(filter(contradicts, found), None)
     if first is None:
         return []
-    return [in_other_group(run, first) or contradiction(run, first)]
+    return [_elsewhere(run, first) or contradiction(run, first)]
+
+
+def _elsewhere(run: Run, found: Disagreement) -> Finding | None:
+    """The call was made, but in another group, or with another rank."""
+    return in_other_group(run, found) or with_other_peer(run, found)
 
 
 def _ended(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
@@ -49,16 +56,23 @@ def _ended(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
     return list(ended_by_themselves(run, waiting))
 
 
+def _first_lacked(found: Disagreement, roots: Sequence[Disagreement]) -> Disagreement:
+    """What those who lack a call would have called first."""
+    alike = [one for one in roots if one.lacking == found.lacking]
+    return next_of(found.lacking[0], alike) or found if found.lacking else found
+
+
 def _waited_for(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
     """Ranks that are there and have not come."""
     roots = [one for one in waiting if not is_blocked(run, one, waiting)]
-    looked = (missing(run, one) for one in roots)
+    looked = (missing(run, _first_lacked(one, roots)) for one in roots)
     if (first := next(filter(None, looked), None)) is not None:
         return [first]
     long_ns = run.patience_s * 1e9
     if not waiting or roots or any(waited_ns(run, one) < long_ns for one in waiting):
         return []
     for one in waiting:
-        if (finding := in_other_group(run, one) or at_the_end(run, one)) is not None:
+        finding = _elsewhere(run, one) or passed_by(run, one) or at_the_end(run, one)
+        if finding is not None:
             return [finding]
     return [crossed(run, waiting)]

@@ -13,9 +13,11 @@ from zerosim.diagnosis.calls import (
     Disagreement,
     is_after_steps,
 )
+from zerosim.diagnosis.differing import MESSAGES
 from zerosim.diagnosis.evidence import (
     ADVICE,
     Run,
+    called_by,
     common,
     sides,
     waited_ns,
@@ -70,8 +72,6 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
             wrong, deed = Wrong.LEFT_OUT, "never called"
             how = f"it went on, and was seen last {words.place(first.trace.wire_samples[-1])}"
         how = "; ".join(filter(None, [how, _stands(first)]))
-    line = expected.source or "an unknown line"
-    others = words.ranks(found.called)
     return Finding(
         wrong=wrong,
         ranks=blamed,
@@ -79,8 +79,8 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
         sentence=words.joined(
             [
                 (
-                    f"{words.ranks(blamed)} {deed} {words.call(expected)}, which {others} called "
-                    f"from {line}"
+                    f"{words.ranks(blamed)} {deed} {words.call(expected)}, "
+                    f"{called_by(found, expected)}"
                 ),
                 how,
                 waits(run, found),
@@ -99,6 +99,8 @@ def goes_on(run: Run, state: RankState) -> bool:
 
 def _is_beyond(state: RankState, expected: Event) -> bool:
     there, here = moment_of(expected), state.moment
+    if expected.op in MESSAGES:  # micro-batches take turns
+        return here[0] > there[0]
     if here[0] != there[0] or here[1] != there[1]:
         return here[:2] > there[:2]
     return here[2] > there[2] and expected.phase is not Phase.OUTSIDE
@@ -118,7 +120,7 @@ def _stands(state: RankState) -> str:
 def at_the_end(run: Run, found: Disagreement) -> Finding | None:
     """A rank that has ended its steps, and waits for the others in a call after them."""
     wanted = found.expected or next(iter(found.called.values()))
-    if is_after_steps(wanted):
+    if is_after_steps(wanted) or found.group.is_way:
         return None
     for rank in found.lacking:
         calls = run.states[rank].open_calls if rank in run.states else []

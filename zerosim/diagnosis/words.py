@@ -1,10 +1,11 @@
-"""Sentences of a diagnosis. Imports zerosim's L0 and record."""
+"""Sentences of a diagnosis. Imports zerosim's L0, record and its siblings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from zerosim.events import Event, Failure, Phase, WireSample
+from zerosim.diagnosis.differing import MESSAGES
+from zerosim.events import OF_MICRO_BATCHES, Event, Failure, Op, Phase, WireSample
 from zerosim.record.text import name_ranks, one_line
 
 _NS = 1e9
@@ -12,15 +13,17 @@ _NS = 1e9
 
 def call(event: Event, *, with_size: bool = False) -> str:
     """A call: "the reduce-scatter of blocks.1 (backward, iteration 7)"."""
-    unit = f" of {event.unit}" if event.unit else ""
     size = f" of {event.elements:,} {event.dtype} elements" if with_size and event.dtype else ""
-    return f"the {event.op}{unit}{size} ({moment(event)})"
+    return f"{short_call(event)}{size} ({moment(event)})"
 
 
 def short_call(event: Event) -> str:
-    """A call without where: "the reduce-scatter of blocks.1"."""
+    """A call without where: "the reduce-scatter of blocks.1", "the send of stage 0 to rank 1"."""
     unit = f" of {event.unit}" if event.unit else ""
-    return f"the {event.op}{unit}"
+    peer = ""
+    if event.op in MESSAGES and event.peers:
+        peer = f" {'to' if event.op is Op.SEND else 'from'} rank {event.peers[0]}"
+    return f"the {event.op}{unit}{peer}"
 
 
 def moment(event: Event) -> str:
@@ -36,6 +39,8 @@ def moment(event: Event) -> str:
     if event.phase is Phase.SETUP:
         return "during setup"
     micro = f", micro-step {event.micro_step}" if event.micro_step else ""
+    if event.purpose in OF_MICRO_BATCHES:
+        micro = f", micro-batch {event.micro_step}"
     where = f", iteration {event.iteration}" if event.iteration >= 0 else ""
     return f"{event.phase}{where}{micro}"
 

@@ -377,10 +377,12 @@ def _met(call: OperatorCall, current: Labels | None) -> Met | None:
     faults = faulty.installed()
     if faults is None or current is None or labels.is_described():
         return None
-    if faults.holds_back:
-        return Met(None, current)
+    peer = call.peer if call.op in faulty.MESSAGES else None
+    way = None if peer is None else (call.op, peer)
+    if faults.holds_back(way):
+        return Met(None, current, way=way)
     fault = faults.meets(current, call.op)
-    return None if fault is None else Met(fault, current, call.tensors)
+    return None if fault is None else Met(fault, current, call.tensors, way=way)
 
 
 def _met_message(call: OperatorCall) -> Met | None:

@@ -38,7 +38,18 @@ from zerosim.trace.sink import Labels, Position
 
 _AFTER_ALL_S = 3600.0
 """A rank that hangs looks so rarely whether it still does."""
+MESSAGES = (Op.SEND, Op.RECEIVE)
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+Way = tuple[Op, int]
+
+
+class _Held(NamedTuple):
+    """A call that is to be made after the next one, or of a message the next one of its way."""
+
+    call: Callable[[], Any]
+    way: Way | None
 
 
 class Met(NamedTuple):
@@ -49,12 +60,14 @@ class Met(NamedTuple):
         here: the labels of the call.
         payload: its tensors.
         is_message: it is a message of a ring, and has been written down.
+        way: of a message of a program whether it sends or receives, and its peer in the group.
     """
 
     fault: Fault | None
     here: Labels
     payload: Any = None
     is_message: bool = False
+    way: Way | None = None
 
 
 class _Inside(threading.local):
@@ -76,7 +89,8 @@ class Faults:
         self._rank = rank
         self._happened: Counter[Fault] = Counter()
         self._met: Counter[tuple[Fault, int]] = Counter()
-        self._held: Callable[[], Any] | None = None
+        self._held: _Held | None = None
+        self._works: list[Any] = []  # of calls of which the program knows nothing
         self._inside = _Inside()
         self._undo = ExitStack()
         self._lock = threading.Lock()
@@ -142,6 +156,8 @@ class Faults:
         for fault in self.own:
             if fault.kind not in OF_CALLS or (fault.kind is FaultKind.FLIP_MESSAGE and is_ring):
                 continue
+            if fault.kind is FaultKind.PEER and op not in MESSAGES:
+                continue
             if not self.is_due(fault, position.iteration):
                 continue
             if not fault.is_at(here.unit, op, position.phase, here.purpose):
@@ -154,10 +170,14 @@ class Faults:
                 return fault
         return None
 
-    @property
-    def holds_back(self) -> bool:
-        """Whether a call waits for the next one to be made."""
-        return self._held is not None and not self._inside.depth
+    def holds_back(self, way: Way | None = None) -> bool:
+        """Whether a call waits for this one to be made.
+
+        Args:
+            way: of this one, if it is a message.
+        """
+        held = self._held
+        return held is not None and not self._inside.depth and held.way in (None, way)
 
     def perform(
         self,
@@ -167,6 +187,7 @@ class Faults:
         *,
         payload: Any,
         skipped: Callable[[Any], Any],
+        way: Way | None = None,
     ) -> Any:
         """Make a call as a rank with this fault makes it.
 
@@ -176,34 +197,43 @@ class Faults:
             given: its tensors, in whatever they stand in.
             payload: those of them that the rank gives.
             skipped: what it returns if it was never made.
+            way: of a message of a program.
         """
         self._inside.depth += 1
         try:
             if fault is None:
                 result, held, self._held = call(given), self._held, None
                 if held is not None:
-                    held()
+                    self._works.append(held.call())
                 return result
             if fault.kind in OF_GRADIENTS:
                 _alter_first(payload, fault)
                 return call(given)
-            return self._perform(fault, call, given, skipped)
+            return self._perform(fault, call, given, skipped, way)
         finally:
             self._inside.depth -= 1
 
     def _perform(
-        self, fault: Fault, call: Callable[[Any], Any], given: Any, skipped: Callable[[Any], Any]
+        self,
+        fault: Fault,
+        call: Callable[[Any], Any],
+        given: Any,
+        skipped: Callable[[Any], Any],
+        way: Way | None,
     ) -> Any:
         kind = fault.kind
         if kind in _INSTEAD:
-            _wait_for(call(_INSTEAD[kind](given)))
+            result = call(_INSTEAD[kind](given))
+            if way is not None:  # its other end may come later than what the program does next
+                return result
+            _wait_for(result)
         elif kind is FaultKind.SWAP:
             later = tree_map(_copied, given)
-            self._held = lambda: call(later)
+            self._held = _Held(lambda: call(later), way)
         elif kind is not FaultKind.SKIP:
             self._stop(kind)
             if kind is FaultKind.REPEAT:
-                call(tree_map(_copied, given))
+                self._works.append(call(tree_map(_copied, given)))
             result = call(given)
             if kind is FaultKind.FLIP_MESSAGE:
                 _wait_for(result)
@@ -383,10 +413,21 @@ def _in_other_group(given: Any) -> Any:
     raise ConfigError("fault group: this rank is in no other group of several ranks")
 
 
+def _with_other_peer(given: Any) -> Any:
+    """The arguments of a message's operator, with another rank of the group for its peer."""
+    tensors, group, peer, *rest = given
+    size, own = dist.ProcessGroup.unbox(group).size(), dist.ProcessGroup.unbox(group).rank()
+    for other in range(peer + 1, peer + size):
+        if other % size != own:
+            return tensors, group, other % size, *rest
+    raise ConfigError("fault peer: there is no third rank in this group")
+
+
 _INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
     FaultKind.SIZE: lambda given: tree_map(_shorter, given),
     FaultKind.DTYPE: lambda given: tree_map(_as_other_dtype, given),
     FaultKind.GROUP: _in_other_group,
+    FaultKind.PEER: _with_other_peer,
 }
 """What a rank gives in place of what it should."""
 
@@ -468,6 +509,7 @@ def go_wrong(
         given,
         payload=met.payload,
         skipped=lambda _: done(operator, given),
+        way=met.way,
     )
 
 
