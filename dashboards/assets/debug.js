@@ -89,6 +89,7 @@ async function look() {
   });
   mayLook(!state.over && !state.goes, !state.over && !watches);
   showRanks(state.ranks);
+  showElsewhere(state.elsewhere);
   showStops(state.stops);
   if (state.version !== version && !state.goes) {
     version = state.version;
@@ -126,6 +127,15 @@ function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
     /** @type {any} */ (one).disabled = !changes;
   }
   whom.disabled = !changes;
+}
+
+/** Replay is of what this host records. @param {number[]} ranks that record on others */
+function showElsewhere(ranks) {
+  const where = at("held-elsewhere");
+  const one = ranks.length === 1;
+  where.hidden = !ranks.length;
+  where.textContent = `${one ? "Rank" : "Ranks"} ${ranks.join(", ")} ${one ? "records" : "record"} on another host: \
+Replay shows the ranks of this one.`;
 }
 
 /** Replay of the iteration so far, at its last beat. */

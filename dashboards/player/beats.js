@@ -25,6 +25,7 @@ export const GLYPHS = {
   exchange: "◆",
   begin: "",
   end: "✓",
+  stand: "…",
 };
 
 /** What the signs mean, for the help. @type {Readonly<Record<Sign, string>>} */
@@ -41,6 +42,7 @@ export const MEANINGS = {
   exchange: "exchange other data",
   begin: "a phase begins",
   end: "the iteration is over",
+  stand: "the iteration is not over",
 };
 
 /** The signs that occur in a replay, each once, in the order of their list. @param {ReplayDocument} doc */

@@ -96,6 +96,7 @@ export const TIERS = ["device", "host", "disk"];
 /** @type {readonly import("#player/types.d.ts").Sign[]} */
 export const SIGNS = [
   "gather", "compute", "free", "reduce", "update", "copy", "send", "combine", "agree", "exchange", "begin", "end",
+  "stand",
 ];
 /** @type {readonly import("#player/types.d.ts").About[]} */
 const ABOUTS = ["run", "free", "turn", "again", "beat", "reduced", "wait", "peak", "sum"];

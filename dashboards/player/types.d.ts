@@ -214,7 +214,8 @@ export type Sign =
   | "agree"
   | "exchange"
   | "begin"
-  | "end";
+  | "end"
+  | "stand";
 
 /** Steps that follow each other, which a class would call one thing. */
 export interface Beat {

@@ -24,6 +24,7 @@ OWNERS = {"offload_param": "cpu", "owner_broadcast": True}
 def setting(stage, **changes) -> Setting:
     states = {one.role: one.bytes for one in bytes_a_parameter(EngineConfig())}
     fields = {"num_ranks": 4, "iteration": 7, "backend": "gloo", "states": states}
+    fields["reached"] = "rank 0 has come to: Backward begins"
     options = {name: changes.pop(name) for name in OPTIONS if name in changes}
     config = None if stage is None else EngineConfig(stage=stage, nvme_path="disk", **options)
     return Setting(config=config, **fields | changes)
@@ -46,6 +47,7 @@ def every_step():
     """Each kind, with each op, purpose, algorithm and hop, in each phase."""
     for phase in Phase:
         yield step(Kind.MARK, phase, []), 0
+        yield step(Kind.MARK, phase, [], is_over=False), 0
         yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0
         for op, purpose, algorithm in product(Op, (None, *Purpose), Algorithm):
             call = event(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -56,8 +57,12 @@ def ddp(folder: str) -> str:
     return _torch(folder, lambda model: nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1))
 
 
-def fsdp2(folder: str) -> str:
-    """Train with FSDP2."""
+def fsdp2(folder: str, gathers: str = "") -> str:
+    """Train with FSDP2.
+
+    Args:
+        gathers: "ahead" if each block gathers the next one, too, before it computes.
+    """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -66,6 +71,8 @@ def fsdp2(folder: str) -> str:
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
+        for block, following in pairwise(model.blocks) if gathers == "ahead" else ():
+            block.set_modules_to_forward_prefetch([following])
         return model
 
     return _torch(folder, wrap)
@@ -200,6 +207,16 @@ def framework(folder: str, module: str, name: str, options: dict[str, Any]) -> s
     with zerosim.trace(folder):
         weights = train(**options)
     return fingerprint([weights[one] for one in sorted(weights)])
+
+
+def deepspeed(folder: str, case: str) -> str:
+    """Train with DeepSpeed as its own tests do, which know of nobody."""
+    from tests.deepspeed import training
+
+    training.prepare()
+    with zerosim.trace(folder):
+        trained = training.train(training.CASES[case], STEPS)
+        return fingerprint(training.weights_of(trained))
 
 
 def going_wrong(folder: str, faults: list[str], slow_iteration: int, slow_s: float) -> None:

@@ -11,12 +11,13 @@ import pytest
 from tests.ranks import run_ranks
 from tests.stepping import programs
 from tests.stepping.programs import held, until
-from zerosim.analysis.beats import cut
+from zerosim.analysis.beats import Sign, cut
 from zerosim.analysis.frames import steps as steps_of_trace
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.graph import build_graph
 from zerosim.record import load
+from zerosim.replay import replay_document
 from zerosim.stepping import Goal
 from zerosim.stepping.outcomes import Why
 from zerosim.stepping.sums import compare_sums
@@ -82,13 +83,21 @@ def test_of_four_ranks_each_hop_of_a_ring_is_a_step_and_theory_holds(tmp_path):
     assert verify(load(tmp_path / "held", strict=True)).outcome.name == "AS_PREDICTED"
 
 
-def test_stepping_through_an_iteration_shows_the_beats_of_the_recorded_run(tmp_path):
-    with held(programs.engine, 3, str(tmp_path / "held"), ZERO_3) as run:
+LIKE_A_REPLAY = {
+    "ZeRO-3": (programs.engine, 3, (ZERO_3,)),
+    "FSDP2": (programs.fsdp2, 2, ()),
+    "FSDP2, gathered ahead": (programs.fsdp2, 2, ("ahead",)),
+}
+
+
+@pytest.mark.parametrize("name", LIKE_A_REPLAY)
+def test_stepping_through_an_iteration_shows_the_beats_of_the_recorded_run(name, tmp_path):
+    function, num_ranks, arguments = LIKE_A_REPLAY[name]
+    with held(function, num_ranks, str(tmp_path / "held"), *arguments) as run:
         controller = run.controller
-        for _ in range(2):
-            controller.step(Goal.ITERATION)
-        assert controller.steps()[0].stand.iteration == 1
-        seen = []
+        while controller.steps()[0].stand.iteration < 1:
+            assert controller.step(Goal.ITERATION).why is Why.REACHED
+        seen, stops = [], []
         while True:
             outcome = controller.step(Goal.OVER)
             assert outcome.why is Why.REACHED
@@ -97,7 +106,8 @@ def test_stepping_through_an_iteration_shows_the_beats_of_the_recorded_run(tmp_p
             if following.stand.phase is Phase.OUTSIDE:
                 seen += [(one.first, one.last, one.signs, one.units) for one in beats[:-1]]
                 break
-            assert beats[-1].first == beats[-1].last
+            assert beats[-1].first == beats[-1].last  # a beat that has not begun
+            stops.append(beats[-1].sign)
         controller.detach()
         run.end()
     recorded = steps_of_trace(build_graph(load(tmp_path / "held", strict=True)), 1)
@@ -105,6 +115,38 @@ def test_stepping_through_an_iteration_shows_the_beats_of_the_recorded_run(tmp_p
     expected = cut([one for one in recorded.steps if one.phase is not Phase.OUTSIDE])
     assert seen == [(one.first, one.last, one.signs, one.units) for one in expected]
     assert len(seen) > 10
+    if function is programs.engine:  # whose hops go on beside: their beat is known at their end
+        return
+    kinds = [recorded.steps[one.first].kind for one in expected[1:]]
+    marked = [Sign.BEGIN if kind is Kind.MARK else None for kind in kinds]
+    assert stops == [mark or one.sign for mark, one in zip(marked, expected[1:], strict=True)]
+
+
+def test_replay_of_ranks_that_stand_says_where_and_not_that_the_iteration_is_over(tmp_path):
+    folder = tmp_path / "held"
+    with held(programs.engine, 2, str(folder), ZERO_1) as run:
+        run.controller.step(Goal.ITERATION)
+        run.controller.step(Goal.PHASE)
+        title, what = last_words(folder, 0)
+        assert title == "The iteration is not over"
+        assert what == "Ranks 0-1 have come to: Forward · compute head."
+        assert run.controller.step(Goal.ITERATION, only=1).why is Why.WAITS
+        _, what = last_words(folder, 0)
+        assert what.startswith("Rank 0 has come to: Forward · compute head; rank 1 has come to: Ba")
+        run.controller.detach()
+        run.end()
+    title, what = last_words(folder, 0)
+    assert title == "The iteration is over"
+    assert what == "The next iteration begins with what is here now."
+
+
+def last_words(folder, iteration):
+    """What Replay says in the last beat of an iteration; before it is over, nothing ends there."""
+    document = replay_document(load(folder), iteration)
+    beat = document["beats"][-1]
+    assert not document["steps"][-1]["cells"] or beat["signs"] == ["end"]
+    assert document["texts"][document["steps"][-1]["title"]] == document["texts"][beat["title"]]
+    return tuple(document["texts"][beat[one]] for one in ("title", "what"))
 
 
 def test_one_rank_alone_goes_until_it_must_wait_and_it_is_said_for_whom(tmp_path):

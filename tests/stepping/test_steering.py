@@ -6,9 +6,12 @@ import json
 import socket
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
+from tests.stepping.programs import until
+from zerosim.attach import new_token, proof
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
@@ -29,6 +32,13 @@ class Stepped(Controller):
     def _step(self, goal, only):
         self.may_end.wait(600)
         return Outcome(Why.REACHED, f"went {goal}")
+
+
+class Silent(Controller):
+    """A controller of ranks that answer nothing."""
+
+    def why_waiting(self, rank):
+        return f"rank {rank} waits"
 
 
 @pytest.fixture
@@ -102,6 +112,27 @@ def test_while_the_ranks_go_nothing_is_asked(controller):
         steering.act(steering.key, "two", "where")
     controller.may_end.set()
     settled(steering, "one")
+
+
+def test_it_is_said_which_ranks_record_on_another_host(tmp_path):
+    token = new_token()
+    door = Door(token)
+    port = int(door.listen_at("127.0.0.1").rpartition(":")[2])
+    with (
+        closing(door),
+        socket.socket(socket.AF_UNIX) as near,
+        socket.create_connection(("127.0.0.1", port)) as far,
+    ):
+        near.connect(str(door.path))
+        for rank, one in enumerate((near, far)):
+            said = {"rank": rank, "num_ranks": 2, "pid": 1, "folder": str(tmp_path)}
+            said |= {"proof": proof(token, door.nonce, rank)}
+            one.sendall(json.dumps(said).encode() + b"\n")
+        controller = Silent(door, attaches=True)
+        until(controller.is_whole)
+        steering = Steering(controller)
+        state = steering.state(steering.key, "one")
+        assert (state["ranks"], state["elsewhere"]) == ([0, 1], [1])
 
 
 def test_a_page_that_is_closed_steers_no_more(controller, monkeypatch):

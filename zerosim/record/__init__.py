@@ -40,7 +40,13 @@ from zerosim.record.peers import (
     wire_by_peer,
 )
 from zerosim.record.postmortem import explain_failure
-from zerosim.record.progress import ended_early, iterations, why_early, without_update
+from zerosim.record.progress import (
+    ended_early,
+    iterations,
+    still_in,
+    why_early,
+    without_update,
+)
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.raw import RawRow, raw_rows
 from zerosim.record.store import Trace, load, rank_files, read_manifest
@@ -75,6 +81,7 @@ __all__ = [
     "raw_rows",
     "read_manifest",
     "require_times",
+    "still_in",
     "way_to_memory",
     "why_early",
     "wire_between",

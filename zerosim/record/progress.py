@@ -25,6 +25,12 @@ def iterations(trace: Trace) -> tuple[int, ...]:
     return tuple(sorted(set.intersection(*finished)))
 
 
+def still_in(trace: Trace, iteration: int) -> tuple[int, ...]:
+    """The ranks whose trace stops, so far or for good, before they had finished an iteration."""
+    stopped = [rank for rank in trace.ranks if not rank.complete or rank.failure is not None]
+    return tuple(rank.rank for rank in stopped if iteration not in _finished(rank))
+
+
 def ended_early(trace: Trace) -> bool:
     """Whether a rank failed, or its trace stops before its end."""
     return not trace.complete or any(rank.failure is not None for rank in trace.ranks)

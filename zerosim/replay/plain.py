@@ -5,6 +5,7 @@ Imports the standard library, zerosim's L0, analysis, and its siblings.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from zerosim.analysis.frames import Frames, Message, Step, Wait
@@ -12,6 +13,7 @@ from zerosim.events import Event, Kind
 from zerosim.record.nodes import ranks_per_node
 from zerosim.replay.ledger import CollectiveLedger
 from zerosim.replay.names import name_backend
+from zerosim.replay.reached import reached
 from zerosim.replay.subject import Subject
 from zerosim.replay.words import BITS, Setting, describe, describe_waits
 from zerosim.verify.measure import backend_of
@@ -38,7 +40,7 @@ class Plain:
     def __init__(self, subject: Subject, texts: Texts) -> None:
         """Prepare."""
         self.subject, self.texts = subject, texts
-        self.setting = Setting(
+        setting = Setting(
             num_ranks=subject.trace.manifest.num_ranks,
             iteration=subject.iteration,
             backend=name_backend(backend_of(subject.trace)),
@@ -52,6 +54,8 @@ class Plain:
             is_predicted=subject.trace.manifest.is_predicted,
             states={role: size for (role, _), size in subject.bands().items()},
         )
+        steps = subject.steps.steps
+        self.setting = replace(setting, reached=reached(steps, setting))
 
     def step(self, number: int, frames: Frames | None) -> dict[str, Any]:
         """One step."""

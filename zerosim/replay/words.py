@@ -55,6 +55,7 @@ class Setting:
         modules: by unit, the class of its module, where that is known.
         is_interleaved: ranks have several stages of a pipeline.
         is_predicted: no time is that of a run that happened.
+        reached: how far the ranks are in an iteration that is not over, in words.
     """
 
     num_ranks: int
@@ -69,6 +70,7 @@ class Setting:
     modules: Mapping[str, str] = field(default_factory=dict)
     is_interleaved: bool = False
     is_predicted: bool = False
+    reached: str = ""
 
     @property
     def stage(self) -> int | None:
@@ -130,6 +132,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
         "target": Tier.HOST.value,
         "together": setting.together,
         "summand": "part",
+        "reached": setting.reached,
     }
     if event is not None:
         fields |= {"wire_dtype": event.dtype, "bits": BITS.get(event.dtype, "")}
@@ -186,6 +189,8 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
 
 def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
     if step.phase is Phase.OUTSIDE:
+        if not step.is_over:
+            return ("title", "stand"), ("what", "stand"), ("why", "stand")
         return ("title", "end"), ("what", "end"), ("why", _end(setting))
     why = f"begin_{step.phase}"
     if step.phase is Phase.FORWARD and setting.stage == 3:

@@ -74,6 +74,11 @@ class Link:
     left_in_order: bool = False
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it came over a network: it records on another host."""
+        return self.connection.family != socket.AF_UNIX
+
 
 class Door:
     """Where ranks come in.

@@ -65,6 +65,7 @@ class Steering:
             "steers": steers == who,
             "others_steer": self._is_taken(who),
             "ranks": list(self._controller.here),
+            "elsewhere": [one.rank for one in self._controller.links if one.is_elsewhere],
             "stops": self._commands.stops(),
             "iteration": history.iteration,
             "beat": len(history.beats()),

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from zerosim.events import Kind
+from zerosim.events import Kind, Purpose
 from zerosim.stands import Stand
 
 PATIENCE = timedelta(days=20)
@@ -34,10 +34,17 @@ class Keeper(Protocol):
 
 
 class _Opened(threading.local):
-    """The collective of our own that a thread is in, and for which closing of the gate."""
+    """What a thread is in.
+
+    Attributes:
+        stand: the collective of our own, at which closing of the gate.
+        unit: whose computation gathers first; computes: that, as soon as it was called.
+    """
 
     stand: Stand | None = None
     closing = 0
+    unit = ""
+    computes: Stand | None = None
 
 
 class Gate:
@@ -71,12 +78,32 @@ class Gate:
 
     def stop(self, stand: Stand) -> None:
         """Stand before an event until the keeper lets this thread through."""
-        keeper = self._keeper
+        keeper, opened = self._keeper, self._opened
         if keeper is None:
             return
+        if stand.kind is Kind.COMPUTE and stand.unit == opened.unit:
+            opened.unit, opened.computes = "", stand
+            return
+        if opened.computes is not None and not _gathers(stand, opened.computes.unit):
+            self.stop_computing()
         if stand.kind is Kind.COLLECTIVE:
-            self._opened.stand, self._opened.closing = stand, self._closings
+            opened.stand, opened.closing = stand, self._closings
         keeper.arrives(threading.get_ident(), self._counted(stand))
+
+    def gathers_first(self, unit: str) -> None:
+        """This thread is about to compute a unit that gathers its parameters from within its call.
+
+        It stands before that as Replay has it: once they are there, before whatever comes next, or
+        where `stop_computing` says that the unit's own code begins.
+        """
+        self._opened.unit, self._opened.computes = unit, None
+
+    def stop_computing(self) -> None:
+        """Stand before the computation that gathered first; nothing if this thread did already."""
+        keeper, stand = self._keeper, self._opened.computes
+        self._opened.unit, self._opened.computes = "", None
+        if keeper is not None and stand is not None:
+            keeper.arrives(threading.get_ident(), self._counted(stand))
 
     def stop_before_hop(self, hop: int, rank: int, way: int) -> None:
         """Likewise before a round of the ring that this thread is in; the first belongs to it.
@@ -115,6 +142,11 @@ class Gate:
             place = met[key]
             met[key] += 1
         return replace(stand, place=place)
+
+
+def _gathers(stand: Stand, unit: str) -> bool:
+    """Whether a thread stands before a gather of this unit's parameters, or a hop of one."""
+    return stand.purpose is Purpose.GATHER_PARAMETERS and stand.unit == unit
 
 
 def _alike(stand: Stand) -> tuple[object, ...]:

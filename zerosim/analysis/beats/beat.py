@@ -38,6 +38,8 @@ class Sign(StrEnum):
     """A phase in which nothing else is recorded."""
     END = "end"
     """Of the iteration."""
+    STAND = "stand"
+    """The iteration is not over, as far as the trace goes: where the ranks are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from zerosim.analysis.beats.turns import in_turns
 from zerosim.analysis.frames.step import Step
 
 Units = Mapping[str, tuple[str, ...]]
-_MARKS = (Sign.BEGIN, Sign.END)
+_MARKS = (Sign.BEGIN, Sign.END, Sign.STAND)
 _ALWAYS_ONE = (Sign.UPDATE, Sign.COPY, Sign.AGREE)
 _BY_UNIT = (Sign.GATHER, Sign.REDUCE, Sign.SEND, Sign.COMBINE, Sign.EXCHANGE)
 

@@ -28,7 +28,8 @@ def doing_of(step: Step) -> Doing:
     event = step.event
     unit = "" if event is None else event.unit
     if step.kind is Kind.MARK:
-        return Doing(Sign.END if step.phase is Phase.OUTSIDE else Sign.BEGIN, "")
+        end = Sign.END if step.is_over else Sign.STAND
+        return Doing(end if step.phase is Phase.OUTSIDE else Sign.BEGIN, "")
     if step.kind is Kind.COPY:
         return Doing(Sign.COPY, unit)
     if step.kind is Kind.COMPUTE:

@@ -12,7 +12,7 @@ from zerosim.analysis.beats.beat import Doing, Sign
 from zerosim.analysis.beats.doing import doing_of
 from zerosim.analysis.frames.step import Step
 
-_SAID_BY_ITSELF = (Sign.BEGIN, Sign.END)
+_SAID_BY_ITSELF = (Sign.BEGIN, Sign.END, Sign.STAND)
 
 
 class Beside:

@@ -22,7 +22,7 @@ from zerosim.events import Algorithm, Event, Kind, Op, Phase
 from zerosim.graph import EventGraph
 from zerosim.graph.phases import borders, late_updates
 from zerosim.graph.table import NONE
-from zerosim.record import MatchedCollective, RankTrace
+from zerosim.record import MatchedCollective, RankTrace, still_in
 
 MOST_MESSAGES = 150_000
 """An iteration with more is replayed by collective, not by hop."""
@@ -289,6 +289,7 @@ class _Finder:
         zero = min(min(part.starts.values()) for part in found)
         last = self.end or StepPart(Kind.MARK, Phase.OUTSIDE, 0)
         last.end = max(last.end, *(part.end for part in found))
+        last.is_over = not still_in(self.graph.trace, self.iteration)
         found.append(last)
         if len(found) > MOST_STEPS:
             raise TraceError(

@@ -76,7 +76,8 @@ class Rules:
         """A step begins."""
         event = step.event
         if step.kind is Kind.MARK:
-            self._begin_phase(step.phase)
+            if step.is_over:  # else nothing follows the iteration yet
+                self._begin_phase(step.phase)
         elif event is None:
             return
         elif step.kind is Kind.COPY:

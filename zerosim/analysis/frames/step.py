@@ -65,7 +65,8 @@ class Step:
         starts: by rank, when it began, for those that take part.
         until: the last step during which this one goes on; its own position at least.
         is_last_hop: of its collective, or a collective without hops.
-        is_over: False if it was still going on when the trace ended.
+        is_over: False if it was still going on when the trace ended; of the last mark, if the
+            iteration was.
     """
 
     kind: Kind

@@ -115,7 +115,7 @@ def _places(document: Document) -> Iterator[_Place]:
     beats = [
         beat
         for beat in document["beats"]
-        if beat["main"] <= last and Sign.END not in beat["signs"]
+        if beat["main"] <= last and not {Sign.END, Sign.STAND} & set(beat["signs"])
         # what comes after an iteration is none of its beats; a program without any has nothing else
         if beat["phase"] != Phase.OUTSIDE or document["run"]["iteration"] < 0
     ]

@@ -41,6 +41,7 @@ from zerosim.trace.autolabel.systems.pipeline import Pipelines
 from zerosim.trace.autolabel.systems.tensor_parallel import TensorParallel
 from zerosim.trace.autolabel.systems.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.autolabel.units import Units
+from zerosim.trace.gate import gate
 from zerosim.trace.holdings import holdings
 from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
@@ -171,7 +172,24 @@ class AutoLabeler:
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
+        if gate.is_closed and (unit := self._units.name_of(module)):
+            self._stand_late(module, unit)
         return self._units.begin(module)
+
+    def _stand_late(self, module: nn.Module, unit: str) -> None:
+        """Have a held rank stand before what a module computes, not before what gathers for it.
+
+        FSDP2's hook comes first, so ours is called when the parameters are there; it is there for
+        this call alone. A compiler would see it: what it compiles is held before the call.
+        """
+        if module._compiled_call_impl is None and self._fully_shard.gathers_within(module, unit):
+            gate.gathers_first(unit)
+
+            def begins(*_: Any) -> None:
+                handle.remove()
+                gate.stop_computing()
+
+            handle = module.register_forward_pre_hook(begins)
 
     @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:

@@ -99,6 +99,10 @@ class Units:
         """The modules of all units, with what they are called."""
         return list(self._units.items())
 
+    def name_of(self, module: nn.Module) -> str:
+        """What the unit is called that a module is; "" if it is none."""
+        return self._units.get(module, "")
+
     def roots(self) -> list[tuple[nn.Module, str]]:
         """The models that computed, with what tells each from others."""
         return [(root, self.label(root)) for root in self._inside]

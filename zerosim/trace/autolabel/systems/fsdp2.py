@@ -113,6 +113,10 @@ class FullyShard:
         """Whether the program itself calls `unshard()` of a module."""
         return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
 
+    def gathers_within(self, module: nn.Module, unit: str) -> bool:
+        """Whether a module gathers this unit's parameters, if it must, from within its call."""
+        return any(self._names.get(group) == unit for group in groups_of(module))
+
     def _see(self, model: _GroupedModel) -> None:
         for reference in model.groups:
             group = reference()
