@@ -8,15 +8,20 @@
     running    starting the ranks, within limits
     messages   what ranks sent each other, message by message
     moments    where of a program's run something is to be seen in Replay
+    verdict    what is said of a program: reason, scores, verdict
+    evidence   what there is to judge by: what ranks said, and their trace
+    endings, contents, bounded
+               the checks: it comes to an end; what it sends and returns; what it takes
     judge      what was promised held against the trace, in the order of what explains what
     grading    a folder of submissions
 
 What is judged is the trace, as of any program: by `record`, `analysis`, `diagnosis` and `theory`.
 """
 
-from zerosim.puzzles.judge import Reason, Score, Verdict, judge, judge_all
+from zerosim.puzzles.judge import judge, judge_all
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle, puzzle_of, puzzles
 from zerosim.puzzles.running import Submission
+from zerosim.puzzles.verdict import Reason, Score, Verdict
 
 __all__ = [
     "Puzzle",

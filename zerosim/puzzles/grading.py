@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerosim.errors import ConfigError, first_line
-from zerosim.puzzles.judge import Verdict, judge
+from zerosim.puzzles.judge import judge
 from zerosim.puzzles.puzzle import puzzle_of
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Submission
+from zerosim.puzzles.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
