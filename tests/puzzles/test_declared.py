@@ -22,11 +22,23 @@ def test_each_puzzle_is_complete():
         for text in (puzzle.task, puzzle.reference, *map(puzzle.program_of, puzzle.wrong)):
             ast.parse(text)
             assert puzzle_of(text, "x.py") is puzzle
+        assert ("NotImplementedError" in puzzle.task) == (puzzle.broken is None)
+
+
+def test_five_programs_are_to_be_mended(tmp_path, monkeypatch):
+    broken = [puzzle for puzzle in puzzles() if puzzle.broken is not None]
+    assert len(broken) == 5
+    assert len({puzzle.broken.check for puzzle in broken}) >= 4
+    monkeypatch.chdir(tmp_path)
+    assert "check it as it is, then mend it" in command("puzzle", broken[0].name).out
 
 
 def test_formulas_are_those_of_theory():
     assert bound("ring('all-reduce', elements, 4)", 4, {"elements": 256}) == 2 * 3 * 64 * 4
     assert bound("2 * ring('all-gather', 8, 2) + shard(10) + log2(ranks)", 4, {}) == 24 + 3 + 2
+    assert bound("ring('all-gather', 8, 4, node)", 4, {"node": 2}) == 16
+    assert bound("turns(8)", 4, {}) == 2 * (8 + 4 - 1)  # 2m of work and 2(p - 1) of bubble
+    assert [bound("ranks - rank", 4, {}, rank) for rank in range(4)] == [4, 3, 2, 1]
     with pytest.raises(ConfigError, match="formula"):
         bound("__import__('os')", 4, {})
 

@@ -87,7 +87,8 @@ def _print_task(chosen: Puzzle) -> int:
             raise EnvironmentFault(
                 f"cannot write {file}: {error.strerror}; change to a folder that can be written"
             ) from None
-        console.print(f"wrote {file}: fill it in")
+        do = "fill it in" if chosen.broken is None else "check it as it is, then mend it"
+        console.print(f"wrote {file}: {do}")
     console.print(f"then: zerosim puzzle {chosen.name} --check {file}")
     console.print(f"if you are stuck: zerosim puzzle {chosen.name} --hint 1")
     return 0

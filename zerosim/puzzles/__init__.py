@@ -3,10 +3,12 @@
     puzzle     what a puzzle is: its task, what is promised, its hints; read from lessons/puzzles
     bounds     formulas of what is promised, over theory
     toy        a small model of layers that puzzles train, exact in any order of additions
+    stage      a stage of a pipeline of such layers
     rank       what each rank does: load the program, run it under the tracer, compare
     standstill a thread of each rank that ends ranks of which none can go on
     running    starting the ranks, within limits
     messages   what ranks sent each other, message by message
+    turns      in how many turns a pipeline computes
     moments    where of a program's run something is to be seen in Replay
     verdict    what is said of a program: reason, scores, verdict
     evidence   what there is to judge by: what ranks said, and their trace

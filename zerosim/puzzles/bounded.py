@@ -9,41 +9,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zerosim.analysis.traffic import total, traced_calls
+from zerosim.events import Event
 from zerosim.puzzles import messages
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import calls_of, overlapping
+from zerosim.puzzles.turns import longest_idle
+from zerosim.puzzles.turns import turns as turns_of
 from zerosim.puzzles.verdict import Reason, Score, call_words, reason_at
 
 
 def sent(seen: Evidence) -> Iterator[Reason | Score]:
     """No rank sends more than the bound."""
-    if not seen.promise.sent or seen.trace is None:
-        return
-    most = seen.value_of(seen.promise.sent)
-    calls = [
-        call for call in traced_calls(seen.trace)
-        if seen.counts(call.event)
-    ]  # fmt: skip
-    first: Reason | None = None
-    largest = 0
-    for rank in range(seen.puzzle.ranks):
-        sum_bytes, crossing = 0, None
-        for call in calls:
-            if call.rank == rank:
-                sum_bytes += total([call]).sent_bytes or 0
-                if sum_bytes > most and crossing is None:
-                    crossing = call.event
-        largest = max(largest, sum_bytes)
-        if crossing is not None and first is None:
-            first = reason_at(
-                "sent",
-                f"rank {rank} sends {sum_bytes:,} bytes, the bound is {most:,}: "
-                f"{call_words(crossing)} goes beyond it",
-                crossing,
-            )
-    yield Score(what="bytes sent", found=largest, bound=most)
-    if first is not None:
-        yield first
+    if seen.promise.sent:
+        yield from _sent(seen, seen.promise.sent, is_crossing=False)
+
+
+def crossing(seen: Evidence) -> Iterator[Reason | Score]:
+    """No rank sends more than the bound in calls of ranks that are on several nodes."""
+    if seen.promise.crossing:
+        yield from _sent(seen, seen.promise.crossing, is_crossing=True)
+
+
+def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason | Score]:
+    most = seen.value_of(formula)
+    check, words = ("crossing", " to other nodes") if is_crossing else ("sent", "")
+    sums = [0] * seen.puzzle.ranks
+    beyond: dict[int, Event] = {}
+    for call in traced_calls(seen.trace) if seen.trace is not None else ():
+        if not seen.counts(call.event) or (is_crossing and not seen.crosses(call.event)):
+            continue
+        sums[call.rank] += total([call]).sent_bytes or 0
+        if sums[call.rank] > most:
+            beyond.setdefault(call.rank, call.event)
+    yield Score(what=f"bytes sent{words}", found=max(sums), bound=most)
+    for rank, event in beyond.items():
+        yield reason_at(
+            check,
+            f"rank {rank} sends {sums[rank]:,} bytes{words}, the bound is {most:,}: "
+            f"{call_words(event)} goes beyond it",
+            event,
+        )
 
 
 def rounds(seen: Evidence) -> Iterator[Reason | Score]:
@@ -85,10 +90,10 @@ def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
 
 
 def held(seen: Evidence) -> Iterator[Reason | Score]:
-    """No rank holds more than the bound when it calls a collective."""
+    """No rank holds more than its bound when it calls a collective."""
     if not seen.promise.held or seen.trace is None:
         return
-    most = seen.value_of(seen.promise.held)
+    mosts = [seen.value_of(seen.promise.held, rank) for rank in range(seen.puzzle.ranks)]
     found = [
         (num_bytes, event)
         for said, rank in zip(seen.ran.said, seen.trace.ranks, strict=True)
@@ -96,16 +101,36 @@ def held(seen: Evidence) -> Iterator[Reason | Score]:
         for num_bytes, event in zip(said.held_bytes, calls_of(rank), strict=True)
         if seen.counts(event)
     ]
-    largest = max((num_bytes for num_bytes, _ in found), default=0)
-    yield Score(what="bytes held", found=largest, bound=most)
+    nearest = max(found, key=lambda one: one[0] - mosts[one[1].rank], default=None)
+    if nearest is not None:
+        yield Score(what="bytes held", found=nearest[0], bound=mosts[nearest[1].rank])
     for num_bytes, event in found:
-        if num_bytes > most:
+        if num_bytes > mosts[event.rank]:
             yield reason_at(
                 "held",
                 f"rank {event.rank} holds tensors of {num_bytes:,} bytes at {call_words(event)}, "
-                f"the bound is {most:,}",
+                f"the bound is {mosts[event.rank]:,}",
                 event,
             )
+
+
+def turns(seen: Evidence) -> Iterator[Reason | Score]:
+    """Computations wait for one another no longer than the bound."""
+    if not seen.promise.turns or seen.trace is None:
+        return
+    most = seen.value_of(seen.promise.turns)
+    taken = turns_of(seen.trace, seen.puzzle.iteration)
+    found = max((one.number for one in taken), default=0)
+    yield Score(what="turns", found=found, bound=most)
+    idle = longest_idle(taken)
+    if found > most and idle is not None:
+        event = idle.event
+        yield reason_at(
+            "turns",
+            f"the last rank is done after {found} turns, {most} do: rank {event.rank} stands idle "
+            f"for {idle.idle} turns before the {event.phase} of micro-batch {event.micro_step}",
+            event,
+        )
 
 
 def overlap(seen: Evidence) -> Iterator[Reason | Score]:

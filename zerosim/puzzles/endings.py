@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from zerosim.diagnosis import Wrong
 from zerosim.puzzles.evidence import Evidence
-from zerosim.puzzles.messages import calls_of, messages, never_waited
+from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
 from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.puzzles.verdict import Reason, buffer_words, call_words, reason_at
@@ -48,28 +48,37 @@ def fit_together(seen: Evidence) -> Iterator[Reason]:
                 f"at {unread.source}: what it reads may not have come yet",
                 unread,
             )
+    unmatched = []
     for message in messages(seen.trace):
         send, receive = message.send, message.receive
-        if send is not None and receive is not None:
-            if (send.payload_bytes, send.dtype) != (receive.payload_bytes, receive.dtype):
-                yield reason_at(
-                    "messages",
-                    f"rank {send.rank} sends {buffer_words(send)} to rank {receive.rank}, which "
-                    f"receives into {buffer_words(receive)}",
-                    send,
-                )
-        elif receive is not None and not seen.failed:
-            peer = f"rank {receive.peers[0]}" if receive.peers else "some rank"
+        if send is None or receive is None:
+            unmatched.append(message)
+        elif (send.payload_bytes, send.dtype) != (receive.payload_bytes, receive.dtype):
             yield reason_at(
                 "messages",
-                f"rank {receive.rank} waits for a message from {peer}, which never sends it{stuck}",
-                receive,
+                f"rank {send.rank} sends {buffer_words(send)} to rank {receive.rank}, which "
+                f"receives into {buffer_words(receive)}",
+                send,
             )
-        elif send is not None and seen.is_over and not seen.failed:
+    if not seen.failed:
+        yield from _alone(seen, unmatched, stuck)
+
+
+def _alone(seen: Evidence, unmatched: Sequence[Message], stuck: str) -> Iterator[Reason]:
+    """Messages of which one end never called: first who waits in vain, then what is not read."""
+    for receive in filter(None, (one.receive for one in unmatched)):
+        peer = f"rank {receive.peers[0]}" if receive.peers else "some rank"
+        yield reason_at(
+            "messages",
+            f"rank {receive.rank} waits for a message from {peer}, which never sends it{stuck}",
+            receive,
+        )
+    for send in filter(None, (one.send for one in unmatched)):
+        if seen.is_over or seen.is_stuck:
             yield reason_at(
                 "messages",
                 f"rank {send.rank} sends {buffer_words(send)} to rank {send.peers[0]}, which never "
-                "receives it",
+                f"receives it{stuck}",
                 send,
             )
 
@@ -113,7 +122,7 @@ def _hang(seen: Evidence) -> Reason:
     for event in waiting:
         words = f"no rank can go on: rank {event.rank} is in {call_words(event)}"
         return reason_at("ends", words, event)
-    if seen.trace is not None and STOOD_STILL in seen.ran.codes.values():
+    if seen.trace is not None and seen.is_stuck:
         return Reason(check="ends", sentence="the ranks stand still outside of any call")
     return Reason(check="ends", sentence=_LATE)
 

@@ -5,7 +5,7 @@ Imports diagnosis, record and its siblings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from zerosim.diagnosis import Finding, Seen, diagnose
@@ -15,7 +15,9 @@ from zerosim.puzzles.bounds import bound
 from zerosim.puzzles.messages import calls_of
 from zerosim.puzzles.rank import RankSaid
 from zerosim.puzzles.running import Ran
+from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.record import Trace, load
+from zerosim.theory.movement import MESSAGES
 
 
 class Evidence:
@@ -43,6 +45,11 @@ class Evidence:
     def is_over(self) -> bool:
         """Whether every rank came so far as to say how it went."""
         return all(self.ran.said)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether ranks were ended of which none could go on."""
+        return not self.is_over and STOOD_STILL in self.ran.codes.values()
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -73,9 +80,19 @@ class Evidence:
         is_inside = event.phase is not Phase.OUTSIDE
         return event.iteration == self.puzzle.iteration and is_inside
 
-    def value_of(self, formula: str) -> int:
-        """Of a bound, with the sizes of this run."""
-        return bound(formula, self.puzzle.ranks, self._sizes)
+    def crosses(self, event: Event) -> bool:
+        """Whether the ranks of a call are on several nodes, of `node` ranks each."""
+        assert self.trace is not None, "an event is of a trace"
+        group = self.trace.ranks[event.rank].groups.get(event.group)
+        if group is None or event.op in MESSAGES:
+            ranks: Sequence[int] = (event.rank, *event.peers)
+        else:
+            ranks = group.ranks
+        return len({one // self._sizes["node"] for one in ranks}) > 1
+
+    def value_of(self, formula: str, rank: int = 0) -> int:
+        """Of a bound, with the sizes of this run; of a rank where the formula names it."""
+        return bound(formula, self.puzzle.ranks, self._sizes, rank)
 
     def line(self, said: RankSaid) -> str:
         """Where the program raised what a rank says, "ring.py:14"; "" if it was not there."""

@@ -42,10 +42,12 @@ _CHECKS = (
     _Check("it calls what the task allows", "calls", contents.calls),
     _Check("each message holds what it should", "contents", contents.contents),
     _Check("the results are right", "", contents.values),
+    _Check("it sends no more to other nodes than the bound", "crossing", bounded.crossing),
     _Check("it sends no more than the bound", "sent", bounded.sent),
     _Check("it takes no more rounds than the bound", "rounds", bounded.rounds),
     _Check("it makes no more calls than the bound", "num_calls", bounded.num_calls),
     _Check("it holds no more memory than the bound", "held", bounded.held),
+    _Check("no stage stands idle for longer than it has to", "turns", bounded.turns),
     _Check("communication runs beside computation", "overlap", bounded.overlap),
 )
 

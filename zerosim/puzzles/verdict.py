@@ -18,8 +18,8 @@ class Reason:
     """Why a program is wrong.
 
     Attributes:
-        check: what was looked at: loads, messages, ends, calls, contents, values, sent, rounds,
-            num_calls, held, overlap.
+        check: what was looked at: loads, messages, ends, calls, contents, values, crossing,
+            sent, rounds, num_calls, held, turns, overlap.
         sentence: all of it.
         event: the first step that is illegal; None if no step is.
         line: of the program, "ring.py:14"; "" if it is not known.
