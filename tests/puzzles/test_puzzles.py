@@ -27,6 +27,7 @@ SAMPLE = (
     ("one-f-one-b", "one micro-batch after the other"),
     ("hpz", "backward gathers from all ranks"),
     ("bug-edge", "as it is given"),
+    ("bug-stops", "as it is given"),
 )
 """One of a kind: what is found in messages, in a standstill, in calls, in what is held, in time."""
 
@@ -133,6 +134,17 @@ def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     said = document["texts"][step["why"]]
     assert said == f"The first illegal step: {verdict.reason.sentence}."
     assert verdict.reason.line.endswith("in reduce_scatter")
+
+
+@pytest.mark.parametrize("name", ["bug-edge", "bug-stops"])
+def test_what_is_to_be_mended_is_shown_in_replay(verdicts, name):
+    from zerosim.record import load
+    from zerosim.replay import replay_document
+
+    verdict = verdicts[name, "as it is given"]
+    document = replay_document(load(verdict.trace), verdict.reason.event.iteration)
+    step = document["steps"][verdict.step - 1]
+    assert document["texts"][step["why"]].startswith("The first illegal step: rank 0 ")
 
 
 def test_the_bound_is_that_of_theory(verdicts):

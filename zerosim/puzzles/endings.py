@@ -9,7 +9,7 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 
-from zerosim.diagnosis import Wrong
+from zerosim.diagnosis import Finding, Wrong
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
@@ -103,7 +103,13 @@ def come_to_an_end(seen: Evidence) -> Iterator[Reason]:
 def _disagree(seen: Evidence) -> Iterator[Reason]:
     for finding in seen.findings:
         if finding.wrong in _DISAGREE:
-            yield Reason(check="ends", sentence=finding.sentence, line=finding.place.source)
+            yield _found(seen, finding)
+
+
+def _found(seen: Evidence, finding: Finding) -> Reason:
+    """What the diagnosis says, at the last call of the rank whose doing it is."""
+    event = seen.last_of(finding.ranks[0]) if finding.ranks else None
+    return Reason(check="ends", sentence=finding.sentence, line=finding.place.source, event=event)
 
 
 def _died(seen: Evidence, rank: int, words: str) -> Reason:
@@ -112,7 +118,7 @@ def _died(seen: Evidence, rank: int, words: str) -> Reason:
 
 def _hang(seen: Evidence) -> Reason:
     for finding in seen.findings:
-        return Reason(check="ends", sentence=finding.sentence, line=finding.place.source)
+        return _found(seen, finding)
     waiting = [
         event
         for rank in (() if seen.trace is None else seen.trace.ranks)
