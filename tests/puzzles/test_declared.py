@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from tests.cli.command import command
 from zerosim.errors import ConfigError
 from zerosim.puzzles import find_puzzle, puzzle_of, puzzles
 from zerosim.puzzles.bounds import bound
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_puzzle_is_complete():
@@ -67,6 +71,20 @@ def test_the_command_lists_gives_out_and_hints(tmp_path, monkeypatch):
     assert file.read_text() == "mine"
     hints = command("puzzle", "zero-3", "--hint", "2")
     assert [line[:7] for line in hints.out.splitlines()] == ["hint 1:", "hint 2:"]
+
+
+def test_assignments_name_puzzles_and_their_points_add_up():
+    text = (ROOT / "docs" / "assignments.md").read_text(encoding="utf-8")
+    levels = text.split("\n## ")[1:4]
+    assert [level.split(":")[0] for level in levels] == [f"Assignment {n}" for n in (1, 2, 3)]
+    for level in levels:
+        rows = re.findall(r"^\| (\S+) \| (.+?) \| (\d+) \|$", level, re.MULTILINE)
+        assert sum(int(points) for _, _, points in rows) == 100
+        for name, file, _ in rows:
+            assert name == "questions" or file == f"`{find_puzzle(name).file_name}`"
+    rubric = text.split("## Rubric")[1]
+    checks = {wrong.check for puzzle in puzzles() for wrong in puzzle.wrong}
+    assert all(re.search(rf"[ ,:]{check}\b", rubric) for check in checks)
 
 
 @pytest.mark.parametrize(
