@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from tests.cli.command import command
 from zerosim.errors import ConfigError
 from zerosim.puzzles import find_puzzle, puzzle_of, puzzles
 from zerosim.puzzles.bounds import bound
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_puzzle_is_complete():
@@ -22,11 +26,23 @@ def test_each_puzzle_is_complete():
         for text in (puzzle.task, puzzle.reference, *map(puzzle.program_of, puzzle.wrong)):
             ast.parse(text)
             assert puzzle_of(text, "x.py") is puzzle
+        assert ("NotImplementedError" in puzzle.task) == (puzzle.broken is None)
+
+
+def test_five_programs_are_to_be_mended(tmp_path, monkeypatch):
+    broken = [puzzle for puzzle in puzzles() if puzzle.broken is not None]
+    assert len(broken) == 5
+    assert len({puzzle.broken.check for puzzle in broken}) >= 4
+    monkeypatch.chdir(tmp_path)
+    assert "check it as it is, then mend it" in command("puzzle", broken[0].name).out
 
 
 def test_formulas_are_those_of_theory():
     assert bound("ring('all-reduce', elements, 4)", 4, {"elements": 256}) == 2 * 3 * 64 * 4
     assert bound("2 * ring('all-gather', 8, 2) + shard(10) + log2(ranks)", 4, {}) == 24 + 3 + 2
+    assert bound("ring('all-gather', 8, 4, node)", 4, {"node": 2}) == 16
+    assert bound("turns(8)", 4, {}) == 2 * (8 + 4 - 1)  # 2m of work and 2(p - 1) of bubble
+    assert [bound("ranks - rank", 4, {}, rank) for rank in range(4)] == [4, 3, 2, 1]
     with pytest.raises(ConfigError, match="formula"):
         bound("__import__('os')", 4, {})
 
@@ -55,6 +71,20 @@ def test_the_command_lists_gives_out_and_hints(tmp_path, monkeypatch):
     assert file.read_text() == "mine"
     hints = command("puzzle", "zero-3", "--hint", "2")
     assert [line[:7] for line in hints.out.splitlines()] == ["hint 1:", "hint 2:"]
+
+
+def test_assignments_name_puzzles_and_their_points_add_up():
+    text = (ROOT / "docs" / "assignments.md").read_text(encoding="utf-8")
+    levels = text.split("\n## ")[1:4]
+    assert [level.split(":")[0] for level in levels] == [f"Assignment {n}" for n in (1, 2, 3)]
+    for level in levels:
+        rows = re.findall(r"^\| (\S+) \| (.+?) \| (\d+) \|$", level, re.MULTILINE)
+        assert sum(int(points) for _, _, points in rows) == 100
+        for name, file, _ in rows:
+            assert name == "questions" or file == f"`{find_puzzle(name).file_name}`"
+    rubric = text.split("## Rubric")[1]
+    checks = {wrong.check for puzzle in puzzles() for wrong in puzzle.wrong}
+    assert all(re.search(rf"[ ,:]{check}\b", rubric) for check in checks)
 
 
 @pytest.mark.parametrize(

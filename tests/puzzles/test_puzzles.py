@@ -12,7 +12,10 @@ from zerosim.puzzles.rank import Limits
 
 pytestmark = pytest.mark.ranks
 NAMES = [puzzle.name for puzzle in puzzles()]
-RARELY = {"accumulation", "loss-scale", "tensor-parallel", "data-parallel-hook", "zero-1"}
+RARELY = {
+    *("accumulation", "loss-scale", "tensor-parallel", "data-parallel-hook", "zero-1"),
+    *("bug-stops", "bug-order", "bug-accumulation", "bug-memory"),
+}
 """Puzzles much like others: their references run with all wrong programs."""
 OFTEN = [name for name in NAMES if name not in RARELY]
 SAMPLE = (
@@ -21,6 +24,10 @@ SAMPLE = (
     ("ring-reduce-scatter", "calls the all-reduce of the library"),
     ("zero-2", "reduces when backward is over"),
     ("overlap", "waits at once"),
+    ("one-f-one-b", "one micro-batch after the other"),
+    ("hpz", "backward gathers from all ranks"),
+    ("bug-edge", "as it is given"),
+    ("bug-stops", "as it is given"),
 )
 """One of a kind: what is found in messages, in a standstill, in calls, in what is held, in time."""
 
@@ -39,7 +46,8 @@ def _judged(programs, home):
 
 
 def _wrong(puzzle):
-    return {wrong.name: wrong for wrong in puzzle.wrong}
+    given = () if puzzle.broken is None else (puzzle.broken,)
+    return {wrong.name: wrong for wrong in (*given, *puzzle.wrong)}
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +84,14 @@ def test_there_are_several_wrong_programs(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_puzzle_passes_and_fails_as_declared(tmp_path, name):
     puzzle = find_puzzle(name)
-    programs = {one.name: (puzzle, puzzle.program_of(one)) for one in puzzle.wrong}
+    wrong = _wrong(puzzle)
+    programs = {name: (puzzle, puzzle.program_of(one)) for name, one in wrong.items()}
     programs |= {"reference": (puzzle, puzzle.reference), "task": (puzzle, puzzle.task)}
     verdicts = _judged(programs, tmp_path)
     assert verdicts["reference"].reason is None
     assert not verdicts["task"].holds
-    for wrong in puzzle.wrong:
-        _fails_as_declared(verdicts[wrong.name], wrong)
+    for one in wrong.values():
+        _fails_as_declared(verdicts[one.name], one)
 
 
 def _fails_as_declared(verdict, wrong):
@@ -125,6 +134,17 @@ def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     said = document["texts"][step["why"]]
     assert said == f"The first illegal step: {verdict.reason.sentence}."
     assert verdict.reason.line.endswith("in reduce_scatter")
+
+
+@pytest.mark.parametrize("name", ["bug-edge", "bug-stops"])
+def test_what_is_to_be_mended_is_shown_in_replay(verdicts, name):
+    from zerosim.record import load
+    from zerosim.replay import replay_document
+
+    verdict = verdicts[name, "as it is given"]
+    document = replay_document(load(verdict.trace), verdict.reason.event.iteration)
+    step = document["steps"][verdict.step - 1]
+    assert document["texts"][step["why"]].startswith("The first illegal step: rank 0 ")
 
 
 def test_the_bound_is_that_of_theory(verdicts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +88,8 @@ def _print_task(chosen: Puzzle) -> int:
             raise EnvironmentFault(
                 f"cannot write {file}: {error.strerror}; change to a folder that can be written"
             ) from None
-        console.print(f"wrote {file}: fill it in")
+        do = "fill it in" if chosen.broken is None else "check it as it is, then mend it"
+        console.print(f"wrote {file}: {do}")
     console.print(f"then: zerosim puzzle {chosen.name} --check {file}")
     console.print(f"if you are stuck: zerosim puzzle {chosen.name} --hint 1")
     return 0
@@ -146,30 +148,36 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
     from zerosim.puzzles.grading import grade
 
     grades: list[Grade] = []
-    console = make_console()
+    progress = Console(stderr=True, highlight=False, markup=False)
     for one in grade(folder, out):
         grades.append(one)
-        if not as_json:
-            print_lines(console, [_graded(one)])
+        progress.print(f"{len(grades)}: {one.file.name}, {'passes' if one.holds else 'fails'}")
     passed = sum(one.holds for one in grades)
     if as_json:
         print_json(
             [
                 {"file": str(one.file), "problem": one.problem}
-                | ({} if one.verdict is None else one.verdict.to_dict())
+                | ({} if one.verdict is None else one.verdict.to_dict() | {"file": str(one.file)})
                 for one in grades
             ]
         )
     else:
-        console.print(f"{passed} of {len(grades)} pass; traces: {out}")
+        _print_grades(grades)
+        make_console().print(f"{passed} of {len(grades)} pass; programs and traces: {out}")
     return 0 if passed == len(grades) else WRONG
 
 
-def _graded(one: Grade) -> str:
-    """One file's line, printed as soon as it was judged."""
-    verdict = one.verdict
-    if verdict is None:
-        return f"✗ {one.file.name}: {one.problem}"
-    said = "" if verdict.reason is None else f": {verdict.reason.sentence}"
-    mark = "✓" if verdict.holds else "✗"
-    return f"{mark} {one.file.name}: {verdict.puzzle.name}, {len(verdict.passed)} checks pass{said}"
+def _print_grades(grades: Sequence[Grade]) -> None:
+    """A line for each file: which puzzle it solves, how many checks hold, why it fails."""
+    table = make_table("", "file", "puzzle", "checks", "why", left=5)
+    table.columns[-1].no_wrap = False
+    for one in grades:
+        verdict = one.verdict
+        mark = "✓" if one.holds else "✗"
+        if verdict is None:
+            table.add_row(mark, one.file.name, "", "", one.problem)
+        else:
+            why = "" if verdict.reason is None else verdict.reason.sentence
+            name = verdict.puzzle.name
+            table.add_row(mark, one.file.name, name, str(len(verdict.passed)), why)
+    print_table(make_console(), table)

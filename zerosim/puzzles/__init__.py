@@ -3,20 +3,27 @@
     puzzle     what a puzzle is: its task, what is promised, its hints; read from lessons/puzzles
     bounds     formulas of what is promised, over theory
     toy        a small model of layers that puzzles train, exact in any order of additions
+    stage      a stage of a pipeline of such layers
     rank       what each rank does: load the program, run it under the tracer, compare
     standstill a thread of each rank that ends ranks of which none can go on
     running    starting the ranks, within limits
     messages   what ranks sent each other, message by message
+    turns      in how many turns a pipeline computes
     moments    where of a program's run something is to be seen in Replay
+    verdict    what is said of a program: reason, scores, verdict
+    evidence   what there is to judge by: what ranks said, and their trace
+    endings, contents, bounded
+               the checks: it comes to an end; what it sends and returns; what it takes
     judge      what was promised held against the trace, in the order of what explains what
     grading    a folder of submissions
 
 What is judged is the trace, as of any program: by `record`, `analysis`, `diagnosis` and `theory`.
 """
 
-from zerosim.puzzles.judge import Reason, Score, Verdict, judge, judge_all
+from zerosim.puzzles.judge import judge, judge_all
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle, puzzle_of, puzzles
 from zerosim.puzzles.running import Submission
+from zerosim.puzzles.verdict import Reason, Score, Verdict
 
 __all__ = [
     "Puzzle",

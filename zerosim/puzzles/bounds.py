@@ -1,8 +1,12 @@
 """Formulas of what is promised: the numbers of a case, the algorithms of theory, and sums of them.
 
     ring("reduce-scatter", elements, 4)    what a rank of a ring sends at most, in bytes
+    ring("all-gather", elements, 4, node)  likewise of a ring of fewer ranks
     shard(elements)                        elements that a rank keeps, padding included
+    turns(micros)                          of a pipeline, its bubble included: a forward or a
+                                           backward of a micro-batch on a stage is one turn
     log2(ranks)                            rounded up
+    rank                                   the one that the bound is of, where it is of one
 
 Imports simpleeval, theory and zerosim's L0.
 """
@@ -17,32 +21,39 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
 from zerosim.theory import cost
 from zerosim.theory.partition import shard_elements
+from zerosim.theory.programs.plan import Bubble
 
 
-def bound(formula: str, ranks: int, sizes: Mapping[str, int]) -> int:
+def bound(formula: str, ranks: int, sizes: Mapping[str, int], rank: int = 0) -> int:
     """The value of a formula.
 
     Args:
+        rank: whose bound it is.
         sizes: what the case says of itself: `elements` and the like.
 
     Raises:
         ConfigError: it is no formula.
     """
 
-    def ring(op: str, elements: int, element_bytes: int) -> int:
+    def ring(op: str, elements: int, element_bytes: int, num_ranks: int = ranks) -> int:
         return max(
-            cost(Algorithm.RING, Op(op), ranks, rank, elements, element_bytes).sent_bytes
-            for rank in range(ranks)
+            cost(Algorithm.RING, Op(op), num_ranks, one, elements, element_bytes).sent_bytes
+            for one in range(num_ranks)
         )
+
+    def turns(micros: int) -> int:
+        bubble = Bubble(num_ranks=ranks, num_microbatches=micros, stages_a_rank=1)
+        return int(2 * micros * (1 + bubble.of_ideal))
 
     functions = {
         "ring": ring,
+        "turns": turns,
         "shard": lambda elements: shard_elements(elements, ranks),
         "log2": lambda number: (number - 1).bit_length(),
         "max": max,
         "min": min,
     }
-    names = {"ranks": ranks, **sizes}
+    names = {"ranks": ranks, "rank": rank, **sizes}
     try:
         value = EvalWithCompoundTypes(functions=functions, names=names).eval(formula)
     except (InvalidExpression, ValueError, TypeError, ArithmeticError) as error:

@@ -1,16 +1,23 @@
-"""A folder of submissions, a file each. Imports the standard library and its siblings."""
+"""A folder of submissions, a file each.
+
+Each is judged as a copy in a folder of its own, on ranks of its own: what one program does to its
+ranks, or prints, or leaves behind is no matter of the next one.
+Imports the standard library and its siblings.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zerosim.errors import ConfigError, first_line
-from zerosim.puzzles.judge import Verdict, judge
-from zerosim.puzzles.puzzle import puzzle_of
+from zerosim.errors import ConfigError, RunError, first_line
+from zerosim.puzzles.judge import judge
+from zerosim.puzzles.puzzle import Puzzle, puzzle_of
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Submission
+from zerosim.puzzles.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[
     """Judge each Python file of a folder, each on ranks of its own.
 
     Args:
-        traces: a new folder, for a trace of each.
+        traces: a new folder; in it one for each, with the copy that was judged and its trace.
 
     Raises:
         ConfigError: there is no such folder, or it holds no Python file.
@@ -50,4 +57,15 @@ def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[
         except (ConfigError, OSError, UnicodeDecodeError) as error:
             yield Grade(file, first_line(error), None)
             continue
-        yield Grade(file, "", judge(Submission(puzzle, file, traces / file.stem), limits))
+        yield _judged(file, puzzle, traces / file.stem, limits)
+
+
+def _judged(file: Path, puzzle: Puzzle, own: Path, limits: Limits | None) -> Grade:
+    own.mkdir(parents=True)
+    copy = own / file.name
+    shutil.copyfile(file, copy)
+    try:
+        quiet = replace(limits or Limits(), prints=False)
+        return Grade(file, "", judge(Submission(puzzle, copy, own / "trace"), quiet))
+    except RunError as error:
+        return Grade(file, first_line(error), None)

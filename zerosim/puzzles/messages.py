@@ -84,13 +84,13 @@ def first_illegal(trace: Trace, contents: Mapping[str, str]) -> Illegal | None:
     held = {
         key: contents.get(digest, "") for key, digest in sums.items() if key in depths
     }  # fmt: skip
-    origins = _origins(trace)
+    origin_of = origins(trace)
     found = []
     for rank in trace.ranks:
         events = {event.id: event for event in calls_of(rank)}
         received: dict[str, set[str]] = defaultdict(set)
         for is_send, number in _steps(rank):
-            key = (rank.rank, number) if is_send else origins.get((rank.rank, number), (-1, -1))
+            key = (rank.rank, number) if is_send else origin_of.get((rank.rank, number), (-1, -1))
             words = held.get(key, "")
             part = PART.fullmatch(words)
             members = set() if part is None else set(part[2].split(", "))
@@ -113,7 +113,7 @@ def _names(ranks: set[str]) -> str:
 
 def rounds(trace: Trace) -> dict[_Key, int]:
     """The round of each send, from 1, by rank and event."""
-    partner = _origins(trace)
+    partner = origins(trace)
     todo = {rank.rank: list(_steps(rank)) for rank in trace.ranks}
     sent: dict[_Key, int] = {}
     known: dict[int, int] = defaultdict(int)
@@ -139,7 +139,7 @@ def rounds(trace: Trace) -> dict[_Key, int]:
     return sent
 
 
-def _origins(trace: Trace) -> dict[_Key, _Key]:
+def origins(trace: Trace) -> dict[_Key, _Key]:
     """The send of each receive."""
     return {
         (one.receive.rank, one.receive.id): (one.send.rank, one.send.id)

@@ -32,9 +32,11 @@ class Promise:
         calls: the operations that it may call; empty for all.
         contents: each message holds what `case.py` names.
         sent: the most bytes that a rank sends in an iteration; "" for no bound.
+        crossing: likewise of those in calls of ranks that are on several nodes.
         rounds: the most rounds one after the other; likewise.
         held: the most bytes of tensors that a rank holds when it calls a collective; likewise.
         num_calls: the most calls of a rank; likewise.
+        turns: the most computations that wait for one another; likewise.
         overlap: at least so many calls are under way while the rank computes; likewise.
     """
 
@@ -42,26 +44,29 @@ class Promise:
     calls: tuple[str, ...] = ()
     contents: bool = False
     sent: str = ""
+    crossing: str = ""
     rounds: str = ""
     held: str = ""
     num_calls: str = ""
+    turns: str = ""
     overlap: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A program that students write, as changes of the reference.
+    """A program that is wrong: one that students write, or one that they are to mend.
 
     Attributes:
         name: of the mistake.
-        edits: what stands once in the reference, and what stands there instead.
+        edits: what stands once in the reference, and what stands there instead; empty of one that
+            is to be mended, which is the task itself.
         check: which check must find it.
         says: what must be said of it.
     """
 
     name: str
-    edits: tuple[tuple[str, str], ...]
     check: str
+    edits: tuple[tuple[str, str], ...] = ()
     says: str = ""
 
 
@@ -74,6 +79,8 @@ class Puzzle:
         name: as it is called in commands, with hyphens.
         functions: what the student fills.
         iteration: which one is measured, from 0.
+        broken: what is wrong with what the student gets, which is to be mended; None where a body
+            is to be written.
     """
 
     number: int
@@ -85,6 +92,7 @@ class Puzzle:
     hints: tuple[str, ...]
     wrong: tuple[Wrong, ...]
     iteration: int = 0
+    broken: Wrong | None = None
 
     @property
     def folder(self) -> Path:
@@ -113,7 +121,7 @@ class Puzzle:
 
     def program_of(self, wrong: Wrong) -> str:
         """The text of a wrong program."""
-        text = self.reference
+        text = self.task if wrong is self.broken else self.reference
         for old, new in wrong.edits:
             assert text.count(old) == 1, f"{self.name}, {wrong.name}: {old!r} is not there once"
             text = text.replace(old, new)
@@ -170,8 +178,10 @@ def puzzle_of(text: str, name: str) -> Puzzle:
 def _read(path: Path) -> Puzzle:
     with path.open("rb") as file:
         plain = tomllib.load(file)
+    broken = plain.pop("broken", None)
     return Puzzle(
         name=path.parent.name.replace("_", "-"),
+        broken=None if broken is None else Wrong(**broken),
         functions=tuple(plain.pop("functions")),
         promise=_promise(plain.pop("promise")),
         hints=tuple(plain.pop("hints")),

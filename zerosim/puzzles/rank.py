@@ -45,11 +45,13 @@ class Limits:
 
     Attributes:
         wall_s: on a busy machine; the limit that counts is the processor's time.
+        prints: what it prints is shown, on stderr.
     """
 
     processor_s: int = 10
     wall_s: float = 180.0
     memory_bytes: int = 2 * 2**30
+    prints: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,7 @@ def work_through(tasks: Sequence[Task], limits: Limits, group: str) -> None:
     ranks.meet("all have joined")
     dist.destroy_process_group()
     _limit_memory(limits.memory_bytes)
+    _print_elsewhere(shown=limits.prints)
     watch = StandstillWatch(Path(group), rank, ranks.num_ranks)
     sys.dont_write_bytecode = True
     warnings.simplefilter("ignore", FutureWarning)  # of names that PyTorch is about to change
@@ -212,6 +215,16 @@ def read_said(file: Path) -> RankSaid | None:
     except (FileNotFoundError, ValueError):
         return None
     return RankSaid(**plain)
+
+
+def _print_elsewhere(*, shown: bool) -> None:
+    """Keep what a program prints out of our own output."""
+    if shown:
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
 
 
 def _limit_processor(seconds: int) -> None:

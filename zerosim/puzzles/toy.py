@@ -21,7 +21,7 @@ LAYERS = 8
 BATCH = 2
 _GRID = 256
 _LARGEST = 64
-_ITERATIONS = 2
+ITERATIONS = 2
 
 
 class Toy:
@@ -55,7 +55,7 @@ class Toy:
         """The output of a layer, of the shape of its input."""
         labels.enter(self.iteration, Phase.FORWARD)
         with labels.compute(f"layers.{layer}"):
-            return torch.tanh(x @ weight.view(WIDTH, WIDTH))
+            return layer_output(weight, x)
 
     def backward(
         self, layer: int, weight: torch.Tensor, x: torch.Tensor, output_gradient: torch.Tensor
@@ -68,10 +68,7 @@ class Toy:
         """
         labels.enter(self.iteration, Phase.BACKWARD)
         with labels.compute(f"layers.{layer}"):
-            matrix = weight.view(WIDTH, WIDTH)
-            output = torch.tanh(x @ matrix)
-            inner = output_gradient * (1 - output * output)
-            return _on_grid(inner @ matrix.T), _on_grid(x.T @ inner).view(-1)
+            return layer_gradients(weight, x, output_gradient)
 
     def loss_gradient(self, y: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Of the squared distance, with respect to the last layer's output."""
@@ -132,6 +129,21 @@ class Toy:
         }
 
 
+def layer_output(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Of one layer, of the shape of its input."""
+    return torch.tanh(x @ weight.view(WIDTH, WIDTH))
+
+
+def layer_gradients(
+    weight: torch.Tensor, x: torch.Tensor, output_gradient: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of one layer's input and of its parameters."""
+    matrix = weight.view(WIDTH, WIDTH)
+    output = torch.tanh(x @ matrix)
+    inner = output_gradient * (1 - output * output)
+    return _on_grid(inner @ matrix.T), _on_grid(x.T @ inner).view(-1)
+
+
 def trained_with(trainer: Any, toy: Toy, rank: int, ranks: int, *, micros: int = 0) -> Answer:
     """Have a program's trainer do some steps, and say what is right.
 
@@ -139,17 +151,17 @@ def trained_with(trainer: Any, toy: Toy, rank: int, ranks: int, *, micros: int =
         trainer: its `step` is given a batch, and its `weights` are a list of layers.
         micros: micro-batches that it gets in a step, as a list; 0 for one batch, plain.
     """
-    for iteration in range(_ITERATIONS):
+    for iteration in range(ITERATIONS):
         toy.iteration = iteration
         labels.enter(iteration, Phase.FORWARD)
         if micros:
             trainer.step([toy.batch(rank, iteration, micro) for micro in range(micros)])
         else:
             trainer.step(*toy.batch(rank, iteration))
-    labels.enter(_ITERATIONS - 1, Phase.OUTSIDE)
+    labels.enter(ITERATIONS - 1, Phase.OUTSIDE)
     return Answer(
         found=_by_layer(trainer.weights()),
-        expected=_by_layer(Toy().trained(ranks, _ITERATIONS, max(micros, 1))),
+        expected=_by_layer(Toy().trained(ranks, ITERATIONS, max(micros, 1))),
         sizes=toy.sizes,
     )
 

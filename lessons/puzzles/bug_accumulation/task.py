@@ -1,0 +1,41 @@
+"""Find the bug: micro-batches that count twice.
+
+This program accumulates the gradients of several micro-batches before it updates; step gets a
+list of (x, target). It comes to its end, sends more than it has to, and trains something else.
+Check it as it is, count in Replay what each micro-batch contributes, then mend it.
+
+You pass if the parameters are bit by bit those of one process, and no rank sends more than one
+all-reduce of the gradients has to, however many micro-batches there are.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.puzzles.toy import Toy
+
+
+class MicroTrainer:
+    """Data parallel on one of N ranks; a step has several micro-batches."""
+
+    def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
+        self.toy, self.rank, self.ranks = toy, rank, ranks
+        self.parameters = [toy.initial(layer) for layer in range(toy.layers)]
+        self.momenta = [torch.zeros_like(parameter) for parameter in self.parameters]
+
+    def step(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """One iteration on this rank's micro-batches."""
+        sums = [torch.zeros_like(parameter) for parameter in self.parameters]
+        for x, target in batches:
+            gradients = self.toy.gradients(self.parameters, x, target)
+            for total, gradient in zip(sums, gradients, strict=True):
+                total.add_(gradient)
+                dist.all_reduce(total)
+        for parameter, total, momentum in zip(self.parameters, sums, self.momenta, strict=True):
+            total.div_(self.ranks * len(batches))
+            self.toy.update(parameter, total, momentum)
+
+    def weights(self) -> list[torch.Tensor]:
+        """The parameters of all layers."""
+        return self.parameters

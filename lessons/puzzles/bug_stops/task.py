@@ -1,0 +1,46 @@
+"""Find the bug: a run that stops.
+
+This program trains in data parallel, and rank 0 keeps a log: the squared norm of the first
+layer's gradients, summed over all ranks, once per iteration. It stands still and never ends.
+Check it as it is and see what the verdict says of each rank's calls, then mend it.
+
+You pass if the parameters are bit by bit those of one process, rank 0's log has the sums and the
+other ranks' logs are empty, and no rank sends more than an all-reduce of the gradients and of one
+number in an iteration has to.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.puzzles.toy import Toy
+
+
+class LoggingTrainer:
+    """Data parallel on one of N ranks."""
+
+    def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
+        self.toy, self.rank, self.ranks = toy, rank, ranks
+        self.parameters = [toy.initial(layer) for layer in range(toy.layers)]
+        self.momenta = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.log: list[torch.Tensor] = []
+
+    def step(self, x: torch.Tensor, target: torch.Tensor) -> None:
+        """One iteration on this rank's batch."""
+        gradients = self.toy.gradients(self.parameters, x, target)
+        norm = gradients[0].double().square().sum()
+        for gradient in gradients:
+            dist.all_reduce(gradient)
+            gradient.div_(self.ranks)
+        if self.rank == 0:
+            dist.all_reduce(norm)
+            self.log.append(norm)
+        for parameter, gradient, momentum in zip(
+            self.parameters, gradients, self.momenta, strict=True
+        ):
+            self.toy.update(parameter, gradient, momentum)
+
+    def weights(self) -> list[torch.Tensor]:
+        """The parameters of all layers."""
+        return self.parameters

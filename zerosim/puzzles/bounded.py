@@ -1,0 +1,151 @@
+"""What a program takes, held against the bounds that its puzzle has.
+
+Each of these says its score, then the first step that goes beyond the bound. A formula that a
+puzzle leaves empty bounds nothing. Imports analysis, record and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerosim.analysis.traffic import total, traced_calls
+from zerosim.events import Event
+from zerosim.puzzles import messages
+from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.messages import calls_of, overlapping
+from zerosim.puzzles.turns import longest_idle
+from zerosim.puzzles.turns import turns as turns_of
+from zerosim.puzzles.verdict import Reason, Score, call_words, reason_at
+
+
+def sent(seen: Evidence) -> Iterator[Reason | Score]:
+    """No rank sends more than the bound."""
+    if seen.promise.sent:
+        yield from _sent(seen, seen.promise.sent, is_crossing=False)
+
+
+def crossing(seen: Evidence) -> Iterator[Reason | Score]:
+    """No rank sends more than the bound in calls of ranks that are on several nodes."""
+    if seen.promise.crossing:
+        yield from _sent(seen, seen.promise.crossing, is_crossing=True)
+
+
+def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason | Score]:
+    most = seen.value_of(formula)
+    check, words = ("crossing", " to other nodes") if is_crossing else ("sent", "")
+    sums = [0] * seen.puzzle.ranks
+    beyond: dict[int, Event] = {}
+    for call in traced_calls(seen.trace) if seen.trace is not None else ():
+        if not seen.counts(call.event) or (is_crossing and not seen.crosses(call.event)):
+            continue
+        sums[call.rank] += total([call]).sent_bytes or 0
+        if sums[call.rank] > most:
+            beyond.setdefault(call.rank, call.event)
+    yield Score(what=f"bytes sent{words}", found=max(sums), bound=most)
+    for rank, event in beyond.items():
+        yield reason_at(
+            check,
+            f"rank {rank} sends {sums[rank]:,} bytes{words}, the bound is {most:,}: "
+            f"{call_words(event)} goes beyond it",
+            event,
+        )
+
+
+def rounds(seen: Evidence) -> Iterator[Reason | Score]:
+    """Messages follow one another no oftener than the bound."""
+    if not seen.promise.rounds or seen.trace is None:
+        return
+    most = seen.value_of(seen.promise.rounds)
+    depths = messages.rounds(seen.trace)
+    found = max(depths.values(), default=0)
+    yield Score(what="rounds", found=found, bound=most)
+    if found > most:
+        beyond = [
+            event for event in seen.events()
+            if depths.get((event.rank, event.id), 0) > most
+        ]  # fmt: skip
+        yield reason_at(
+            "rounds", f"the messages take {found} rounds one after the other, {most} do: "
+            f"rank {beyond[0].rank} sends in round {most + 1}", beyond[0],
+        )  # fmt: skip
+
+
+def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
+    """No rank makes more calls than the bound."""
+    if not seen.promise.num_calls or seen.trace is None:
+        return
+    most = seen.value_of(seen.promise.num_calls)
+    found = {
+        rank.rank: [one for one in calls_of(rank) if seen.counts(one)] for rank in seen.trace.ranks
+    }
+    rank = max(found, key=lambda one: len(found[one]))
+    yield Score(what="calls", found=len(found[rank]), bound=most)
+    if len(found[rank]) > most:
+        yield reason_at(
+            "num_calls",
+            f"rank {rank} makes {len(found[rank])} calls, {most} do: "
+            f"{call_words(found[rank][most])} is one more",
+            found[rank][most],
+        )
+
+
+def held(seen: Evidence) -> Iterator[Reason | Score]:
+    """No rank holds more than its bound when it calls a collective."""
+    if not seen.promise.held or seen.trace is None:
+        return
+    mosts = [seen.value_of(seen.promise.held, rank) for rank in range(seen.puzzle.ranks)]
+    found = [
+        (num_bytes, event)
+        for said, rank in zip(seen.ran.said, seen.trace.ranks, strict=True)
+        if said is not None
+        for num_bytes, event in zip(said.held_bytes, calls_of(rank), strict=True)
+        if seen.counts(event)
+    ]
+    nearest = max(found, key=lambda one: one[0] - mosts[one[1].rank], default=None)
+    if nearest is not None:
+        yield Score(what="bytes held", found=nearest[0], bound=mosts[nearest[1].rank])
+    for num_bytes, event in found:
+        if num_bytes > mosts[event.rank]:
+            yield reason_at(
+                "held",
+                f"rank {event.rank} holds tensors of {num_bytes:,} bytes at {call_words(event)}, "
+                f"the bound is {mosts[event.rank]:,}",
+                event,
+            )
+
+
+def turns(seen: Evidence) -> Iterator[Reason | Score]:
+    """Computations wait for one another no longer than the bound."""
+    if not seen.promise.turns or seen.trace is None:
+        return
+    most = seen.value_of(seen.promise.turns)
+    taken = turns_of(seen.trace, seen.puzzle.iteration)
+    found = max((one.number for one in taken), default=0)
+    yield Score(what="turns", found=found, bound=most)
+    idle = longest_idle(taken)
+    if found > most and idle is not None:
+        event = idle.event
+        yield reason_at(
+            "turns",
+            f"the last rank is done after {found} turns, {most} do: rank {event.rank} stands idle "
+            f"for {idle.idle} turns before the {event.phase} of micro-batch {event.micro_step}",
+            event,
+        )
+
+
+def overlap(seen: Evidence) -> Iterator[Reason | Score]:
+    """At least so many calls are under way while the rank computes."""
+    if not seen.promise.overlap or seen.trace is None:
+        return
+    least = seen.value_of(seen.promise.overlap)
+    counts = {one.rank: overlapping(one, seen.puzzle.iteration) for one in seen.trace.ranks}
+    rank = min(counts, key=lambda one: counts[one])
+    found = counts[rank]
+    yield Score(what="calls beside computation", found=found, bound=least)
+    if found < least:
+        yield Reason(
+            check="overlap",
+            sentence=f"rank {rank} computes while {found} calls are under way, at least "
+            f"{least} could be: it waits for the others before it computes on",
+            event=seen.last_of(rank),
+        )

@@ -1,0 +1,50 @@
+"""Whether a program calls what it may, its messages hold what they should, its results are right.
+
+Imports its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.messages import first_illegal
+from zerosim.puzzles.verdict import Reason, call_words, reason_at
+
+
+def calls(seen: Evidence) -> Iterator[Reason]:
+    """It calls only what the task allows."""
+    allowed = seen.promise.calls
+    for event in seen.events() if allowed else ():
+        if str(event.op) not in allowed:
+            names = " and ".join(allowed)
+            yield reason_at(
+                "calls", f"rank {event.rank} calls {call_words(event)}: this puzzle is to be "
+                f"solved with {names}", event,
+            )  # fmt: skip
+
+
+def contents(seen: Evidence) -> Iterator[Reason]:
+    """Each message holds what it should."""
+    if not seen.promise.contents or seen.trace is None:
+        return
+    known = {crc: name for said in seen.ran.said if said for crc, name in said.contents.items()}
+    found = first_illegal(seen.trace, known)
+    if found is not None:
+        event = found.event
+        yield reason_at(
+            "contents",
+            f"in round {found.round} rank {event.rank} sends to rank {event.peers[0]} "
+            f"{found.words}",
+            event,
+        )
+
+
+def values(seen: Evidence) -> Iterator[Reason]:
+    """The results are right."""
+    for rank, said in enumerate(seen.ran.said):
+        if said is not None and said.difference:
+            yield Reason(
+                check="values", sentence=f"on rank {rank} {said.difference}",
+                event=seen.last_of(rank),
+            )  # fmt: skip

@@ -1,0 +1,99 @@
+"""What there is to judge a program by: what its ranks said, and their trace.
+
+Imports diagnosis, record and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from zerosim.diagnosis import Finding, Seen, diagnose
+from zerosim.errors import TraceError
+from zerosim.events import Event, Phase
+from zerosim.puzzles.bounds import bound
+from zerosim.puzzles.messages import calls_of
+from zerosim.puzzles.rank import RankSaid
+from zerosim.puzzles.running import Ran
+from zerosim.puzzles.standstill import STOOD_STILL
+from zerosim.record import Trace, load
+from zerosim.theory.movement import MESSAGES
+
+
+class Evidence:
+    """Of one run.
+
+    Attributes:
+        puzzle: what was to be solved.
+        promise: what a right program does.
+        ran: how it went.
+        trace: None if there is none.
+    """
+
+    def __init__(self, ran: Ran) -> None:
+        """Read the trace."""
+        self.ran = ran
+        self.puzzle = ran.submission.puzzle
+        self.promise = self.puzzle.promise
+        self._sizes = next((said.sizes for said in ran.said if said and said.sizes), {})
+        try:
+            self.trace: Trace | None = load(ran.submission.folder)
+        except TraceError:
+            self.trace = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every rank came so far as to say how it went."""
+        return all(self.ran.said)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether ranks were ended of which none could go on."""
+        return not self.is_over and STOOD_STILL in self.ran.codes.values()
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with calls that do not come to an end."""
+        if self.trace is None:
+            return ()
+        return diagnose(self.trace, Seen(), patience_s=0).findings
+
+    @property
+    def failed(self) -> list[tuple[int, RankSaid]]:
+        """Ranks that ended with an error, and what they said."""
+        return [(r, said) for r, said in enumerate(self.ran.said) if said and said.error]
+
+    def events(self) -> Iterator[Event]:
+        """The calls of all ranks."""
+        for rank in self.trace.ranks if self.trace is not None else ():
+            yield from calls_of(rank)
+
+    def last_of(self, rank: int) -> Event | None:
+        """The last call of a rank; None if it made none."""
+        for one in self.trace.ranks if self.trace is not None else ():
+            if one.rank == rank:
+                return next(reversed(list(calls_of(one))), None)
+        return None
+
+    def counts(self, event: Event) -> bool:
+        """Whether a call is in what is measured."""
+        is_inside = event.phase is not Phase.OUTSIDE
+        return event.iteration == self.puzzle.iteration and is_inside
+
+    def crosses(self, event: Event) -> bool:
+        """Whether the ranks of a call are on several nodes, of `node` ranks each."""
+        assert self.trace is not None, "an event is of a trace"
+        group = self.trace.ranks[event.rank].groups.get(event.group)
+        if group is None or event.op in MESSAGES:
+            ranks: Sequence[int] = (event.rank, *event.peers)
+        else:
+            ranks = group.ranks
+        return len({one // self._sizes["node"] for one in ranks}) > 1
+
+    def value_of(self, formula: str, rank: int = 0) -> int:
+        """Of a bound, with the sizes of this run; of a rank where the formula names it."""
+        return bound(formula, self.puzzle.ranks, self._sizes, rank)
+
+    def line(self, said: RankSaid) -> str:
+        """Where the program raised what a rank says, "ring.py:14"; "" if it was not there."""
+        return f"{self.ran.submission.file.name}:{said.line}" if said.line else ""

@@ -1,0 +1,107 @@
+"""A stage of a pipeline that puzzles train: some layers, their gradients, and what it keeps.
+
+Its numbers are those of `toy`: exact in any order of additions. Imports torch, trace and `toy`.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from zerosim.events import Phase
+from zerosim.puzzles.toy import WIDTH, Toy, layer_gradients, layer_output
+from zerosim.trace import labels
+
+LAYERS = 4
+"""Of a stage."""
+
+
+class Stage:
+    """One of the stages; the first has the inputs of all micro-batches, the last their targets.
+
+    Attributes:
+        shape: of what is sent between stages, forward and backward.
+        kept: micro-batches whose forward was computed and whose backward was not.
+    """
+
+    def __init__(self, number: int, stages: int, iteration: int = 0) -> None:
+        """Stage `number` of so many, counted from 0."""
+        self._iteration = iteration
+        self._toy = Toy()
+        self._number, self._is_last = number, number == stages - 1
+        own = range(number * LAYERS, (number + 1) * LAYERS)
+        self._weights = [self._toy.initial(layer) for layer in own]
+        self._gradients = [torch.zeros_like(weight) for weight in self._weights]
+        self._inputs: dict[int, list[torch.Tensor]] = {}
+        self.shape = self._toy.batch(0, 0)[0].shape
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """See the class."""
+        return tuple(self._inputs)
+
+    def forward(self, micro: int, x: torch.Tensor | None) -> torch.Tensor:
+        """What the next stage is to get of a micro-batch, of `shape`.
+
+        Args:
+            x: what came from the stage before; None on the first, which has its own.
+        """
+        labels.enter(self._iteration, Phase.FORWARD, micro)
+        with labels.compute(f"stage {self._number}"):
+            inputs = [self._toy.batch(0, 0, micro)[0].clone() if x is None else x]
+            for weight in self._weights:
+                inputs.append(layer_output(weight, inputs[-1]))
+            self._inputs[micro] = inputs
+            return inputs[-1]
+
+    def backward(self, micro: int, output_gradient: torch.Tensor | None) -> torch.Tensor:
+        """What the stage before is to get of a micro-batch, of `shape`; lets go of its inputs.
+
+        Args:
+            output_gradient: what came from the next stage; None on the last, which has its own.
+
+        Raises:
+            ValueError: there was no forward of this micro-batch.
+        """
+        labels.enter(self._iteration, Phase.BACKWARD, micro)
+        if micro not in self._inputs:
+            raise ValueError(f"backward of micro-batch {micro} before its forward")
+        with labels.compute(f"stage {self._number}"):
+            inputs = self._inputs.pop(micro)
+            gradient = output_gradient
+            if gradient is None:
+                gradient = self._toy.loss_gradient(inputs[-1], self._toy.batch(0, 0, micro)[1])
+            for layer in reversed(range(LAYERS)):
+                given = layer_gradients(self._weights[layer], inputs[layer], gradient)
+                gradient = given[0]
+                self._gradients[layer] += given[1]
+            return gradient
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """Of the layers of this stage, summed over micro-batches, by what each is called."""
+        return {
+            f"the gradient of layer {self._number * LAYERS + number}": gradient
+            for number, gradient in enumerate(self._gradients)
+        }
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What formulas name: elements of the stage, of a message, kept for a micro-batch."""
+        message = self.shape.numel()
+        return {
+            "stage": LAYERS * WIDTH * WIDTH,
+            "message": message,
+            "kept": (LAYERS + 1) * message,
+        }
+
+
+def summed(stages: int, micros: int) -> list[dict[str, torch.Tensor]]:
+    """What the gradients of each stage are after all micro-batches, on one process."""
+    all_stages = [Stage(number, stages, iteration=1) for number in range(stages)]
+    for micro in range(micros):
+        x = None
+        for stage in all_stages:
+            x = stage.forward(micro, x)
+        gradient = None
+        for stage in reversed(all_stages):
+            gradient = stage.backward(micro, gradient)
+    return [stage.gradients() for stage in all_stages]
