@@ -66,7 +66,8 @@ def seen(one, page: str, run: str) -> list[str]:
         step = one.page.evaluate(
             "() => window.__player.model.doc.steps.findIndex(step => step.waits.length > 0)"
         )
-        one.page.goto(f"{one.address}{where(page, run)}#step={step + 1}")
+        one.page.goto(f"{one.address}{where(page, run)}#at={step + 1}")
+        one.wait(f"window.__player.state().position === {step}")
     one.press("t")
     return found + one.page.evaluate(UNSAID)
 
