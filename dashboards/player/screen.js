@@ -118,7 +118,7 @@ export class Screen {
     this.frameAsked = false;
     this.clock.tick(now);
     const { playing } = this.clock;
-    this.place = this.stands();
+    Object.assign(this.place, this.stands()); // others hold it
     this.draw();
     if (!playing || now - this.narratedAt > NARRATION_MS) {
       write(this.narration, this.narrate());
