@@ -156,6 +156,19 @@ def test_nothing_is_wrong_where_nothing_is(tmp_path):
         assert found.headline.startswith("nothing is wrong: ")
 
 
+def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):
+    trace = run_of(lambda calls: None, 0, 2, tmp_path)
+    events = list(trace.ranks[1].events)
+    events[7] = replace(events[7], error="Timed out waiting 1000ms")
+    broken = replace(trace, ranks=(trace.ranks[0], replace(trace.ranks[1], events=Events(events))))
+    found = diagnose(broken, Seen())
+    assert not found.findings
+    assert found.headline.startswith(
+        "nobody is found to be at fault, though the all-reduce of bucket 1 (backward, iteration 2) "
+        "of rank 1 failed after 0.0 s (Timed out waiting 1000ms); 24 calls of 2 ranks"
+    )
+
+
 def hangs(calls):
     del calls[7:]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from zerosim.diagnosis import words
 from zerosim.diagnosis.calls import groups_of
 from zerosim.diagnosis.evidence import PATIENCE_S, Run
 from zerosim.diagnosis.findings import Diagnosis
@@ -93,7 +94,18 @@ def diagnose(
         looked_at=looked_at,
         notes=tuple(_notes(trace, checked)),
         is_running=seen.now_ns is not None,
+        failed="" if findings else _failed(trace),
     )
+
+
+def _failed(trace: Trace) -> str:
+    """The first call that ended in an error, in words."""
+    events = (event for rank in trace.ranks for event in rank.events if event.error)
+    first = min(events, key=lambda event: event.end_ns or event.issue_ns, default=None)
+    if first is None:
+        return ""
+    after = f" after {words.seconds(first.end_ns - first.issue_ns)}" if first.end_ns else ""
+    return f"{words.call(first)} of rank {first.rank} failed{after} ({first.error})"
 
 
 def _finished(count: int) -> str:

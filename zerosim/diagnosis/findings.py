@@ -90,12 +90,14 @@ class Diagnosis:
         looked_at: what was looked at, in words.
         notes: what could not be looked at, a sentence each.
         is_running: ranks still run.
+        failed: the first call that ended in an error, in words, if nobody is found to be at fault.
     """
 
     findings: tuple[Finding, ...]
     looked_at: str
     notes: tuple[str, ...] = ()
     is_running: bool = False
+    failed: str = ""
 
     @property
     def headline(self) -> str:
@@ -103,6 +105,8 @@ class Diagnosis:
         if self.findings:
             return self.findings[0].sentence
         so_far = " so far" if self.is_running else ""
+        if self.failed:
+            return f"nobody is found to be at fault{so_far}, though {self.failed}; {self.looked_at}"
         return f"nothing is wrong{so_far}: {self.looked_at}"
 
     def to_dict(self) -> dict[str, Any]:
