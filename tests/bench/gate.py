@@ -202,7 +202,7 @@ def stops_ms(num_ranks: int) -> list[float]:
             begin = time.monotonic()
             for link in controller.links:
                 door.tell(link, "stop")
-            problem = controller._settle(list(controller.here))
+            problem = controller.settle(list(controller.here))
             assert problem is None, problem
             found.append((max(one.heard_s for one in controller.standing()) - begin) * 1000)
         controller.detach()
