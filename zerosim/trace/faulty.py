@@ -17,29 +17,27 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.autograd.graph
-import torch.distributed as dist
 from torch._C import _distributed_c10d as _c10d
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map
 
-from zerosim.errors import ConfigError
 from zerosim.events import Op, Phase
 from zerosim.faults import LASTING, OF_CALLS, OF_GRADIENTS, Fault, FaultKind
 from zerosim.memory import Role
 from zerosim.trace import guard, labels
+from zerosim.trace.altered import INSTEAD, alter, alter_first, copied, wait_for
 from zerosim.trace.holdings import bytes_of, holdings
 from zerosim.trace.sink import Labels, Position
 
 _AFTER_ALL_S = 3600.0
 """A rank that hangs looks so rarely whether it still does."""
 MESSAGES = (Op.SEND, Op.RECEIVE)
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 Way = tuple[Op, int]
@@ -207,7 +205,7 @@ class Faults:
                     self._works.append(held.call())
                 return result
             if fault.kind in OF_GRADIENTS:
-                _alter_first(payload, fault)
+                alter_first(payload, fault)
                 return call(given)
             return self._perform(fault, call, given, skipped, way)
         finally:
@@ -222,22 +220,22 @@ class Faults:
         way: Way | None,
     ) -> Any:
         kind = fault.kind
-        if kind in _INSTEAD:
-            result = call(_INSTEAD[kind](given))
+        if kind in INSTEAD:
+            result = call(INSTEAD[kind](given))
             if way is not None:  # its other end may come later than what the program does next
                 return result
-            _wait_for(result)
+            wait_for(result)
         elif kind is FaultKind.SWAP:
-            later = tree_map(_copied, given)
+            later = tree_map(copied, given)
             self._held = _Held(lambda: call(later), way)
         elif kind is not FaultKind.SKIP:
             self._stop(kind)
             if kind is FaultKind.REPEAT:
-                self._works.append(call(tree_map(_copied, given)))
+                self._works.append(call(tree_map(copied, given)))
             result = call(given)
             if kind is FaultKind.FLIP_MESSAGE:
-                _wait_for(result)
-                _alter_first(given, fault)
+                wait_for(result)
+                alter_first(given, fault)
             return result
         return skipped(given)
 
@@ -269,8 +267,8 @@ class Faults:
         if fault.kind is FaultKind.SLOW_LINK:
             time.sleep(fault.ms / 1e3)
             return given
-        altered = tree_map(_copied, given)
-        _alter_first(altered, fault)
+        altered = tree_map(copied, given)
+        alter_first(altered, fault)
         return altered
 
     # places
@@ -292,7 +290,7 @@ class Faults:
                 continue
             self.happens(fault, f"a parameter of {held.unit}, before {_moment(position)}")
             whole = bytes_of(storage)
-            _alter(whole[: whole.numel() // 4 * 4].view(torch.float32), fault)
+            alter(whole[: whole.numel() // 4 * 4].view(torch.float32), fault)
             return
 
     def computed(self, here: Labels | Position, unit: str, seconds: float) -> None:
@@ -377,107 +375,6 @@ def _die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     while True:  # it comes at once
         time.sleep(_AFTER_ALL_S)
-
-
-# tensors
-
-
-def _copied(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-def _shorter(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or value.numel() < 2:
-        return value
-    ranks = dist.get_world_size()
-    if value.dim() == 2 and value.shape[0] == ranks and value.shape[1] > 1:
-        return value.detach()[:, :-1].clone()
-    flat = value.detach().reshape(-1)
-    cut = ranks if flat.numel() % ranks == 0 and flat.numel() > ranks else 1
-    return flat[:-cut].clone()
-
-
-def _as_other_dtype(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.detach().to(torch.float64 if value.dtype is not torch.float64 else torch.float32)
-
-
-def _in_other_group(given: Any) -> Any:
-    """The arguments of an operator, with another group of this rank in place of its own."""
-    own = next(one for one in given if isinstance(one, torch.ScriptObject))
-    name = dist.ProcessGroup.unbox(own).group_name
-    for group in dist.distributed_c10d._world.pg_map:
-        if group.group_name != name and group.size() > 1:
-            return tuple(group.boxed() if one is own else one for one in given)
-    raise ConfigError("fault group: this rank is in no other group of several ranks")
-
-
-def _with_other_peer(given: Any) -> Any:
-    """The arguments of a message's operator, with another rank of the group for its peer."""
-    tensors, group, peer, *rest = given
-    size, own = dist.ProcessGroup.unbox(group).size(), dist.ProcessGroup.unbox(group).rank()
-    for other in range(peer + 1, peer + size):
-        if other % size != own:
-            return tensors, group, other % size, *rest
-    raise ConfigError("fault peer: there is no third rank in this group")
-
-
-_INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
-    FaultKind.SIZE: lambda given: tree_map(_shorter, given),
-    FaultKind.DTYPE: lambda given: tree_map(_as_other_dtype, given),
-    FaultKind.GROUP: _in_other_group,
-    FaultKind.PEER: _with_other_peer,
-}
-"""What a rank gives in place of what it should."""
-
-
-def _first(given: Any) -> torch.Tensor | None:
-    if isinstance(given, torch.Tensor):
-        return given if given.is_floating_point() and given.numel() else None
-    if isinstance(given, dict):
-        given = tuple(given.values())
-    if isinstance(given, list | tuple):
-        return next(filter(lambda one: one is not None, map(_first, given)), None)
-    return None
-
-
-def _alter_first(given: Any, fault: Fault) -> None:
-    tensor = _first(given)
-    if tensor is not None:
-        _alter(tensor.detach(), fault)
-
-
-def _alter(tensor: torch.Tensor, fault: Fault) -> None:
-    """Flip a bit of an element, or make it no number, in place."""
-    place = fault.element % tensor.numel()
-    index = []
-    for size in reversed(tensor.shape):
-        place, at = divmod(place, size)
-        index.append(at)
-    where = tuple(reversed(index))
-    element = tensor[where]
-    if fault.kind is FaultKind.NAN:
-        element.fill_(float("nan"))
-        return
-    bits = element.element_size() * 8
-    kind = _BITS[element.element_size()]
-    # of a shorter dtype the bit that is as far from the sign
-    bit = max(0, bits - (32 - fault.bit)) if bits != 32 else fault.bit
-    value = element.reshape(1).view(kind)
-    element.copy_((value ^ torch.tensor([1 << bit], dtype=kind)).view(element.dtype)[0])
-
-
-def _wait_for(result: Any) -> None:
-    last = result[-1] if isinstance(result, tuple) and result else result
-    if isinstance(last, torch.ScriptObject):
-        last = dist.Work.unbox(last)
-    try:
-        # who waits for the work itself has it looked at, as it is then
-        last.get_future().wait()
-    except (AttributeError, RuntimeError):
-        if hasattr(last, "wait"):
-            last.wait()
 
 
 def go_wrong(
