@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from zerosim.config import DType
 from zerosim.deepspeed.config.check import Given
+from zerosim.deepspeed.config.settings import DTYPES, compute_dtype
 from zerosim.deepspeed.config.table_zero import SECTION as ZERO
 from zerosim.errors import ConfigError
 from zerosim.strategies import Bundle, Parameter, Strategy, System
 
-FP32, FP16, BF16 = "float32", "float16", "bfloat16"
-_TORCH_NAMES = {
-    **dict.fromkeys(("fp32", "float"), FP32),
-    **dict.fromkeys(("fp16", "half"), FP16),
-    "bf16": BF16,
-}
+_TORCH_NAMES = {DType.FP32: "float32", DType.FP16: "float16", DType.BF16: "bfloat16"}
 _STAGES_1_2 = ("reduce_scatter", "use_multi_rank_bucket_allreduce")
 _STAGE_3 = (
     "reduce_scatter",
@@ -92,12 +89,13 @@ def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps:
     Raises:
         ConfigError: DeepSpeed refuses these keys together.
     """
-    stage, dtype = given[f"{ZERO}.stage"], dtype_of(given)
+    stage, dtype = given[f"{ZERO}.stage"], _TORCH_NAMES[compute_dtype(given)]
+    travels = _dtype_at(given, "communication_data_type")
     options: dict[str, object] = {
         "stage": stage,
         "optimizer": _optimizer(given),
         "dtype": dtype,
-        "communication_data_type": _torch_name(given["communication_data_type"]) or dtype,
+        "communication_data_type": _TORCH_NAMES[travels],
         "gradient_accumulation_steps": num_micro_steps,
         "offload_optimizer": given[f"{ZERO}.offload_optimizer.device"] or "none",
         "offload_param": given[f"{ZERO}.offload_param.device"] or "none",
@@ -128,13 +126,10 @@ def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps:
     )
 
 
-def dtype_of(given: Given) -> str:
-    """In which parameters compute, as PyTorch names it."""
-    return FP16 if given["fp16.enabled"] else BF16 if given["bf16.enabled"] else FP32
-
-
-def _torch_name(dtype: str | None) -> str:
-    return _TORCH_NAMES.get(dtype, dtype) if dtype else ""
+def _dtype_at(given: Given, path: str) -> DType:
+    """A dtype that is the parameters' own where it is not said."""
+    value = given[path]
+    return DTYPES[value] if value else compute_dtype(given)
 
 
 def _backward(parent: str, computing: list[str]) -> Iterator[str]:
@@ -149,15 +144,16 @@ def _backward(parent: str, computing: list[str]) -> Iterator[str]:
 
 def _optimizer(given: Given) -> str:
     """The class that carries the stage out, where a plan asks for it."""
-    stage, dtype = given[f"{ZERO}.stage"], dtype_of(given)
-    sums = _torch_name(given["data_types.grad_accum_dtype"]) or dtype
-    if stage == 0 and sums != dtype:
+    stage, dtype = given[f"{ZERO}.stage"], compute_dtype(given)
+    sums = _dtype_at(given, "data_types.grad_accum_dtype")
+    if stage == 0 and sums is not dtype:
         raise ConfigError(
-            f"data_types.grad_accum_dtype is {sums}: expected {dtype}, as DeepSpeed's stage 0 "
-            "refuses to add gradients up in another dtype than that of the parameters"
+            f"data_types.grad_accum_dtype is {_TORCH_NAMES[sums]}: expected {_TORCH_NAMES[dtype]}, "
+            "as DeepSpeed's stage 0 refuses to add gradients up in another dtype than that of the "
+            "parameters"
         )
     offloads = (given[f"{ZERO}.offload_optimizer.device"] or "none") != "none"
-    wraps = stage == 1 and dtype == BF16 and sums == FP32 and not offloads
+    wraps = stage == 1 and dtype is DType.BF16 and sums is DType.FP32 and not offloads
     return "BF16_Optimizer" if wraps else ""
 
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from zerosim.config import DType
 from zerosim.deepspeed.config.batch import batch_sizes
 from zerosim.deepspeed.config.check import Given, check
 from zerosim.deepspeed.config.keys import shown
+from zerosim.deepspeed.config.settings import compute_dtype
 from zerosim.deepspeed.config.source import read_document
 from zerosim.deepspeed.config.table_zero import SECTION as ZERO
 from zerosim.deepspeed.described import (
-    FP32,
     Model,
     Modules,
-    dtype_of,
     modules_of,
     strategy_of,
     without_padding,
@@ -96,7 +96,7 @@ class Explanation:
     def states(self) -> ModelStates | None:
         """What a rank keeps under Adam; None where no law is known, as of states on the host."""
         strategy = strategy_of(self.given, self.modules, self.num_ranks, self.num_micro_steps)
-        master = set() if dtype_of(self.given) == FP32 else {Role.MASTER}
+        master = set() if compute_dtype(self.given) is DType.FP32 else {Role.MASTER}
         return program_states({0: [strategy]}, 0, {*MOMENTS, *master})
 
     def lines(self) -> Iterator[str]:

@@ -24,7 +24,7 @@ _WORTH_SAYING = (
     f"{ZERO}.reduce_bucket_size",
     f"{ZERO}.stage3_prefetch_bucket_size",
 )
-_DTYPES = {
+DTYPES = {
     "fp32": DType.FP32,
     "float32": DType.FP32,
     "float": DType.FP32,
@@ -34,6 +34,7 @@ _DTYPES = {
     "bf16": DType.BF16,
     "bfloat16": DType.BF16,
 }
+"""By every name that DeepSpeed reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +116,20 @@ def _overlaps(given: Given) -> bool:
     return bool(given[f"{ZERO}.stage"] == 3 if value is None else value)
 
 
-def _dtype(given: Given) -> DType:
+def compute_dtype(given: Given) -> DType:
+    """In which parameters compute.
+
+    Raises:
+        ConfigError: two are enabled.
+    """
     fp16, bf16 = given["fp16.enabled"], given["bf16.enabled"]
     if fp16 and bf16:
         raise ConfigError("fp16.enabled and bf16.enabled are both true: expected one of them")
-    dtype = DType.FP16 if fp16 else DType.BF16 if bf16 else DType.FP32
+    return DType.FP16 if fp16 else DType.BF16 if bf16 else DType.FP32
+
+
+def _dtype(given: Given) -> DType:
+    dtype = compute_dtype(given)
     for path in (
         "communication_data_type",
         "data_types.grad_accum_dtype",
@@ -127,7 +137,7 @@ def _dtype(given: Given) -> DType:
         "data_types.buffer_dtype",
     ):
         value = given[path]
-        if value is not None and _DTYPES[value] is not dtype:
+        if value is not None and DTYPES[value] is not dtype:
             raise ConfigError(
                 f"{path} is {shown(value)}: refused: the compute dtype is {dtype}, and zerosim "
                 "keeps, adds up and sends in it; take the key out"
