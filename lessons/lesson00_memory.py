@@ -7,15 +7,15 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson00_memory")
 
 # %% [markdown]
-# # One process and its 16 bytes a parameter
+# # One process and its 16 bytes per parameter
 #
 # Before we divide anything among machines, let us look at what there is to divide. One process
-# trains a small language model, for real: it reads text, computes a loss, and corrects its
-# parameters a little. The number of parameters is called Ψ, and everything in this course is
+# trains a small language model, for real: it reads text, computes a loss, and adjusts its
+# parameters a little. The number of parameters is called Ψ, and nearly everything in this course is
 # counted in it.
 #
 # The model computes in bf16, a number format of two bytes. So how much memory does the process need
-# for each parameter? You will answer first; then you will run it and look into its memory.
+# for each parameter? You will predict first; then you will run it and look into its memory.
 
 # %%
 lab.replay("one/stage-0", at="forward")
@@ -23,9 +23,10 @@ lab.replay("one/stage-0", at="forward")
 # %% [markdown]
 # ## What one parameter costs
 #
-# Think of one single parameter. It is a number that the model multiplies with. Backward gives it a
-# gradient. Then Adam, the optimizer, changes it; for that it keeps a momentum, a variance, and a
-# copy of the parameter in fp32, because in bf16 a small correction would be rounded away.
+# Think of one single parameter. It is a number that the model multiplies by. The backward pass
+# gives it a gradient. Then Adam, the optimizer, changes it; for that it keeps a momentum, a
+# variance, and a copy of the parameter in fp32, because in bf16 a small change would be rounded
+# away.
 #
 # Do not count activations yet: they depend on the batch, and they come and go. Count only what
 # belongs to the parameter itself: its **model states**.
@@ -41,12 +42,12 @@ lab.show("roles", "one/stage-0")
 lab.reveal("bytes_each")
 
 # %% [markdown]
-# ## When each part comes to be
+# ## When each part comes into being
 #
 # Not everything is there from the beginning. A process that has just loaded its model holds much
-# less than one that has made its first step, and that is why a training run may well fail with "out
-# of memory" only after a few seconds. You see the very first step here. Put what the process holds
-# in the order in which it appears.
+# less than one that has taken its first step; that is why a training run may fail with "out of
+# memory" only after a few seconds. You see the very first step here. Put what the process holds in
+# the order in which it appears.
 
 # %%
 lab.ask("birth")
@@ -58,10 +59,10 @@ lab.reveal("birth")
 # %% [markdown]
 # ## The fullest moment
 #
-# Activations grow through forward, because backward will need them. Backward uses them up and makes
-# gradients instead. The update adds what the optimizer keeps. Three waves, each with its own
+# Activations pile up during forward, because backward will need them. Backward uses them up and
+# produces gradients. The update adds what the optimizer keeps. Three waves, each with its own
 # crest: mark the moment at which this process holds the most. Think of the sizes that you have just
-# seen, and of which of these things are there at the same time.
+# seen, and of which of these things are in memory at the same time.
 
 # %%
 lab.ask("fullest")
