@@ -10,13 +10,13 @@ lab = Lab("lesson01_rings")
 # # Collectives and rings
 #
 # Several processes train together; each is called a rank. Sooner or later they have to combine what
-# they have: each rank has a long vector, and all of them want its sum. An operation that all ranks
-# perform together is a **collective**, and there are only three that you need for ZeRO.
+# they have: each rank has a long vector, and all of them need the sum of these vectors. An
+# operation that all ranks perform together is a **collective**, and for ZeRO you need only three.
 #
 # Cut the vector into as many pieces as there are ranks: a, b, c and so on. A **reduce-scatter**
-# leaves each rank with one piece, summed over all. An **all-gather** starts there and brings every
-# piece to everybody. An **all-reduce** gives everybody the whole sum. How much must a rank send for
-# each?
+# leaves each rank with one piece, summed over all ranks. An **all-gather** starts from there and
+# brings every piece to everybody. An **all-reduce** gives everybody the whole sum. How much must a
+# rank send for each?
 
 # %%
 lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
@@ -24,11 +24,11 @@ lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 # %% [markdown]
 # ## Reduce-scatter: sums that grow on the way
 #
-# The ranks form a ring, and each talks to the next one only. In the first hop every rank
-# sends one piece of its own. The receiver adds its own values to what came in, and in the next hop
-# it sends this sum on. All ranks do so at once, each with another piece, so that no connection is
-# ever idle. It ends when every piece has met all ranks; rank 0 then has the finished piece a, rank
-# 1 the finished piece b. Count before you run: how many pieces leave one rank?
+# The ranks form a ring, and each sends to the next one only. In the first hop every rank sends one
+# of its own pieces. The receiver adds its own values to what came in, and in the next hop it passes
+# this sum on. All ranks do so at once, each with a different piece, so that no connection is ever
+# idle. It ends when every piece has visited all ranks; rank 0 then has the finished piece a, rank 1
+# the finished piece b. Count before you run: how many pieces does one rank send?
 
 # %%
 lab.ask("pieces")
@@ -44,8 +44,8 @@ lab.reveal("pieces")
 # ## All-gather: finished pieces circulate
 #
 # Now each rank owns one finished piece, and everybody wants all of them. The ring turns once more.
-# Nothing is added this time: a rank keeps a copy of what comes in and passes it on. Follow piece a
-# with your finger. It belongs to rank 0, which sends it to its neighbour; the neighbour sends it
+# Nothing is added up this time: a rank keeps a copy of what comes in and passes it on. Follow piece
+# a with your finger. It belongs to rank 0, which sends it to its neighbour; the neighbour passes it
 # on. Which rank has to wait for it the longest?
 
 # %%
@@ -61,8 +61,8 @@ lab.reveal("last")
 #
 # An all-reduce has to give the whole sum to every rank. You have already seen all that it takes:
 # make the sums, piece by piece, then bring the finished pieces to everybody. Call the size of the
-# vector its payload. What does one rank send, measured in payloads? Use what you counted: how many
-# pieces leave a rank in each half, and what part of the payload is a piece?
+# vector its payload. How much does one rank send, measured in payloads? Use what you counted: how
+# many pieces leave a rank in each half, and what fraction of the payload is a piece?
 
 # %%
 lab.ask("all_reduce")
@@ -76,9 +76,10 @@ lab.reveal("all_reduce")
 # %% [markdown]
 # ## A thousand ranks
 #
-# More ranks, more hops: a ring of a thousand needs almost two thousand of them for one all-reduce.
-# That sounds hopeless. But the pieces become smaller as well. Before you look, decide what happens
-# to the number of bytes that one rank sends for the same vector when the ring grows and grows.
+# More ranks, more hops: a ring of a thousand ranks needs almost two thousand hops for one
+# all-reduce. That sounds hopeless. But the pieces become smaller as well. Before you look, decide
+# what happens to the number of bytes that one rank sends for the same vector when the ring grows
+# and grows.
 
 # %%
 lab.ask("limit")
