@@ -9,13 +9,13 @@ lab = Lab("lesson02_data_parallel")
 # %% [markdown]
 # # Data parallel: same model, different data
 #
-# The simplest way to train with several ranks: give each of them the whole model, and another part
-# of the text. All ranks compute at the same time, so a step sees more text in the same time. But
-# each rank has seen only its own part. If every rank corrected its parameters by itself, there
+# The simplest way to train with several ranks: give each of them the whole model, and a different
+# part of the text. All ranks compute at the same time, so a step sees more text in the same time.
+# But each rank has seen only its own part. If every rank updated its parameters by itself, there
 # would soon be as many different models as ranks.
 #
-# So before they correct anything, the ranks have to agree. This lesson is about what they say to
-# each other for that, when they say it, and what it costs.
+# So before they update anything, the ranks have to agree. This lesson is about what they tell each
+# other for that, when they do so, and what it costs.
 
 # %%
 lab.replay("ring/stage-0", at="forward")
@@ -25,8 +25,8 @@ lab.replay("ring/stage-0", at="forward")
 #
 # The ranks start from the same parameters, and they must have the same parameters again after the
 # step. Their data differ, so their activations differ, their losses differ, and so does all that
-# backward computes. Which of these things must they combine, so that each of them can then do the
-# very same update by itself? Find the one that is enough.
+# backward computes. Which of these things must they combine, so that each of them can then carry
+# out the very same update by itself? One of them is enough: find it.
 
 # %%
 lab.ask("travels")
@@ -41,10 +41,10 @@ lab.reveal("travels")
 # %% [markdown]
 # ## How much that is
 #
-# Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what a
-# ring makes of it. All gradients together are as long as the model: one value for each parameter,
-# in the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes
-# as all parameters have. What does one rank send in a whole step?
+# Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what that
+# costs on a ring. All gradients together are as long as the model: one value for each parameter, in
+# the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes as
+# all parameters have. What does one rank send in a whole step?
 
 # %%
 lab.ask("sent")
@@ -58,10 +58,9 @@ lab.reveal("sent")
 # ## When it can begin
 #
 # Backward computes the gradient of one unit after another: head, blocks, embedding, each in its
-# turn. Sending takes time, and it needs no arithmetic; computing takes time as well, and it needs
-# no network. It would be a pity to do one after the other. Mark the first moment by which an
-# all-reduce has been called. Then put some units in the order in which their gradients are
-# reduced.
+# turn. Sending takes time, but it needs no arithmetic; computing takes time as well, but it needs
+# no network. It would be a waste to do one after the other. Mark the first moment by which an
+# all-reduce has been called. Then put some units in the order in which their gradients are reduced.
 
 # %%
 lab.ask("first")
@@ -76,9 +75,9 @@ lab.reveal("order")
 # ## What it does not do
 #
 # Now there are several ranks, and the work is divided among them: each sees only its part of the
-# batch. You know what one process keeps for each parameter. How much does each rank keep here, when
-# the update begins in its second step? Look into the memory of rank 0, and then at that of the
-# others in the replay: what do you notice when you compare them?
+# batch. You know what one process keeps for each parameter. How much does each rank keep here when
+# the update of its second step begins? Look into the memory of rank 0, and then, in the replay, at
+# that of the others: what do you notice when you compare them?
 
 # %%
 lab.ask("kept")
