@@ -9,13 +9,14 @@ lab = Lab("lesson03_zero1")
 # %% [markdown]
 # # ZeRO-1: everybody updates a share
 #
-# In data parallel each rank keeps the whole optimizer: an fp32 master copy, a momentum and a
-# variance of every parameter. These are the largest part of the model states, and all ranks do the
-# very same update with them. Many hands, one piece of work, done many times over.
+# In data-parallel training each rank keeps the states of the whole optimizer: an fp32 master copy,
+# a momentum and a variance for every parameter. These are the largest part of the model states, and
+# all ranks carry out the very same update with them. Many hands, and the same work done many times
+# over.
 #
 # ZeRO-1 has one idea. Cut each unit into as many shards as there are ranks, and let each rank
-# update its own shard only. Then it needs the optimizer's states of that shard and of nothing
-# else. What has to change in a step, so that this works?
+# update its own shard only. Then it needs the optimizer's states of that shard and of nothing else.
+# What has to change in a step for this to work?
 
 # %%
 lab.replay("ring/stage-1", at="update compute blocks.2")
@@ -23,10 +24,10 @@ lab.replay("ring/stage-1", at="update compute blocks.2")
 # %% [markdown]
 # ## Whose shard is it?
 #
-# Call the shards of a unit a, b, c and so on. Each of them has one rank that updates it: its
-# **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; nobody else
-# needs that sum. You know the collective that leaves exactly this on each rank. Think of where its
-# sums end up, and click.
+# Call the shards of a unit a, b, c and so on. For each of them there is one rank that updates it:
+# its **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; nobody
+# else needs that sum. You know the collective that leaves exactly this on each rank. Think of where
+# its sums end up, and click.
 
 # %%
 lab.ask("owner")
@@ -42,9 +43,9 @@ lab.reveal("owner")
 # %% [markdown]
 # ## One block through one step
 #
-# After the updates every rank has one new shard of each unit, and old values everywhere else. With
-# these it cannot begin the next forward. So something must come after the update that data
-# parallel did not have. Follow blocks.2, and put what happens to it in order.
+# After the update every rank has one new shard of each unit, and old values everywhere else. It
+# cannot begin the next forward with these. So something must come after the update that data
+# parallel did not need. Follow blocks.2, and put what happens to it in order.
 
 # %%
 lab.ask("order")
@@ -57,9 +58,9 @@ lab.reveal("order")
 # ## What travels, and how much
 #
 # In place of the all-reduce there are now two collectives: one before the update and one after it.
-# What does the second one carry? And is it all more traffic than data parallel, or less? Do not
-# guess: write down which collectives data parallel has when you take its all-reduce apart, and put
-# them beside those of ZeRO-1.
+# What does the second one carry? And is the total more traffic than in data parallel, or less? Do
+# not guess: write down which collectives data parallel has when you take its all-reduce apart, and
+# put them beside those of ZeRO-1.
 
 # %%
 lab.ask("gathered")
@@ -73,10 +74,10 @@ lab.reveal("compare")
 # %% [markdown]
 # ## What is saved
 #
-# Parameters and gradients are still whole on every rank: forward and backward need the one and
-# produce the other. The optimizer's states are divided among the ranks. Count the bytes that one
-# rank keeps for each parameter of the model. Start from the roles that you know, and divide only
-# what ZeRO-1 divides.
+# Parameters and gradients are still whole on every rank: forward and backward need the former, and
+# backward produces the latter. The optimizer's states are divided among the ranks. Count the bytes
+# that one rank keeps for each parameter of the model. Start from the roles that you know, and
+# divide only what ZeRO-1 divides.
 
 # %%
 lab.ask("kept")
