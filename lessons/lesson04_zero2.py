@@ -10,12 +10,12 @@ lab = Lab("lesson04_zero2")
 # # ZeRO-2: free after use
 #
 # In ZeRO-1 a rank updates its own shard only. For that it needs the summed gradient of its shard.
-# But backward makes the gradient of whole units, and ZeRO-1 keeps them whole until the next step
-# overwrites them, although most of each is of no use to the rank any more.
+# But backward produces the gradients of whole units, and ZeRO-1 keeps them whole until the next
+# step overwrites them, although most of each is of no more use to the rank.
 #
-# ZeRO-2 changes one thing: when the gradient of a unit has been reduced, it is freed, and what
-# stays is the rank's own shard of the sum. It sounds like tidying up. Find out when exactly a
-# gradient may go, and what it brings.
+# ZeRO-2 changes one thing: once the gradient of a unit has been reduced, it is freed, and what
+# stays is the rank's own shard of the sum. It sounds like mere tidying up. Find out when exactly a
+# gradient may go, and what that gains.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce hop 1")
@@ -23,9 +23,10 @@ lab.replay("ring/stage-2", at="backward reduce hop 1")
 # %% [markdown]
 # ## Does it send less?
 #
-# Begin with what ranks send to each other. They keep only a share of the gradients now, so it is
-# tempting to say that they also send only a share. Go through a step as before: which collectives
-# are there, in which phase, and how large is the payload of each? Decide before you run it.
+# Begin with what the ranks send to each other. They keep only a share of the gradients now, so it
+# is tempting to say that they also send only a share. Go through a step as before: which
+# collectives are there, in which phase, and how large is the payload of each? Decide before you run
+# it.
 
 # %%
 lab.ask("compare")
@@ -58,7 +59,7 @@ lab.reveal("freed")
 #
 # When backward is over, all whole gradients are gone. Count again what one rank keeps for each
 # parameter of the model at that moment. Parameters are whole; gradients and optimizer states are
-# divided. Do not look at the figure of the last lesson: derive it.
+# divided. Do not look back at the number of the last lesson: derive this one.
 
 # %%
 lab.ask("kept")
@@ -72,10 +73,10 @@ lab.reveal("kept")
 # ## The size of a bucket
 #
 # What is reduced in one collective is called a bucket. Here a bucket is one unit. It could be
-# smaller, so that a long unit is sent in several goes, or larger, so that several units wait for
-# each other. What does that do to the bytes that a rank sends in a step? Predict it, then record a
-# step with small buckets. And what does it do to the gradients that are in memory in between? Vary
-# the size and look at the figure of the gradients again.
+# smaller, so that a long unit is sent in several portions, or larger, so that several units wait
+# for each other. What does that do to the bytes that a rank sends in a step? Predict it, then
+# record a step with small buckets. And what does it do to the gradients that are in memory in the
+# meantime? Vary the size and look at the figure of the gradients again.
 
 # %%
 lab.ask("buckets")
