@@ -9,12 +9,12 @@ lab = Lab("lesson05_zero3")
 # %% [markdown]
 # # ZeRO-3: gather when needed
 #
-# Until now every rank held all the parameters. In ZeRO-3 it holds its own share of each unit, and
-# nothing else. So before a block can compute, its shards must come together: an all-gather. As
-# soon as the output is there, the shards of the others are dropped again.
+# Until now every rank held all the parameters. In ZeRO-3 it holds its own shard of each unit, and
+# nothing else. So before a block can compute, its shards must come together: an all-gather. As soon
+# as the output is there, the shards of the other ranks are dropped again.
 #
 # Watch one block in the middle of the model. Solid shards are a rank's own, dashed ones are on
-# their way, hatched ones are here for this moment only. Step on until the block has computed, and
+# their way, hatched ones are there for the moment only. Step on until the block has computed, and
 # look at what is left of it.
 
 # %%
@@ -29,7 +29,7 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # parameter, and these are where its shard is.
 #
 # Nobody keeps a whole block for later: that is the rule of the game. Put the events of the block's
-# life in order before you look, then step through the backward and check each of them.
+# life in order before you look, then step through backward and check each of them.
 
 # %%
 lab.ask("life")
@@ -41,13 +41,15 @@ lab.reveal("life")
 # %% [markdown]
 # ## When is it freed?
 #
-# Gathering is worth nothing if what was gathered stays. On the other hand the same block is needed
-# again soon, in backward, and it was not cheap to gather. So when is the right moment to free it?
-# Think of the last block of the model, and of what its rank has in memory when it computes.
+# Dividing the parameters gains nothing if what was gathered stays. On the other hand, the same
+# block is needed again soon, in backward, and gathering it was not cheap. So when is the right
+# moment to free it? Think of the last block of the model, and of what a rank would have in memory
+# when it computes that block.
 #
-# One thing softens the picture: while a block computes, the next one is gathered already, so that
-# nobody stalls. You will measure what that is worth in the lesson on overlap. Mark the first
-# moment at which the shards of the others are gone; the answer comes with the memory's figure.
+# One thing blurs the picture: while a block computes, the next one is already being gathered, so
+# that nobody stalls. You will measure what that is worth in the lesson on overlap. Mark the first
+# moment at which the shards of the other ranks are gone; the answer comes with the figure of the
+# memory.
 
 # %%
 lab.ask("freed")
@@ -55,13 +57,13 @@ lab.ask("freed")
 # %% [markdown]
 # ## What does it cost?
 #
-# You have seen which collectives touch a block in one step. Every one of them carries the whole
-# block; on a ring a rank sends all of it but one piece. The same holds for each unit of the model,
-# so you can count for all parameters at once.
+# You have seen which collectives touch a block in one step. The payload of each is the whole block;
+# on a ring, a rank sends all of it but one piece. The same holds for each unit of the model, so you
+# can count for all parameters at once.
 #
-# Predict the sum, then run it. The bars are what PyTorch was asked to send, phase by phase, and
-# the mark is the law of the paper on a ring. Is there a phase in which nothing is sent that
-# ZeRO-2 did send?
+# Predict the sum, then run it. The bars show what PyTorch was asked to send, phase by phase, and
+# the mark is what the law of the paper comes to on a ring. Is there a phase in which ZeRO-2 sends
+# something and ZeRO-3 does not?
 
 # %%
 lab.ask("sent")
@@ -78,12 +80,12 @@ lab.reveal("after_update")
 # %% [markdown]
 # ## What does it buy?
 #
-# Memory, now. The run looked at what was alive whenever a unit began to compute. Before you see
-# it: how much of the parameters does a rank still hold at the end of backward, its own shards and
-# whatever is gathered together?
+# Memory, now. The run noted what was alive whenever a unit began to compute. Before you see it: how
+# much of the parameters does a rank still hold at the end of backward, counting both its own shards
+# and whatever is still gathered?
 #
 # Then read the figure from top to bottom, as time goes on. One part comes and goes: the block that
-# computes, and the one that is on its way. The other part is there from the beginning to the end.
+# is computing, and the one that is on its way. The other part is there from beginning to end.
 
 # %%
 lab.ask("at_update")
@@ -94,8 +96,8 @@ lab.reveal("freed")
 lab.reveal("at_update")
 
 # %% [markdown]
-# This is the whole trade of ZeRO-3: the memory of a share, for the traffic of one more gather. Here
-# it is beside those of the other stages.
+# This is the whole trade of ZeRO-3: memory for one share only, at the price of one more gather.
+# Here it is beside those of the other stages.
 
 # %%
 lab.show("trade")
