@@ -10,12 +10,13 @@ lab = Lab("lesson06_prove_it")
 # # Prove it: the three ledgers
 #
 # How do you know that any of the numbers so far is true? A simulator that counts its own messages
-# proves only that it can count. So zerosim keeps three ledgers, and none of them knows the others.
+# proves only that it can count. So zerosim keeps three ledgers, and none of them knows about the
+# others.
 #
-# **Theory** works out from the model, the stage and the number of ranks what has to be sent. The
-# **trace** writes down what PyTorch was asked to send, message by message. The **wire** is what
-# the kernel counted on the connections between the ranks. A law is proved where all three agree,
-# and every byte between two of them has a name.
+# **Theory** works out, from the model, the stage and the number of ranks, what has to be sent. The
+# **trace** records what PyTorch was asked to send, message by message. The **wire** is what the
+# kernel counted on the connections between the ranks. A law is proved where all three agree, except
+# for differences in which every byte has a name.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce blocks.2")
@@ -25,11 +26,11 @@ lab.replay("ring/stage-2", at="backward reduce blocks.2")
 #
 # The kernel counts more than the program asked for: each message has a header, and Gloo says
 # "ready" before it sends. The ranks also average their losses, which the law does not mention. So
-# the wire is never equal to the law.
+# the wire never quite equals the law.
 #
-# That is where many reports stop and write "about". But a difference can be worked out as well:
-# so many messages, so many bytes of header each. Take off every difference that has a name. How
-# many bytes are left?
+# That is where many reports stop and write "about". But a difference can be worked out as well: so
+# many messages, so many bytes of header each. Subtract every difference that has a name. How many
+# bytes are left?
 
 # %%
 lab.ask("left")
@@ -42,11 +43,11 @@ lab.reveal("left")
 # ## Someone else does the work
 #
 # Until now the collectives were zerosim's own rings, made of single messages. Real programs call
-# the backend: `reduce_scatter_tensor`, and it is done. The name says what comes out, each rank
-# with its piece of the sum. It does not say how the piece got there.
+# the backend: `reduce_scatter_tensor`, and it is done. The name says what the result is: each rank
+# has its piece of the sum. It does not say how the piece got there.
 #
-# From now on we let Gloo, PyTorch's backend for processors, carry out its own collectives. The
-# program asks for the same things in the same order. Who is able to see what they really send?
+# From now on we let Gloo, PyTorch's backend for CPUs, carry out its own collectives. The program
+# asks for the same things in the same order. Who can see what these collectives really send?
 
 # %%
 lab.ask("witness")
@@ -56,7 +57,7 @@ lab.ask("witness")
 #
 # Now predict the bytes. ZeRO-2 reduces its gradients with a reduce-scatter and gathers the updated
 # parameters with an all-gather; you know what a rank of a ring sends for both. The run asks Gloo
-# for exactly these two. Is Gloo better than a ring, worse, or just as good?
+# for exactly these two. Does Gloo send less than a ring, more, or just as much?
 
 # %%
 lab.ask("native")
@@ -73,12 +74,12 @@ lab.reveal("native")
 # ## Who else is hit?
 #
 # A suspicion is worth more if it predicts something new. You now have one collective under
-# suspicion, in one stage. Other stages ask the same backend for other collectives, in other
-# numbers: go through what each of them asks for in a step, and say in advance which of them must
-# send too much, and by how much.
+# suspicion, in one stage. Other stages ask the same backend for other collectives, and more or less
+# often: go through what each of them asks for in a step, and say in advance which of them must send
+# too much, and by how much.
 #
-# Then compare. In the figure each bar is cut into the bound of what was asked for, what goes
-# beyond it, and the frames of the messages. The mark is the law.
+# Then compare. In the figure each bar is divided into the bound for what was asked for, what goes
+# beyond it, and the framing of the messages. The mark is the law.
 
 # %%
 lab.ask("hit")
