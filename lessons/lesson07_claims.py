@@ -10,24 +10,24 @@ lab = Lab("lesson07_claims")
 # # The claims lab
 #
 # Sooner or later you will read about ZeRO somewhere else: in an article, on a slide, in the answer
-# of a machine. Some of it is right. Some was right under a condition that got lost when it was
-# copied. Some was never right, and was copied all the same.
+# of a chatbot. Some of it is right. Some of it was right under a condition that got lost in
+# copying. Some of it was never right, and was copied all the same.
 #
 # You now have what it takes to judge. A claim is put into numbers; theory gives its own numbers,
-# and a run gives those that were measured. Then the claim is true, or false, or true only under a
+# and a run gives the measured ones. Then the claim is true, or false, or true only under a
 # condition, and you can say which one. No verdict of this lesson is typed in: each is worked out
 # from the expressions in `claims.toml`.
 
 # %% [markdown]
 # ## Saved, by how much?
 #
-# The first claim is on nearly every slide, and it sounds like a law of nature: each stage saves a
-# fixed factor, the last one as many times as there are ranks. You know what a rank holds in each
+# The first claim is on nearly every slide, and it sounds like a law of nature: each stage saves
+# memory by a fixed factor, the last one by the number of ranks. You know what a rank holds in each
 # stage, with Adam in mixed precision: whole parameters, a share of the optimizer's states, and so
 # on.
 #
 # Judge the sentence as it stands. Then work out what it comes to for the few ranks that you have
-# been running all the time; the figure sets both beside what was measured on them.
+# been running all along; the figure sets both beside what was measured on them.
 
 # %%
 lab.ask("saves")
@@ -41,12 +41,12 @@ lab.reveal("saves_here")
 # %% [markdown]
 # ## What a model needs
 #
-# Here is a rule of thumb that people buy hardware by. It takes the weights in half precision, adds
-# the states of the optimizer, and has a total. You can check the sum in your head, and it is right.
+# Here is a rule of thumb by which people buy hardware. It takes the weights in half precision, adds
+# the optimizer's states, and gives a total. You can check the sum in your head, and it is right.
 # That is what makes it so convincing.
 #
 # So is there anything wrong? Go through the roles of the very first lesson one by one, those that
-# every rank of data parallel keeps for each parameter, and tick off what the sentence counts.
+# every data-parallel rank keeps for each parameter, and tick off what the sentence counts.
 
 # %%
 lab.ask("seven")
@@ -59,11 +59,11 @@ lab.reveal("seven")
 # ## One word in a description
 #
 # Descriptions of the stages go through a step: who computes, who sends what to whom, who updates.
-# Often there is one word in them that nobody checks, because the result is the same. The sum of
-# all gradients arrives where it is needed, whichever collective brought it there.
+# Often there is one word in them that nobody checks, because the result is the same: the sum of all
+# gradients arrives where it is needed, whichever collective brought it there.
 #
-# You have seen such a word's price in the lesson on the three ledgers. What do you say to this
-# one?
+# In the lesson on the three ledgers you have seen what such a word can cost. What do you say to
+# this one?
 
 # %%
 lab.ask("all_reduce")
@@ -75,12 +75,13 @@ lab.reveal("all_reduce")
 # %% [markdown]
 # ## Even the paper
 #
-# The last claim is the paper's own: what a step communicates in each of the three stages. It may be
-# the most useful line ever written about ZeRO, and you have built on it all the time. Still, your
-# own runs have shown numbers that are not in it. Are these runs wrong, or is the paper?
+# The last claim is the paper's own: how much is communicated in a step of each of the three stages.
+# It may be the most useful line ever written about ZeRO, and you have built on it all the time.
+# Still, your own runs have shown numbers that disagree with it. Are these runs wrong, or is the
+# paper?
 #
-# Decide on a verdict. Then run ZeRO-3 once more, on the backend's own collectives, and see what
-# the line has to say to each of the numbers that you have.
+# Decide on a verdict. Then run ZeRO-3 once more, with the backend's own collectives, and hold the
+# line against each of the numbers that you have.
 
 # %%
 lab.ask("traffic")
@@ -98,11 +99,11 @@ lab.reveal("traffic")
 # This is the whole collection. Some of these claims you have not judged yet: the famous picture of
 # three bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
 # divided and what is not; and a sentence about the update of ZeRO-3, which a single step of ours
-# refutes and a program that you will profile obeys. Cover the right-hand side, judge each of them,
-# and say which number would have to be different.
+# refutes and which a program that you will profile bears out. Cover the right-hand side, judge each
+# of them, and say which number would have to be different.
 #
-# `python -m zerosim.lessons.claims` prints each with its reasons. When you next meet a claim of
-# your own, add it to the file: what it says, what theory says, what a run measures.
+# `python -m zerosim.lessons.claims` prints each of them with its reasons. When you next come across
+# a claim, add it to the file: what it says, what theory says, what a run measures.
 
 # %%
 lab.show("figure_one")
