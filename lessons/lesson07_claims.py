@@ -9,9 +9,9 @@ lab = Lab("lesson07_claims")
 # %% [markdown]
 # # The claims lab
 #
-# Sooner or later you will read about ZeRO somewhere else: in an article, on a slide, in the answer
-# of a chatbot. Some of it is right. Some of it was right under a condition that got lost in
-# copying. Some of it was never right, and was copied all the same.
+# Sooner or later you will read about ZeRO somewhere else: in an article, on a slide, in a chatbot's
+# answer. Some of it is right. Some of it was right under a condition that got lost in copying. Some
+# of it was never right, and was copied all the same.
 #
 # You now have what it takes to judge. A claim is put into numbers; theory gives its own numbers,
 # and a run gives the measured ones. Then the claim is true, or false, or true only under a
