@@ -9,11 +9,12 @@ lab = Lab("lesson17_what_if")
 # %% [markdown]
 # # What if?
 #
-# A faster network, a faster processor, a colleague who mends the slow machine: which of them would
-# make a step shorter, and by how much? Nobody has to buy them first. A recorded run says what
-# waited for what, and how long each thing took. So it can be timed again with one thing changed.
+# A faster network, a faster processor, a colleague who repairs the slow machine: which of them
+# would make a step shorter, and by how much? Nobody has to buy anything to find out. A recorded run
+# says what waited for what, and how long each thing took. So it can be timed again with one thing
+# changed.
 #
-# The run is the one with the slow rank, which sleeps in its forward. What follows is predicted;
+# The run is the one with the slow rank, which sleeps during forward. What follows is predicted;
 # only the first time in each row is measured.
 
 # %%
@@ -22,11 +23,12 @@ lab.replay("slow/stage-3", at="forward compute hidden.1")
 # %% [markdown]
 # ## A faster network
 #
-# The other rank waits in nearly every collective, and all collectives look slow in its timeline. It
-# is tempting to blame the network. Suppose it carried ten times as many bytes in a second.
+# The other rank waits in nearly every collective, and in its timeline all collectives look slow. It
+# is tempting to blame the network. Suppose the network carried ten times as many bytes in a second.
 #
-# The graph keeps its order: a collective still begins when its last rank has come. Only the bytes
-# move faster then. Say which part of its time the step would take.
+# The graph keeps its order: a collective still begins only when its last rank has arrived. From
+# then on the bytes move faster, and that is all. Say what fraction of its present time the step
+# would take.
 
 # %%
 lab.ask("network")
@@ -36,10 +38,10 @@ lab.reveal("network")
 # ## Without the slow rank
 #
 # Now let the slow rank take as long for each computation as the other one does, and change nothing
-# else. Its sleep was on the critical path, so all of it is saved, until something else is on the
-# path.
+# else. Its sleep was on the critical path, so all of that time is saved, unless something else
+# moves onto the path first.
 #
-# Which part of its time would the step take then? Compare with what you have just seen.
+# How long would the step take then? Compare with what you have just seen.
 
 # %%
 lab.ask("straggler")
@@ -48,11 +50,12 @@ lab.reveal("straggler")
 # %% [markdown]
 # ## Hidden communication
 #
-# The next run waits for each of its collectives. It could compute meanwhile: a unit may be gathered
-# while the one before it computes, and a gradient be reduced while the next one is made.
+# The next run waits for each of its collectives to finish. It could compute meanwhile: a unit can
+# be gathered while the one before it computes, and a gradient can be reduced while the next one is
+# computed.
 #
-# What if it did? How long a wait is says how much there is to gain at the most; what can be
-# computed meanwhile says how much of that there is.
+# What if it did? The time spent waiting is the most that there is to gain; how much of it is really
+# gained depends on what can be computed meanwhile.
 
 # %%
 lab.replay("serial/stage-3", at="forward compute blocks.1")
@@ -63,12 +66,13 @@ lab.reveal("overlap")
 # %% [markdown]
 # ## How far to trust it
 #
-# What a change does to the rest is not in a recording. Two ranks on one machine share its
+# A recording does not show how a change affects everything else. Two ranks on one machine share its
 # processors: if one computes while the other communicates, both become slower. A graph that is
-# timed again knows nothing of that, and promises too much.
+# timed again knows nothing of that, and may promise too much.
 #
-# The same training was recorded with overlap, too. Both runs are measured. Which of the two was
-# shorter, what was promised or what happened, can differ from machine to machine; so look here.
+# The same training was also recorded with overlap, so that time is measured. Which of the two is
+# shorter, what was promised or what happened, can differ from machine to machine; so see how it was
+# on this one.
 
 # %%
 lab.ask("trust")
