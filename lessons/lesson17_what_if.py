@@ -54,8 +54,8 @@ lab.reveal("straggler")
 # be gathered while the one before it computes, and a gradient can be reduced while the next one is
 # computed.
 #
-# What if it did? The time spent waiting is the most that there is to gain; how much of it is really
-# gained depends on what can be computed meanwhile.
+# What if it did? The time spent waiting is about the most that there is to gain; how much of it is
+# really gained depends on what can be computed meanwhile.
 
 # %%
 lab.replay("serial/stage-3", at="forward compute blocks.1")

@@ -10,20 +10,21 @@ lab = Lab("lesson19_fault_lab")
 # # The fault lab
 #
 # Five runs, each with something wrong on one of its ranks. On a cluster you would have a log for
-# each rank, and most of them would say that they were waiting. Who was it?
+# each rank, and most of these logs would say only that their rank was waiting. Who did it?
 #
-# Of each case you see what every rank called last and how its file ended. Say who is at fault. Then
-# the run is recorded anew, with the fault in its command, and `zerosim diagnose` says what it
-# thinks. It reads the trace and not the command.
+# For each case you see evidence from every rank, such as what it called last and how its file
+# ended. Say who is at fault. Then the run is recorded anew, with the fault in its command, and
+# `zerosim diagnose` gives its own answer. It reads the trace, not the command.
 
 # %% [markdown]
 # ## Case A: an abort
 #
 # ZeRO-2. The run ended in backward, with an error on some ranks, and one rank's file stops without
-# a last row. An abort comes from the library when a message has another size than it expected. That
-# can be the rank that is at fault, or one that met it.
+# a last row. The library aborts when a message does not have the size that it expected. The rank
+# that aborts can be the one at fault, or one that was talking to it.
 #
-# Compare the calls: all ranks of a group make the same ones, in the same order. Who is elsewhere?
+# Compare the calls: all ranks of a group should make the same ones, in the same order. Who is
+# somewhere else?
 
 # %%
 lab.show("endings", "case-a/stage-2")
@@ -40,7 +41,7 @@ lab.reveal("a")
 # ## Case B: errors everywhere but here
 #
 # ZeRO-1. Two ranks have the same error: a connection was lost while they waited, in the update. It
-# is in both logs, with a long stack. The third log has nothing at all.
+# is in both logs, with a long stack trace. The third log has nothing at all.
 #
 # Who broke the run?
 
@@ -58,12 +59,12 @@ lab.reveal("b")
 # %% [markdown]
 # ## Case C: it ended, and learned nothing
 #
-# ZeRO-3. No rank failed, and the command ended with success. All messages had the right size. But
-# from the second iteration on the loss is not what it should be.
+# ZeRO-3. No rank failed, and the command ended successfully. All messages had the right size. But
+# from the second iteration on, the loss is not what it should be.
 #
-# Each rank made every call as often as it should. And yet they differ. Which calls a rank makes
-# first in forward follows from its model, and the model is the same on all. Here are those of
-# the second iteration.
+# Each rank made every call as often as it should. And yet they differ. The model determines which
+# calls a rank makes first in forward, and the model is the same on all ranks. Here are the first
+# calls of the second iteration.
 
 # %%
 lab.show("orders", "case-c/stage-3")
@@ -79,11 +80,11 @@ lab.reveal("c")
 # %% [markdown]
 # ## Case D: only slow
 #
-# ZeRO-3 again. All is right, but each step takes far longer than it should. The figure shows where
-# the time of each rank went in the last one.
+# ZeRO-3 again. All results are right, but each step takes far longer than it should. The figure
+# shows where the time of each rank went in the last step.
 #
-# Two ranks have spent most of it in collectives. So the network is slow, says a colleague. What do
-# you say?
+# Two ranks spent most of it in collectives. So the network is slow, says a colleague. What do you
+# say?
 
 # %%
 lab.show("budget", "case-d/stage-3")
@@ -100,10 +101,10 @@ lab.reveal("d")
 # ## Case E: nothing to see
 #
 # ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all claims about its
-# traffic hold. One bit in one parameter has flipped on one rank.
+# traffic hold. But one bit of one parameter has flipped on one rank.
 #
-# Nobody can guess this one from calls and endings. The ranks were told to write down checksums of
-# what they hold. Where must such a run be looked at to find it?
+# Nobody could guess this one from calls and endings. But the ranks had been told to write down
+# checksums of what they hold. Where in such a run must one look to find the fault?
 
 # %%
 lab.show("endings", "case-e/stage-1")
