@@ -97,7 +97,7 @@ lab.reveal("traffic")
 # ## All of them
 #
 # This is the whole collection. Some of these claims you have not judged yet: the famous picture of
-# three bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
+# four bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
 # divided and what is not; and a sentence about the update of ZeRO-3, which a single step of ours
 # refutes and which a program that you will profile bears out. Cover the right-hand side, judge each
 # of them, and say which number would have to be different.
