@@ -14,6 +14,7 @@ from zerosim.lessons.facts.activations import Activations
 from zerosim.lessons.facts.claims import Claims
 from zerosim.lessons.facts.faults import Faults
 from zerosim.lessons.facts.hops import HopFacts
+from zerosim.lessons.facts.layouts import Layouts
 from zerosim.lessons.facts.patterns import Patterns
 from zerosim.lessons.facts.pipeline import Pipeline
 from zerosim.lessons.facts.predicted import Predicted
@@ -31,6 +32,7 @@ class Facts(
     HopFacts,
     Time,
     Predicted,
+    Layouts,
     Scaling,
     Patterns,
     Claims,

@@ -18,6 +18,7 @@ from zerosim.lessons.views.faults import endings, orders, session, verdict
 from zerosim.lessons.views.gathered import gathered
 from zerosim.lessons.views.hops import hops, shares
 from zerosim.lessons.views.journey import journey
+from zerosim.lessons.views.layouts import axes, grids, spans
 from zerosim.lessons.views.ledgers import causes, excess
 from zerosim.lessons.views.matrices import block, two_cuts
 from zerosim.lessons.views.memory import gradients, moments, roles, states
@@ -64,6 +65,9 @@ VIEWS: dict[str, Callable[..., View]] = {
     "path": path,
     "scales": scales,
     "changes": changes,
+    "axes": axes,
+    "grids": grids,
+    "spans": spans,
     "formats": formats,
     "updates": updates,
     "precisions": precisions,

@@ -36,10 +36,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a heading promises, and the rows below it."""
+    """What a heading promises, the rows below it, and the minutes that are left."""
 
     minutes: int
     rows: tuple[Row, ...]
+    slack: int
 
 
 @cache
@@ -68,6 +69,7 @@ def plans():
                 Row(int(minutes), address.strip("`"), do, _names(wrong))
                 for minutes, address, do, _, wrong in cells(section)
             ),
+            int(re.search(r"(\d+) are slack", section)[1]),
         )
         for heading, section in sections().items()
         if (found := re.match(r"(\d+) minutes", heading))

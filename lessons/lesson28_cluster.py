@@ -1,0 +1,127 @@
+# A lesson of zerosim in percent format: `python lessons/lesson28_cluster.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson28_cluster")
+
+# %% [markdown]
+# # Three axes, one cluster
+#
+# You are given a model with the shape of GPT-3, 256 GPUs in nodes of eight, and a batch. How do you
+# divide the training?
+#
+# There are three ways to cut, and you know all of them by now. Tensor parallel cuts each matrix,
+# pipeline parallel cuts between the blocks, and data parallel cuts the batch, with ZeRO to divide
+# what its ranks would otherwise all keep. A layout uses any of them together; the product of the
+# three numbers is the number of GPUs. What follows is computed from theory or predicted: nobody
+# brings this cluster to class.
+#
+# Look once more at a pipeline whose ranks hand their activations on.
+
+# %%
+lab.replay("parallel/1f1b")
+
+# %% [markdown]
+# ## Does it fit at all?
+#
+# Begin with what has to be there. Mixed precision Adam keeps sixteen bytes for each parameter:
+# parameters, gradients, fp32 master, momentum, variance. Suppose that they were divided perfectly,
+# and that nothing else took any memory. How many GPUs would hold them?
+
+# %%
+lab.ask("least")
+lab.reveal("least")
+
+# %% [markdown]
+# ## What each axis sends
+#
+# The axes pay for different things.
+#
+# - **Tensor parallel** all-reduces the activations of a micro-batch twice in each block in forward,
+#   and twice in backward.
+# - **Pipeline parallel** hands the activations of a micro-batch on to the next stage once, and
+#   their gradient back once.
+# - **Data parallel** with ZeRO-1 reduce-scatters gradients and all-gathers parameters, once in a
+#   step, and only those that are left on a GPU after the other two cuts.
+#
+# The first two grow with the tokens, the last one with the parameters. Take eight GPUs on each of
+# the first two axes and four on the last. Put the axes in order.
+
+# %%
+lab.ask("order")
+
+# %%
+lab.show("axes")
+lab.reveal("order")
+
+# %% [markdown]
+# ## Who gets the fast links
+#
+# Within a node a GPU sends over NVLink, to other nodes over its share of the network, which is
+# about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are neighbours:
+# the axis that sends most belongs inside the node. A node has eight GPUs.
+#
+# Two runs were done dry, with the same blocks and the same micro-batch: tensor parallel over the
+# eight GPUs of a node, and over sixteen, which are two nodes. With sixteen ranks each of them has
+# half as much to compute. What happens to one all-reduce?
+
+# %%
+lab.ask("across")
+
+# %%
+lab.record("inside/stage-1", "across/stage-1")
+
+# %%
+lab.show("spans", "inside/stage-1", "across/stage-1")
+lab.reveal("across")
+
+# %% [markdown]
+# ## More micro-batches than stages
+#
+# A pipeline of p stages idles for `p-1` micro-batches of a step. With m of them the bubble is
+# `(p-1)/(m+p-1)` of the total, so a good pipeline has m well above p.
+#
+# But m is not yours to choose freely. The batch is given; each replica of the model gets its share
+# of the sequences, and cuts this share into micro-batches. Larger micro-batches keep the matrices
+# large, and leave fewer of them.
+#
+# Take 8 x 8 x 4 again. How many sequences may a micro-batch have, if it is to be a power of two and
+# the bubble is to stay below a tenth?
+
+# %%
+lab.ask("micro")
+lab.reveal("micro")
+
+# %% [markdown]
+# ## Choose
+#
+# Now everything is on the table: memory, traffic of each axis, links, bubble. Four layouts are left
+# for the question. Each is to use the stage, the micro-batch and the recomputation that suit it
+# best.
+#
+# - 1 x 1 x 256: ZeRO-3 alone
+# - 8 x 1 x 32: tensor parallel within a node, and data parallel
+# - 4 x 4 x 16: some of each
+# - 1 x 16 x 16: no tensor parallel
+#
+# Which of them is predicted to take the least time for a step? Say what speaks for it before you
+# look.
+
+# %%
+lab.ask("fastest")
+
+# %%
+lab.show("grids")
+lab.reveal("fastest")
+
+# %% [markdown]
+# ## Now your cluster
+#
+# The table is no law. With another network, another batch or twice the GPUs the order changes, and
+# the reasons stay. Ask for your own: `zerosim plan --model gpt-3 --gpus 256 --gpu dgx-a100
+# --tokens-per-batch 3145728` tries every layout that divides, and page Plan shows what limits it.
+
+# %%
+lab.end()
