@@ -68,8 +68,8 @@ lab.reveal("root")
 # that the name of one of them does not say what it sends.
 #
 # Which of the two sends more, counted by the kernel? In the figure each bar is divided into the
-# least that a ring needs for what was asked for, what goes beyond that, and the framing of the
-# messages. The mark is what the law says of the stage that the program implements.
+# bound, which is the least that a ring needs for what was asked for, what goes beyond it, and the
+# framing of the messages. The mark is what the law says of the stage that the program implements.
 
 # %%
 lab.ask("wire")
