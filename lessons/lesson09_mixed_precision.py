@@ -10,9 +10,9 @@ lab = Lab("lesson09_mixed_precision")
 # # Mixed precision and loss scaling
 #
 # Forward and backward do not need many digits: half precision is enough for them, and it halves
-# what is sent and speeds up the arithmetic. The update is another matter, and so are very small
-# and very large gradients. Mixed precision is what one does about it, and all that it needs is
-# kept, divided and sent by the stages that you know.
+# what is sent and speeds up the arithmetic. The update is another matter, and so are very small and
+# very large gradients. Mixed precision is how one deals with both, and all that it needs is kept,
+# divided and sent by the stages that you know.
 #
 # Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before anything
 # is updated, the ranks ask each other a question. By the end of this lesson you will know which
@@ -41,12 +41,13 @@ lab.reveal("half")
 # %% [markdown]
 # ## Why a master copy
 #
-# The optimizer keeps its own fp32 copy of each weight and updates that; what computes is rounded
-# from it. Why not update the half precision weight, and save the copy?
+# The optimizer keeps its own fp32 copy of each weight and updates that; the weights that forward
+# and backward use are rounded from it. Why not update the half-precision weight directly, and save
+# the copy?
 #
-# Because an update is small beside its weight. A number in bf16 has as many values between one and
-# two as fit into seven bits; whatever lies between two of them is rounded to the nearer one. Try
-# it with the learning rate that the lessons train with, for a weight of one. What is left of the
+# Because an update is small beside its weight. Between one and two, bf16 has only as many values as
+# seven bits can tell apart; whatever lies between two of them is rounded to the nearer one. Try it
+# with the learning rate that the lessons train with, for a weight of one. What is left of the
 # update?
 
 # %%
@@ -57,13 +58,13 @@ lab.reveal("rounded")
 # ## Too small, too large
 #
 # fp16 has more digits than bf16, but less range. Gradients are often so small that they would
-# become zero, so the loss is multiplied with a large number first, the loss scale, and the
-# gradients are divided by it before the update. If the scale is too large, some gradient becomes
-# infinite instead: an overflow.
+# become zero, so the loss is first multiplied by a large number, the loss scale, and the gradients
+# are divided by it before the update. If the scale is too large, some gradient becomes infinite
+# instead: an overflow.
 #
 # Nobody knows the right scale beforehand, and it changes as training goes on. So it is found by
-# trying. The run that you are going to make learns much too fast on purpose, so that its gradients
-# grow. Predict what it does about the scale.
+# trying. The run that you are going to make has much too high a learning rate on purpose, so that
+# its gradients grow. Predict what it does about the scale.
 
 # %%
 lab.ask("scale")
@@ -72,9 +73,9 @@ lab.ask("scale")
 # ## All or none
 #
 # Gradients that overflowed are worth nothing, and the step is left out. But in ZeRO-2 each rank
-# sees its own shards of the sum only. It may well be that a single rank finds something infinite,
-# and all the others see nothing unusual. Someone has to decide, and quickly: the next thing that
-# every rank would do is to update its shard.
+# sees only its own shards of the sum. It may well be that a single rank finds something infinite
+# while all the others see nothing unusual. Someone has to decide, and quickly: the next thing that
+# every rank would do is update its shard.
 #
 # Predict what the ranks do, and what such a step sends. Then run it, and read the table line by
 # line.

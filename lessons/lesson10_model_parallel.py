@@ -7,16 +7,17 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson10_model_parallel")
 
 # %% [markdown]
-# # Tensor and pipeline parallel
+# # Tensor and pipeline parallelism
 #
 # ZeRO divides what is kept, and lets each rank compute the whole model on data of its own. There is
 # another way: divide the computation. Then the ranks work on the same data, each on a part of the
-# model, and what they send is neither parameters nor gradients. It is activations.
+# model, and what they send is neither parameters nor their gradients. It is activations, and in
+# backward the gradients of these.
 #
-# A model can be cut in two directions. Tensor parallel cuts each matrix: all ranks work on the same
-# layer at the same time. Pipeline parallel cuts between the layers: each rank has some of them and
-# hands on what comes out. Both are PyTorch's own here, and the programs know nothing of being
-# traced. Look at all events of a tensor-parallel step, rank by rank.
+# A model can be cut in two directions. Tensor parallelism cuts each matrix: all ranks work on the
+# same layer at the same time. Pipeline parallelism cuts between the layers: each rank has some of
+# them and hands on what comes out. Both are PyTorch's own implementations here, and the programs do
+# not know that they are traced. Look at all events of a tensor-parallel step, rank by rank.
 
 # %%
 lab.graph("parallel/tensor-parallel")
@@ -25,14 +26,14 @@ lab.graph("parallel/tensor-parallel")
 # ## One block, two cuts
 #
 # The MLP of a block multiplies its input x by a matrix A, applies GELU, and multiplies by a second
-# matrix B. The ranks are to share this.
+# matrix B. The ranks are to share this work.
 #
 # A matrix can be cut by columns: each rank needs all of x, and gets some columns of the product,
-# complete. Or it can be cut by rows: each rank needs some columns of x only, and gets a product of
+# complete. Or it can be cut by rows: each rank needs only some columns of x, and gets a product of
 # the full size in which the terms of the other ranks are missing.
 #
-# GELU comes between A and B. It looks at each number by itself, but it is not linear: GELU of a
-# sum is not the sum of the GELUs. How should A be cut?
+# GELU comes between A and B. It acts on each number by itself, but it is not linear: GELU of a sum
+# is not the sum of the GELUs. How should A be cut?
 
 # %%
 lab.show("two_cuts", "parallel/tensor-parallel")
@@ -42,12 +43,12 @@ lab.ask("cut")
 # ## How often they all-reduce
 #
 # B is cut so that it fits: what GELU left on a rank is just what this rank's piece of B needs. At
-# the end of the MLP each rank has a part of every sum, and the ranks have to meet. Attention is cut
-# in the same way, with whole heads to each rank, and its output matrix like B.
+# the end of the MLP each rank has a part of every sum, and the ranks have to add them up. Attention
+# is cut in the same way: each rank has whole heads, and the output matrix is cut like B.
 #
 # Backward goes through all this in reverse. Every rank was given the same x, so the gradient of x
-# has a part on every rank. Count in one block: how often do they all-reduce, forward and backward
-# together?
+# is a sum with a term on every rank. How often do they all-reduce in one block, forward and
+# backward together?
 
 # %%
 lab.ask("calls")
@@ -65,12 +66,12 @@ lab.reveal("calls")
 # ## More than data parallel, or less?
 #
 # Each time it is an all-reduce of b·s·h numbers: for b sequences of s positions a vector as wide as
-# the model, h. A layer makes 4 b s h of it. Look for the number of parameters in this law: it is
-# not there. Look for the batch in the law of data parallel: that is not there either.
+# the model, h. That makes 4 b s h in each layer. Look for the number of parameters in this law: it
+# is not there. Look for the batch in the law of data parallelism: that is not there either.
 #
-# So which of them sends more? Both runs train with the same sequences in a step. In data parallel
-# each rank has some of them, in tensor parallel every rank has all. Their number is in the
-# question, and everything else that you need.
+# So which of them sends more? Both runs train with the same sequences in a step. In data
+# parallelism each rank has some of them, in tensor parallelism every rank has all. Their number is
+# in the question, and so is everything else that you need.
 
 # %%
 lab.ask("compare")
@@ -82,12 +83,12 @@ lab.reveal("compare")
 # %% [markdown]
 # ## A row of stages
 #
-# Now cut between the layers. Each rank has a stage: a block, the first rank the embedding as well,
-# the last one the head. The batch is cut into micro-batches that go through the stages one after
-# another, so that all ranks have something to do.
+# Now cut between the layers. Each rank has a stage: one block, on the first rank the embedding as
+# well, on the last one the head. The batch is cut into micro-batches that go through the stages one
+# after another, so that all ranks have something to do.
 #
 # There is no collective any more. A stage hands its output to the next one, b·s·h numbers in all at
-# each boundary, and in backward the gradient of it comes back. For the first time the ranks are not
+# each boundary, and in backward its gradient comes back. For the first time the ranks are not
 # alike: what a rank sends depends on where it stands.
 
 # %%
@@ -101,13 +102,13 @@ lab.reveal("silent")
 # %% [markdown]
 # ## The bubble
 #
-# Few bytes, then, and where is the price? The last stage has nothing to do until the first
-# micro-batch comes to it, and the first stage nothing until its gradient has come back. This idle
-# time is called the bubble.
+# Few bytes, then; and where is the price? The last stage has nothing to do until the first
+# micro-batch reaches it, and the first stage, when its forwards are done, has nothing to do until a
+# gradient comes back. This idle time is called the bubble.
 #
 # With p stages and m micro-batches you will read that it is `(p-1)/m`, and elsewhere that it is
-# `(p-1)/(m+p-1)`. Both are right, of different wholes. Say that each forward and each backward of a
-# micro-batch takes one slot, draw the slots of all ranks, and count.
+# `(p-1)/(m+p-1)`. Both are right, as shares of different wholes. Suppose that each forward and each
+# backward of a micro-batch takes one slot, draw the slots of all ranks, and count.
 
 # %%
 lab.ask("bubble")
@@ -121,11 +122,11 @@ lab.reveal("bubble")
 #
 # This was GPipe: all forwards, then all backwards. The other schedule is called `1f1b`, after one
 # forward, one backward: as soon as a stage can do the backward of a micro-batch, it does that
-# before it begins with another one.
+# before it begins another forward.
 #
 # The model, the micro-batches and the stages are the same. What does the other order gain? Think of
 # what a stage has to keep between the forward of a micro-batch and its backward, and of how many
-# micro-batches are between the two at the same time.
+# micro-batches are between the two at any one time.
 
 # %%
 lab.ask("gain")

@@ -9,14 +9,14 @@ lab = Lab("lesson11_profile")
 # %% [markdown]
 # # Read a real profile
 #
-# A profiler often shows something other than the paper. Mostly nothing is broken: an
-# implementation asks for more or less than the law, and a backend does more than it is asked for.
-# You know both by now.
+# A profiler often shows something other than what the paper says. Usually nothing is broken: an
+# implementation asks for more or less than the law says, and a backend does more than it is asked
+# for. You have met both by now.
 #
 # So read real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train the
-# same model from the same weights on the same data. None of them was changed for it, and none says
-# a word about what it does; zerosim looks at what PyTorch is asked for. Go the same way each time:
-# predict from the law, measure, and find the cause of each difference.
+# same model from the same weights on the same data. None of them was changed for this, and none
+# reports what it does; zerosim looks at what PyTorch is asked for. Proceed in the same way each
+# time: predict from the law, measure, and find the cause of each difference.
 
 # %%
 lab.graph("profiles/fsdp2")
@@ -29,8 +29,8 @@ lab.graph("profiles/fsdp2")
 # optimizer: each rank keeps momentum and variance of some of the parameters, updates these, and
 # broadcasts them to the others.
 #
-# The model below it is still wrapped in DDP, which does not know the optimizer. By the paper,
-# ZeRO-1 communicates 2Ψ. What do these two communicate together?
+# The model below it is still wrapped in DDP, which knows nothing of the optimizer. According to the
+# paper, ZeRO-1 communicates 2Ψ. What do these two communicate together?
 
 # %%
 lab.ask("divided")
@@ -46,12 +46,12 @@ lab.reveal("divided")
 # ## FSDP2 as its tutorial has it
 #
 # `fully_shard` is called on each block and then on the whole model. What is in no block, embedding
-# and head, becomes a unit of its own, the root. All units are ZeRO-3's: gathered in forward,
-# dropped, gathered again in backward, and the gradients reduce-scattered.
+# and head, becomes a unit of its own, the root. All units are treated as in ZeRO-3: gathered in
+# forward, dropped, gathered again in backward, and their gradients reduce-scattered.
 #
-# All but one. The root is the outermost unit: where its forward ends its backward begins. So FSDP2
+# All but one. The root is the outermost unit: where its forward ends, its backward begins. So FSDP2
 # does not drop the root in between, unless it is told to. The second bar of the figure is
-# `reshard_after_forward=False`, which keeps every unit like that.
+# `reshard_after_forward=False`, which keeps every unit in this way.
 
 # %%
 lab.ask("root")
@@ -63,13 +63,13 @@ lab.reveal("root")
 # %% [markdown]
 # ## The same payload on the wire
 #
-# DDP, and FSDP2 that keeps what it gathered, communicate the same payload. On a ring both would
+# DDP and an FSDP2 that keeps what it gathered communicate the same payload. On a ring both would
 # send the same. But these are the backend's own collectives, and you know from the three ledgers
 # that the name of one of them does not say what it sends.
 #
-# Which of the two sends more, counted by the kernel? In the figure each bar is cut into the bound
-# of what was asked for, what goes beyond it, and the frames of the messages. The mark is the law
-# under whose name the program goes.
+# Which of the two sends more, counted by the kernel? In the figure each bar is divided into the
+# bound, which is the least that a ring needs for what was asked for, what goes beyond it, and the
+# framing of the messages. The mark is what the law says of the stage that the program implements.
 
 # %%
 lab.ask("wire")
@@ -82,13 +82,13 @@ lab.reveal("wire")
 # ## DeepSpeed by default
 #
 # DeepSpeed is where ZeRO comes from. It is not installed together with zerosim; these runs were
-# recorded beforehand, with nothing but a stage in DeepSpeed's configuration.
+# recorded beforehand, with nothing but the stage set in DeepSpeed's configuration.
 #
 # In stage 1 its configuration says `reduce_scatter: true`, unless you change it. It also says
-# `use_multi_rank_bucket_allreduce: true`: what a bucket holds for several ranks goes in one call.
-# And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold` is not
-# worth a gather in each forward and backward, and is kept whole. That number was chosen with
-# billions of parameters in mind. What do you expect of the two stages?
+# `use_multi_rank_bucket_allreduce: true`: what a bucket holds for several ranks goes out in one
+# call. And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold`
+# is considered not worth a gather in each forward and backward, and is kept whole. That number was
+# chosen with billions of parameters in mind. What do you expect of the two stages?
 
 # %%
 lab.ask("first")
@@ -102,12 +102,13 @@ lab.reveal("third")
 # %% [markdown]
 # ## What each of them holds
 #
-# Traffic is one half of the bargain, memory is the other. All of these are fp32, so a parameter
-# takes as many bytes as its gradient, its momentum or its variance, and needs no master copy.
+# Traffic is one half of the bargain, memory is the other. All of these train in fp32, so a
+# parameter takes as many bytes as its gradient, its momentum or its variance, and needs no master
+# copy.
 #
-# Beside these, a rank holds what is on its way: DDP copies gradients into buckets, FSDP2 gathers
-# into buffers. And it holds activations, which nobody divides here. Think of the fullest moment of
-# a rank, and put three of the programs in order.
+# Besides these, a rank holds what is on its way: DDP copies gradients into buckets, FSDP2 gathers
+# into buffers. And it holds activations, which nobody divides here. Think of the peak of a rank,
+# and put three of the programs in order.
 
 # %%
 lab.ask("held")
@@ -125,8 +126,8 @@ lab.reveal("held")
 # that its configuration says, half a billion elements, however small the model is.
 #
 # In the second table each law stands above the causes for which its program sends something else,
-# as `zerosim verify` finds them. If anything were left over, the law would be the wrong one, or you
-# would have found a defect.
+# as `zerosim verify` finds them. If anything were left over, either the law would be the wrong one
+# or you would have found a defect.
 
 # %%
 lab.show(

@@ -7,16 +7,16 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson12_zero_r")
 
 # %% [markdown]
-# # ZeRO-R: what the stages leave over
+# # ZeRO-R: what the stages leave
 #
-# The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients, what the
-# optimizer keeps. Then you start a real run, and the device is still full. What is in it now is
-# called residual: activations that backward will need, buffers for what is sent, and gaps between
-# all these that are too small for anything.
+# The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients, and what the
+# optimizer keeps. Then you start a real run, and the device is still full. What fills it now is
+# called residual states: activations that backward will need, buffers for what is sent, and gaps
+# between all these that are too small to be of use.
 #
-# The first paper has a part for each, and calls them together ZeRO-R. You go through them in this
-# lesson, on two ranks that compute each layer together. Look at all events of a step of theirs,
-# rank by rank: in backward there is something that tensor parallel alone does not have.
+# The ZeRO paper has a remedy for each of these, and calls them together ZeRO-R. You go through them
+# in this lesson, on two ranks that compute each layer together. Look at all events of one of their
+# steps, rank by rank: in backward there is something that tensor parallelism alone does not have.
 
 # %%
 lab.graph("divided/stage-1")
@@ -24,8 +24,8 @@ lab.graph("divided/stage-1")
 # %% [markdown]
 # ## Keep it, or compute it again
 #
-# Backward needs what forward had in its hands: inputs of matrices, of GELU, of attention. With
-# activation checkpointing a block keeps its input alone. When backward comes to the block, its
+# Backward needs what forward worked with: the inputs of matrices, of GELU, of attention. With
+# activation checkpointing a block keeps only its input. When backward comes to the block, its
 # forward is computed once more, and everything else is there again for as long as this one block
 # takes.
 #
@@ -38,15 +38,15 @@ lab.ask("checkpoints")
 # %% [markdown]
 # ## The same on every rank
 #
-# Tensor parallel divides the matrices. But what goes into a block is what comes out of an
+# Tensor parallelism divides the matrices. But what goes into a block is what comes out of an
 # all-reduce: the same numbers on all ranks that compute it together. Each of them keeps the same
 # checkpoints.
 #
 # ZeRO-R calls that a waste: let each rank keep its own part of each checkpoint, and gather the
 # parts just before the block is computed again. This is P_a, the partitioning of activations. What
 # does it save, and what does it send? In a block with checkpoints the ranks meet in forward, once
-# more when it is computed again, and in backward; you know how often from tensor parallel. Add up
-# what one rank sends for these all-reduces, and compare it with the new gather.
+# more when it is computed again, and in backward; how often, you know from tensor parallelism. Add
+# up what one rank sends for these all-reduces, and compare it with the new gather.
 
 # %%
 lab.ask("price")
@@ -81,12 +81,12 @@ lab.reveal("bus")
 # %% [markdown]
 # ## Gaps
 #
-# Checkpoints and gradients live long, everything else in forward and backward comes and goes. If
-# all of them take the next free address, short lives leave holes between long ones. Memory is then
-# free, and not of use: a tensor needs one piece.
+# Checkpoints and gradients live long; everything else in forward and backward comes and goes. If
+# all of them take the next free address, short-lived tensors leave holes between long-lived ones.
+# Memory is then free but of no use: a tensor needs one contiguous piece.
 #
-# This run has a device with a limit, and each tensor an address in it. Think of the moment at which
-# free memory lies in the smallest pieces.
+# In this run the device has a limit, and each tensor has an address in it. Think of the moment at
+# which free memory is most scattered.
 
 # %%
 lab.ask("room")
@@ -104,10 +104,10 @@ lab.reveal("room")
 #
 # In the last run long-lived tensors go to memory of their own, set aside at the beginning (M_D),
 # and gradients are reduced through buffers that are as large as a bucket, however large the model
-# is (C_B). Short lives no longer leave holes between long ones.
+# is (C_B). Short-lived tensors no longer leave holes between long-lived ones.
 #
-# But what is set aside is set aside all the time, for the most that will ever be needed of it. So
-# order has a price, and whether it pays depends on what the holes would have cost. Does it here?
+# But what is set aside is set aside all the time, and as much as will ever be needed. So order has
+# a price, and whether it pays depends on what the holes would have cost. Does it here?
 
 # %%
 lab.ask("pays")

@@ -13,9 +13,9 @@ lab = Lab("lesson13_offload")
 # of what training keeps belongs to the optimizer, and the optimizer has the least to compute: a few
 # operations for each parameter, once a step. So give it to the host.
 #
-# Between the two is a bus, and it is slow. Everything depends on how little can cross it. In this
-# lesson you look for the best place to cut a step in two, hold the bytes against the trace, and
-# train a model that does not fit.
+# Between the two is a bus, and it is slow. Everything depends on how little has to cross it. In
+# this lesson you look for the best place to cut a step in two, check the bytes against the trace,
+# and train a model that did not fit.
 
 # %%
 lab.replay("offload/stage-2", at="backward copy")
@@ -23,12 +23,12 @@ lab.replay("offload/stage-2", at="backward copy")
 # %% [markdown]
 # ## It does not fit
 #
-# Two ranks train with ZeRO-2 on devices with a small limit. Parameters are whole on each of them,
-# and so is what a unit computes with; gradients and what the optimizer keeps are divided.
+# Two ranks train with ZeRO-2 on devices with a small limit. Parameters are whole on each of them;
+# gradients and what the optimizer keeps are divided.
 #
 # The limit is in the question, and so is the number of parameters. Forward and backward go well:
 # activations have room. Add up what a rank has to keep when it updates, by the law that you know
-# from ZeRO-2. Then take away what goes to the host if the optimizer works there.
+# from ZeRO-2. Then subtract what goes to the host if the optimizer works there.
 
 # %%
 lab.ask("fits")
@@ -46,13 +46,13 @@ lab.reveal("stays")
 # ## Where to cut
 #
 # Draw a step as a flow of data. Parameters go into forward and backward; gradients come out, both
-# with sixteen bits. The update reads gradients, momentum, variance and master weights, and writes
-# the last three, all in fp32 except the gradients. At the end the master weights are rounded, and
-# that makes the new parameters.
+# in sixteen bits. The update reads gradients, momentum, variance and master weights, and writes the
+# last three, all in fp32 except the gradients. At the end the master weights are rounded, and that
+# makes the new parameters.
 #
 # Forward and backward belong to the device, the update to the host. Each edge that leads from one
-# to the other crosses the bus. Somebody proposes to save the host some work: round the new
-# parameters on the device.
+# to the other crosses the bus. Suppose somebody proposes to save the host some work by rounding the
+# new parameters on the device.
 
 # %%
 lab.ask("rounding")
@@ -65,8 +65,8 @@ lab.reveal("rounding")
 # ## What really crosses
 #
 # The best cut moves gradients down and parameters up. Now there are two ranks, and this is ZeRO:
-# who needs which gradients on its host, and who updates which parameters? Predict what the bus of
-# one rank carries in a step, and then look at each copy in the trace.
+# which gradients does each need on its host, and which parameters does each update? Predict what
+# the bus of one rank carries in a step, and then look at each copy in the trace.
 
 # %%
 lab.ask("crosses")
@@ -78,12 +78,12 @@ lab.reveal("crosses")
 # %% [markdown]
 # ## One step late
 #
-# Adam on a processor takes its time, and the device waits. With the delayed update it does
-# not: while the host works on the update of one step, the device computes the next one already.
-# That one begins with parameters which have not seen the last gradients.
+# Adam on a CPU takes its time, and the device waits. With the delayed update it does not: while the
+# host works on the update of one step, the device already computes the next one. That one begins
+# with parameters to which the last gradients have not been applied.
 #
-# Is this still the same training? Look at the first loss of each run, before anything was updated,
-# and say what the second one is in the run that is late.
+# Is this still the same training? The first loss is the same in all runs, since nothing was updated
+# before it. Say what the second one is in the run with the delayed update.
 
 # %%
 lab.ask("late")

@@ -12,10 +12,10 @@ lab = Lab("lesson14_infinity")
 # ZeRO-3 divides everything among the ranks, ZeRO-Offload sends what the optimizer keeps to the
 # host. What if the hosts are full as well? A node has a disk, often a fast one, with more room than
 # everything else together. ZeRO-Infinity keeps even parameters there, and brings each unit to the
-# device only when it is about to compute.
+# device only just before it computes.
 #
-# So what a rank has of a unit comes from the disk to the host, from the host to the device, and
-# from there to the other ranks. Watch one unit come.
+# So a rank's part of a unit goes from the disk to the host, from the host to the device, and from
+# there to the other ranks. Watch one unit come.
 
 # %%
 lab.replay("infinity/stage-3", at="forward copy hidden.1")
@@ -24,12 +24,12 @@ lab.show("journey", "infinity/stage-3", "hidden.1")
 # %% [markdown]
 # ## What the disk has to carry
 #
-# All is on the disk: parameters with sixteen bits, and master weights, momentum and variance in
-# fp32. A rank reads and writes its own part of each.
+# Everything is on the disk: parameters in sixteen bits, and master weights, momentum and variance
+# in fp32. A rank reads and writes its own part of each.
 #
 # Go through a step. When does it need the parameters? When does it need what the optimizer keeps,
-# and what must be written back? Count bytes of each parameter, reads and writes together. Then say
-# what the kernel will count for this process, beyond the content of the files.
+# and what must be written back? Count bytes for each parameter, reads and writes together. Then say
+# how what the kernel counts for this process compares with the content of the files.
 
 # %%
 lab.ask("disk")
@@ -53,13 +53,13 @@ lab.reveal("kernel")
 # %% [markdown]
 # ## All links at once
 #
-# There are two ways to keep a unit away from the devices. A rank may own it whole, fetch it over
-# its own bus when it is needed, and broadcast it. Or each rank keeps a part, all fetch their parts
-# at the same time, and then the ranks gather.
+# There are two ways to keep a unit off the devices. One rank may own all of it, fetch it over its
+# own bus when it is needed, and broadcast it. Or each rank keeps a part, all fetch their parts at
+# the same time, and then the ranks gather.
 #
-# In the end every rank has the unit, and the same bytes have crossed all buses together. Yet for
-# the paper this choice is the heart of the matter, and it calls the second way bandwidth-centric.
-# How long does the unit take over the buses?
+# In the end every rank has the unit, and as many bytes have crossed the buses in all. Yet for the
+# paper this choice is the heart of the matter, and it calls the second way bandwidth-centric. How
+# long does the unit take over the buses?
 
 # %%
 lab.ask("links")
@@ -72,11 +72,11 @@ lab.reveal("links")
 # ## One layer that is too large
 #
 # A unit must be whole when it computes. If a single matrix does not fit into the device, no
-# partitioning helps. So the matrix is cut into tiles, which are units of their own, and computed
-# one after another: the product is the sum of theirs, or stands side by side.
+# partitioning among ranks helps. So the matrix is cut into tiles, which are units of their own and
+# compute one after another: the product is the sum of theirs, or theirs side by side.
 #
-# Unlike tensor parallel this needs no other rank. What becomes of the gathered parameters at the
-# fullest moment?
+# Unlike tensor parallelism this needs no other rank. What becomes of the peak of the gathered
+# parameters?
 
 # %%
 lab.ask("tiles")
@@ -89,9 +89,9 @@ lab.reveal("tiles")
 # ## Pull the plug
 #
 # What is on a disk outlives the process. After each step the ranks commit: from then on what they
-# have written is the state that counts, and the one before it is kept until it does.
+# have written is the state that counts; until then, the state before it is kept.
 #
-# In the last run a rank was killed in the middle of its second iteration; that is the program
+# In the last run a rank was killed in the middle of its second iteration, by the program
 # `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. Which iteration
 # does it begin with, and what is its loss, compared with the run to which nothing happened?
 

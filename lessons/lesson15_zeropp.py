@@ -13,9 +13,9 @@ lab = Lab("lesson15_zeropp")
 # by links that are many times as fast as the network between nodes. ZeRO-3 does not know this. Its
 # rings go through all ranks, and the slowest link sets the pace.
 #
-# ZeRO++ sends less between nodes, and pays with memory and with exactness. It has three parts, one
-# for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border between them is
-# drawn in the replay, which shows ZeRO++.
+# ZeRO++ sends less between nodes, and pays for it with memory and with exactness. It has three
+# parts, one for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border
+# between them is drawn in the replay, which shows ZeRO++.
 
 # %%
 lab.replay("plusplus/stage-3", at="forward gather hidden.1")
@@ -27,8 +27,8 @@ lab.replay("plusplus/stage-3", at="forward gather hidden.1")
 # order, and back from the last one to the first. Ranks of a node are neighbours. So only one rank
 # of each node sends to another node, in each of the three collectives.
 #
-# The paper counts in M, the bytes of all parameters with sixteen bits, and says that ZeRO-3 sends
-# three of them between nodes. Say what our trace has for one node.
+# The paper counts in M, the bytes of all parameters in sixteen bits, and says that ZeRO-3 sends
+# three M between nodes. Say what our trace shows for one node.
 
 # %%
 lab.replay("nodes/stage-3", at="forward gather hidden.1")
@@ -37,13 +37,14 @@ lab.ask("plain")
 # %% [markdown]
 # ## Three ways to send less
 #
-# qwZ: parameters are gathered in forward as `int8`, half of their bytes, with one scale for each
-# block of numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among
-# its own ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of
-# their bytes; each rank sends to every other what belongs to that one, first in its node and then
-# across, and sums in fp32 in between.
+# qwZ: parameters are gathered as `int8`, with half the bytes, and one scale for each block of
+# numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among its own
+# ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of their
+# bytes; each rank sends to every other what belongs to that one, first in its node and then across,
+# and sums in fp32 in between.
 #
-# By the paper that leaves a half, nothing and a quarter. All together, then?
+# By the paper that leaves a half of the gather in forward, nothing of that in backward, and a
+# quarter of the gradients. All together, then?
 
 # %%
 lab.replay("plusplus/stage-3", at="backward reduce hidden.1")
@@ -61,9 +62,9 @@ lab.reveal("together")
 # %% [markdown]
 # ## What the scales add
 #
-# A block of numbers has its own scale, an fp32 number: the largest of the block becomes the largest
-# integer. Small blocks are more exact, because one large number spoils fewer others. But each of
-# them sends a scale.
+# A block of numbers has its own scale, an fp32 number: the number of largest magnitude in the block
+# becomes the largest integer. Small blocks are more exact, because one large number spoils fewer
+# others. But with each of them a scale is sent.
 #
 # The paper's fractions leave scales out. In which of the two quantized collectives do they weigh
 # more, compared with the numbers that they belong to?
@@ -79,7 +80,7 @@ lab.reveal("scales")
 # ## What it costs in memory
 #
 # hpZ takes the gather in backward off the network, and that is paid for with memory: what a node
-# keeps, its ranks have to hold beside their own parts of ZeRO-3, from forward until the update.
+# keeps, its ranks have to hold besides their own parts of ZeRO-3, from forward until the update.
 #
 # Two ranks share a node here. How much does each of them keep, compared with all parameters?
 
@@ -91,7 +92,7 @@ lab.reveal("secondary")
 # ## What it costs in exactness
 #
 # Offload and Infinity changed no bit of any loss: they move the same numbers elsewhere. ZeRO++
-# sends other numbers. Rounded parameters make another forward, rounded gradients another update.
+# sends different numbers. Rounded parameters change the forward, rounded gradients the update.
 #
 # hpZ rounds nothing. qwZ and qgZ do. In which iteration can the loss differ for the first time?
 

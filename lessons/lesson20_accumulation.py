@@ -12,10 +12,10 @@ lab = Lab("lesson20_accumulation")
 # A batch that does not fit is cut into micro-batches. Each has a forward and a backward of its own,
 # a micro-step; gradients are added up, and one update ends the step. The result is that of the
 # large batch. Nothing needs to be sent before the sum is complete, so it looks as if traffic were
-# paid once, however many micro-steps there are.
+# paid for only once, however many micro-steps there are.
 #
 # Whether it is depends on what a rank keeps from one micro-step to the next. Look at the last
-# micro-step of a step of ZeRO-1, and at what was sent before it.
+# micro-step of a ZeRO-1 step, and at what was sent before it.
 
 # %%
 lab.replay("accumulate/stage-1", at="update")
@@ -23,8 +23,8 @@ lab.replay("accumulate/stage-1", at="update")
 # %% [markdown]
 # ## Room for a sum
 #
-# Data parallel and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it computes to
-# what it has, and asks nobody. So the micro-steps before the last are silent.
+# Data parallelism and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it computes
+# to what it has, and asks nobody. So the micro-steps before the last are silent.
 #
 # Count the payload of a whole step of ZeRO-1, in which a reduce-scatter and an all-gather of all
 # parameters are one Ψ each.
@@ -43,11 +43,11 @@ lab.reveal("one")
 # ## Room for a share
 #
 # ZeRO-2 frees a gradient as soon as it is reduced. What is left is a rank's own part of the sum. To
-# that part it can add in the next micro-step; but the others' parts of its new gradient have
-# nowhere to stay, so they must leave, again.
+# that part it can add in the next micro-step; but the other ranks' parts of its new gradient have
+# nowhere to stay, so they must leave again.
 #
 # ZeRO-3 keeps no other rank's parameters either. Say what it communicates in a micro-step that is
-# not the last one: first recall what a forward and a backward of it need.
+# not the last one: first recall what its forward and its backward need.
 
 # %%
 lab.ask("silent")
@@ -78,10 +78,10 @@ lab.reveal("room")
 #
 # DistributedDataParallel has room for whole sums, and reduces in each backward all the same. It
 # cannot know that another backward will follow, unless the program says so: that is what
-# `no_sync()` is for. What is summed is the same with it and without it.
+# `no_sync()` is for. The sum is the same with it and without it.
 #
-# Both programs were traced, `lessons/programs/accumulating.py` with and without the switch. What
-# does the one communicate that has forgotten it?
+# Both were traced: `lessons/programs/accumulating.py` with `no_sync()` and without. What does the
+# program communicate that has forgotten it?
 
 # %%
 lab.ask("forgotten")
@@ -94,12 +94,11 @@ lab.reveal("forgotten")
 # %% [markdown]
 # ## Many micro-steps
 #
-# Take more and more micro-steps, each with a batch as large as before. What matters then is what
-# is sent for a micro-step in the mean: the parts that are paid once for a step become as small as
+# Take more and more micro-steps, each with a batch as large as before. What matters then is what is
+# sent for a micro-step on average: the parts that are paid for once in a step become as small as
 # you like, the others stay.
 #
-# Put the stages in order by it. Two of them differ in a single step without accumulation by
-# nothing at all.
+# Put the stages in order by it. In a step without accumulation two of them do not differ at all.
 
 # %%
 lab.ask("mean")

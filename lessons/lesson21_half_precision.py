@@ -9,9 +9,9 @@ lab = Lab("lesson21_half_precision")
 # %% [markdown]
 # # Half precision, on one machine
 #
-# All lessons train in mixed precision, and the first one counts sixteen bytes for it without asking
-# why. This one asks. It needs one process and a few numbers, and can be taken right after the
-# first; how many ranks go about it together is a lesson of its own.
+# Most lessons train in mixed precision, and the first one counts sixteen bytes for it without
+# asking why. This one asks. It needs one process and a few numbers, and can be taken right after
+# the first; how several ranks go about it together is a lesson of its own.
 #
 # Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it is,
 # and a fraction, which says where it lies between two powers of two. The formats differ in how they
@@ -22,15 +22,15 @@ lab.show("formats")
 lab.replay("alone/stage-0", at="update")
 
 # %% [markdown]
-# ## Steps of a ruler
+# ## Marks on a ruler
 #
 # Between one and two a format has as many numbers as its fraction has patterns, evenly spaced.
-# Between two and four they are twice as far apart, and so on: a ruler whose marks lie wider the
-# further one goes.
+# Between two and four they are twice as far apart, and so on: a ruler whose marks lie further apart
+# the further one goes.
 #
 # A weight of one gets small updates, each as large as the learning rate that the lessons use. It is
-# kept in fp32, the master, and rounded to bf16 for each forward. For how long does forward see no
-# difference?
+# kept in fp32, as the master, and rounded to bf16 for each forward. For how long does forward see
+# no difference?
 
 # %%
 lab.ask("seen")
@@ -46,8 +46,8 @@ lab.reveal("seen")
 # well, for these are sums of small things, too. Parameters and gradients are what is computed with
 # and sent; they have two bytes each.
 #
-# Which of the bytes are the optimizer's? The papers call them K. Here is a process that trains in
-# fp16, alone; its memory is going to be looked into.
+# How many of the bytes belong to the optimizer? The ZeRO paper calls this number K. Here is a
+# process that trains in fp16, alone; you are going to look into its memory.
 
 # %%
 lab.ask("optimizer")
@@ -60,11 +60,12 @@ lab.show("roles", "alone/stage-0")
 lab.reveal("optimizer")
 
 # %% [markdown]
-# ## Too small for zero
+# ## Too small: zero
 #
-# fp16 gives more bits to its fraction than bf16, and pays with its exponent. What is smaller than
-# its smallest number becomes zero, and many gradients are. So the loss is multiplied by a scale,
-# and by the chain rule each gradient is. The optimizer divides by it, in fp32.
+# fp16 gives more bits to its fraction than bf16, and pays with its exponent. What is less than half
+# of its smallest positive number becomes zero, and many gradients are that small. So the loss is
+# multiplied by a scale, and by the chain rule so is each gradient. The optimizer divides by it, in
+# fp32.
 #
 # Take a gradient that fp16 cannot hold, and the scale with which the run begins. What is in the
 # fp16 gradient when backward is over?
@@ -74,13 +75,13 @@ lab.ask("vanishes")
 lab.reveal("vanishes")
 
 # %% [markdown]
-# ## Too large for a number
+# ## Too large: infinity
 #
-# At the other end lies infinity. With a large scale gradients may come to it, and there is no way
+# At the other end lies infinity. With a large scale gradients may reach it, and there is no way
 # back: infinity divided by the scale is infinity. bf16 has the exponent of fp32, and hardly ever
 # gets there.
 #
-# Here is a number that a scaled gradient might have. Which format turns it into infinity?
+# Here is a value that a scaled gradient might take. Which format turns it into infinity?
 
 # %%
 lab.ask("infinite")
@@ -92,10 +93,10 @@ lab.reveal("infinite")
 # Before it updates, the optimizer looks for infinities. If there is one, nothing is updated, not a
 # single weight or average, and the scale is halved; the batch is lost. That is why the number of
 # steps and the number of updates are not the same, and why a learning rate's schedule should count
-# the second.
+# the latter.
 #
-# The run that you have made learns too fast on purpose. You know the scale of its first and of its
-# last iteration. How often was the model updated?
+# The run that you have made has too high a learning rate on purpose. The question tells you its
+# scale at the beginning and at the end. How often was the model updated?
 
 # %%
 lab.ask("updates")

@@ -10,13 +10,13 @@ lab = Lab("lesson22_patterns")
 # # Broadcast, all-to-all and trees
 #
 # Rings carry most of what ZeRO sends, because no algorithm sends fewer bytes. But a message also
-# takes time to begin, however small it is, and a ring has many messages that follow each other.
-# Call the time to begin alpha, and the time of a byte beta: a collective takes some number of the
+# takes time to start, however small it is, and in a ring many messages follow one another. Call the
+# time to start a message alpha, and the time for a byte beta: a collective takes some number of the
 # one and some number of the other.
 #
-# Other patterns need fewer beginnings, or bring something else to each rank. A small program calls
-# them one after another, on eight ranks with the same payload, and the kernel counts around each
-# call.
+# Other patterns need fewer start-ups, or bring something different to each rank. A small program
+# calls them one after another, on eight ranks with the same payload, and the kernel's counters are
+# read around each call.
 
 # %%
 lab.graph("collectives/stage-0")
@@ -26,7 +26,7 @@ lab.graph("collectives/stage-0")
 #
 # Before training begins all ranks need the same weights. One of them, the root, broadcasts its own.
 # It could send them to everybody, or to one rank that sends them on. Or whoever has them helps:
-# first there is one who has them, then two, then four.
+# first one rank has them, then two, then four.
 #
 # PyTorch's Gloo does the last. How many payloads does the root send?
 
@@ -41,11 +41,11 @@ lab.reveal("root")
 # %% [markdown]
 # ## Rounds
 #
-# That was a tree. Its ranks send more than those of a chain, in which each passes the payload on
-# once, in pieces that follow each other closely. But a chain is as long as there are ranks, and
-# each of its links begins a message of its own.
+# That was a tree. Its root sends more than any rank of a chain, in which each passes the payload on
+# once, in pieces that follow one another closely. But a chain is as long as there are ranks, and on
+# each of its links a message has to start.
 #
-# Count the rounds in which a tree reaches every one of a thousand and some ranks.
+# Count the rounds in which a tree reaches all of a little over a thousand ranks.
 
 # %%
 lab.ask("rounds")
@@ -57,11 +57,11 @@ lab.reveal("rounds")
 # %% [markdown]
 # ## Ring or tree
 #
-# An all-reduce can go up a tree, being added on the way, and down again. It pays for that with
-# bytes: NCCL's two trees together keep all links busy, but not quite as well as a ring.
+# An all-reduce can go up a tree, adding on the way, and down again. It pays for that with
+# bandwidth: NCCL's two trees together keep all links busy, but not quite as well as a ring.
 #
-# NCCL asks a model of its own for each call: how long would each take, with this payload on these
-# nodes? What do you expect it to choose for something tiny, and for a large bucket?
+# For each call NCCL asks a model of its own how long either would take, with this payload on these
+# nodes. What do you expect it to choose for something tiny, and for a large bucket?
 
 # %%
 lab.ask("size")
@@ -73,11 +73,12 @@ lab.reveal("size")
 # %% [markdown]
 # ## Each to each
 #
-# In an all-to-all a rank has a different piece for each of the others. A layer of experts sends
-# each token to the rank that has its expert, and back; a matrix that is cut by rows becomes one
-# that is cut by columns. Nothing is added up, and nobody gets a copy of what another gets.
+# In an all-to-all a rank has a different piece for each of the others. With it a layer of experts
+# sends each token to the rank that has its expert, and back; or a matrix that is cut by rows
+# becomes one that is cut by columns. Nothing is added up, and nobody gets a copy of what another
+# gets.
 #
-# With the payload of the broadcast, of which one piece stays: what does a rank send?
+# Take the payload of the broadcast, of which one piece stays where it is: what does a rank send?
 
 # %%
 lab.ask("pieces")
@@ -90,7 +91,7 @@ lab.reveal("pieces")
 # adds. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a ring a piece
 # is a new sum at each hop, so it would be quantized again.
 #
-# How often is a piece rounded until its sum is finished, if a ring quantizes each message?
+# How often is a piece rounded before its sum is complete, if a ring quantizes each message?
 
 # %%
 lab.ask("rounded")
@@ -101,10 +102,10 @@ lab.reveal("rounded")
 # ## Who uses what
 #
 # Initial weights are broadcast once. Afterwards a broadcast is rare: if each owner sends its part
-# to all, that is as many broadcasts as there are owners, and together an all-gather, with more
-# beginnings.
+# to all, that takes as many broadcasts as there are owners, which together are an all-gather, with
+# more start-ups.
 #
-# One of the traced programs does it in every step, nevertheless. Which?
+# One of the traced programs does so in every step nevertheless. Which?
 
 # %%
 lab.ask("users")

@@ -10,11 +10,12 @@ lab = Lab("lesson23_activations")
 # # What forward leaves for backward
 #
 # ZeRO divides model states. What is left on a device is often the larger part: the activations,
-# which forward makes and backward needs. They do not depend on Ψ alone. They grow with the
-# sequences b of a micro-batch, the tokens s of each, the width h, the heads a, and the layers.
+# which forward makes and backward needs. They do not depend on Ψ alone. They grow with the number
+# of sequences b in a micro-batch, of tokens s in each, of heads a and of layers, and with the width
+# h.
 #
-# There is a law for them, as exact as the one of the model states. Look at a process that has done
-# its forward: its own activations, block by block.
+# There is a law for them, as exact as the one of the model states. Look at a process that has
+# finished its forward, and at its activations, block by block.
 
 # %%
 lab.replay("one/stage-0", at="backward")
@@ -26,7 +27,7 @@ lab.replay("one/stage-0", at="backward")
 # backward needs: a matrix its input, a norm its input, GELU its input, a dropout a mask of one byte
 # for each number.
 #
-# The table has all parts for a block with dropout that keeps its attention's scores. Ours has no
+# The table has all parts for a block with dropout that keeps its attention scores. Ours has no
 # dropout, and its attention (flash) keeps no scores. Cross out what is not there, and add up.
 
 # %%
@@ -44,8 +45,8 @@ lab.reveal("block")
 # ## The square
 #
 # All of that is proportional to the tokens. Scores are not: there is one for each pair of tokens
-# and each head. Where they are kept, they are kept three times: as softmax makes them, after
-# dropout, and as its mask. Soon they are most of it.
+# and each head. Where they are kept, they are kept three times: as softmax makes them, as they are
+# after dropout, and as the mask of dropout. With longer sequences they soon are most of it.
 #
 # So the law has two terms, 34sbh + 5as²b. Take GPT-3 with its long sequences. How many bytes does
 # the second term add for each of the b·s·h numbers?
@@ -59,8 +60,9 @@ lab.reveal("scores")
 #
 # The ZeRO paper estimates twelve numbers for each of b·s·h in each block, and comes to sixty GB for
 # GPT-2 of one and a half billion parameters. Then it keeps checkpoints and computes the rest again:
-# about eight GB are left, for a third more computing. Eight is the sixty divided by the root of the
-# number of blocks, the balance of checkpoints and of what lies between two of them.
+# about eight GB are left, for a third more computation. Eight is roughly the sixty divided by the
+# square root of the number of blocks, which balances the checkpoints against what lies between two
+# of them.
 #
 # Engines usually keep one checkpoint for each block, its input. How much is that?
 
@@ -71,12 +73,12 @@ lab.reveal("checkpoints")
 # %% [markdown]
 # ## From thirty-three to two
 #
-# For a model of a hundred billion parameters checkpoints alone are too much. Tensor parallel ranks
-# all keep the same ones, so the paper lets each keep its part (P_a). It says that thirty-three GB
-# on each GPU become two.
+# For a model of a hundred billion parameters checkpoints alone are too much. Tensor-parallel ranks
+# all keep the same ones, so the paper lets each keep only its own part (P_a). It says that
+# thirty-three GB on each GPU become two.
 #
-# Check it: its largest runs with this size have blocks as in the question, and sixteen tensor
-# parallel ranks. Is a number of the checkpoints counted with one byte, or with two?
+# Check it: its largest runs of this size have blocks as in the question, and sixteen
+# tensor-parallel ranks. Does it count one byte for each number of a checkpoint, or two?
 
 # %%
 lab.ask("bytes")
@@ -86,9 +88,9 @@ lab.reveal("bytes")
 # ## What tensor parallelism divides
 #
 # Two ranks that compute a block together divide its heads and the inner numbers of its MLP. The
-# block's input, and what the norms make of it, each of them has whole.
+# block's input, and what the norms make of it, are whole on each of them.
 #
-# Here is the same model on two such ranks, with nothing computed again. Which part of the block's
+# Here is the same model on two such ranks, with nothing recomputed. What fraction of the block's
 # activations does a rank still keep?
 
 # %%
@@ -105,11 +107,11 @@ lab.reveal("tensor")
 # ## All of it together
 #
 # What tensor parallelism leaves whole, sequence parallelism cuts along the tokens. Selective
-# recomputation makes only the scores again, which are large and quickly made. Full recomputation
-# keeps the input of each block and nothing else.
+# recomputation computes only the scores again, which are large and quick to compute. Full
+# recomputation keeps the input of each block and nothing else.
 #
-# For a model of the size of GPT-3 on eight tensor parallel GPUs: put them in order, the one that
-# keeps least first.
+# For a model of the size of GPT-3 on eight tensor-parallel GPUs: put the variants in order, the one
+# that keeps least first.
 
 # %%
 lab.ask("order")
