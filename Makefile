@@ -22,7 +22,7 @@ DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check pictures bench deepspeed test-deepspeed clean
+.PHONY: help setup demo test test-long check pictures slides bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -54,6 +54,13 @@ check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as w
 pictures: setup  ## draw the film and the pictures of README.md and docs/
 	$(BIN)/python -m tests.pictures docs
 
+slides: setup  ## write every lesson's slides to slides/: on paper, and as a page with notes
+	@mkdir -p slides
+	@for file in lessons/lesson[0-9][0-9]_*.py; do \
+	    name=$$(basename $$file .py); number=$$(echo $$name | sed "s,lesson0*\([0-9][0-9]*\)_.*,\1,"); \
+	    $(ZEROSIM) export --lesson $$number --page slides --html slides/$$name.html \
+	        --pdf slides/$$name.pdf --overwrite || exit $$?; done
+
 bench: setup  ## measure what tracing costs, and what serving takes
 	$(BIN)/python -m tests.bench
 
@@ -64,7 +71,7 @@ test-deepspeed: $(DEEPSPEED_STAMP)  ## run the tests that train with DeepSpeed (
 	$(BIN)/python -m pytest -n 0 -m deepspeed
 
 clean:  ## remove traces, caches, .venv and node_modules
-	rm -rf $(VENV) node_modules traces dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) node_modules traces slides dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
