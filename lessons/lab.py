@@ -34,6 +34,7 @@ from zerosim.lessons.questions import (
 )
 from zerosim.lessons.recordings import HERE, LessonRecordings, can_record, command_of, record
 from zerosim.lessons.views import Bars, Drawing, View, view
+from zerosim.lessons.views.model import width_of
 
 BAR_COLUMNS = 40
 _WORDS = Words(HERE / "words.toml")
@@ -209,9 +210,9 @@ def print_view(console: Console, shown: View) -> None:
         console.print(table)
         return
     most = max([bar.total for bar in shown.bars] + [bar.law or 0 for bar in shown.bars])
-    words = [len(bar.label) for bar in shown.bars]
-    words += [len(part.name) + 2 for bar in shown.bars for part in bar.parts]
-    left = console.width - max(words) - max(len(shown.unit), 7) - len(shown.law) - 8
+    words = [width_of(bar.label) for bar in shown.bars]
+    words += [width_of(part.words) + 2 for bar in shown.bars for part in bar.parts]
+    left = console.width - max(words) - max(width_of(shown.unit), 7) - width_of(shown.law) - 8
     columns = max(8, min(BAR_COLUMNS, left))
     for column in ("", shown.unit, shown.law, ""):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
@@ -224,7 +225,7 @@ def print_view(console: Console, shown: View) -> None:
         )
         for part in bar.parts:
             if round(part.value, 3) and len(bar.parts) > 1:
-                table.add_row(f"  {part.name}", f"{part.value:.3f}", "", "")
+                table.add_row(f"  {part.words}", f"{part.value:.3f}", "", "")
     console.print(table)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -182,13 +182,17 @@ def read_answer(question: Question, given: object, names: Names) -> Answer:
     answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
     if question.kind is QuestionKind.ORDER:
         if sorted(answer) != sorted(keys):
-            raise AnswerError(
-                f"answer is {' '.join(answer)!r}: expected {', '.join(keys)} in order"
-            )
+            raise _no_answer("no_order", answer, keys)
         return answer
     if len(answer) != 1 or answer[0] not in keys:
-        raise AnswerError(f"answer is {' '.join(answer)!r}: expected one of {', '.join(keys)}")
+        raise _no_answer("no_choice", answer, keys)
     return answer[0]
+
+
+def _no_answer(key: str, answer: Sequence[str], keys: Sequence[str]) -> AnswerError:
+    return AnswerError(
+        _WORDS(f"feedback.{key}", given=repr(" ".join(answer)), keys=", ".join(keys))
+    )
 
 
 def check(question: Question, given: object, names: Names) -> Feedback:

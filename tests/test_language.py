@@ -43,7 +43,7 @@ WORDS = sorted(
     and not {"machines", "lessons", *Language} & set(path.relative_to(ROOT).parts[:-1])
     and path.relative_to(ROOT).parts[:2] != ("zerosim", "dashboards")
 )
-WORDS.append(ROOT / "lessons" / "words.toml")
+WORDS += [ROOT / "lessons" / "words.toml", ROOT / "lessons" / "views" / "words.toml"]
 """What lessons say themselves; the lessons: `tests/lessons/test_translated.py`."""
 
 

@@ -120,10 +120,17 @@ class Words:
         Raises:
             KeyError: there is no such text, or it has a brace that was not given.
         """
+        return typeset(str(self._found(key)).format(**values))
+
+    def each(self, key: str, **values: object) -> tuple[str, ...]:
+        """Several texts that stand in one place, likewise."""
+        return tuple(typeset(str(one).format(**values)) for one in self._found(key))
+
+    def _found(self, key: str) -> Any:
         found: Any = self.table
         for part in key.split("."):
             found = found[part]
-        return typeset(str(found).format(**values))
+        return found
 
 
 def term(name: str) -> str:
