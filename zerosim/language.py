@@ -120,11 +120,11 @@ class Words:
         Raises:
             KeyError: there is no such text, or it has a brace that was not given.
         """
-        return typeset(str(self._found(key)).format(**values))
+        return fill(str(self._found(key)), values)
 
     def each(self, key: str, **values: object) -> tuple[str, ...]:
         """Several texts that stand in one place, likewise."""
-        return tuple(typeset(str(one).format(**values)) for one in self._found(key))
+        return tuple(fill(str(one), values) for one in self._found(key))
 
     def _found(self, key: str) -> Any:
         found: Any = self.table
@@ -141,21 +141,36 @@ def term(name: str) -> str:
     return str(_TERMS.table.get(str(name), name))
 
 
+def fill(text: str, fields: Mapping[str, object]) -> str:
+    """A text with its braces filled in."""
+    return typeset(text.format_map(fields))
+
+
+def begun(text: str) -> str:
+    """A text as a sentence begins: with a capital, if the language has them."""
+    return text if spoken() is Language.CHINESE else f"{text[:1].upper()}{text[1:]}"
+
+
 def listed(items: Sequence[str], last: str = "and") -> str:
     """Some things in a sentence: "a, b and c"; `last` is how the last is joined, "and" or "or"."""
     *first, end = items or [""]
-    comma = _LISTS.table["comma"]
-    return typeset(f"{comma.join(first)}{_LISTS.table[last]}{end}" if first else end)
+    comma = LISTS.table["comma"]
+    return typeset(f"{comma.join(first)}{LISTS.table[last]}{end}" if first else end)
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Sentences one after the other, without those that are empty."""
+    return str(LISTS.table["sentence"]).join(filter(None, sentences))
 
 
 def enumerated(items: Iterable[str]) -> str:
     """Some things one beside the other: "a, b, c"."""
-    return typeset(str(_LISTS.table["comma"]).join(items))
+    return typeset(str(LISTS.table["comma"]).join(items))
 
 
 def after_another(items: Iterable[str]) -> str:
     """Some things in order: "a, then b, then c"."""
-    return typeset(str(_LISTS.table["then"]).join(items))
+    return typeset(str(LISTS.table["then"]).join(items))
 
 
 def typeset(text: str) -> str:
@@ -214,4 +229,5 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 _TERMS = Words.beside(__file__, "terms")
-_LISTS = Words.beside(__file__, "lists")
+LISTS = Words.beside(__file__, "lists")
+"""How things are joined in a sentence, and counted."""
