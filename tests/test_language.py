@@ -33,8 +33,9 @@ from zerosim.verify.outcome import Outcome
 
 ROOT = Path(__file__).parents[1]
 OTHERS = [one for one in Language if one is not Language.ENGLISH]
-SILENT = {"nccl.toml"}
-"""Files of `zerosim/` in TOML that hold no words, beside machines."""
+SILENT = {"nccl.toml", "profiles.toml"}
+"""Files of `zerosim/` in TOML without words for a second language, beside machines: NCCL's model,
+and what `profiles --markdown` says in a page of docs."""
 WORDS = sorted(
     path
     for folder in ("zerosim", "dashboards")

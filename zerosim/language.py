@@ -163,6 +163,11 @@ def joined(sentences: Iterable[str]) -> str:
     return str(LISTS.table["sentence"]).join(filter(None, sentences))
 
 
+def clauses(items: Iterable[str]) -> str:
+    """Parts of a sentence that could be sentences: "a; b"."""
+    return str(LISTS.table["clause"]).join(items)
+
+
 def enumerated(items: Iterable[str]) -> str:
     """Some things one beside the other: "a, b, c"."""
     return typeset(str(LISTS.table["comma"]).join(items))

@@ -216,9 +216,7 @@ def _of_rank(
     held = line.roles_at(top.position) | {Role.OTHER: line.other(top.position) or 0}
     parts = sorted(held.items(), key=lambda part: -part[1])[:_NAMED]
     words = enumerated(f"{term(role)} {format_bytes(size)}" for role, size in parts if size > 0)
-    moment = when(line, top.position, accumulate=accumulate)
-    for shown in (f" in iteration {iteration}", f" of iteration {iteration}"):
-        moment = moment.removesuffix(shown)
+    moment = when(line, top.position, accumulate=accumulate, names_iteration=False)
     return RankMemory(
         times_ns=tuple(times),
         bytes=tuple(tuple(row) for row in stack.tolist()),

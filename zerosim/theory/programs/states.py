@@ -40,6 +40,7 @@ from zerosim.theory.programs.options import (
 )
 from zerosim.theory.programs.plan import element_bytes_of
 from zerosim.theory.programs.tensor_parallel import local_parameters
+from zerosim.theory.wording import said
 
 _OTHER_PARTS = (
     "secondary_ranks",
@@ -146,11 +147,10 @@ def _words(parts: Sequence[_Divided]) -> dict[Cause, str]:
     num_frozen = sum(part.elements - part.trainable for part in parts)
     num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
     return {
-        Cause.FROZEN_PARAMETERS: f"{format_exact(num_frozen)} frozen parameters have no gradients "
-        "and no optimizer states",
-        Cause.PADDING: "zeros pad what is divided to the same size on all ranks",
-        Cause.REPLICATED: f"{format_exact(num_whole)} parameters, or their gradients, are whole",
-        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than an equal share",
+        Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(num_frozen)),
+        Cause.PADDING: said("states.same_size"),
+        Cause.REPLICATED: said("states.whole", count=format_exact(num_whole)),
+        Cause.UNEQUAL_PARTS: said("states.unequal"),
     }
 
 
