@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.config import STAGE_NAMES, Implementation
-from zerosim.language import Words
+from zerosim.language import Words, term
 from zerosim.lessons.recordings import (
     HERE,
     LessonRecordings,
@@ -48,7 +48,7 @@ class Base:
             return own
         stage = self._report(run).stage
         assert stage is not None, run
-        return STAGE_NAMES[stage]
+        return term(STAGE_NAMES[stage])
 
     def ranks(self, run: str) -> list[tuple[str, str]]:
         """What can be clicked: each rank."""

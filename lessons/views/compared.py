@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zerosim.config import STAGE_NAMES, STAGES
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
@@ -16,7 +17,7 @@ def figure_one(facts: Facts) -> Bars:
     """The first figure of the ZeRO paper: model states of 7.5 billion parameters on 64 ranks."""
     bars = tuple(
         Bar(
-            STAGE_NAMES[stage],
+            term(STAGE_NAMES[stage]),
             tuple(
                 Part(str(role), _BILLIONS * facts.role_states(stage, _RANKS, role))
                 for role in MODEL_STATES
@@ -33,7 +34,7 @@ def trade(facts: Facts) -> FigureTable:
     """What each stage keeps and sends, by law, and what speaks for and against it."""
     rows = tuple(
         (
-            STAGE_NAMES[stage],
+            term(STAGE_NAMES[stage]),
             facts.states_law(stage),
             f"{facts.law_psi(stage):.0f}{PSI}",
             f"{facts.law_psi(stage, _MICRO_STEPS):.0f}{PSI}",

@@ -44,7 +44,9 @@ def laws(facts: Facts, *runs: str) -> FigureTable:
             rows.append((facts.title(run), "", said("laws.none")))
             continue
         law, num_ranks = facts.law_payloads(run), facts.num_ranks(run)
-        rows.append((facts.title(run), f"{law:.0f}", said("laws.of", name=facts.law_name(run))))
+        rows.append(
+            (facts.title(run), f"{law:.0f}", said("laws.of", name=term(facts.law_name(run))))
+        )
         for _, size, words in facts.why(run):
             payload = facts.as_payload(facts.in_model(size, run), num_ranks)
             if abs(payload) >= LEAST:

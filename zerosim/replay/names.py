@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zerosim.config import STAGE_NAMES, EngineConfig, Offload
-from zerosim.language import enumerated
+from zerosim.language import enumerated, term
 from zerosim.replay.moments import Document
 from zerosim.replay.words import counted, texts
 
@@ -33,7 +33,7 @@ def system_of(config: EngineConfig) -> str:
         ("M_D", config.contiguous_memory),
     )
     added = enumerated(name for name, is_on in named if is_on)
-    stage = STAGE_NAMES[config.stage]
+    stage = term(STAGE_NAMES[config.stage])
     return f"{stage} + {added}" if added else stage
 
 
