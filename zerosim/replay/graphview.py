@@ -109,7 +109,7 @@ class _GraphMaker:
             "kinds": [kind.value for kind in NODE_KINDS],
             "phases": [phase.value for phase in PHASES],
             "causes": [cause.value for cause in self._causes()],
-            "reasons": [{"kind": EDGE_KINDS[one].value, "words": one.value} for one in REASONS],
+            "reasons": [{"kind": EDGE_KINDS[one].value, "words": one.words} for one in REASONS],
             "nodes": nodes,
             "edges": self._edges(),
             "path": self._path(),
