@@ -104,7 +104,7 @@ class Lab:
         self._say_until("ask", question_id)
         question = self.lesson.questions[question_id]
         names = self.facts.names()
-        self.console.print(f"\n[bold]{_WORDS('lab.predict')}[/bold] {wording(question, names)}")
+        self.console.print(f"\n[bold]{_WORDS('lab.predict')}[/bold]{wording(question, names)}")
         for option in offered(question, names):
             words = "" if option.label == option.key else f"{_WORDS('lab.is')}{option.label}"
             self.console.print(f"  {option.key}{words}")
