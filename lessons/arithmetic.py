@@ -6,7 +6,7 @@ grammar, of + - * / ( ), and % behind what is so many hundredths.
     sum = product {("+" | "-") product}      product = signed {("*" | "/") signed}
     signed = {"+" | "-"} part                part = (number | "(" sum ")") ["%"]
 
-Imports the standard library and zerosim's errors.
+Imports the standard library, zerosim's errors and language.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import re
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
+from zerosim.language import Words
 
+_WORDS = Words.beside(__file__)
 LONGEST = 100
 """Characters of an answer, and so brackets in brackets."""
 _LARGEST_EXPONENT = 400
@@ -47,9 +49,7 @@ def read_number(given: object, unit: str = "") -> float:
     except (ValueError, ArithmeticError):
         value = math.nan
     if not math.isfinite(value):
-        raise ConfigError(
-            f"answer is {text[:40]!r}: expected a number, such as 2.25, 9/4, 75% or 2+14/4"
-        )
+        raise ConfigError(_WORDS("feedback.no_number", given=repr(text[:40])))
     return value
 
 

@@ -3,7 +3,9 @@
 A lesson is a Python file in percent format. Cells that begin with `# %% [markdown]` are text; a
 heading of the second level begins a step. In the other cells a call of the lab with plain
 arguments, such as `lab.ask("sent")`, is a block of its own; what else it holds is shown as code.
-Imports the standard library and its siblings.
+In another language its cells of text come from `LANGUAGE/lessonNN_name.md`, where a line `%% cell`
+stands before each, and the texts of its questions from a TOML file of the same name there.
+Imports the standard library, `zerosim.language` and its siblings.
 """
 
 from __future__ import annotations
@@ -11,19 +13,20 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.language import in_each_language, overlaid, sibling, typeset
 from zerosim.lessons.questions import Question, parse_question
 from zerosim.lessons.recordings import HERE
 from zerosim.lessons.syntax import parse
 
 _CELL = re.compile(r"^# %%(.*)$")
+_TRANSLATED = "%% cell"
+"""The line before each cell of text in another language."""
 _NEAR = 3
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")
 CALLS = frozenset({"ask", "record", "show", "replay", "graph", "reveal", "end"})
@@ -135,9 +138,9 @@ class Lesson:
         return tuple(dict.fromkeys(named))
 
 
-@cache
+@in_each_language
 def course() -> tuple[Lesson, ...]:
-    """All lessons, in order.
+    """All lessons, in order, in the language that is spoken.
 
     Raises:
         ConfigError: a lesson's file cannot be read.
@@ -170,14 +173,13 @@ def read_lesson(path: Path) -> Lesson:
     """
     found = _FILES.fullmatch(path.name)
     assert found is not None, path
-    with path.with_suffix(".toml").open("rb") as file:
-        plain = tomllib.load(file)
     try:
+        plain = overlaid(path.with_suffix(".toml"))
         questions = {
             name: parse_question(name, each) for name, each in plain.pop("questions").items()
         }
         vary = plain.pop("vary")
-        title, steps = _steps(path.read_text(encoding="utf-8"))
+        title, steps = _steps(_cells_of(path))
         lesson = Lesson(
             number=int(found[1]),
             title=title,
@@ -200,11 +202,36 @@ def read_lesson(path: Path) -> Lesson:
     return lesson
 
 
-def _steps(source: str) -> tuple[str, tuple[LessonStep, ...]]:
+def _cells_of(path: Path) -> Iterator[tuple[bool, str]]:
+    """Each cell, with its text in the language that is spoken, and whether it is text.
+
+    Raises:
+        KeyError: there are not as many in that language.
+    """
+    cells = list(_cells(path.read_text(encoding="utf-8")))
+    other = sibling(path.with_suffix(".md"))
+    if other.parent == path.parent or not other.exists():
+        yield from cells
+        return
+    translated = _translated(other.read_text(encoding="utf-8"))
+    count = sum(is_text for is_text, _ in cells)
+    if len(translated) != count:
+        raise KeyError(f"{other.parent.name}/{other.name} has {len(translated)} cells, not {count}")
+    texts = iter(translated)
+    for is_text, cell in cells:
+        yield is_text, next(texts) if is_text else cell
+
+
+def _translated(text: str) -> list[str]:
+    """The cells of text of a lesson in another language."""
+    return [one.strip() for one in re.split(rf"(?m)^{_TRANSLATED}$", text)[1:]]
+
+
+def _steps(cells: Iterable[tuple[bool, str]]) -> tuple[str, tuple[LessonStep, ...]]:
     title, steps = "", []
     blocks: list[Block] = []
     heading = ""
-    for is_text, cell in _cells(source):
+    for is_text, cell in cells:
         if not is_text:
             blocks += _blocks(cell) if title else ()  # before the title stands what a script needs
             continue
@@ -218,7 +245,7 @@ def _steps(source: str) -> tuple[str, tuple[LessonStep, ...]]:
             else:
                 rest = part
             if rest.strip():
-                blocks.append(Text(rest.strip()))
+                blocks.append(Text(typeset(rest.strip())))
     steps.append(LessonStep(heading, tuple(blocks)))
     return title, tuple(steps)
 

@@ -1,6 +1,7 @@
 """What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`.
 
-Imports simpleeval and `lessons.syntax`: no name but those of `facts` can be reached.
+Imports simpleeval, `zerosim.language` and `lessons.syntax`: no name but those of `facts` can be
+reached.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
 from zerosim.errors import ConfigError
+from zerosim.language import typeset
 from zerosim.lessons.syntax import parse
 
 MOST_KEPT = 1000
@@ -39,7 +41,7 @@ def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
 def fill(text: str, values: Mapping[str, str], names: Mapping[str, Callable[..., Any]]) -> str:
     """A text with the values of its expressions in place of `{name}` or `{name:.2f}`."""
     used = {field for _, field, _, _ in Formatter().parse(text) if field}
-    return text.format(**{name: evaluate(values[name], names) for name in used})
+    return typeset(text.format(**{name: evaluate(values[name], names) for name in used}))
 
 
 @lru_cache(MOST_KEPT)

@@ -2,7 +2,8 @@
 
 The same calls make the page: `course` reads them. Run as a script, a lesson says all of it in the
 terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
-`--vary VALUE` with its parameter changed. Imports the standard library, rich and its siblings.
+`--vary VALUE` with its parameter changed, with `--language zh` in Chinese. Imports the standard
+library, rich, `zerosim.language` and its siblings.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
 from zerosim.errors import ZerosimError
+from zerosim.language import VARIABLE, Language, Words, chosen, speak
 from zerosim.lessons.course import Block, Call, Text, read_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
@@ -32,8 +34,10 @@ from zerosim.lessons.questions import (
 )
 from zerosim.lessons.recordings import HERE, LessonRecordings, can_record, command_of, record
 from zerosim.lessons.views import Bars, Drawing, View, view
+from zerosim.lessons.views.model import width_of
 
 BAR_COLUMNS = 40
+_WORDS = Words(HERE / "words.toml")
 
 
 class Lab:
@@ -46,11 +50,13 @@ class Lab:
             name: of the lesson's file, without ".py".
         """
         sys.excepthook = _end_clearly
-        self.lesson = read_lesson(HERE / f"{name}.py")
-        self.console = Console()
         # in a notebook the command line is the kernel's
         in_notebook = "ipykernel" in sys.modules
-        given = self._parse([] if in_notebook else sys.argv[1:])
+        arguments = [] if in_notebook else sys.argv[1:]
+        speak(_language(arguments))  # of the help, too
+        self.lesson = read_lesson(HERE / f"{name}.py")
+        self.console = Console()
+        given = self._parse(arguments)
         self._from_committed = given.recorded or not can_record()
         vary = self.lesson.vary
         self._changes = () if given.vary is None else (vary.option, given.vary)
@@ -59,7 +65,8 @@ class Lab:
         self.facts = Facts(self.recordings)
         # a notebook shows the text by itself
         self._unsaid = iter(() if in_notebook else self._blocks())
-        self.console.rule(f"Lesson {self.lesson.number}: {self.lesson.title}")
+        title = _WORDS("lab.title", number=self.lesson.number, title=self.lesson.title)
+        self.console.rule(title)
         if self._changes:  # the questions are about these runs already
             self._record(self.lesson.runs())
 
@@ -69,6 +76,7 @@ class Lab:
         parser.add_argument(
             "--recorded", action="store_true", help="look at the committed traces, record none"
         )
+        parser.add_argument("--language", help=f"{', '.join(Language)}; else what {VARIABLE} says")
         parser.add_argument("--vary", choices=vary.values, help=f"{vary.what} ({vary.option})")
         given = parser.parse_args(arguments)
         if given.vary is not None and (given.recorded or not can_record()):
@@ -96,15 +104,16 @@ class Lab:
         self._say_until("ask", question_id)
         question = self.lesson.questions[question_id]
         names = self.facts.names()
-        self.console.print(f"\n[bold]Predict:[/bold] {wording(question, names)}")
+        self.console.print(f"\n[bold]{_WORDS('lab.predict')}[/bold]{wording(question, names)}")
         for option in offered(question, names):
-            words = "" if option.label == option.key else f": {option.label}"
+            words = "" if option.label == option.key else f"{_WORDS('lab.is')}{option.label}"
             self.console.print(f"  {option.key}{words}")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
         said = None
         while said is None:
-            given = input(f"your answer{f' in {question.unit}' if question.unit else ''}: ").strip()
+            key = "lab.answer_in" if question.unit else "lab.answer"
+            given = input(_WORDS(key, unit=question.unit)).strip()
             if not given:  # who only wants to look presses enter
                 return
             try:
@@ -112,7 +121,7 @@ class Lab:
                 said = check(question, parsed, names)
             except AnswerError as error:
                 self.console.print(str(error), markup=False, highlight=False)
-        self.console.print("noted; the run will tell" if said.is_right else said.headline)
+        self.console.print(_WORDS("lab.noted") if said.is_right else said.headline)
         if not said.is_right:
             self.console.print(said.words)
 
@@ -123,7 +132,7 @@ class Lab:
             return
         if self._from_committed:
             self._print_commands(runs)
-            self.console.print("[dim]from the committed trace[/dim]")
+            self.console.print(f"[dim]{_WORDS('lab.committed')}[/dim]")
         else:
             self._record(runs)
 
@@ -147,15 +156,16 @@ class Lab:
     def replay(self, run: str, at: str = "") -> None:
         """Say how to watch a run, step by step."""
         self._say_until("replay", run)
-        where = f" at “{at}”" if at else ""
         folder = self._shown(self.recordings.folder(run).parent)
-        self.console.print(f"\nWatch {run}{where}:\n  zerosim serve {folder}", soft_wrap=True)
+        said = _WORDS("lab.watch_at" if at else "lab.watch", run=run, at=at)
+        self.console.print(f"\n{said}\n  zerosim serve {folder}", soft_wrap=True)
 
     def graph(self, run: str) -> None:
         """Say how to look at a run's events, by rank and time."""
         self._say_until("graph", run)
         folder = self._shown(self.recordings.folder(run))
-        self.console.print(f"\nEvents of {run}:\n  zerosim graph {folder}", soft_wrap=True)
+        said = _WORDS("lab.graph", run=run)
+        self.console.print(f"\n{said}\n  zerosim graph {folder}", soft_wrap=True)
 
     def _shown(self, folder: Path) -> str:
         """A folder as a person here would type it."""
@@ -165,17 +175,25 @@ class Lab:
         """Print the right answer and why it is right."""
         self._say_until("reveal", question_id)
         words = explanation(self.lesson.questions[question_id], self.facts.names())
-        self.console.print("\n[bold]Answer:[/bold]", Markdown(words))
+        self.console.print(f"\n[bold]{_WORDS('lab.right_answer')}[/bold]", Markdown(words))
 
     def end(self) -> None:
         """Say what to take away, and what to try and read next."""
         self._say_until("end")
         vary = self.lesson.vary
-        self.console.rule("take away")
+        self.console.rule(_WORDS("lab.take_away"))
         self.console.print(Markdown(self.lesson.takeaway))
-        self.console.print(f"Vary {vary.what}: --vary {', '.join(vary.values)}. {vary.ask}")
+        values = ", ".join(vary.values)
+        self.console.print(_WORDS("lab.vary", what=vary.what, values=values, ask=vary.ask))
         for each in self.lesson.reading:
-            self.console.print(f"Read: {each}")
+            self.console.print(_WORDS("lab.read", what=each))
+
+
+def _language(arguments: Sequence[str]) -> Language:
+    """What the command line says, or the environment."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--language")
+    return chosen(parser.parse_known_args(arguments)[0].language)
 
 
 def print_view(console: Console, shown: View) -> None:
@@ -192,9 +210,9 @@ def print_view(console: Console, shown: View) -> None:
         console.print(table)
         return
     most = max([bar.total for bar in shown.bars] + [bar.law or 0 for bar in shown.bars])
-    words = [len(bar.label) for bar in shown.bars]
-    words += [len(part.name) + 2 for bar in shown.bars for part in bar.parts]
-    left = console.width - max(words) - max(len(shown.unit), 7) - len(shown.law) - 8
+    words = [width_of(bar.label) for bar in shown.bars]
+    words += [width_of(part.words) + 2 for bar in shown.bars for part in bar.parts]
+    left = console.width - max(words) - max(width_of(shown.unit), 7) - width_of(shown.law) - 8
     columns = max(8, min(BAR_COLUMNS, left))
     for column in ("", shown.unit, shown.law, ""):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
@@ -207,7 +225,7 @@ def print_view(console: Console, shown: View) -> None:
         )
         for part in bar.parts:
             if round(part.value, 3) and len(bar.parts) > 1:
-                table.add_row(f"  {part.name}", f"{part.value:.3f}", "", "")
+                table.add_row(f"  {part.words}", f"{part.value:.3f}", "", "")
     console.print(table)
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.language import Words, in_each_language, overlaid
 from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.expressions import evaluate, fill
 from zerosim.lessons.recordings import HERE
@@ -23,6 +22,7 @@ from zerosim.lessons.recordings import HERE
 Names = Mapping[str, Callable[..., Any]]
 Answer = float | str | tuple[str, ...]
 _LONGEST = 200
+_WORDS = Words(HERE / "words.toml")
 
 
 class AnswerError(ConfigError):
@@ -182,13 +182,17 @@ def read_answer(question: Question, given: object, names: Names) -> Answer:
     answer = tuple(str(each)[:_LONGEST] for each in wanted[: len(keys) + 1])
     if question.kind is QuestionKind.ORDER:
         if sorted(answer) != sorted(keys):
-            raise AnswerError(
-                f"answer is {' '.join(answer)!r}: expected {', '.join(keys)} in order"
-            )
+            raise _no_answer("no_order", answer, keys)
         return answer
     if len(answer) != 1 or answer[0] not in keys:
-        raise AnswerError(f"answer is {' '.join(answer)!r}: expected one of {', '.join(keys)}")
+        raise _no_answer("no_choice", answer, keys)
     return answer[0]
+
+
+def _no_answer(key: str, answer: Sequence[str], keys: Sequence[str]) -> AnswerError:
+    return AnswerError(
+        _WORDS(f"feedback.{key}", given=repr(" ".join(answer)), keys=", ".join(keys))
+    )
 
 
 def check(question: Question, given: object, names: Names) -> Feedback:
@@ -199,12 +203,16 @@ def check(question: Question, given: object, names: Names) -> Feedback:
     """
     answer = read_answer(question, given, names)
     if _same(question, answer, right_answer(question, names)):
-        return Feedback("Right.", explanation(question, names), is_right=True)
+        return Feedback(_WORDS("feedback.right"), explanation(question, names), is_right=True)
     for wrong in question.wrong:
         if _same(question, answer, _value(question, evaluate(wrong.when, names))):
             found = misconceptions()[wrong.misconception]
-            return Feedback(f"“{found.name}”", wrong.hint or found.hint, misconception=found.id)
-    return Feedback("Not yet.", question.hint)
+            return Feedback(
+                _WORDS("feedback.idea", idea=found.name),
+                wrong.hint or found.hint,
+                misconception=found.id,
+            )
+    return Feedback(_WORDS("feedback.not_yet"), question.hint)
 
 
 def wording(question: Question, names: Names) -> str:
@@ -217,11 +225,11 @@ def explanation(question: Question, names: Names) -> str:
     return fill(question.explain, question.values, names)
 
 
-@cache
+@in_each_language
 def misconceptions() -> Mapping[str, Misconception]:
     """All that have a name, by id."""
-    with (HERE / "misconceptions.toml").open("rb") as file:
-        return {name: Misconception(name, **each) for name, each in tomllib.load(file).items()}
+    plain = overlaid(HERE / "misconceptions.toml")
+    return {name: Misconception(name, **each) for name, each in plain.items()}
 
 
 def _value(question: Question, value: Any) -> Answer:

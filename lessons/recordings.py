@@ -13,16 +13,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from zerosim.config import STAGES, Implementation
 from zerosim.errors import ClaimFailed, ConfigError, RunError
+from zerosim.language import in_each_language, overlaid
 from zerosim.reading import Run, load
 from zerosim.rows import encode_manifest
 
@@ -46,7 +45,7 @@ _OUT = "traces"
 _RESUME = "--resume"
 
 
-@cache
+@in_each_language
 def settings() -> Mapping[str, Mapping[str, Any]]:
     """What `runs.toml` says of each setting.
 
@@ -58,8 +57,7 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
     the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`.
     Figures call a run by its `title`.
     """
-    with (HERE / "runs.toml").open("rb") as file:
-        return tomllib.load(file)
+    return overlaid(HERE / "runs.toml")
 
 
 def committed() -> tuple[str, ...]:

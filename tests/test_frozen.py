@@ -271,7 +271,8 @@ def test_commands_and_options():
     expected["simulate"] |= declared - {"--device"}
     assert found == expected
     options = {word for param in group.get_params(context) for word in param.opts}
-    assert options == {"--version", "--install-completion", "--show-completion", "--help"}
+    completion = {"--install-completion", "--show-completion"}
+    assert options == {"--version", "--language", "--help"} | completion
 
 
 def test_exit_codes():

@@ -3,7 +3,7 @@
 An exact number is never shown rounded: a whole number gets thousands separators, a fraction stays
 a fraction. A rounded number always says so by its unit (`9.57 MB`) or its decimals (`1.500 Ψ`).
 Prefixes are decimal: 1 MB = 10^6 B. All rounding is done in whole numbers, half to even.
-Imports nothing but the standard library.
+Imports the standard library, zerosim's errors and language.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
+from zerosim.language import LISTS
 
 PSI = "Ψ"
 """The number of parameters of a model, as the paper writes it."""
@@ -100,8 +101,15 @@ def parse_count(text: str) -> int:
 
 def first_of(lines: Sequence[str]) -> str:
     """The first of several sentences, and how many more there are."""
-    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    return f"{lines[0]}{more}"
+    if len(lines) == 1:
+        return lines[0]
+    return LISTS("more", first=lines[0], count=len(lines) - 1)
+
+
+def without_more(text: str) -> str:
+    """The first of several sentences alone."""
+    beside, _, _ = str(LISTS.table["more"]).partition("{count}")
+    return text.partition(beside.removeprefix("{first}"))[0]
 
 
 def parse_bytes(text: str) -> int:

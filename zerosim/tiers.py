@@ -5,12 +5,14 @@ between the tiers of one rank over its bus and to its disk, and between ranks wi
 across nodes.
 
 Source of the tiers: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 3.
-Imports nothing but the standard library.
+Imports the standard library and `zerosim.language`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from zerosim.language import term
 
 
 class Tier(StrEnum):
@@ -24,7 +26,7 @@ class Tier(StrEnum):
     @property
     def place(self) -> str:
         """In a sentence: "on the device"."""
-        return f"on the {self}"
+        return term(f"on the {self}")
 
 
 class Link(StrEnum):

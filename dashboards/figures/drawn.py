@@ -1,6 +1,6 @@
 """A lesson's drawing as SVG stands in a page: its colours' classes, and which words have room.
 
-Imports the standard library, `lessons.views.model` and its sibling.
+Imports the standard library, `lessons.views` and its sibling.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zerosim.dashboards.figures.stacked import look_of
-from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note, width_of
+from zerosim.lessons.views.wording import part_name
 
 _LETTER = 11.5
 """Of the widest text that there is, that of a projector."""
@@ -49,7 +50,7 @@ def drawn(shown: Drawing) -> Drawn:
         boxes=tuple(DrawnBox(box, _class(box, looks), _label(box)) for box in shown.boxes),
         notes=shown.notes,
         arrows=shown.arrows,
-        legend=tuple(looks.items()),
+        legend=tuple((part_name(name), look) for name, look in looks.items()),
         table=shown.table,
     )
 
@@ -61,5 +62,5 @@ def _class(box: Box, looks: Mapping[str, str]) -> str:
 
 
 def _label(box: Box) -> str:
-    has_room = len(box.label) * _LETTER <= box.width and box.height >= _LINE
+    has_room = width_of(box.label) * _LETTER <= box.width and box.height >= _LINE
     return box.label if has_room else ""

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from zerosim.lessons.views import Bars
+from zerosim.lessons.views.model import width_of
 
 _ROOM = 1.04
 """Of the axis beyond the longest bar, so that a mark at its end is seen."""
@@ -73,6 +74,7 @@ def stacked(shown: Bars) -> Stacked:
     whole = longest * _ROOM
     names = list(dict.fromkeys(part.name for bar in shown.bars for part in bar.parts))
     looks = {name: look_of(name, number) for number, name in enumerate(names)}
+    words = {part.name: part.words for bar in shown.bars for part in bar.parts}
 
     def place(value: float) -> float:
         return round(100 * value / whole, 3)
@@ -81,11 +83,11 @@ def stacked(shown: Bars) -> Stacked:
     for bar in shown.bars:
         parts = tuple(
             Part(
-                part.name,
+                part.words,
                 _text(part.value, shown.unit),
                 place(part.value),
                 looks[part.name],
-                place(part.value) >= _LETTER * len(part.name) and len(bar.parts) > 1,
+                place(part.value) >= _LETTER * width_of(part.words) and len(bar.parts) > 1,
             )
             for part in bar.parts
             if part.value > 0
@@ -95,8 +97,8 @@ def stacked(shown: Bars) -> Stacked:
         bars.append(Bar(bar.label, _text(bar.total, shown.unit), parts, law, law_text))
     unit = shown.unit if len(shown.unit) <= _SHORT else ""
     ticks = tuple((place(at * step), _text(at * step, unit)) for at in range(int(whole / step) + 1))
-    drawn = {part.name for bar in bars for part in bar.parts}
-    legend = tuple((name, look) for name, look in looks.items() if name in drawn)
+    drawn = {part.name for bar in shown.bars for part in bar.parts if part.value > 0}
+    legend = tuple((words[name], look) for name, look in looks.items() if name in drawn)
     return Stacked(
         shown.title,
         shown.unit,

@@ -10,18 +10,18 @@ call is given by `lessons.facts`, which imports this module.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.language import Words, enumerated, in_each_language, overlaid
 from zerosim.lessons.expressions import evaluate, fill
 from zerosim.lessons.recordings import HERE
 
 Names = Mapping[str, Callable[..., Any]]
+_WORDS = Words(HERE / "words.toml")
 MOST_RANKS = 1024
 """As in the paper's Table 1."""
 MEASURED_WITHIN = 0.01
@@ -97,7 +97,8 @@ class Claim:
     @property
     def found_in(self) -> str:
         """Where it was found, with the address if there is one."""
-        return f"found {self.found}{f': {self.link}' if self.link else ''}"
+        key = "claims.found_at" if self.link else "claims.found"
+        return _WORDS(key, where=self.found, link=self.link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +151,20 @@ class Judgement:
     def words(self) -> str:
         """The verdict with its condition."""
         if self.verdict is Verdict.OPEN:
-            return "open: theory and the run disagree"
-        return f"true only if {self.condition}" if self.condition else str(self.verdict)
+            return _WORDS("claims.open")
+        if self.condition:
+            return _WORDS("claims.only_if", condition=self.condition)
+        return _WORDS(f"claims.{self.verdict}")
 
 
-@cache
+@in_each_language
 def claims() -> Mapping[str, Claim]:
     """All claims, by id.
 
     Raises:
         ConfigError: the file does not say what it must.
     """
-    with (HERE / "claims.toml").open("rb") as file:
-        return {name: _parse(name, each) for name, each in tomllib.load(file).items()}
+    return {name: _parse(name, each) for name, each in overlaid(HERE / "claims.toml").items()}
 
 
 def judge(claim: Claim, names: Names) -> Judgement:
@@ -186,7 +188,7 @@ def judge(claim: Claim, names: Names) -> Judgement:
     else:
         verdict = _verdict(len(holding), len(tried))
         if verdict is Verdict.ONLY_IF:
-            condition = ", or ".join(case.when for case in holding)
+            condition = _WORDS("claims.or").join(case.when for case in holding)
     known = {
         **names,
         "condition": lambda: condition,
@@ -206,10 +208,10 @@ def _words_of(ranks: Sequence[int]) -> str:
     """For which numbers of ranks, in words."""
     first, last = ranks[0], ranks[-1]
     if len(ranks) != last - first + 1:
-        return f"N is one of {', '.join(map(str, ranks))}"
+        return _WORDS("claims.one_of", numbers=enumerated(map(str, ranks)))
     if last == MOST_RANKS:
-        return f"N is {first} or more"
-    return f"N is {first}" if first == last else f"N is {first} to {last}"
+        return _WORDS("claims.or_more", first=first)
+    return _WORDS("claims.exactly" if first == last else "claims.between", first=first, last=last)
 
 
 def _find(claim: Claim, number: Number, names: Names) -> Found:

@@ -9,8 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.config import STAGE_NAMES, Implementation
-from zerosim.lessons.recordings import LessonRecordings, committed, is_profiled, name_in, title_of
+from zerosim.language import Words, term
+from zerosim.lessons.recordings import (
+    HERE,
+    LessonRecordings,
+    committed,
+    is_profiled,
+    name_in,
+    title_of,
+)
 from zerosim.verify import MemoryReport, Report
+
+_WORDS = Words(HERE / "words.toml")
 
 
 class Base:
@@ -38,11 +48,11 @@ class Base:
             return own
         stage = self._report(run).stage
         assert stage is not None, run
-        return STAGE_NAMES[stage]
+        return term(STAGE_NAMES[stage])
 
     def ranks(self, run: str) -> list[tuple[str, str]]:
         """What can be clicked: each rank."""
-        return [(str(rank), f"rank {rank}") for rank in self._run(run).ranks]
+        return [(str(rank), _WORDS("facts.rank", rank=rank)) for rank in self._run(run).ranks]
 
     def num_ranks(self, run: str) -> int:
         """N."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.language import in_each_language
 from zerosim.lessons.claims import Judgement, claims, judge
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import LessonRecordings
@@ -18,7 +18,7 @@ class Claims(Base):
 
     def __init__(self, recordings: LessonRecordings) -> None:
         super().__init__(recordings)
-        self._judged: Callable[[str], Judgement] = lru_cache(None)(
+        self._judged: Callable[[str], Judgement] = in_each_language(
             lambda name: judge(claims()[name], self.names())
         )
 

@@ -10,9 +10,12 @@ from functools import cache
 
 from zerosim.diagnosis import Diagnosis, Finding, Seen, diagnose
 from zerosim.events import Kind, Phase, Purpose
+from zerosim.language import Words, enumerated, term
 from zerosim.lessons.facts.base import Base
-from zerosim.lessons.recordings import LessonRecordings, session_of
+from zerosim.lessons.recordings import HERE, LessonRecordings, session_of
 from zerosim.record import RankTrace
+
+_WORDS = Words(HERE / "words.toml")
 
 
 class Faults(Base):
@@ -42,11 +45,12 @@ class Faults(Base):
     def told(self, run: str) -> list[tuple[str, str]]:
         """What `zerosim diagnose` says, line by line, each with what it is."""
         found = self._diagnosis(run)
-        rows = [("who", found.headline)]
+        said = _WORDS.table["facts"]["told"]
+        rows = [(said["who"], found.headline)]
         for one in found.findings[:1]:
-            rows += [("because", text) for text in one.evidence]
-            rows += [("try", one.advice)] if one.advice else []
-        return rows + [("also", one.sentence) for one in found.findings[1:]]
+            rows += [(said["because"], text) for text in one.evidence]
+            rows += [(said["try"], one.advice)] if one.advice else []
+        return rows + [(said["also"], one.sentence) for one in found.findings[1:]]
 
     def guilty_iteration(self, run: str) -> int:
         """In which it is seen."""
@@ -56,8 +60,14 @@ class Faults(Base):
         """The call that a rank began last, in words."""
         calls = [one for one in self._rank(run, rank).events if one.kind is Kind.COLLECTIVE]
         last = max(calls, key=lambda one: one.issue_ns or 0)
-        what = f"{last.op} of {last.unit}" if last.unit else f"{last.op}: {last.purpose}"
-        return f"{what} ({last.phase}, iteration {last.iteration})"
+        return _WORDS(
+            "facts.call_of" if last.unit else "facts.call_for",
+            op=term(last.op),
+            unit=last.unit,
+            purpose=term(last.purpose),
+            phase=term(last.phase),
+            iteration=last.iteration,
+        )
 
     def first_calls(self, run: str, rank: int, iteration: int) -> list[str]:
         """The units that a rank gathered first in the forward of an iteration, in its order."""
@@ -80,11 +90,11 @@ class Faults(Base):
         """How its trace ends, in words."""
         trace = self._rank(run, rank)
         if trace.failure is not None and trace.failure.waiting_for:
-            others = ", ".join(map(str, sorted(trace.failure.waiting_for)))
-            return f"an error: it waited for ranks {others}"
+            others = enumerated(map(str, sorted(trace.failure.waiting_for)))
+            return _WORDS("facts.waited", ranks=others)
         if trace.failure is not None:
-            return "an error of its own"
-        return "in order" if trace.complete else "without a last row"
+            return _WORDS("facts.error")
+        return _WORDS("facts.in_order" if trace.complete else "facts.cut_off")
 
     def who_complains(self, run: str) -> str:
         """The lowest rank that left an error and is not at fault; if none did, the lowest."""

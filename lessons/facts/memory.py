@@ -11,6 +11,7 @@ from statistics import median
 from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Phase
+from zerosim.language import after_another
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import name_in
 from zerosim.memory import Role
@@ -162,7 +163,7 @@ class MemoryFacts(Base):
 
     def in_words(self, names: Sequence[str]) -> str:
         """Names in order, as a sentence has them."""
-        return ", then ".join(names)
+        return after_another(names)
 
     def in_order(self, run: str, places: Mapping[str, str]) -> list[str]:
         """Keys in the order in which a run comes to their places."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import AddressMap
 from zerosim.quantities import format_bytes
 
@@ -24,7 +25,9 @@ def addresses(facts: Facts, *runs: str) -> Drawing:
         free = format_bytes(drawn.free_bytes)
         largest = format_bytes(drawn.largest_free_bytes)
         notes.append(Note(0, top + 16, facts.title(run), is_strong=True))
-        notes.append(Note(_WIDTH, top + 16, f"{free} free, {largest} in one piece", "end"))
+        notes.append(
+            Note(_WIDTH, top + 16, said("addresses.free", free=free, largest=largest), "end")
+        )
         for start, end, kept in _extents(drawn):
             is_largest = kept == _FREE and end - start == drawn.largest_free_bytes
             boxes.append(
@@ -34,22 +37,20 @@ def addresses(facts: Facts, *runs: str) -> Drawing:
                     width=(end - start) * scale,
                     height=38,
                     look="" if kept == _FREE else kept,
-                    label="largest free piece" if is_largest else "",
+                    label=said("addresses.largest") if is_largest else "",
                 )
             )
             if kept == _FREE:
                 rows.append((facts.title(run), f"{start:,}", f"{end - start:,}"))
             else:
                 roles[kept] = None
-    columns = ("", "free from address", "bytes")
-    title = "Rank 0's device by address, when what was free lay in the smallest pieces, measured"
     return Drawing(
         width=_WIDTH,
         height=_HIGH * len(runs) - 8,
         boxes=tuple(boxes),
         notes=tuple(notes),
         legend=tuple(roles),
-        table=FigureTable(title, columns, tuple(rows)),
+        table=FigureTable(said("addresses.title"), each("addresses.columns"), tuple(rows)),
     )
 
 
@@ -60,7 +61,7 @@ def _extents(drawn: AddressMap) -> list[tuple[int, int, str]]:
     ends = [(0, 0, _FREE), *places, (limit, limit, _FREE)]
     gaps = [(one[1], other[0], _FREE) for one, other in pairwise(ends)]
     merged: list[tuple[int, int, str]] = []
-    for start, end, kept in sorted(each for each in places + gaps if each[1] > each[0]):
+    for start, end, kept in sorted(one for one in places + gaps if one[1] > one[0]):
         if merged and merged[-1][2] == kept:
             merged[-1] = (merged[-1][0], end, kept)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.wording import each, said
 
 _BITS = {"bf16": 16, "int8": 8, "int4": 4}
 _GROUPS = 16
@@ -20,10 +21,15 @@ def blocks(facts: Facts, run: str) -> Drawing:
     for number, (dtype, bits) in enumerate(_BITS.items()):
         top, size = _LINE * number, numbers * bits / 8
         beside = scale_bytes if bits < _BITS["bf16"] else 0
-        words = f"{numbers} numbers, {size:,.0f} B"
-        more = f" and a scale of {beside} B: {beside / size:.1%} more" if beside else ""
-        notes.append(Note(0, top + 18, f"{dtype}:", is_strong=True))
-        notes.append(Note(56, top + 18, words + more))
+        words = said(
+            "blocks.size_and_scale" if beside else "blocks.size",
+            numbers=numbers,
+            size=f"{size:,.0f}",
+            beside=beside,
+            more=f"{beside / size:.1%}",
+        )
+        notes.append(Note(0, top + 18, said("blocks.dtype", dtype=dtype), is_strong=True))
+        notes.append(Note(56, top + 18, words))
         boxes += [
             Box(
                 x=group * size / _GROUPS * scale,
@@ -47,12 +53,12 @@ def blocks(facts: Facts, run: str) -> Drawing:
                 )
             )
         rows.append((dtype, str(bits), f"{size:,.0f}", str(beside), f"{beside / size:.1%}"))
-    columns = ("", "bits of a number", "bytes of all", "bytes of the scale", "it adds")
+    title = said("blocks.title", numbers=numbers)
     return Drawing(
         width=_WIDTH,
         height=_LINE * len(_BITS) - 4,
         boxes=tuple(boxes),
         notes=tuple(notes),
         legend=("numbers", "scale"),
-        table=FigureTable(f"A block of {numbers} numbers that share a scale", columns, tuple(rows)),
+        table=FigureTable(title, each("blocks.columns"), tuple(rows)),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from zerosim.lessons.claims import claims
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import FigureTable
+from zerosim.lessons.views.wording import each, said
 
 
 def claim(facts: Facts, name: str) -> FigureTable:
@@ -16,19 +17,20 @@ def claim(facts: Facts, name: str) -> FigureTable:
     rows = [(judged.claim.found_in, "", "", "", "")]
     for case in judged.tried:
         if case.when:
-            rows.append((f"if {case.when}", "", "", "", ""))
+            rows.append((said("claim.if", when=case.when), "", "", "", ""))
         rows += [
             (
                 number.of,
                 _short(number.says),
                 _short(number.theory),
-                "no run" if number.measured is None else _short(number.measured),
-                "holds" if number.holds else "does not",
+                said("claim.no_run") if number.measured is None else _short(number.measured),
+                said("claim.holds" if number.holds else "claim.fails"),
             )
             for number in case.numbers
         ]
-    columns = (judged.claim.unit, "said", "theory", "measured", "")
-    return FigureTable(f"“{judged.claim.said}” is {judged.words}", columns, tuple(rows))
+    columns = (judged.claim.unit, *each("claim.columns"))
+    title = said("claim.title", said=judged.claim.said, words=judged.words)
+    return FigureTable(title, columns, tuple(rows))
 
 
 def verdicts(facts: Facts) -> FigureTable:
@@ -40,14 +42,13 @@ def verdicts(facts: Facts) -> FigureTable:
         measured = (number.measured for number in numbers)
         rows.append(
             (
-                f"“{judged.claim.said}”",
+                said("verdicts.claim", said=judged.claim.said),
                 ", ".join(_short(number.theory) for number in numbers),
-                ", ".join("no run" if one is None else _short(one) for one in measured),
+                ", ".join(said("claim.no_run") if one is None else _short(one) for one in measured),
                 judged.words,
             )
         )
-    title = "What is said, what theory says, what the runs of this course measured"
-    return FigureTable(title, ("claim", "theory", "measured", "verdict"), tuple(rows))
+    return FigureTable(said("verdicts.title"), each("verdicts.columns"), tuple(rows))
 
 
 def _short(value: float) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import FigureTable
+from zerosim.lessons.views.wording import each, said
 
 
 def endings(facts: Facts, run: str) -> FigureTable:
@@ -17,30 +18,29 @@ def endings(facts: Facts, run: str) -> FigureTable:
         (label, facts.last_call(run, int(rank)), facts.ending(run, int(rank)))
         for rank, label in facts.ranks(run)
     )
-    title = "What each rank called last, and how it ended"
-    return FigureTable(title, ("", "last call", "ended"), rows)
+    return FigureTable(said("endings.title"), each("endings.columns"), rows)
 
 
 def orders(facts: Facts, run: str) -> FigureTable:
     """What each rank gathered in the forward of its second iteration, in its order."""
     rows = tuple((label, *facts.first_calls(run, int(rank), 1)) for rank, label in facts.ranks(run))
     columns = ("", *(f"{place}." for place in range(1, len(rows[0]))))
-    return FigureTable("What each rank gathered in its second forward, in order", columns, rows)
+    return FigureTable(said("orders.title"), columns, rows)
 
 
 def verdict(facts: Facts, run: str) -> FigureTable:
     """What `zerosim diagnose` says."""
-    return FigureTable("zerosim diagnose", ("", "says"), tuple(facts.told(run)))
+    return FigureTable("zerosim diagnose", ("", said("verdict.says")), tuple(facts.told(run)))
 
 
 def session(facts: Facts, run: str, part: str) -> FigureTable:
     """A part of what was said to those who hold the ranks, and what came back."""
     rows = []
     for command, lines in facts.session(run, part):
-        said = _looked(lines) if command.startswith("look ") else lines
-        said = [" ".join(line.split()) for line in said] or [""]
-        rows += [(command if not place else "", line) for place, line in enumerate(said)]
-    return FigureTable("Said to the ranks, and what they answered", ("(zerosim)", ""), tuple(rows))
+        shown = _looked(lines) if command.startswith("look ") else lines
+        shown = [" ".join(line.split()) for line in shown] or [""]
+        rows += [(command if not place else "", line) for place, line in enumerate(shown)]
+    return FigureTable(said("session.title"), ("(zerosim)", ""), tuple(rows))
 
 
 def _looked(lines: Sequence[str]) -> list[str]:
@@ -48,5 +48,6 @@ def _looked(lines: Sequence[str]) -> list[str]:
     found = []
     for line in lines[1:]:
         rank, dtype, elements, norm, _, _, checksum, *_ = line.split()
-        found.append(f"rank {rank}: {elements} {dtype}, norm {norm}, checksum {checksum}")
+        values = {"dtype": dtype, "elements": elements, "norm": norm, "checksum": checksum}
+        found.append(said("session.looked", rank=rank, **values))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, Part
+from zerosim.lessons.views.wording import said
 from zerosim.quantities import PSI
 
 
@@ -21,4 +22,4 @@ def gathered(facts: Facts, run: str) -> Bars:
         for at, label in facts.moments(run, "forward", "backward")
         if at != "end"
     )
-    return Bars("Parameters that rank 0 holds at each moment, measured", PSI, bars)
+    return Bars(said("gathered.title"), PSI, bars)

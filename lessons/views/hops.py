@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import said
 
 UNIT = "blocks.2"
 
@@ -24,8 +26,8 @@ def hops(facts: Facts, run: str, op: str) -> FigureTable:
         own = {m.hop: m for m in messages if str(m.source) == rank}
         cells = (f"{letter(own[k].shard)} → {own[k].target}" if k in own else "" for k in numbers)
         rows.append((label, *cells))
-    title = f"The {op} of {UNIT}: which piece each rank sends to whom, traced"
-    return FigureTable(title, ("", *(f"hop {k}" for k in numbers)), tuple(rows))
+    columns = ("", *(said("hops.hop", number=number) for number in numbers))
+    return FigureTable(said("hops.title", op=term(op), unit=UNIT), columns, tuple(rows))
 
 
 def shares(facts: Facts, *runs: str) -> Bars:
@@ -35,6 +37,6 @@ def shares(facts: Facts, *runs: str) -> Bars:
         for op in facts.ops(run, UNIT):
             whole = facts.share_sent(run, op, UNIT)
             law = facts.ring_share(op, facts.num_ranks(run))
-            bars.append(Bar(op, (Part(op, whole),), law))
-    title = f"What rank 0 sends in one collective of {UNIT}, traced"
-    return Bars(title, "payloads", tuple(bars), "the bound of a ring")
+            bars.append(Bar(term(op), (Part(op, whole),), law))
+    title = said("shares.title", unit=UNIT)
+    return Bars(title, said("shares.unit"), tuple(bars), said("shares.law"))

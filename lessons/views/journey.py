@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.wording import each, said
 from zerosim.quantities import format_bytes
 from zerosim.tiers import Tier
 
-_TITLES = (*(str(tier) for tier in (Tier.DISK, Tier.HOST, Tier.DEVICE)), "gathered")
+_TIERS = (Tier.DISK, Tier.HOST, Tier.DEVICE)
 _PLACES = (80.0, 260.0, 440.0, 620.0)
 _PART, _WHOLE = 96.0, 170.0
 _TOP, _LINE, _HIGH = 36.0, 70.0, 54.0
@@ -19,6 +21,7 @@ _TOP, _LINE, _HIGH = 36.0, 70.0, 54.0
 def journey(facts: Facts, run: str, unit: str) -> Drawing:
     """How the parameters of a unit come from each rank's disk to all devices, with their bytes."""
     boxes: list[Box] = []
+    titles = (*map(term, _TIERS), said("journey.gathered"))
     notes = [
         Note(
             place + (_WHOLE if place == _PLACES[-1] else _PART) / 2,
@@ -27,7 +30,7 @@ def journey(facts: Facts, run: str, unit: str) -> Drawing:
             "middle",
             is_strong=True,
         )
-        for place, title in zip(_PLACES, _TITLES, strict=True)
+        for place, title in zip(_PLACES, titles, strict=True)
     ]
     arrows, rows = [], []
     for rank, label in facts.ranks(run):
@@ -49,15 +52,14 @@ def journey(facts: Facts, run: str, unit: str) -> Drawing:
         received = sum(parts.values()) - from_host
         sizes = (from_disk, from_host, received, from_host + received)
         rows.append((label, *(f"{size:,}" for size in sizes)))
-    columns = ("bytes", "disk to host", "host to device", "from other ranks", "on the device")
-    title = f"How the parameters of {unit} come to the devices in forward, traced"
+    title = said("journey.title", unit=unit)
     return Drawing(
         width=790,
         height=_TOP + _LINE * len(rows) - 10,
         boxes=tuple(boxes),
         notes=tuple(notes),
         arrows=tuple(arrows),
-        table=FigureTable(title, columns, tuple(rows)),
+        table=FigureTable(title, each("journey.columns"), tuple(rows)),
     )
 
 

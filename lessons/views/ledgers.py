@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.quantities import PSI
 
 
 def causes(facts: Facts, run: str) -> FigureTable:
     """The way from the formula to the bytes on the wire, cause by cause."""
-    rows = [("the law", f"{facts.law_sent(run):,.0f}", "theory")]
+    rows = [(said("causes.law"), f"{facts.law_sent(run):,.0f}", said("causes.theory"))]
     for cause, size, words in facts.causes(run):
-        rows.append((f"+ {cause}", f"{size:+,.0f}", words))
+        rows.append((f"+ {term(cause)}", f"{size:+,.0f}", words))
     rows += [
-        ("the wire", f"{facts.wire(run):,}", "counted by the kernel"),
-        ("unexplained", f"{facts.unexplained(run):,}", "on the rank where it is most"),
+        (said("causes.wire"), f"{facts.wire(run):,}", said("causes.counted")),
+        (said("causes.unexplained"), f"{facts.unexplained(run):,}", said("causes.most")),
     ]
-    title = f"{facts.title(run)}: what rank 0 sends in one step, from the law to the kernel's count"
-    return FigureTable(title, ("", "bytes", "what it is"), tuple(rows))
+    title = said("causes.title", run=facts.title(run))
+    return FigureTable(title, each("causes.columns"), tuple(rows))
 
 
 def excess(facts: Facts, *runs: str) -> Bars:
@@ -30,7 +32,6 @@ def excess(facts: Facts, *runs: str) -> Bars:
             Part("beyond the bound", facts.excess(run) / whole),
             Part("message framing", facts.framing(run) / whole),
         )
-        label = f"{facts.title(run)}, N={facts.num_ranks(run)}"
+        label = said("labels.with", run=facts.title(run), what=f"N={facts.num_ranks(run)}")
         bars.append(Bar(label, parts, facts.law_sent(run) / whole))
-    title = "What rank 0 sends in one step on Gloo's own collectives, counted by the kernel"
-    return Bars(title, PSI, tuple(bars), "the law")
+    return Bars(said("excess.title"), PSI, tuple(bars), said("excess.law"))

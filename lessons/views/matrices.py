@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.wording import each, said
 
 _FIRST, _SECOND = "blocks.0.mlp.0", "blocks.0.mlp.2"
 _AFTER = {"column": "column", "row": "partial"}
 """What a product is like after each cut."""
-_PARTS = {"column": "some columns, complete", "partial": "1 of {num} parts of each sum"}
 _SIDE, _WIDE, _HIGH = 92.0, 112.0, 104.0
 _TOP, _RIGHT = 58.0, 420.0
 _SHEET = 7.0
@@ -26,7 +26,7 @@ def two_cuts(facts: Facts, run: str) -> Drawing:
     num = facts.num_ranks(run)
     rows, columns = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
     boxes, notes = [], []
-    ways = (("by columns", "column", "whole"), ("by rows", "row", "column"))
+    ways = (("by_columns", "column", "whole"), ("by_rows", "row", "column"))
     for left, (name, cut, given) in zip((0.0, _RIGHT), ways, strict=True):
         boxes += [
             *_matrix(left, _SIDE, num, given),
@@ -34,7 +34,7 @@ def two_cuts(facts: Facts, run: str) -> Drawing:
             *_matrix(left + 256, _WIDE, num, _AFTER[cut]),
         ]
         notes += [
-            Note(left, 18, f"A cut {name}", is_strong=True),
+            Note(left, 18, said(f"two_cuts.{name}"), is_strong=True),
             Note(left + _SIDE / 2, 46, "x", "middle"),
             Note(left + 105, _TOP + 58, "·", "middle"),
             Note(left + 174, 46, "A", "middle"),
@@ -42,21 +42,20 @@ def two_cuts(facts: Facts, run: str) -> Drawing:
             Note(left + 312, 46, "x·A", "middle"),
         ]
     notes += [
-        Note(0, 186, "each rank: all of x, some"),
-        Note(0, 208, "columns of x·A, complete"),
-        Note(_RIGHT, 186, "each rank: some columns of x,"),
-        Note(_RIGHT, 208, "all of x·A, a part of each sum"),
+        Note(left, line, words)
+        for left, name in ((0, "below_columns"), (_RIGHT, "below_rows"))
+        for line, words in zip((186, 208), each(f"two_cuts.{name}"), strict=True)
     ]
     table = FigureTable(
-        f"Two ways to cut a matrix A of {rows:,} rows and {columns:,} columns among {num} ranks",
-        ("", "columns of A", "of x·A it has", "rows of A", "of x·A it has"),
+        said("two_cuts.title", rows=f"{rows:,}", columns=f"{columns:,}", num=num),
+        each("two_cuts.columns"),
         tuple(
             (
                 f"rank {rank}",
                 _range(rank, columns, num),
-                f"columns {_range(rank, columns, num)}, complete",
+                said("two_cuts.some_columns", range=_range(rank, columns, num)),
                 _range(rank, rows, num),
-                f"all columns, {_PARTS['partial'].format(num=num)}",
+                said("two_cuts.all_columns", part=said("matrix.partial", num=num)),
             )
             for rank in range(num)
         ),
@@ -70,11 +69,11 @@ def block(facts: Facts, run: str) -> Drawing:
     first, second = facts.cut(run, _FIRST), facts.cut(run, _SECOND)
     width, hidden = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
     columns = (
-        (0.0, "x", f"{width:,} wide", "whole"),
-        (156.0, f"A by {first}s", _size(width, hidden), first),
-        (332.0, "GELU(x·A)", f"{hidden:,} wide", _AFTER[first]),
-        (508.0, f"B by {second}s", _size(hidden, width), second),
-        (676.0, "output", f"{width:,} wide", _AFTER[second]),
+        (0.0, "x", said("block.wide", width=f"{width:,}"), "whole"),
+        (156.0, said(f"block.first_{first}"), _size(width, hidden), first),
+        (332.0, "GELU(x·A)", said("block.wide", width=f"{hidden:,}"), _AFTER[first]),
+        (508.0, said(f"block.second_{second}"), _size(hidden, width), second),
+        (676.0, said("block.output"), said("block.wide", width=f"{width:,}"), _AFTER[second]),
     )
     boxes: list[Box] = []
     notes = []
@@ -86,16 +85,21 @@ def block(facts: Facts, run: str) -> Drawing:
             Note(left + wide / 2, 44, size, "middle"),
         ]
     if _AFTER[second] == "partial":
-        notes.append(Note(790, 188, f"each number is a sum of {num} parts: all-reduce", "end"))
+        notes.append(Note(790, 188, said("block.summed", num=num), "end"))
     table = FigureTable(
-        f"The MLP of a block on {num} ranks, as the program cuts it",
-        ("", f"of A, {first}s", f"of B, {second}s", "of the output"),
+        said("block.title", num=num),
+        (
+            "",
+            said(f"block.of_first_{first}"),
+            said(f"block.of_second_{second}"),
+            said("block.of_output"),
+        ),
         tuple(
             (
                 f"rank {rank}",
                 _range(rank, hidden if first == "column" else width, num),
                 _range(rank, hidden if second == "row" else width, num),
-                _PARTS[_AFTER[second]].format(num=num),
+                said(f"matrix.{_AFTER[second]}", num=num),
             )
             for rank in range(num)
         ),
@@ -109,13 +113,14 @@ def _size(rows: int, columns: int) -> str:
 
 def _range(rank: int, size: int, num: int) -> str:
     """What a rank has of so many rows or columns."""
-    return f"{rank * size // num:,} to {(rank + 1) * size // num - 1:,}"
+    first, last = rank * size // num, (rank + 1) * size // num - 1
+    return said("matrix.range", first=f"{first:,}", last=f"{last:,}")
 
 
 def _matrix(left: float, width: float, num: int, cut: str) -> Iterator[Box]:
     """A matrix as all ranks have it together: whole, cut, or as so many sheets to be added."""
     if cut == "whole":
-        yield Box(x=left, y=_TOP, width=width, height=_HIGH, label="all")
+        yield Box(x=left, y=_TOP, width=width, height=_HIGH, label=said("matrix.all"))
         return
     for rank in range(num):
         look, label = f"rank {rank}", str(rank)
@@ -141,6 +146,6 @@ def _sheet(left: float, width: float, num: int, rank: int) -> Box:
         width=width - (num - 1) * _SHEET,
         height=_HIGH - (num - 1) * _SHEET,
         look=f"rank {rank}",
-        label=f"{num} parts" if rank == num - 1 else "",
+        label=said("matrix.parts", num=num) if rank == num - 1 else "",
         is_partial=True,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import MODEL_STATES, Role
 
 _SHOWN = (*MODEL_STATES, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
-_UNIT = "bytes a parameter"
+_UNIT = "memory.unit"
 
 
 def roles(facts: Facts, run: str) -> FigureTable:
@@ -17,13 +19,13 @@ def roles(facts: Facts, run: str) -> FigureTable:
     for role in MODEL_STATES:
         theory, measured = facts.bytes_a_parameter(dtype, role), facts.held_at(run, "end", role)
         if theory or measured:
-            rows.append((str(role), str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
+            rows.append((term(role), str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
     theory = facts.bytes_a_parameter(dtype)
     measured = sum(facts.held_at(run, "end", role) for role in MODEL_STATES)
-    rows.append(("together", str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
+    rows.append((said("roles.together"), str(theory), f"{measured / psi:.3f}", f"{measured:,}"))
     return FigureTable(
-        f"What rank 0 holds when the iteration is over, measured; Ψ = {psi:,}, {dtype}",
-        ("", "bytes each, theory", "measured", "bytes in all"),
+        said("roles.title", psi=f"{psi:,}", dtype=dtype),
+        each("roles.columns"),
         tuple(rows),
     )
 
@@ -38,7 +40,7 @@ def moments(facts: Facts, run: str) -> Bars:
         )
         for at, label in facts.moments(run)
     )
-    return Bars("What rank 0 holds where each phase begins, measured", _UNIT, bars)
+    return Bars(said("moments.title"), said(_UNIT), bars)
 
 
 def states(facts: Facts, *runs: str) -> Bars:
@@ -48,8 +50,7 @@ def states(facts: Facts, *runs: str) -> Bars:
         psi = facts.psi(run)
         parts = tuple(Part(str(role), facts.held(run, role) / psi) for role in MODEL_STATES)
         bars.append(Bar(facts.title(run), parts, facts.law_held(run) / psi))
-    title = "Model states of rank 0 when the update begins, measured"
-    return Bars(title, _UNIT, tuple(bars), "the paper's law")
+    return Bars(said("states.title"), said(_UNIT), tuple(bars), said("states.law"))
 
 
 def gradients(facts: Facts, *runs: str) -> Bars:
@@ -65,5 +66,5 @@ def gradients(facts: Facts, *runs: str) -> Bars:
             parts = [Part("whole gradients", whole / psi), Part("own shards", own / psi)]
             if num_ranks == 1:
                 parts = parts[:1]
-            bars.append(Bar(f"{facts.title(run)}, {label}", tuple(parts)))
-    return Bars("Gradients that rank 0 holds through backward, measured", _UNIT, tuple(bars))
+            bars.append(Bar(said("labels.with", run=facts.title(run), what=label), tuple(parts)))
+    return Bars(said("gradients.title"), said(_UNIT), tuple(bars))

@@ -1,11 +1,22 @@
-"""What a figure is made of: bars to one scale, a table, a drawing. Imports the standard library."""
+"""What a figure is made of: bars to one scale, a table, a drawing.
+
+Imports the standard library and `views.wording`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unicodedata import east_asian_width
+
+from zerosim.lessons.views.wording import part_name
 
 _LONG = 24
 """Letters of a cell from which it is one that is read, not looked up."""
+
+
+def width_of(text: str) -> int:
+    """How wide a text is, in Latin letters: a Chinese character takes two."""
+    return sum(2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +25,11 @@ class Part:
 
     name: str
     value: float
+
+    @property
+    def words(self) -> str:
+        """The name, for who reads it."""
+        return part_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,8 @@ class FigureTable:
     def is_text(self) -> tuple[bool, ...]:
         """Of each column, whether there are sentences in it."""
         return tuple(
-            any(len(cell) > _LONG for cell in column) for column in zip(*self.rows, strict=True)
+            any(width_of(cell) > _LONG for cell in column)
+            for column in zip(*self.rows, strict=True)
         )
 
 

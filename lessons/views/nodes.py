@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.quantities import PSI
 
 _PARTS = (
@@ -22,8 +23,7 @@ def leaves(facts: Facts, *runs: str) -> Bars:
             Part(name, facts.leaves(run, phase, purpose) / unit) for name, phase, purpose in _PARTS
         )
         bars.append(Bar(facts.title(run), parts, facts.node_law(run) / unit))
-    title = "What leaves a node in one step, traced"
-    return Bars(title, PSI, tuple(bars), "the law, without scales")
+    return Bars(said("leaves.title"), PSI, tuple(bars), said("leaves.law"))
 
 
 def both(facts: Facts, *runs: str) -> FigureTable:
@@ -41,5 +41,4 @@ def both(facts: Facts, *runs: str) -> FigureTable:
                 f"{facts.stays(run) / unit:.3f}{PSI}",
             )
         )
-    columns = ("", "the law", "bytes by it", "bytes traced", "leaves the node", "stays in it")
-    return FigureTable("What the ranks of a node send together in one step", columns, tuple(rows))
+    return FigureTable(said("both.title"), each("both.columns"), tuple(rows))

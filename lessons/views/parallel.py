@@ -5,6 +5,7 @@ from __future__ import annotations
 from zerosim.events import Phase
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, Box, Drawing, FigureTable, Note, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import MODEL_STATES, Role
 
 MEGA = 1e6
@@ -21,8 +22,7 @@ def all_reduces(facts: Facts, run: str) -> FigureTable:
             cells.append(f"{facts.num_calls(run, 'all-reduce', block, phase)}")
             cells.append(f"{facts.called_bytes(run, 'all-reduce', block, phase):,}")
         rows.append(tuple(cells))
-    columns = ("", "forward", "bytes", "backward", "bytes")
-    return FigureTable("All-reduces of rank 0 in one step, traced", columns, tuple(rows))
+    return FigureTable(said("all_reduces.title"), each("all_reduces.columns"), tuple(rows))
 
 
 def messages(facts: Facts, run: str) -> FigureTable:
@@ -34,8 +34,7 @@ def messages(facts: Facts, run: str) -> FigureTable:
             for other in (int(rank) + 1, int(rank) - 1)
         ]
         rows.append((label, *near))
-    columns = ("bytes", "to the next rank", "to the rank before")
-    return FigureTable("What each rank sends in one step, traced", columns, tuple(rows))
+    return FigureTable(said("messages.title"), each("messages.columns"), tuple(rows))
 
 
 def slots(facts: Facts, run: str) -> Drawing:
@@ -54,14 +53,14 @@ def slots(facts: Facts, run: str) -> Drawing:
             boxes.append(box)
     bottom = len(tasks_of) * _ROW + 18
     notes += [
-        Note(_NAMES, bottom, "slot 1"),
-        Note(_WIDTH, bottom, f"slot {count}: what is empty is the bubble", "end"),
+        Note(_NAMES, bottom, said("slots.first")),
+        Note(_WIDTH, bottom, said("slots.last", count=count), "end"),
     ]
     rows = tuple(
         (f"rank {rank}", *(tasks[slot].label if slot in tasks else "·" for slot in range(count)))
         for rank, tasks in enumerate(tasks_of)
     )
-    title = f"{facts.title(run)}: who computes which micro-batch when, in the order traced"
+    title = said("slots.title", run=facts.title(run))
     return Drawing(
         width=_WIDTH,
         height=bottom + 8,
@@ -85,5 +84,5 @@ def stages(facts: Facts, *runs: str) -> Bars:
                     for role in (Role.BUFFERS, Role.ACTIVATIONS)
                 ),
             )
-            bars.append(Bar(f"{facts.title(run)}, {label}", parts))
-    return Bars("What each rank holds at its fullest moment, measured", "MB", tuple(bars))
+            bars.append(Bar(said("labels.with", run=facts.title(run), what=label), parts))
+    return Bars(said("stages.title"), "MB", tuple(bars))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note
+from zerosim.lessons.views.wording import each, said
 
 _OPS = ("broadcast", "scatter", "gather", "all-gather", "all-to-all", "all-reduce")
 _RANKS = (4, 8, 64, 1024)
@@ -29,7 +31,7 @@ def tree(facts: Facts, run: str) -> Drawing:
 
     for number in range(len(rounds) + 1):
         top = number * (_HIGH + _BELOW)
-        words = f"round {number}" if number else "before"
+        words = said("tree.round" if number else "tree.before", number=number)
         notes.append(Note(0, top + _HIGH / 2 + 5, words, is_strong=True))
         for rank in range(num_ranks):
             look = "rank 0" if rank < 1 << number else ""
@@ -41,24 +43,29 @@ def tree(facts: Facts, run: str) -> Drawing:
             below = top + _HIGH + _BELOW
             arrows.append(Arrow(left(source) + middle, top + _HIGH, left(target) + middle, below))
     for number, sends in enumerate(rounds, start=1):
-        rows.append((f"round {number}", ", ".join(f"{one} → {other}" for one, other in sends)))
-    title = f"A broadcast by a tree: who of {num_ranks} ranks has the payload, and who sends it"
+        rows.append(
+            (
+                said("tree.round", number=number),
+                ", ".join(f"{one} → {other}" for one, other in sends),
+            )
+        )
+    title = said("tree.title", ranks=num_ranks)
     return Drawing(
         width=left(num_ranks),
         height=len(rounds) * (_HIGH + _BELOW) + _HIGH,
         boxes=tuple(boxes),
         notes=tuple(notes),
         arrows=tuple(arrows),
-        table=FigureTable(title, ("", "messages"), tuple(rows)),
+        table=FigureTable(title, each("tree.columns"), tuple(rows)),
     )
 
 
 def senders(facts: Facts, run: str) -> FigureTable:
     """What the kernel sent for each rank in each native call, in payloads."""
-    rows = tuple((op, *(f"{one:.2f}" for one in facts.kernel_shares(run, op))) for op in _OPS)
-    title = f"What each rank sends, in payloads of {facts.payload_bytes(run, 'broadcast'):,} bytes"
-    columns = ("Gloo's own", *(f"rank {rank}" for rank in range(facts.num_ranks(run))))
-    return FigureTable(f"{title}, measured by the kernel", columns, rows)
+    rows = tuple((term(op), *(f"{one:.2f}" for one in facts.kernel_shares(run, op))) for op in _OPS)
+    title = said("senders.title", bytes=f"{facts.payload_bytes(run, 'broadcast'):,}")
+    columns = (said("senders.own"), *(f"rank {rank}" for rank in range(facts.num_ranks(run))))
+    return FigureTable(title, columns, rows)
 
 
 def broadcasts(facts: Facts) -> FigureTable:
@@ -72,9 +79,8 @@ def broadcasts(facts: Facts) -> FigureTable:
         )
         for n in _RANKS
     )
-    columns = ("ranks", "rounds of a tree", "of a chain", "the chain is faster from, MB, predicted")
-    title = f"A broadcast with {_LATENCY_US} µs for a message and {_GIGABYTES} GB/s"
-    return FigureTable(title, columns, rows)
+    title = said("broadcasts.title", latency=_LATENCY_US, gigabytes=_GIGABYTES)
+    return FigureTable(title, each("broadcasts.columns"), rows)
 
 
 def trees(facts: Facts, machine: str, num_nodes: str) -> FigureTable:
@@ -84,6 +90,6 @@ def trees(facts: Facts, machine: str, num_nodes: str) -> FigureTable:
         ring, tree = (
             facts.nccl_us(machine, int(num_nodes), size, each) for each in ("ring", "tree")
         )
-        rows.append((name, f"{ring:,.0f}", f"{tree:,.0f}", "ring" if ring < tree else "tree"))
-    title = f"All-reduce on {num_nodes} nodes of {machine}, by NCCL's own model, predicted"
-    return FigureTable(title, ("payload", "ring, µs", "tree, µs", "faster"), tuple(rows))
+        rows.append((name, f"{ring:,.0f}", f"{tree:,.0f}", term("ring" if ring < tree else "tree")))
+    title = said("trees.title", nodes=num_nodes, machine=machine)
+    return FigureTable(title, each("trees.columns"), tuple(rows))

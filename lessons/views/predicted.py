@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 
 _CHANGES = ("no straggler", "ten times the bandwidth", "computing twice as fast", "overlap")
 
@@ -18,7 +19,7 @@ def scales(facts: Facts, *runs: str) -> Bars:
             for cause in ("compute", "communication")
         )
         bars.append(Bar(facts.title(run), parts))
-    return Bars("The critical path of one step, by cause, predicted", "ms", tuple(bars))
+    return Bars(said("scales.title"), "ms", tuple(bars))
 
 
 def changes(facts: Facts, *runs: str) -> FigureTable:
@@ -31,5 +32,7 @@ def changes(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("ms of one step", "recorded", *(f"predicted, {change}" for change in _CHANGES))
-    return FigureTable("What one step took, and what it would take", columns, rows)
+    changed = [said(f"changes.of.{change}") for change in _CHANGES]
+    predicted = (said("changes.predicted", change=change) for change in changed)
+    columns = (*each("changes.columns"), *predicted)
+    return FigureTable(said("changes.title"), columns, rows)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from zerosim.events import Purpose
+from zerosim.language import enumerated, term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI
 
@@ -19,8 +21,11 @@ def profiles(facts: Facts, *runs: str) -> FigureTable:
     """A row for each implementation, as `zerosim profiles` has it."""
     rows = tuple(
         (
-            f"{facts.title(run)}, N={facts.num_ranks(run)}",
-            ", ".join(f"{count} {op}" for op, count in facts.collectives(run).items()),
+            said("labels.with", run=facts.title(run), what=f"N={facts.num_ranks(run)}"),
+            enumerated(
+                said("profiles.calls", count=count, op=term(op))
+                for op, count in facts.collectives(run).items()
+            ),
             f"{facts.asked(run):.3f}",
             f"{facts.in_model(facts.ring(run), run):.3f}",
             f"{facts.in_model(facts.counted(run), run):.3f}",
@@ -28,10 +33,7 @@ def profiles(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("", "calls", f"payload, {PSI}", f"a ring, {PSI}", f"wire, {PSI}", "peak, MB")
-    return FigureTable(
-        "One step: what was called, its payload, what was sent and held, measured", columns, rows
-    )
+    return FigureTable(said("profiles.title"), each("profiles.columns"), rows)
 
 
 def laws(facts: Facts, *runs: str) -> FigureTable:
@@ -39,16 +41,17 @@ def laws(facts: Facts, *runs: str) -> FigureTable:
     rows = []
     for run in runs:
         if not facts.has_law(run):
-            rows.append((facts.title(run), "", "no law of it is known"))
+            rows.append((facts.title(run), "", said("laws.none")))
             continue
         law, num_ranks = facts.law_payloads(run), facts.num_ranks(run)
-        rows.append((facts.title(run), f"{law:.0f}", f"the law of {facts.law_name(run)}"))
+        rows.append(
+            (facts.title(run), f"{law:.0f}", said("laws.of", name=term(facts.law_name(run))))
+        )
         for _, size, words in facts.why(run):
             payload = facts.as_payload(facts.in_model(size, run), num_ranks)
             if abs(payload) >= LEAST:
                 rows.append(("", f"{payload:+.3f}", words))
-    title = "The law of each, and why rank 0 sends something else on the wire"
-    return FigureTable(title, ("", f"payload, {PSI}", ""), tuple(rows))
+    return FigureTable(said("laws.title"), each("laws.columns"), tuple(rows))
 
 
 def handed(facts: Facts, *runs: str) -> Bars:
@@ -64,8 +67,7 @@ def handed(facts: Facts, *runs: str) -> Bars:
         )
         for run in runs
     )
-    title = "Payload of rank 0 in one step, an all-reduce counted twice, traced"
-    return Bars(title, PSI, bars, "the law")
+    return Bars(said("handed.title"), PSI, bars, said("handed.law"))
 
 
 def divided(facts: Facts, *runs: str) -> Bars:
@@ -75,11 +77,13 @@ def divided(facts: Facts, *runs: str) -> Bars:
         ranks = range(facts.num_ranks(run))
         made = [_by_phase(facts, run, rank) for rank in ranks]
         if len(set(made)) == 1:
-            bars.append(Bar(f"{facts.title(run)}, every rank", made[0]))
+            bars.append(Bar(said("divided.every", run=facts.title(run)), made[0]))
         else:
-            bars += [Bar(f"{facts.title(run)}, rank {rank}", made[rank]) for rank in ranks]
-    title = "Payload of a rank in one step, an all-reduce counted twice, traced"
-    return Bars(title, PSI, tuple(bars))
+            bars += [
+                Bar(said("labels.with", run=facts.title(run), what=f"rank {rank}"), made[rank])
+                for rank in ranks
+            ]
+    return Bars(said("divided.title"), PSI, tuple(bars))
 
 
 def peaks(facts: Facts, *runs: str) -> Bars:
@@ -90,8 +94,7 @@ def peaks(facts: Facts, *runs: str) -> Bars:
         roles = (*MODEL_STATES, *_BESIDE)
         parts = tuple(Part(str(role), facts.peak(run, 0, role) / psi) for role in roles)
         bars.append(Bar(facts.title(run), parts))
-    title = "What rank 0 holds at its fullest moment, measured"
-    return Bars(title, "bytes a parameter", tuple(bars))
+    return Bars(said("peaks.title"), said("memory.unit"), tuple(bars))
 
 
 def _by_phase(facts: Facts, run: str, rank: int) -> tuple[Part, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from zerosim.config import DType
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import MODEL_STATES
-from zerosim.quantities import PSI
 
 _HALVES = (DType.BF16, DType.FP16)
 _TIMES = (1, 4, 10, 100, 1000)
@@ -19,9 +19,9 @@ def precisions(facts: Facts) -> Bars:
             label,
             tuple(Part(str(role), facts.bytes_a_parameter(dtype, role)) for role in MODEL_STATES),
         )
-        for label, dtype in (("fp32 throughout", "fp32"), ("fp16, mixed", "fp16"))
+        for label, dtype in ((said(f"precisions.{name}"), name) for name in ("fp32", "fp16"))
     )
-    return Bars("Model states with Adam on a single rank, by theory", "bytes a parameter", bars)
+    return Bars(said("precisions.title"), said("memory.unit"), bars)
 
 
 def formats(facts: Facts) -> FigureTable:
@@ -36,8 +36,7 @@ def formats(facts: Facts) -> FigureTable:
         )
         for dtype in DType
     )
-    columns = ("", "sign + exponent + fraction", "next after 1", "largest", "smallest above 0")
-    return FigureTable("Bits of a number, and what they hold, by definition", columns, rows)
+    return FigureTable(said("formats.title"), each("formats.columns"), rows)
 
 
 def updates(facts: Facts, run: str) -> FigureTable:
@@ -50,12 +49,12 @@ def updates(facts: Facts, run: str) -> FigureTable:
         seen = (f"{facts.rounded(master, dtype):.7g}" for dtype in _HALVES)
         rows.append((f"{times:,}", *alone, f"{master:.7g}", *seen))
     columns = (
-        "updates",
-        *(f"{dtype} alone" for dtype in _HALVES),
-        "fp32 master",
-        *(f"rounded to {dtype}" for dtype in _HALVES),
+        said("updates.updates"),
+        *(said("updates.alone", dtype=dtype) for dtype in _HALVES),
+        said("updates.master"),
+        *(said("updates.rounded", dtype=dtype) for dtype in _HALVES),
     )
-    title = f"A weight of 1 after updates of {update:g}, rounded as the formats round"
+    title = said("updates.title", update=f"{update:g}")
     return FigureTable(title, columns, tuple(rows))
 
 
@@ -70,10 +69,8 @@ def scaling(facts: Facts, run: str) -> FigureTable:
                 str(iteration),
                 f"{facts.metric(run, 'loss', iteration):,.3f}",
                 f"{facts.scale(run, iteration):,.0f}",
-                f"{len(ranks)} of {facts.num_ranks(run)}",
+                said("scaling.updating", count=len(ranks), ranks=facts.num_ranks(run)),
                 f"{facts.sent_in(run, iteration) / whole:.3f}",
             )
         )
-    columns = ("iteration", "loss", "loss scale", "ranks that update", f"rank 0 sends, {PSI}")
-    title = "Losses and scales as the program reported them, updates and messages as traced"
-    return FigureTable(title, columns, tuple(rows))
+    return FigureTable(said("scaling.title"), each("scaling.columns"), tuple(rows))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.tiers import Link, Tier
 
 MEGA = 1e6
-_OVER = {Link.BUS: "together over the bus", Link.STORAGE: "together to and from the disk"}
+_OVER = (Link.BUS, Link.STORAGE)
 
 
 def copies(facts: Facts, run: str, *links: str) -> FigureTable:
@@ -18,19 +20,20 @@ def copies(facts: Facts, run: str, *links: str) -> FigureTable:
     for way in dict.fromkeys((one.purpose, one.origin, one.target) for one in chosen):
         cells = [one.sent[0] for one in chosen if (one.purpose, one.origin, one.target) == way]
         counted = [cell.kernel for cell in cells if cell.kernel is not None]
-        name = f"{way[0]}, {way[1]} → {way[2]}"
+        purpose, origin, target = map(term, way)
+        name = said("copies.way", purpose=purpose, origin=origin, target=target)
         rows.append((name, *_sizes(facts, run, sum(cell.trace for cell in cells), sum(counted))))
     for link in (one for one in _OVER if any(row.link is one for row in chosen)):
         size, counts = facts.copied(run, link), facts.kernel_copied(run, link)
-        rows.append((_OVER[link], *_sizes(facts, run, size, counts)))
-    columns = ("", "bytes, traced", "B x Ψ/N", "the kernel's count")
-    title = f"{facts.title(run)}: what rank 0 copies between its tiers in one step"
-    return FigureTable(title, columns, tuple(rows))
+        rows.append((said(f"copies.{link}"), *_sizes(facts, run, size, counts)))
+    title = said("copies.title", run=facts.title(run))
+    return FigureTable(title, each("copies.columns"), tuple(rows))
 
 
 def _sizes(facts: Facts, run: str, size: int, counted: int) -> tuple[str, str, str]:
     """As they stand in a row; no kernel counts what crosses a bus."""
-    return f"{size:,}", f"{facts.of_each(size, run):.3g}", f"{counted:,}" if counted else "none"
+    each_of = f"{facts.of_each(size, run):.3g}"
+    return f"{size:,}", each_of, f"{counted:,}" if counted else said("copies.none")
 
 
 def tiers(facts: Facts, *runs: str) -> Bars:
@@ -43,25 +46,23 @@ def tiers(facts: Facts, *runs: str) -> Bars:
                 for role in MODEL_STATES
             )
             if any(part.value for part in parts) or tier is Tier.DEVICE:
-                bars.append(Bar(f"{facts.title(run)}: {tier}", parts))
-    title = "Model states of rank 0 by tier when the update begins, bytes a parameter, measured"
-    return Bars(title, "B", tuple(bars))
+                bars.append(Bar(said("labels.of", run=facts.title(run), what=term(tier)), parts))
+    return Bars(said("tiers.title"), "B", tuple(bars))
 
 
 def cuts(facts: Facts) -> FigureTable:
     """Theory: what crosses the bus if one or another part of a step is on the host."""
     ways = (
-        ("momentum and variance", ("moments",)),
-        ("the update and its states, rounding on the device", ("update", "moments", "master")),
-        ("the update, its states, rounding", ("update", "moments", "master", "rounding")),
-        (
-            "the same, and 16-bit gradients and parameters",
-            ("update", "moments", "master", "rounding", "gradients", "parameters"),
-        ),
+        ("moments",),
+        ("update", "moments", "master"),
+        ("update", "moments", "master", "rounding"),
+        ("update", "moments", "master", "rounding", "gradients", "parameters"),
     )
-    rows = tuple((name, str(facts.cut_bytes(*on_host))) for name, on_host in ways)
-    columns = ("on the host", "bytes a parameter")
-    return FigureTable("What crosses the bus in a step, by where it is cut, theory", columns, rows)
+    rows = tuple(
+        (name, str(facts.cut_bytes(*on_host)))
+        for name, on_host in zip(each("cuts.ways"), ways, strict=True)
+    )
+    return FigureTable(said("cuts.title"), each("cuts.columns"), rows)
 
 
 def losses(facts: Facts, *runs: str) -> FigureTable:
@@ -77,8 +78,8 @@ def losses(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("", *(f"iteration {step}" for step in steps))
-    return FigureTable("The loss of each iteration, measured", columns, rows)
+    columns = ("", *(said("losses.iteration", number=step) for step in steps))
+    return FigureTable(said("losses.title"), columns, rows)
 
 
 def checkpoints(facts: Facts, *runs: str) -> Bars:
@@ -88,11 +89,7 @@ def checkpoints(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         parts = (Part(name, num / MEGA) for name, num in zip(names, facts.saved(run), strict=True))
         bars.append(Bar(facts.title(run), tuple(parts)))
-    return Bars(
-        "What rank 0 has for backward when backward begins, measured",
-        "MB",
-        tuple(bars),
-    )
+    return Bars(said("checkpoints.title"), "MB", tuple(bars))
 
 
 def sums(facts: Facts, *runs: str) -> FigureTable:
@@ -105,10 +102,7 @@ def sums(facts: Facts, *runs: str) -> FigureTable:
         share = f"1/{added / gathered:.0f}" if gathered else ""
         moved = facts.copied(run, Link.BUS)
         rows.append((facts.title(run), f"{added:,}", f"{gathered:,}", share, f"{moved:,}"))
-    columns = ("bytes", "sums of the blocks", "gathered", "of the sums", "over the bus")
-    return FigureTable(
-        "What rank 0 sends and copies of activations in one step, traced", columns, tuple(rows)
-    )
+    return FigureTable(said("sums.title"), each("sums.columns"), tuple(rows))
 
 
 def pieces(facts: Facts, *runs: str) -> FigureTable:
@@ -123,8 +117,7 @@ def pieces(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("", "device", "free", "largest piece", "beside it")
-    return FigureTable("How the free memory of rank 0 lay at its worst, measured", columns, rows)
+    return FigureTable(said("pieces.title"), each("pieces.columns"), rows)
 
 
 def fetches(facts: Facts, *runs: str) -> FigureTable:
@@ -134,9 +127,8 @@ def fetches(facts: Facts, *runs: str) -> FigureTable:
     for run in runs:
         for rank, label in facts.ranks(run):
             cells = (f"{facts.fetched(run, unit, int(rank)):,}" for unit in units)
-            rows.append((f"{facts.title(run)}: {label}", *cells))
-    title = "Bytes that each rank brings from its host to its device in one forward, traced"
-    return FigureTable(title, ("", *units), tuple(rows))
+            rows.append((said("labels.of", run=facts.title(run), what=label), *cells))
+    return FigureTable(said("fetches.title"), ("", *units), tuple(rows))
 
 
 def tiled(facts: Facts, *runs: str) -> Bars:
@@ -148,4 +140,4 @@ def tiled(facts: Facts, *runs: str) -> Bars:
         )
         for run in runs
     )
-    return Bars("The most of gathered parameters on rank 0, measured", "MB", bars)
+    return Bars(said("tiled.title"), "MB", bars)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 
 _STATES = ("compute", "exposed", "waiting", "other")
 _CAUSES = {
@@ -20,7 +21,7 @@ def compute(facts: Facts, run: str) -> Bars:
         Bar(label, (Part("compute", facts.compute_ms(run, int(rank))),))
         for rank, label in facts.ranks(run)
     )
-    return Bars("How long each rank computes in one step, measured by its clock", "ms", bars)
+    return Bars(said("compute.title"), "ms", bars)
 
 
 def budget(facts: Facts, *runs: str) -> Bars:
@@ -31,9 +32,8 @@ def budget(facts: Facts, *runs: str) -> Bars:
             values = [getattr(facts, f"{state}_ms")(run, int(rank)) for state in _STATES]
             names = ("compute", "exposed communication", "waiting for others", "other")
             parts = tuple(map(Part, names, values))
-            bars.append(Bar(f"{run.partition('/')[0]}, {label}", parts))
-    title = "Where the time of each rank went in one step, measured by its clock"
-    return Bars(title, "ms", tuple(bars))
+            bars.append(Bar(said("labels.with", run=run.partition("/")[0], what=label), parts))
+    return Bars(said("budget.title"), "ms", tuple(bars))
 
 
 def overlap(facts: Facts, *runs: str) -> FigureTable:
@@ -48,9 +48,7 @@ def overlap(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("ms", "exposed", "hidden", "overlap", "one step took")
-    title = "Communication of all ranks in one step, measured by their clocks"
-    return FigureTable(title, columns, rows)
+    return FigureTable(said("overlap.title"), each("overlap.columns"), rows)
 
 
 def path(facts: Facts, *runs: str) -> Bars:
@@ -62,6 +60,4 @@ def path(facts: Facts, *runs: str) -> Bars:
             Part(words, facts.path_share(run, cause) * took) for cause, words in _CAUSES.items()
         )
         bars.append(Bar(run.partition("/")[0], parts))
-    return Bars(
-        "The critical path of one step, by cause, measured over all ranks", "ms", tuple(bars)
-    )
+    return Bars(said("path.title"), "ms", tuple(bars))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zerosim.events import Purpose
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 from zerosim.quantities import PSI
 
 
@@ -18,7 +19,7 @@ def traffic(facts: Facts, *runs: str) -> Bars:
             for phase in ("forward", "backward", "update")
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
-    return Bars("What rank 0 sends in one step, traced", PSI, tuple(bars), "the law of a ring")
+    return Bars(said("traffic.title"), PSI, tuple(bars), said("traffic.law"))
 
 
 def purposes(facts: Facts, *runs: str) -> Bars:
@@ -31,8 +32,7 @@ def purposes(facts: Facts, *runs: str) -> Bars:
             for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
-    title = "What rank 0 sends in one step, by what it is for, traced"
-    return Bars(title, PSI, tuple(bars), "the law of a ring")
+    return Bars(said("purposes.title"), PSI, tuple(bars), said("traffic.law"))
 
 
 def ledgers(facts: Facts, *runs: str) -> FigureTable:
@@ -47,8 +47,7 @@ def ledgers(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs
     )
-    columns = ("bytes", "the law", "traced", "wire, framed", "collectives")
-    return FigureTable("What rank 0 sends in one step: law, trace, kernel", columns, rows)
+    return FigureTable(said("ledgers.title"), each("ledgers.columns"), rows)
 
 
 def micro_steps(facts: Facts, *runs: str) -> Bars:
@@ -61,6 +60,6 @@ def micro_steps(facts: Facts, *runs: str) -> Bars:
                 Part(str(purpose), facts.payload_in(run, number, purpose))
                 for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
             )
-            bars.append(Bar(f"{facts.title(run)}, {number + 1} of {count}", parts))
-    title = "What rank 0 communicates in each micro-step, by what it is for, traced"
-    return Bars(title, f"payload in {PSI}", tuple(bars))
+            label = said("micro_steps.bar", run=facts.title(run), number=number + 1, count=count)
+            bars.append(Bar(label, parts))
+    return Bars(said("micro_steps.title"), said("micro_steps.unit"), tuple(bars))

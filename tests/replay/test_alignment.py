@@ -336,9 +336,9 @@ def every_text() -> dict[str, str]:
 
 
 KNOWN_FIELDS = {
-    "N", "common", "count", "fewest", "hop", "hops", "micro_step", "most", "name", "names", "note",
-    "op", "other", "other_size", "phase", "purpose", "reason", "size", "sizes", "step", "then",
-    "unit",
+    "N", "common", "count", "fewest", "hop", "hops", "law", "micro_step", "most", "name", "names",
+    "note", "number", "op", "other", "other_size", "phase", "purpose", "reason", "size", "sizes",
+    "step", "then", "tier", "unit",
 }  # fmt: skip
 
 

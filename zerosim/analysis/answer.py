@@ -12,6 +12,7 @@ from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
 from zerosim.analysis.path import CriticalPath, PathPiece, TimeCause, critical_path, slack
 from zerosim.analysis.report import GraphReport, PathStep, Slack
+from zerosim.analysis.wording import said
 from zerosim.errors import ConfigError
 from zerosim.events import WHOLE, Kind
 from zerosim.graph import EventGraph, NodeKind, ViolationKind, check_graph
@@ -132,10 +133,12 @@ def name_piece(graph: EventGraph, path: CriticalPath, piece: PathPiece) -> str:
     label = graph.label(piece.node)
     is_before = piece.start_ns < graph.at[piece.node]
     if is_before and piece.start_ns == path.start_ns:
-        return f"rank {graph.rank[piece.node]} came later than the first"
+        return said("pieces.late", rank=graph.rank[piece.node])
     if piece.cause is TimeCause.OTHER:
-        return f"own code {'before' if is_before else 'after'}: {label}"
-    return f"scheduling before: {label}" if piece.cause is TimeCause.SCHEDULING else label
+        return said("pieces.before" if is_before else "pieces.after", label=label)
+    if piece.cause is TimeCause.SCHEDULING:
+        return said("pieces.scheduling", label=label)
+    return label
 
 
 _LISTED = (NodeKind.COMPUTE, NodeKind.WAIT, NodeKind.CALL)
@@ -162,25 +165,18 @@ def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
     if not trace.manifest.is_timed:
         return
     if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
-        yield "the hosts' clocks could not be aligned: times between hosts prove nothing"
+        yield said("notes.clocks")
     elif others:
         most = max(clock.uncertainty_ns or 0 for clock in others)
-        yield f"between hosts, times are certain to ± {most / 1000:,.1f} µs only"
+        yield said("notes.certain", time=f"{most / 1000:,.1f}")
     if not waits_recorded:
-        yield (
-            "this program's waits were not recorded, so its critical path, exposed communication "
-            "and overlap are not known"
-        )
+        yield said("notes.waits")
     unseen = sum(
         event.end_ns is None and event.id not in rank.unfinished
         for rank in trace.ranks
         for _, event in rank.events.of_kind(Kind.COLLECTIVE)
     )
-    ends = f"the end{'s' * (unseen != 1)} of {unseen:,} call{'s' * (unseen != 1)}"
-    if unseen and not waits_recorded:
-        yield f"{ends} were not recorded: each counts as over when it was made"
-    elif unseen:
-        yield (
-            f"{ends} were not seen (a GPU moves bytes after the call returns): each counts as over "
-            "when the wait for it was"
-        )
+    if unseen:
+        end = "end" if unseen == 1 else "ends"
+        key = "unseen" if waits_recorded else "unrecorded"
+        yield said(f"notes.{end}_{key}", count=f"{unseen:,}")

@@ -11,8 +11,10 @@ from typing import Any
 from zerosim.analysis.bandwidth import Bandwidth
 from zerosim.analysis.budget import Budgets
 from zerosim.analysis.path import CriticalPath, TimeCause
+from zerosim.analysis.wording import said
 from zerosim.events import WHOLE
 from zerosim.graph import Check, HostClock
+from zerosim.language import clauses, enumerated, term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,46 +92,58 @@ class GraphReport:
     @property
     def headline(self) -> str:
         """The answer in a sentence."""
-        return f"{'; '.join(self.clauses)}."
+        return f"{clauses(self.clauses)}{said('report.end')}"
 
     @property
     def clauses(self) -> tuple[str, ...]:
         """Parts of that sentence: how long it took, why, and who waited for whom."""
         failed = sum(check.holds is False for check in self.checks)
         if not self.is_timed:
-            return ("Its calls have an order and no times: when they were made was not recorded",)
+            return (said("report.no_times"),)
         if self.path is None:
-            return ("The collectives wait for each other in a cycle: a deadlock, named below",)
-        begin = "" if not failed else f"{failed} of {len(self.checks)} checks fail, see below. "
-        what = "The recording" if self.iteration == WHOLE else f"Iteration {self.iteration}"
-        shares = ", ".join(f"{share} % {cause}" for cause, share in shares_of(self.path.by_cause()))
-        took = "is predicted to take" if self.is_predicted else "took"
-        words = f"{begin}{what} {took} {milliseconds(self.path.duration_ns)} ms"
-        if not self.budgets.waits_recorded:
-            return words, "what the program waited for was not recorded", self._waited()
-        why = f"its critical path is {shares}" if shares else ""
-        if self.num_ranks == 1:
-            return (words, why) if why else (words,)
-        if not why:
-            return f"{words}{self._mostly()}", self._waited()
-        return words, f"{why}{self._mostly()}", self._waited()
+            return (said("report.cycle"),)
+        is_one = self.num_ranks == 1
+        shares = enumerated(
+            said("report.share", share=share, cause=term(cause))
+            for cause, share in shares_of(self.path.by_cause())
+        )
+        is_known = self.budgets.waits_recorded
+        words = said(
+            "report.predicted" if self.is_predicted else "report.took",
+            what=said(
+                "report.recording" if self.iteration == WHOLE else "report.iteration",
+                iteration=self.iteration,
+            ),
+            time=milliseconds(self.path.duration_ns),
+            mostly=self._mostly() if is_known and not shares and not is_one else "",
+        )
+        if failed:
+            words = said("report.failing", failed=failed, checks=len(self.checks), answer=words)
+        if not is_known:
+            return words, said("report.unrecorded"), self._waited()
+        mostly = "" if is_one else self._mostly()
+        why = [said("report.path", shares=shares, mostly=mostly)] if shares else []
+        return (words, *why) if is_one else (words, *why, self._waited())
 
     def _mostly(self) -> str:
         assert self.path is not None
         own = self.path.by_rank()
         rank = max(own, key=lambda one: own[one], default=None)
-        return "" if rank is None or not own[rank] else f", and runs mostly on rank {rank}"
+        return "" if rank is None or not own[rank] else said("report.mostly", rank=rank)
 
     def _waited(self) -> str:
         totals = {rank: self.budgets.waited_for(rank) for rank in self.budgets.ranks}
         rank = max(totals, key=lambda one: totals[one], default=None)
         if not self.compares_ranks:
-            return "whether ranks waited for each other is not known"
+            return said("report.unknown")
         if rank is None or not totals[rank]:
-            return "no rank waited for another"
-        others = "the others" if self.num_ranks > 2 else f"rank {1 - rank}"
-        who = others if self.budgets.waits_recorded else f"collectives of {others}"
-        return f"{who} waited {milliseconds(totals[rank])} ms for rank {rank}"
+            return said("report.nobody")
+        return said(
+            "report.waited" if self.budgets.waits_recorded else "report.collectives",
+            others=said("report.others" if self.num_ranks > 2 else "report.other", rank=1 - rank),
+            time=milliseconds(totals[rank]),
+            rank=rank,
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON knows."""

@@ -33,6 +33,7 @@ from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
 from zerosim.cli.whatif import whatif
 from zerosim.errors import EnvironmentFault, ZerosimError, cannot_load
+from zerosim.language import VARIABLE, Language, chosen, speak
 from zerosim.version import VERSION
 
 INTERRUPTED = 130
@@ -100,8 +101,16 @@ def _options(
             callback=lambda value: _print_version(wanted=value),
         ),
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What it speaks: {', '.join(Language)}; else what {VARIABLE} says.",
+            metavar="NAME",
+        ),
+    ] = None,
 ) -> None:
     """Run ZeRO for real, record what it sends, prove it."""
+    speak(chosen(language))
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)

@@ -15,7 +15,9 @@ from rich.text import Text
 from zerosim.analysis import TimeCause
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, open_run
+from zerosim.cli.wording import said
 from zerosim.events import STEP_PHASES, WHOLE, Phase
+from zerosim.language import listed, term
 from zerosim.memory import Role
 from zerosim.quantities import PSI, format_decimal
 from zerosim.reading.comparison import FEWEST, MOST, Comparison
@@ -23,18 +25,12 @@ from zerosim.reading.differences import notes, title_of
 from zerosim.reading.side import Side, Times
 from zerosim.tiers import Link
 
-_WORDS = {
-    TimeCause.COMPUTE: "computing",
-    TimeCause.COMMUNICATION: "communicating",
-    TimeCause.SCHEDULING: "scheduling",
-    TimeCause.OTHER: "other code",
-}
-_LINKS = {
-    Link.BUS: "over the bus",
-    Link.STORAGE: "to and from disks",
-    Link.NODE: "within nodes",
-    Link.NETWORK: "between nodes",
-}
+_CAUSES = (
+    TimeCause.COMPUTE,
+    TimeCause.COMMUNICATION,
+    TimeCause.SCHEDULING,
+    TimeCause.OTHER,
+)
 _SHORT_NS = 10**6
 """A shorter time has more decimals."""
 _PHASES = (*STEP_PHASES, Phase.OUTSIDE)
@@ -66,22 +62,22 @@ def _print(console: Console, found: Comparison) -> None:
     sides = found.sides
     console.print(Text(found.headline, style="bold"))
     for side in sides:
-        predicted = " · its times are predicted" if side.is_predicted else ""
-        words = f"  {side.name}: {title_of(side)} · {side.folder}{predicted}"
-        console.print(Text(words, style="dim"))
+        words = said(
+            "compare.side_predicted" if side.is_predicted else "compare.side",
+            name=side.name,
+            title=title_of(side),
+            folder=side.folder,
+        )
+        console.print(Text(f"  {words}", style="dim"))
     for note in notes(sides):
-        console.print(f"note: {note}", style="yellow")
+        console.print(said("common.note", note=note), style="yellow")
     console.print()
     of_steps = all(side.iteration != WHOLE for side in sides)
-    what = (
-        "in a step"
-        if of_steps
-        else "in a step, or in the whole run where a program marked no steps"
-    )
+    what = said("compare.step" if of_steps else "compare.run")
     _table(console, sides, what, _whole_rows(sides))
-    _table(console, sides, "bytes that rank 0 sent, by phase and unit", _unit_rows(sides))
-    _table(console, sides, "bytes alive on rank 0 at its peak", _role_rows())
-    _table(console, sides, f"ms of a rank in each phase, medians{_whose(sides)}", _time_rows())
+    _table(console, sides, said("compare.units"), _unit_rows(sides))
+    _table(console, sides, said("compare.roles"), _role_rows())
+    _table(console, sides, _times_title(sides), _time_rows())
     for line in found.differences:
         console.print(f"- {line}")
 
@@ -92,9 +88,9 @@ def _table(console: Console, sides: Sequence[Side], title: str, rows: Sequence[R
     if not shown:
         return
     table = make_table("", "", *(side.name for side in sides), left=2, title=title)
-    before = ""
+    before, strong = "", (said("compare.all"), said("compare.the_peak"))
     for group, name, cells in shown:
-        style = "bold" if name in ("all", "peak") else ""
+        style = "bold" if name in strong else ""
         table.add_row("" if group == before else group, name, *cells, style=style)
         before = group
     print_table(console, table)
@@ -102,21 +98,35 @@ def _table(console: Console, sides: Sequence[Side], title: str, rows: Sequence[R
 
 
 def _whole_rows(sides: Sequence[Side]) -> list[Row]:
+    traffic, memory, time = (said(f"compare.{one}") for one in ("traffic", "memory", "time"))
+    law = said("compare.law")
     return [
-        ("traffic", "law", lambda side: side.traffic_law),
-        ("traffic", "sent B", lambda side: _bytes(side.total_bytes) if side.sent_bytes else ""),
-        ("traffic", f"in {PSI}", _in_psi),
-        ("traffic", "on the wire B", lambda side: _bytes(side.wire_bytes)),
+        (traffic, law, lambda side: side.traffic_law),
+        (
+            traffic,
+            said("compare.sent"),
+            lambda side: _bytes(side.total_bytes) if side.sent_bytes else "",
+        ),
+        (traffic, said("compare.in_psi", psi=PSI), _in_psi),
+        (traffic, said("compare.wire"), lambda side: _bytes(side.wire_bytes)),
         *_link_rows(sides),
-        ("memory", "law", lambda side: side.states_law),
-        ("memory", "model states B", lambda s: _bytes(s.held.states_bytes) if s.held else ""),
-        ("memory", "peak B", _peak),
-        ("memory", f"of {sides[0].name}", partial(_share_of_peak, sides[0])),
-        ("time", "took ms", partial(_time, lambda times: _ms(times.duration_ns))),
-        *(("time", words, partial(_cause, cause)) for cause, words in _WORDS.items()),
-        ("time", "is", _evidence),
-        ("time", "comm. hidden", partial(_time, lambda times: _percent(times.overlap))),
-        ("loss", "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
+        (memory, law, lambda side: side.states_law),
+        (
+            memory,
+            said("compare.states"),
+            lambda side: _bytes(side.held.states_bytes) if side.held else "",
+        ),
+        (memory, said("compare.peak"), _peak),
+        (memory, said("compare.of", name=sides[0].name), partial(_share_of_peak, sides[0])),
+        (time, said("compare.took"), partial(_time, lambda times: _ms(times.duration_ns))),
+        *((time, said(f"compare.causes.{one}"), partial(_cause, one)) for one in _CAUSES),
+        (time, said("compare.is"), _evidence),
+        (
+            time,
+            said("compare.hidden_share"),
+            partial(_time, lambda times: _percent(times.overlap)),
+        ),
+        (said("compare.loss"), "", lambda side: "" if side.loss is None else f"{side.loss:.4f}"),
     ]
 
 
@@ -126,7 +136,7 @@ def _link_rows(sides: Sequence[Side]) -> list[Row]:
     if met <= {Link.NODE}:
         return []
     return [
-        ("by link, all ranks", f"{_LINKS[link]} B", partial(_link_cell, link))
+        (said("compare.by_link"), said(f"compare.links.{link}"), partial(_link_cell, link))
         for link in Link
         if link in met
     ]
@@ -144,12 +154,12 @@ def _unit_rows(sides: Sequence[Side]) -> list[Row]:
     for phase in Phase:
         units = {unit for side in sides for other, unit in side.unit_bytes if other is phase}
         rows += [
-            (phase.value, unit or "(no unit)", partial(_unit_cell, (phase, unit)))
+            (term(phase), unit or said("compare.no_unit"), partial(_unit_cell, (phase, unit)))
             for unit in [*order, ""]
             if unit in units
         ]
         if units:
-            rows.append((phase.value, "all", partial(_phase_cell, phase)))
+            rows.append((term(phase), said("compare.all"), partial(_phase_cell, phase)))
     return rows
 
 
@@ -163,9 +173,12 @@ def _phase_cell(phase: Phase, side: Side) -> str:
 
 def _role_rows() -> list[Row]:
     return [
-        *(("", role.value, partial(_role, role)) for role in Role),
-        ("", "peak", _peak),
-        *(("peak within", phase.value, partial(_phase_peak, phase)) for phase in _PHASES),
+        *(("", term(role), partial(_role, role)) for role in Role),
+        ("", said("compare.the_peak"), _peak),
+        *(
+            (said("compare.peak_within"), term(phase), partial(_phase_peak, phase))
+            for phase in _PHASES
+        ),
     ]
 
 
@@ -183,7 +196,7 @@ def _phase_peak(phase: Phase, side: Side) -> str:
 
 def _time_rows() -> list[Row]:
     return [
-        (phase.value, name, partial(_phase_time, phase, name))
+        (term(phase), said(f"compare.{name}"), partial(_phase_time, phase, name))
         for phase in _PHASES
         for name in ("wall", "exposed", "waiting", "hidden")
     ]
@@ -204,15 +217,15 @@ def _cause(cause: TimeCause, side: Side) -> str:
 
 
 def _evidence(side: Side) -> str:
-    return "predicted" if side.is_predicted and side.times is not None else ""
+    return said("compare.predicted") if side.is_predicted and side.times is not None else ""
 
 
-def _whose(sides: Sequence[Side]) -> str:
-    """Which sides' times are predicted."""
+def _times_title(sides: Sequence[Side]) -> str:
+    """Which times these are, and of which sides they are predicted."""
     predicted = [side.name for side in sides if side.is_predicted]
     if len(predicted) == len(sides):
-        return "; predicted"
-    return f"; those of {' and '.join(predicted)} predicted" if predicted else ""
+        return said("compare.times_predicted")
+    return said("compare.times_of" if predicted else "compare.times", names=listed(predicted))
 
 
 def _in_psi(side: Side) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from zerosim.cli.console import make_console, print_json, print_lines
 from zerosim.cli.options import AsJson, decimal, open_run
+from zerosim.cli.wording import said
 from zerosim.diagnosis import Diagnosis, diagnose_dumps, diagnose_folder
 from zerosim.diagnosis.evidence import PATIENCE_S
 from zerosim.importing.dumps import find_dumps
@@ -55,7 +56,7 @@ def _lines(found: Diagnosis) -> list[str]:
     for one in found.findings[:1]:
         lines += [f"  {text}" for text in one.evidence]
         if one.advice:
-            lines.append(f"try: {one.advice}")
-    lines += [f"also: {one.sentence}" for one in found.findings[1:]]
-    lines += [f"note: {note}" for note in found.notes]
+            lines.append(said("common.try", advice=one.advice))
+    lines += [said("common.also", sentence=one.sentence) for one in found.findings[1:]]
+    lines += [said("common.note", note=note) for note in found.notes]
     return lines

@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from zerosim.cli.console import make_table, print_table
-from zerosim.cli.numbers import NOT_MEASURED, number, number_range
+from zerosim.cli.numbers import not_measured, number, number_range
 from zerosim.cli.places import counter_cells, counter_columns, place_tables
+from zerosim.cli.wording import counted, said
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Algorithm
+from zerosim.language import term
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.reading.profile import Profile
 from zerosim.reading.system import SystemRow
@@ -48,7 +50,7 @@ def print_report(
         console.print()
     print_verdicts(console, report.verdicts, is_whole=is_whole)
     for note in report.notes:
-        console.print(f"note: {note}", style="yellow")
+        console.print(said("common.note", note=note), style="yellow")
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_whole: bool) -> None:
@@ -60,8 +62,8 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_whole: b
     print_failed(console, verdicts)
     num_held = sum(verdict.outcome is Outcome.AS_PREDICTED for verdict in verdicts)
     if num_held:
-        count = "1 claim holds" if num_held == 1 else f"{num_held} claims hold"
-        console.print(Text.assemble(mark_of(Outcome.AS_PREDICTED), f" {count}: -v prints all"))
+        count = said("common.one_holds" if num_held == 1 else "common.hold", count=num_held)
+        console.print(Text.assemble(mark_of(Outcome.AS_PREDICTED), f" {count}"))
 
 
 def print_failed(console: Console, verdicts: Sequence[Verdict]) -> None:
@@ -84,12 +86,13 @@ def print_judged(
     print_table(console, table)
     console.print()
     for row in rows:
-        console.print(Text.assemble(mark_of(row.outcome), f" {row.name}: {row.headline}"))
+        answer = said("common.named", name=row.name, headline=row.headline)
+        console.print(Text.assemble(mark_of(row.outcome), f" {answer}"))
 
 
 def word_of(outcome: Outcome | None) -> str:
     """An outcome in words."""
-    return "nothing predicted" if outcome is None else outcome.value
+    return said("common.nothing_predicted") if outcome is None else term(outcome)
 
 
 def print_answer(console: Console, outcome: Outcome | None, headline: str) -> None:
@@ -107,18 +110,19 @@ def style_of(cause: CauseBytes) -> str:
 def print_title(console: Console, report: Report) -> None:
     """The answer in a sentence, and what was run."""
     print_answer(console, report.outcome, report.headline)
-    plural = "s" if report.num_ranks > 1 else ""
-    facts = [f"{report.num_ranks} rank{plural}", _carrier(report)]
+    facts = [counted("ranks", report.num_ranks), _carrier(report)]
     if report.stage is not None:
         facts = [
-            f"{PSI} = {format_exact(report.num_parameters)} parameters",
-            f"{report.dtype}, {report.element_bytes} B each",
+            said("common.parameters", psi=PSI, count=format_exact(report.num_parameters)),
+            said("common.each", dtype=report.dtype, size=report.element_bytes),
             *facts,
-            f"{report.accumulate} micro-step{'s' if report.accumulate > 1 else ''}",
+            counted("micro_steps", report.accumulate),
         ]
-    shown = f"iteration {report.iteration} of {name_iterations(report.iterations, '..')}"
-    if report.iteration < 0:
-        shown = "everything recorded"
+    shown = said(
+        "common.everything" if report.iteration < 0 else "common.iteration",
+        iteration=report.iteration,
+        iterations=name_iterations(report.iterations, ".."),
+    )
     facts = [word_of(report.outcome), *facts, shown]
     console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
@@ -126,25 +130,24 @@ def print_title(console: Console, report: Report) -> None:
 
 def _carrier(report: Report) -> str:
     own = report.algorithm == Algorithm.RING
-    return f"ring over {report.backend}" if own else f"{report.backend}'s own collectives"
+    return said("ledger.ring" if own else "ledger.own", backend=report.backend)
 
 
 def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) -> Table:
-    what = "received" if received else "sent"
     # whose law a row obeys is said where there is more than one answer
     systems = [""] if len({row.system for row in report.rows}) > 1 else []
-    columns = (*systems, "phase", "purpose", "calls", "theory", "trace", *wire_columns)
-    title = f"bytes {what} by each rank; theory and trace count payload only"
+    columns = (*systems, *said.each("ledger.columns"), *wire_columns)
+    title = said("ledger.received" if received else "ledger.sent")
     table = make_table(*columns, left=2 + len(systems), title=title)
     before = ("", "")
     for row in report.rows:
         cells = row.received if received else row.sent
         place = (row.system, row.phase.value)
-        names = [row.system or "overhead"] if systems else []
+        names = [term(row.system) or said("ledger.overhead")] if systems else []
         table.add_row(
             *("" if row.system == before[0] else name for name in names),
-            "" if place == before else row.phase.value,
-            f"{row.purpose}: {row.op}",
+            "" if place == before else term(row.phase),
+            said("ledger.call", purpose=term(row.purpose), op=term(row.op or "")),
             str(row.num_calls),
             _theory(report, cells, row.system),
             number_range([cell.trace for cell in cells]),
@@ -154,7 +157,7 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
     table.add_section()
     for name, cells_of in _total_rows(report, wire_columns, received=received):
         label = [*name, *([""] * (len(systems) + 3 - len(name)))]
-        table.add_row(*label, *cells_of, style="bold" if name == ("total",) else "")
+        table.add_row(*label, *cells_of, style="bold" if name == (said("common.total"),) else "")
     return table
 
 
@@ -164,9 +167,11 @@ def _theory(
     """What was to be sent; in words where nobody planned it, or no law is known."""
     taken = {law.system for law in report.systems if law.is_likeness}
     if system in taken or (taken and taken.issuperset(law.system for law in report.systems)):
-        return "no plan"
+        return said("ledger.no_plan")
     known = [cell.theory for cell in cells]
-    return "no law" if None in known or not report.systems else number_range(known, unit)
+    return (
+        said("ledger.no_law") if None in known or not report.systems else number_range(known, unit)
+    )
 
 
 def _total_rows(
@@ -174,26 +179,28 @@ def _total_rows(
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """All rows together, and from there to the wire where each call has none of its own."""
     wires = report.wires_received if received else report.wires
-    yield ("total",), _totals(report, len(wire_columns), received=received)
+    yield (said("common.total"),), _totals(report, len(wire_columns), received=received)
     if not report.wire_by_call:
         columns: dict[str, list[int | None]] = {
-            f"{report.backend}'s algorithm": [wire.algorithm for wire in wires],
+            "algorithm": [wire.algorithm for wire in wires],
             "framing": [wire.framing for wire in wires],
-            "under way": [wire.under_way for wire in wires],
-            "on the wire": [wire.wire for wire in wires],
+            "under_way": [wire.under_way for wire in wires],
+            "on_the_wire": [wire.wire for wire in wires],
         }
         for name, values in columns.items():
-            if any(values) or name in ("framing", "on the wire"):
-                yield (name,), ["", number_range(values)]
+            if any(values) or name in ("framing", "on_the_wire"):
+                label = said(f"ledger.{name}", backend=report.backend)
+                yield (label,), ["", number_range(values)]
     elif not report.systems and any(report.outside_bytes) and not received:
-        counted = report.outside_bytes
-        narrow = len(wire_columns) < len(counted)
-        cells = [number_range(counted)] if narrow else [number(value) for value in counted]
-        yield ("kernel", "counted outside all calls"), ["", "", *cells]
+        outside = report.outside_bytes
+        narrow = len(wire_columns) < len(outside)
+        cells = [number_range(outside)] if narrow else [number(value) for value in outside]
+        yield (said("ledger.kernel"), said("ledger.outside")), ["", "", *cells]
     if report.element_bytes and report.num_parameters:
         unit = report.num_parameters * report.element_bytes
+        in_psi = said("ledger.in_psi", psi=PSI)
         yield (
-            ("", f"in {PSI}") if report.wire_by_call else (f"in {PSI}",),
+            ("", in_psi) if report.wire_by_call else (in_psi,),
             _totals(report, len(wire_columns), received=received, unit=unit),
         )
 
@@ -206,8 +213,8 @@ def _wire_columns(report: Report, console: Console, *, received: bool) -> list[s
     most = max((report.total("theory", place) or 0 for place in places), default=0)
     width = _OTHER_COLUMNS + (report.num_ranks + 2) * (len(f"{most:,}") + 2)
     if are_alike or report.num_ranks > _MOST_COLUMNS or width > console.width:
-        return ["wire, all ranks"]
-    return [f"wire {rank}" for rank in range(report.num_ranks)]
+        return [said("ledger.all_wires")]
+    return [said("ledger.wire", rank=rank) for rank in range(report.num_ranks)]
 
 
 def _wire_cells(cells: Sequence[RankBytes], columns: int) -> list[str]:
@@ -226,7 +233,7 @@ def _totals(
     ]
     if report.unrecorded:
         known = [sum(cell.trace for cell in cells) for cells in by_rank]
-        return [_theory(report, [], ""), _at_least(known, unit), *[NOT_MEASURED] * num_wires]
+        return [_theory(report, [], ""), _at_least(known, unit), *[not_measured()] * num_wires]
     sums: list[RankBytes] = [
         RankBytes(
             rank=place,
@@ -245,31 +252,40 @@ def _totals(
 
 def _at_least(known: Sequence[int], unit: int | None) -> str:
     """What is known to be sent, where it is not all that is."""
-    return f"at least {number_range(known, unit)}" if any(known) else "not recorded"
+    if not any(known):
+        return said("common.not_recorded")
+    return said("common.at_least", sizes=number_range(known, unit))
 
 
 def _causes_table(report: Report) -> Table:
     """From each law to what is sent for it; then what no law speaks of, and the wire."""
     first = report.wires[0].rank
-    table = make_table(f"from the formula to the wire, rank {first}", "bytes", "", left=1)
+    table = make_table(said("ledger.causes", rank=first), said("ledger.bytes"), "", left=1)
     table.columns[2].justify = "left"
     table.columns[2].no_wrap = False
     for law in report.systems:
         words = report.law
         if report.stage is None:
-            words = f"{law.formula}, {law.words} ({name_ranks(list(law.ranks))})"
-        name = "the law" if len(report.systems) == 1 else f"the law of {law.system}"
+            ranks = name_ranks(list(law.ranks))
+            words = said("ledger.formula", formula=law.formula, words=law.words, ranks=ranks)
+        key = "ledger.law" if len(report.systems) == 1 else "ledger.law_of"
+        name = said(key, system=term(law.system))
         table.add_row(name, format_exact(law.law_bytes), words)
         _add_causes(table, law.causes)
     of_laws = sum(len(law.causes) for law in report.systems)
     _add_causes(table, report.causes[of_laws:])
     measured = report.total("kernel", 0)
     if measured is not None:
-        table.add_row("the wire", format_exact(measured), "measured by the kernel", style="bold")
+        table.add_row(
+            said("ledger.the_wire"), format_exact(measured), said("ledger.by_kernel"), style="bold"
+        )
     unexplained = report.unexplained_wire
-    text = "not measured" if unexplained is None else format_exact_bytes(unexplained)
+    text = said("ledger.not_measured")
+    if unexplained is not None:
+        text = format_exact_bytes(unexplained)
     exact = format_exact_bytes(report.unexplained_trace)
-    table.add_row("unexplained", "", f"{exact} in the trace, {text} on the wire, any rank")
+    where = said("ledger.any_rank", trace=exact, wire=text)
+    table.add_row(said("ledger.unexplained"), "", where)
     return table
 
 
@@ -277,17 +293,17 @@ def _add_causes(table: Table, causes: Sequence[CauseBytes]) -> None:
     for cause in causes:
         sign = "+" if cause.bytes > 0 else ""
         size = f"{sign}{format_exact(cause.bytes)}"
-        table.add_row(f"  {cause.cause}", size, cause.words, style=style_of(cause))
+        table.add_row(f"  {term(cause.cause)}", size, cause.words, style=style_of(cause))
 
 
 def _sources_table(report: Report) -> Table:
-    table = make_table("source", "phase", "purpose", "why", "calls", "bytes", left=4)
-    table.title = "calls that no law covers, on the first rank that made them"
+    table = make_table(*said.each("ledger.source_columns"), left=4)
+    table.title = said("ledger.sources")
     for one in report.sources:
         table.add_row(
-            one.source or "unknown",
-            one.phase.value,
-            f"{one.purpose}: {one.op}",
+            one.source or said("ledger.unknown"),
+            term(one.phase),
+            said("ledger.call", purpose=term(one.purpose), op=term(one.op or "")),
             one.why,
             str(one.num_calls),
             format_exact(one.sent_bytes),
@@ -298,10 +314,13 @@ def _sources_table(report: Report) -> Table:
 def print_verdict(console: Console, verdict: Verdict) -> None:
     """A claim, whether it holds, and what was measured."""
     is_told = verdict.outcome in (Outcome.EXPLAINED, Outcome.UNEXPLAINED)
-    word = f" ({verdict.outcome})" if is_told else ""
-    console.print(Text.assemble(mark_of(verdict.outcome), f" {verdict.title}{word}"))
-    law = f"{verdict.formula}; " if verdict.formula else ""
-    console.print(Text(f"    {law}measured {verdict.measured}", style="dim"))
+    title = verdict.title
+    if is_told:
+        title = said("common.outcome", title=title, outcome=term(verdict.outcome or ""))
+    console.print(Text.assemble(mark_of(verdict.outcome), f" {title}"))
+    key = "common.measured_law" if verdict.formula else "common.measured"
+    found = said(key, law=verdict.formula, measured=verdict.measured)
+    console.print(Text(f"    {found}", style="dim"))
 
 
 def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:

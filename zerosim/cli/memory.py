@@ -14,7 +14,9 @@ from zerosim.cli.ledgers import print_answer, print_verdicts, word_of
 from zerosim.cli.memory_tables import peak_table, states_tables
 from zerosim.cli.options import AsJson, TraceFolder, Verbose, integer, open_run
 from zerosim.cli.plot import print_plot
+from zerosim.cli.wording import counted, said
 from zerosim.errors import ConfigError
+from zerosim.language import begun
 from zerosim.quantities import PSI, format_exact
 from zerosim.reading import Run
 from zerosim.record.text import name_iterations, name_ranks
@@ -79,17 +81,17 @@ def _print(
         print_table(console, peak_table(report, highest))
         console.print()
     beyond = [sentence for tier in report.tiers for sentence in _sentences(_told(tier.peaks, rank))]
-    said = told if is_whole else [highest]
-    for sentence in [*_sentences(said), *beyond]:
+    shown = told if is_whole else [highest]
+    for sentence in [*_sentences(shown), *beyond]:
         console.print(sentence)
-    if rank is None and len(said) < len(report.peaks):
-        console.print(f"the highest of {len(report.peaks)} ranks; --rank shows any other")
+    if rank is None and len(shown) < len(report.peaks):
+        console.print(said("memory.highest", count=len(report.peaks)))
     console.print()
     drawn = highest.iteration
     _draw(console, run, report, highest.rank, drawn if drawn >= 0 else None)
     print_addresses(console, run.trace, highest.rank, drawn if drawn >= 0 else None)
     for note in report.notes:
-        console.print(f"note: {note}", style="yellow")
+        console.print(said("common.note", note=note), style="yellow")
 
 
 def _draw(
@@ -106,13 +108,15 @@ def _draw(
 
 
 def _facts(report: MemoryReport) -> list[str]:
-    facts = [f"{report.num_ranks} rank{'s' if report.num_ranks > 1 else ''}"]
+    facts = [counted("ranks", report.num_ranks)]
     if report.dtype:
-        facts.insert(0, f"{report.dtype}, {report.element_bytes} B each")
+        facts.insert(0, said("common.each", dtype=report.dtype, size=report.element_bytes))
     if report.num_parameters:
-        facts.insert(0, f"{PSI} = {format_exact(report.num_parameters)} parameters")
+        count = format_exact(report.num_parameters)
+        facts.insert(0, said("common.parameters", psi=PSI, count=count))
     if report.iteration is not None:
-        facts.append(f"iteration {report.iteration} of {name_iterations(report.iterations, '..')}")
+        shown = name_iterations(report.iterations, "..")
+        facts.append(said("common.iteration", iteration=report.iteration, iterations=shown))
     return facts
 
 
@@ -128,5 +132,6 @@ def _sentences(peaks: Sequence[RankPeak | TierPeak]) -> list[str]:
     """One for each rank, or for all ranks whose peaks are alike."""
     alike: dict[str, list[int]] = {}
     for top in peaks:
-        alike.setdefault(top.sentence.removeprefix(f"Rank {top.rank} "), []).append(top.rank)
-    return [f"{name_ranks(ranks).capitalize()} {words}" for words, ranks in alike.items()]
+        who = begun(name_ranks([top.rank]))
+        alike.setdefault(top.sentence.removeprefix(f"{who} "), []).append(top.rank)
+    return [f"{begun(name_ranks(ranks))} {words}" for words, ranks in alike.items()]

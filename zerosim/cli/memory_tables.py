@@ -10,6 +10,8 @@ from rich.table import Table
 from zerosim.cli.console import make_table
 from zerosim.cli.ledgers import style_of
 from zerosim.cli.numbers import number_range
+from zerosim.cli.wording import said
+from zerosim.language import term
 from zerosim.memory import Role
 from zerosim.quantities import format_exact, format_exact_bytes
 from zerosim.tiers import Tier
@@ -19,7 +21,7 @@ from zerosim.verify.memory_report import TierReport
 
 def counted(report: MemoryReport) -> str:
     """Where sizes are from: nothing was measured of a run that had no memory."""
-    return "dry run" if report.is_dry else "measured"
+    return said("memory.dry" if report.is_dry else "memory.measured")
 
 
 def states_tables(report: MemoryReport) -> Iterator[Table]:
@@ -35,31 +37,32 @@ def states_tables(report: MemoryReport) -> Iterator[Table]:
 
 
 def _measured_table(report: MemoryReport) -> Table:
-    table = make_table("role", counted(report), title="bytes at the peak of each rank")
+    table = make_table(said("memory.role"), counted(report), title=said("memory.at_peaks"))
     for row in report.rows:
-        table.add_row(row.role.value, number_range(row.measured_bytes))
+        table.add_row(term(row.role), number_range(row.measured_bytes))
     return table
 
 
 def _states_table(report: MemoryReport, states: TierReport) -> Table:
-    where = f"{states.tier.place} of" if report.tiers else "on"
-    title = f"bytes {where} each rank when the update of iteration {report.iteration} begins"
-    table = make_table(
-        "role", "law", "law in bytes", "theory", counted(report), left=2, title=title
+    title = said(
+        "memory.on_tier" if report.tiers else "memory.on",
+        place=states.tier.place,
+        iteration=report.iteration,
     )
+    table = make_table(*said.each("memory.columns"), counted(report), left=2, title=title)
     for row in states.rows:
         assert row.law_bytes is not None
         style = "" if row.measured_bytes == row.theory_of_ranks else "red"
         sizes = [number_range(row.theory_of_ranks), number_range(row.measured_bytes)]
         cells = [format_exact(row.law_bytes), *sizes]
-        table.add_row(row.role.value, row.law, *cells, style=style)
+        table.add_row(term(row.role), row.law, *cells, style=style)
     table.add_section()
     theory = [row.theory_of_ranks for row in states.rows]
     measured = [row.measured_bytes for row in states.rows]
     sums = [number_range([sum(of) for of in zip(*by, strict=True)]) for by in (theory, measured)]
     has_all = any(row.role is Role.GRADIENTS for row in states.rows) or report.tiers
     table.add_row(
-        "model states" if has_all else "together",
+        said("memory.model_states" if has_all else "memory.together"),
         states.law,
         format_exact(states.law_bytes),
         *sums,
@@ -70,36 +73,36 @@ def _states_table(report: MemoryReport, states: TierReport) -> Table:
 
 def _causes_table(report: MemoryReport, states: TierReport) -> Table:
     """From the law to what the first rank keeps."""
-    where = f" {states.tier.place}" if report.tiers else ""
-    title = f"from the formula to what rank {report.ranks[0]} keeps{where}"
+    key = "memory.keeps_at" if report.tiers else "memory.keeps"
+    title = said(key, rank=report.ranks[0], place=states.tier.place)
     table = _bridge(title, states.causes, states.law, states.law_bytes)
     measured = sum(row.measured_bytes[0] for row in states.rows)
-    what = "in files" if states.tier is Tier.DISK else "in storages that are alive"
+    what = said("memory.in_files" if states.tier is Tier.DISK else "memory.in_storages")
     table.add_row(counted(report), f"{measured:,}", what, style="bold")
     unexplained = format_exact_bytes(report.unexplained_bytes or 0)
-    tiers = " and tier" if report.tiers else ""
-    table.add_row("unexplained", "", f"{unexplained} in any role{tiers} of any rank")
+    key = "memory.unexplained_tier" if report.tiers else "memory.unexplained"
+    table.add_row(said("ledger.unexplained"), "", said(key, bytes=unexplained))
     return table
 
 
 def peak_table(report: MemoryReport, top: RankPeak) -> Table:
     """From the law to all that is alive at a peak of the device."""
     assert report.law_bytes is not None
-    where = f" {Tier.DEVICE.place}" if report.tiers else ""
-    title = f"from the formula to the peak of rank {top.rank}{where}"
+    key = "memory.peak_at" if report.tiers else "memory.peak"
+    title = said(key, rank=top.rank, place=Tier.DEVICE.place)
     table = _bridge(title, top.causes, report.law, report.law_bytes)
-    table.add_row("the peak", f"{top.bytes:,}", top.when, style="bold")
+    table.add_row(said("memory.the_peak"), f"{top.bytes:,}", top.when, style="bold")
     return table
 
 
 def _bridge(title: str, causes: Sequence[CauseBytes], law: str, law_bytes: Fraction) -> Table:
-    table = make_table(title, "bytes", "", left=1)
+    table = make_table(title, said("ledger.bytes"), "", left=1)
     table.columns[2].justify = "left"
     table.columns[2].no_wrap = False
-    table.add_row("the law", format_exact(law_bytes), law)
+    table.add_row(said("ledger.law"), format_exact(law_bytes), law)
     for cause in causes:
         sign = "+" if cause.bytes > 0 else ""
         style = style_of(cause)
         number = f"{sign}{format_exact(cause.bytes)}"
-        table.add_row(f"  {cause.cause}", number, cause.words, style=style)
+        table.add_row(f"  {term(cause.cause)}", number, cause.words, style=style)
     return table

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from zerosim.cli.wording import said
 from zerosim.quantities import format_decimal
 
-NOT_MEASURED = "not measured"
+
+def not_measured() -> str:
+    """What stands for a number that nobody measured."""
+    return said("ledger.not_measured")
 
 
 def number_range(values: Sequence[int | None], unit: int | None = None) -> str:
@@ -22,5 +26,5 @@ def number_range(values: Sequence[int | None], unit: int | None = None) -> str:
 def number(value: int | None, unit: int | None = None) -> str:
     """A whole number, or a multiple of a unit; None is what was not measured."""
     if value is None:
-        return NOT_MEASURED
+        return not_measured()
     return f"{value:,}" if unit is None else format_decimal(Fraction(value, unit), 3)

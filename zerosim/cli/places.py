@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from zerosim.cli.console import make_table
-from zerosim.cli.numbers import NOT_MEASURED, number, number_range
+from zerosim.cli.numbers import not_measured, number, number_range
+from zerosim.cli.wording import said
+from zerosim.language import term
 from zerosim.quantities import PSI, format_exact_bytes
 from zerosim.tiers import Link
 from zerosim.verify import LedgerRow, Report
 from zerosim.verify.report import total
 
-_KERNEL = {Link.BUS: "bus", Link.STORAGE: "disk"}
-"""The counters of copies, by what they count."""
+_KERNEL = (Link.BUS, Link.STORAGE)
+"""The counters of copies count these."""
 
 
 def place_tables(report: Report) -> list[Table]:
@@ -30,20 +32,20 @@ def place_tables(report: Report) -> list[Table]:
 
 
 def _copies_table(report: Report) -> Table:
-    title = "bytes copied by each rank between its tiers; theory and trace count content only"
-    table = make_table(
-        "phase", "purpose", "from → to", "copies", "theory", "trace", "kernel", left=3, title=title
-    )
+    columns = said.each("places.copies_columns")
+    table = make_table(*columns, left=3, title=said("places.copies"))
     before = ""
     for row in report.copies:
-        phase = "" if row.phase == before else row.phase.value
+        phase = "" if row.phase == before else term(row.phase)
         before = row.phase.value
         table.add_row(
             phase,
-            row.purpose.value,
-            f"{row.origin} → {row.target}",
+            term(row.purpose),
+            said("places.way", origin=term(row.origin or ""), target=term(row.target or "")),
             number_range(row.calls),
-            "no law" if row.has_no_law else number_range([cell.theory for cell in row.sent]),
+            said("ledger.no_law")
+            if row.has_no_law
+            else number_range([cell.theory for cell in row.sent]),
             number_range([cell.trace for cell in row.sent]),
             number_range([cell.kernel for cell in row.sent]),
         )
@@ -55,31 +57,33 @@ def _copies_table(report: Report) -> Table:
             for ledger in ("theory", "trace", "kernel")
         ]
         if any(row.has_no_law for row in report.copies if row.link is link):
-            totals[0] = "no law"
-        table.add_row("total", f"over the {_KERNEL[link]}", "", "", *totals, style="bold")
+            totals[0] = said("ledger.no_law")
+        over = said(f"places.over_{link}")
+        table.add_row(said("common.total"), over, "", "", *totals, style="bold")
     unexplained = report.unexplained_disk
     if Link.STORAGE in counters(report):
         added = number_range([report.total("framing", rank, Link.STORAGE) for rank in ranks])
-        table.add_row("", "of which headers, checksums, whole pages", "", "", "", "", added)
-        text = NOT_MEASURED if unexplained is None else format_exact_bytes(unexplained)
-        table.add_row("", "unexplained on the disk, any rank", "", "", "", "", text)
+        table.add_row("", said("places.framing"), "", "", "", "", added)
+        text = not_measured() if unexplained is None else format_exact_bytes(unexplained)
+        table.add_row("", said("places.unexplained"), "", "", "", "", text)
     return table
 
 
 def _links_table(report: Report) -> Table:
-    title = f"bytes sent by each rank by link, {report.num_nodes} nodes"
-    table = make_table("link", "purpose", "theory", "trace", "wire", left=2, title=title)
+    title = said("places.links", nodes=report.num_nodes)
+    table = make_table(*said.each("places.links_columns"), left=2, title=title)
     for link in (one for one in Link if any(row.link is one for row in report.links)):
         rows = [row for row in report.links if row.link is link]
         before = ""
         for row in rows:
-            name = "" if link == before else link.value
+            name = "" if link == before else term(link)
             before = link.value
-            what = f"{row.purpose}: {row.op} ({row.phase})"
+            call = {"purpose": term(row.purpose), "op": term(row.op or "")}
+            what = said("places.call", phase=term(row.phase), **call)
             table.add_row(name, what, *_ranges([row], report.num_ranks))
-        table.add_row("", "total", *_ranges(rows, report.num_ranks), style="bold")
+        table.add_row("", said("common.total"), *_ranges(rows, report.num_ranks), style="bold")
         unit = report.num_parameters * report.element_bytes
-        table.add_row("", f"of all ranks, in {PSI}", *_sums(rows, unit))
+        table.add_row("", said("places.of_all", psi=PSI), *_sums(rows, unit))
     return table
 
 
@@ -96,9 +100,8 @@ def _sums(rows: Sequence[LedgerRow], unit: int) -> list[str]:
 
 
 def _interfaces_table(report: Report) -> Table:
-    title = "bytes that left each node in the whole run, by the counters of its interfaces"
-    columns = ("node", "interface", "sockets", "others", "headers", "counted", "unexplained")
-    table = make_table(*columns, left=2, title=title)
+    columns = said.each("places.interfaces_columns")
+    table = make_table(*columns, left=2, title=said("places.interfaces"))
     for row in report.interfaces:
         table.add_row(
             str(row.node),
@@ -119,16 +122,20 @@ def counters(report: Report) -> list[Link]:
 
 def counter_columns(reports: Sequence[Report]) -> list[str]:
     """Names of the counters beside the sockets that any of these runs has: one column each."""
-    names = [_KERNEL[link] for link in _KERNEL if any(link in counters(one) for one in reports)]
-    return [*names, *(["interface"] if any(one.interfaces for one in reports) else [])]
+    names = [
+        said(f"places.{link}") for link in _KERNEL if any(link in counters(one) for one in reports)
+    ]
+    if any(one.interfaces for one in reports):
+        names.append(said("places.interface"))
+    return names
 
 
 def counter_cells(report: Report, columns: Sequence[str]) -> list[str]:
     """What they counted: copies of rank 0 in the step, interfaces of node 0 in the run."""
-    by_name = {_KERNEL[link]: link for link in counters(report)}
+    by_name = {said(f"places.{link}"): link for link in counters(report)}
     found = []
     for name in columns:
-        if name == "interface" and report.interfaces:
+        if name == said("places.interface") and report.interfaces:
             first = report.interfaces[0].node
             counted = sum(row.counted for row in report.interfaces if row.node == first)
             found.append(number(counted))

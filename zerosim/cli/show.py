@@ -14,9 +14,11 @@ import typer
 
 from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_rows
 from zerosim.cli.options import AsJson, TraceFolder, open_run
+from zerosim.cli.wording import said
 from zerosim.config import choice
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Op, Phase
+from zerosim.language import term
 from zerosim.manifest import Manifest, Source
 from zerosim.record import RawRow, Trace, iterations, rank_files, raw_rows
 
@@ -105,8 +107,10 @@ def _show_rows(folder: Path, rank: str | None, *, as_json: bool) -> int:
 
 
 def _row_line(rank: int, row: RawRow) -> str:
-    said = (f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in row.values.items())
-    return f"{rank}:{row.line} {row.name}: {', '.join(said)}"
+    values = (
+        f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in row.values.items()
+    )
+    return f"{rank}:{row.line} {row.name}: {', '.join(values)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +189,23 @@ def _number(text: str, what: str, words: tuple[str, ...]) -> int | None:
 
 def _print(trace: Trace, events: list[Event]) -> None:
     console = make_console()
-    table = make_table(
-        "rank", "it", "phase", "unit", "what", "payload B", "sent B", "wire B",
-        "ms, predicted" if trace.manifest.is_predicted else "ms", "called from",
-        left=5,
-    )  # fmt: skip
+    key = "show.columns_predicted" if trace.manifest.is_predicted else "show.columns"
+    table = make_table(*said.each(key), left=5)
     table.columns[-1].justify = "left"
     print_rows(console, table, (_cells(event, trace.manifest) for event in events))
     total = sum(1 for _ in _events(trace))
     console.print()
-    console.print(f"{len(events):,} shown of {total:,} recorded events; --help says how to choose")
+    console.print(said("show.shown", shown=f"{len(events):,}", total=f"{total:,}"))
 
 
 def _cells(event: Event, manifest: Manifest) -> tuple[str, ...]:
     return (
         str(event.rank),
         str(event.iteration),
-        event.phase.value,
+        term(event.phase),
         event.unit,
         _what(event),
-        "not recorded" if event.operator else f"{event.payload_bytes:,}",
+        said("common.not_recorded") if event.operator else f"{event.payload_bytes:,}",
         "" if event.sent_bytes is None else f"{event.sent_bytes:,}",
         f"{sum(delta.sent_bytes for delta in event.wire):,}" if event.wire else "",
         _milliseconds(event, manifest),
@@ -215,16 +216,22 @@ def _cells(event: Event, manifest: Manifest) -> tuple[str, ...]:
 def _what(event: Event) -> str:
     if event.kind is Kind.TRANSFER:
         peers = ", ".join(map(str, event.peers))
-        direction = "to" if event.op == "send" else "from"
-        return f"    hop {event.hop}: shard {event.shard} {direction} rank {peers}"
-    name = event.operator if event.op is Op.UNKNOWN and event.operator else event.op
-    return f"{name} ({event.algorithm}): {event.purpose}"
+        key = "show.send" if event.op == "send" else "show.receive"
+        return said(key, hop=event.hop, shard=event.shard, peers=peers)
+    is_unknown = event.op is Op.UNKNOWN and event.operator
+    return said(
+        "show.call",
+        op=event.operator if is_unknown else term(event.op or ""),
+        algorithm=term(event.algorithm or ""),
+        purpose=term(event.purpose or ""),
+    )
 
 
 def _milliseconds(event: Event, manifest: Manifest) -> str:
     if event.error:
-        return "failed"
+        return said("show.failed")
     if event.end_ns is None:
-        return "not recorded" if manifest.source is Source.IMPORTED else "never ended"
+        is_imported = manifest.source is Source.IMPORTED
+        return said("common.not_recorded" if is_imported else "show.never_ended")
     num_decimals = 3 if manifest.is_predicted else 2
     return f"{(event.end_ns - (event.start_ns or event.issue_ns)) / 1e6:.{num_decimals}f}"

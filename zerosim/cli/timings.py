@@ -11,7 +11,9 @@ from rich.text import Text
 from zerosim.analysis import Budget, GraphReport, PathStep, TimeCause
 from zerosim.cli.console import make_table, print_table
 from zerosim.cli.ledgers import mark_of, print_answer
+from zerosim.cli.wording import counted, said
 from zerosim.graph import Check, HostClock
+from zerosim.language import clauses, term
 from zerosim.quantities import format_bytes
 from zerosim.record.text import name_iterations
 from zerosim.verify.outcome import outcome_of
@@ -20,18 +22,6 @@ _MOST_RANKS = 8
 """With more ranks than this only their sums are shown, and the longest waits."""
 _MOST_VIOLATIONS = 12
 _MOST_WAITS = 10
-_WORDS = {
-    TimeCause.COMPUTE: "units computing",
-    TimeCause.COMMUNICATION: "collectives moving bytes, once all ranks had arrived",
-    TimeCause.SCHEDULING: "hand-over to and from the collectives' thread",
-    TimeCause.OTHER: "the program's own code between these",
-    TimeCause.COPYING: "bytes moving between device, host and disk",
-}
-_BUDGET_WORDS = """\
-exposed: stalled while a collective ran; for others: stalled until they arrived
-hidden: a collective ran without stalling it; overlap: hidden / (hidden + exposed)"""
-_COPY_WORDS = """
-copying: stalled while bytes moved between device, host and disk; hidden copying: not stalled"""
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
@@ -43,14 +33,14 @@ def print_timings(console: Console, report: GraphReport) -> None:
     for check in report.checks:
         _print_check(console, check)
     for note in report.notes:
-        console.print(f"note: {note}", style="yellow")
+        console.print(said("common.note", note=note), style="yellow")
 
 
 def _tables(report: GraphReport) -> Iterator[Table]:
     """What is known, and only that; of predicted times each says so."""
     for table in _known(report):
         if report.is_predicted:
-            table.title = f"{table.title}; predicted"
+            table.title = said("graph.predicted", title=table.title)
         yield table
 
 
@@ -73,16 +63,14 @@ def _known(report: GraphReport) -> Iterator[Table]:
 
 def _print_title(console: Console, report: GraphReport) -> None:
     print_answer(console, outcome_of(holds=report.holds), report.headline)
-    plural = "s" if report.num_ranks > 1 else ""
-    facts = [
-        f"{report.num_ranks} rank{plural}",
-        f"{report.num_nodes:,} nodes and {report.num_edges:,} edges in the whole trace",
-    ]
+    size = {"nodes": f"{report.num_nodes:,}", "edges": f"{report.num_edges:,}"}
+    facts = [counted("ranks", report.num_ranks), said("graph.size", **size)]
     if report.iterations:
         shown = name_iterations(report.iterations, "..")
-        facts.append(f"iteration {report.iteration} of {shown}")
+        facts.append(said("common.iteration", iteration=report.iteration, iterations=shown))
     if report.is_timed:
-        facts.append(f"all times are {'predicted' if report.is_predicted else 'measured'}")
+        times = "predicted" if report.is_predicted else "measured"
+        facts.append(said(f"graph.times_{times}"))
     console.print(Text("  " + " · ".join(facts), style="dim"))
     console.print()
 
@@ -102,13 +90,13 @@ def _share(share: float | None) -> str:
 def _path_table(report: GraphReport) -> Table:
     path = report.path
     assert path is not None
-    table = make_table(
-        "cause", "ms", "share", "what it is", title="the critical path over all ranks"
-    )
+    table = make_table(*said.each("graph.path_columns"), title=said("graph.path"))
     table.columns[-1].justify = "left"
     for cause, ns in path.by_cause().items():
-        table.add_row(cause.value, _ms(ns), _percent(ns, path.duration_ns), _WORDS[cause])
-    table.add_row("total", _ms(path.duration_ns), "", "first begin to last end", style="bold")
+        share = _percent(ns, path.duration_ns)
+        table.add_row(term(cause), _ms(ns), share, said(f"causes.{cause}"))
+    whole = (said("common.total"), _ms(path.duration_ns), "", said("graph.whole"))
+    table.add_row(*whole, style="bold")
     return table
 
 
@@ -117,27 +105,29 @@ def _budget_table(report: GraphReport) -> Table:
     whole = budgets.of()
     copies = whole.copying_ns + whole.hidden_copying_ns > 0
     table = make_table(
-        "rank", "phase", "wall", "compute", "exposed", "for others", "other", "hidden", "overlap",
-        *(["copying", "hidden copying", "overlap"] * copies),
+        *said.each("graph.budget_columns"),
+        *(said.each("graph.copying_columns") if copies else ()),
         left=2,
-        title="each rank's time, ms: compute + exposed + "
-        f"{'copying + ' * copies}for others + other = wall",
-    )  # fmt: skip
+        title=said("graph.budget_copying" if copies else "graph.budget"),
+    )
     if len(budgets.ranks) <= _MOST_RANKS:
         for rank in budgets.ranks:
             for index, phase in enumerate(budgets.phases):
                 if (rank, phase) in budgets.by_phase:
                     name = str(rank) if index == 0 else ""
                     times = _budget(budgets.by_phase[rank, phase], copies)
-                    table.add_row(name, phase.value, *times)
-            table.add_row("", "all", *_budget(budgets.of(rank=rank), copies), style="bold")
+                    table.add_row(name, term(phase), *times)
+            table.add_row(
+                "", said("graph.all"), *_budget(budgets.of(rank=rank), copies), style="bold"
+            )
     if len(budgets.ranks) > 1:
         for index, phase in enumerate(budgets.phases):
-            name = "sum" if index == 0 else ""
-            table.add_row(name, phase.value, *_budget(budgets.of(phase=phase), copies))
-        table.add_row("", "all", *_budget(whole, copies), style="bold")
-    words = _BUDGET_WORDS + _COPY_WORDS * copies
-    table.caption = words
+            name = said("graph.sum") if index == 0 else ""
+            table.add_row(name, term(phase), *_budget(budgets.of(phase=phase), copies))
+        table.add_row("", said("graph.all"), *_budget(whole, copies), style="bold")
+    table.caption = said("graph.caption")
+    if copies:
+        table.caption += f"\n{said('graph.copying_caption')}"
     return table
 
 
@@ -160,42 +150,36 @@ def _budget(budget: Budget, copies: bool) -> list[str]:
 
 def _waiting_table(report: GraphReport) -> Table:
     waited, ranks = report.budgets.waited_ns, report.budgets.ranks
-    title = "who waited for whom"
-    if not report.budgets.waits_recorded:
-        title = "whose collectives waited for whose arrival (whether it stalled is not known)"
+    title = said("graph.waited" if report.budgets.waits_recorded else "graph.arrived")
     if len(ranks) > _MOST_RANKS:
-        table = make_table("rank", "for rank", "ms", title=f"{title}, the longest")
+        columns = said.each("graph.waiting_columns")
+        table = make_table(*columns, title=said("graph.longest", title=title))
         longest = sorted(waited.items(), key=lambda item: -item[1])[:_MOST_WAITS]
         for (rank, straggler), ns in longest:
             table.add_row(str(rank), str(straggler), _ms(ns))
         return table
-    names = [f"for rank {rank}" for rank in ranks]
-    table = make_table("", *names, "sum", title=f"{title}, ms")
+    names = [said("graph.for_rank", rank=rank) for rank in ranks]
+    table = make_table("", *names, said("graph.sum"), title=said("graph.in_ms", title=title))
     for rank in ranks:
         times = [waited.get((rank, straggler), 0) for straggler in ranks]
         cells = ["-" if one == rank else _ms(ns) for one, ns in zip(ranks, times, strict=True)]
-        table.add_row(f"rank {rank}", *cells, _ms(sum(times)))
+        table.add_row(said("graph.rank", rank=rank), *cells, _ms(sum(times)))
     totals = [report.budgets.waited_for(rank) for rank in ranks]
-    table.add_row("sum", *map(_ms, totals), _ms(sum(totals)), style="bold")
+    table.add_row(said("graph.sum"), *map(_ms, totals), _ms(sum(totals)), style="bold")
     return table
 
 
 def _bandwidth_table(report: GraphReport) -> Table:
-    table = make_table(
-        "operation", "payload B", "calls", "call ms", "algorithm", "bus",
-        "after the last arrival ms", "bus",
-        title="bandwidth by operation and payload, medians; algorithm and bus as nccl-tests "
-        "defines them",
-    )  # fmt: skip
+    table = make_table(*said.each("graph.bandwidth_columns"), title=said("graph.bandwidth"))
     for one in report.bandwidths:
         table.add_row(
-            one.op.value,
+            term(one.op),
             f"{one.payload_bytes:,}",
             str(one.num_collectives),
             _ms(one.call_ns),
             _rate(one.algorithm_bytes_per_s),
             _rate(one.bus_bytes_per_s),
-            "not recorded" if one.moving_ns is None else _ms(one.moving_ns),
+            said("common.not_recorded") if one.moving_ns is None else _ms(one.moving_ns),
             _rate(one.moving_bus_bytes_per_s),
         )
     return table
@@ -208,10 +192,8 @@ def _rate(bytes_per_s: float | None) -> str:
 def _steps_table(report: GraphReport) -> Table:
     path = report.path
     assert path is not None
-    table = make_table(
-        "ms", "share", "at ms", "rank", "phase", "cause", "what", "called from", left=0,
-        title=f"the {len(report.steps)} longest steps of the critical path",
-    )  # fmt: skip
+    title = said("graph.steps", count=len(report.steps))
+    table = make_table(*said.each("graph.steps_columns"), left=0, title=title)
     for column in table.columns[4:]:
         column.justify = "left"
     for step in report.steps:
@@ -220,8 +202,8 @@ def _steps_table(report: GraphReport) -> Table:
             _percent(step.duration_ns, path.duration_ns),
             _ms(step.start_ns),
             _rank(step),
-            step.phase,
-            step.cause.value,
+            term(step.phase),
+            term(step.cause),
             step.label,
             step.source,
         )
@@ -229,35 +211,30 @@ def _steps_table(report: GraphReport) -> Table:
 
 
 def _rank(step: PathStep) -> str:
-    return "all" if step.cause is TimeCause.COMMUNICATION else str(step.rank)
+    return said("graph.all") if step.cause is TimeCause.COMMUNICATION else str(step.rank)
 
 
 def _slack_table(report: GraphReport) -> Table:
     rank = report.slacks[0].rank
-    table = make_table(
-        "at ms", "ms", "slack ms", "phase", "what", left=0,
-        title=f"rank {rank}'s events: how much later each could have ended without the iteration "
-        "ending later",
-    )  # fmt: skip
+    title = said("graph.slack", rank=rank)
+    table = make_table(*said.each("graph.slack_columns"), left=0, title=title)
     for column in table.columns[3:]:
         column.justify = "left"
     for one in report.slacks:
         style = "bold" if one.slack_ns == 0 else ""
-        free = "critical" if one.slack_ns == 0 else _ms(one.slack_ns)
+        free = said("graph.critical") if one.slack_ns == 0 else _ms(one.slack_ns)
         table.add_row(
-            _ms(one.start_ns), _ms(one.duration_ns), free, one.phase, one.label, style=style
+            _ms(one.start_ns), _ms(one.duration_ns), free, term(one.phase), one.label, style=style
         )
     return table
 
 
 def _clock_table(clocks: Sequence[HostClock]) -> Table:
-    table = make_table(
-        "host", "ranks", "added to its times", left=3,
-        title="clocks, aligned with that of the first host",
-    )  # fmt: skip
+    table = make_table(*said.each("graph.clock_columns"), left=3, title=said("graph.clocks"))
     for index, clock in enumerate(clocks):
         ranks = ", ".join(map(str, clock.ranks))
-        table.add_row(clock.host, ranks, "the reference" if index == 0 else clock_words(clock))
+        words = clock_words(clock) if index else said("graph.reference")
+        table.add_row(clock.host, ranks, words)
     return table
 
 
@@ -265,15 +242,13 @@ def clock_words(clock: HostClock) -> str:
     """An offset in words: "+1.000000123 s ± 85 µs, from 1,204 exchanges"."""
     seconds = f"{clock.offset_ns / 1e9:+,.9f} s"
     if clock.uncertainty_ns is None:
-        return f"{seconds} by the wall clocks: no exchange bounds it"
-    exchanges = f"from {clock.num_exchanges:,} exchanges"
-    uncertainty = _short(clock.uncertainty_ns)
-    if clock.is_contradictory:
-        return (
-            f"{seconds}, contradicted by up to {uncertainty}, {exchanges}: a clock drifted or was "
-            "set during the run"
-        )
-    return f"{seconds} ± {uncertainty}, {exchanges}"
+        return said("graph.wall_clocks", seconds=seconds)
+    return said(
+        "graph.contradicted" if clock.is_contradictory else "graph.aligned",
+        seconds=seconds,
+        uncertainty=_short(clock.uncertainty_ns),
+        count=f"{clock.num_exchanges:,}",
+    )
 
 
 def _short(ns: int) -> str:
@@ -284,9 +259,10 @@ def _short(ns: int) -> str:
 
 def _print_check(console: Console, check: Check) -> None:
     mark = mark_of(outcome_of(holds=check.holds))
-    counted = "; ".join(part for part in (check.counted, check.unknown) if part)
-    console.print(Text.assemble(mark, f" {check.title}", (f": {counted}", "dim")))
+    known = clauses(part for part in (check.counted, check.unknown) if part)
+    console.print(Text.assemble(mark, f" {check.title}", (f": {known}", "dim")))
     for violation in check.violations[:_MOST_VIOLATIONS]:
         console.print(Text(f"    {violation.message}", style="red"))
     if len(check.violations) > _MOST_VIOLATIONS:
-        console.print(f"    and {len(check.violations) - _MOST_VIOLATIONS} more")
+        more = len(check.violations) - _MOST_VIOLATIONS
+        console.print(f"    {said('common.and_more', count=more)}")

@@ -15,8 +15,8 @@ from zerosim.diagnosis.calls import (
 )
 from zerosim.diagnosis.differing import differences, is_alike
 from zerosim.diagnosis.evidence import (
-    ADVICE,
     Run,
+    advice,
     called_by,
     common,
     number,
@@ -25,6 +25,7 @@ from zerosim.diagnosis.evidence import (
 )
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import Event
+from zerosim.language import enumerated
 
 
 def contradiction(run: Run, found: Disagreement) -> Finding:
@@ -36,14 +37,13 @@ def contradiction(run: Run, found: Disagreement) -> Finding:
     own = found.called[culprit]
     shift = shift_of(found, culprit)
     wrong, sentence, about = _deed(found, culprit, own, expected, shift)
-    who = words.ranks(found.culprits)
     return Finding(
         wrong=wrong,
         ranks=found.culprits,
         place=Place.of(about),
-        sentence=words.joined([f"{who} {sentence}", waits(run, found), common(found)]),
+        sentence=words.joined([sentence, waits(run, found), common(found)]),
         evidence=tuple(sides(found)),
-        advice=ADVICE[wrong],
+        advice=advice(wrong),
     )
 
 
@@ -54,67 +54,43 @@ def _deed(
     expected: Event,
     shift: Shift | None,
 ) -> tuple[Wrong, str, Event]:
-    """What a culprit did: its name, words after "rank 2", and the call that it is about."""
+    """What a culprit did: its name, a sentence, and the call that it is about."""
     different = differences(own, expected)
-    by = called_by(found, expected)
+    fields = {
+        "who": words.ranks(found.culprits),
+        "call": words.call(own),
+        "expected": words.call(expected),
+        "by": called_by(found, expected),
+        "at": words.at(own.source),
+    }
     if different <= {"size", "dtype"}:
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
-        gave = f"{own.elements:,} elements of {own.dtype}"
-        rest = f"{expected.elements:,} of {expected.dtype}"
-        others = words.ranks(rank for rank in found.called if rank not in found.culprits)
-        at = "at its other end" if found.group.is_way else "gave"
-        return (
-            wrong,
-            (
-                f"gave {words.call(own)} {gave}, where {others} {at} {rest}, from "
-                f"{own.source or 'an unknown line'}"
-            ),
-            own,
+        sentence = words.said(
+            "calls.gave_other_end" if found.group.is_way else "calls.gave",
+            elements=f"{own.elements:,}",
+            dtype=own.dtype,
+            others=words.ranks(rank for rank in found.called if rank not in found.culprits),
+            rest=f"{expected.elements:,}",
+            rest_dtype=expected.dtype,
+            source=words.line(own),
+            **fields,
         )
+        return wrong, sentence, own
     if shift is not None and shift.is_swapped:
-        return (
-            Wrong.ORDER,
-            (
-                f"called {words.call(own)} before {words.call(expected)}, "
-                f"{called_by(found, expected, ' first')}"
-            ),
-            expected,
-        )
+        first = {"by": called_by(found, expected, first=True)}
+        return Wrong.ORDER, words.said("calls.order", **fields | first), expected
     if _stopped_stepping(found, culprit):
-        return (
-            Wrong.ENDED_EARLY,
-            (
-                f"ended its iterations before {words.call(expected)}, {by}: "
-                f"it called {words.call(own)} instead{words.at(own.source)}"
-            ),
-            expected,
-        )
+        return Wrong.ENDED_EARLY, words.said("calls.ended", **fields), expected
     if shift is not None and shift.left_out:
-        more = f" and {shift.left_out - 1} more" if shift.left_out > 1 else ""
-        return (
-            Wrong.LEFT_OUT,
-            (
-                f"never called {words.call(expected)}{more}, {by}; it went on to "
-                f"{words.call(own)}{words.at(own.source)}"
-            ),
-            expected,
-        )
+        more = shift.left_out - 1
+        key = "calls.left_out_more" if more else "calls.left_out"
+        return Wrong.LEFT_OUT, words.said(key, count=more, **fields), expected
     if shift is not None and shift.more:
-        how = "twice" if shift.repeats else "which nobody else did"
         called = own if not shift.repeats else _before(found, culprit) or own
-        return (
-            Wrong.MORE,
-            f"called {words.call(called)} {how}, from {called.source or 'an unknown line'}",
-            called,
-        )
-    return (
-        Wrong.OTHER_CALL,
-        (
-            f"called {words.call(own)}{words.at(own.source)} in place of {words.call(expected)}, "
-            f"{by}"
-        ),
-        expected,
-    )
+        key = "calls.twice" if shift.repeats else "calls.more"
+        about = {"call": words.call(called), "source": words.line(called)}
+        return Wrong.MORE, words.said(key, **fields | about), called
+    return Wrong.OTHER_CALL, words.said("calls.instead", **fields), expected
 
 
 def _before(found: Disagreement, rank: int) -> Event | None:
@@ -136,7 +112,6 @@ def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
 def _undecided(found: Disagreement) -> Finding:
     """Ranks disagree, and nothing says who is right."""
     told = list(sides(found))
-    what = "message" if found.group.is_way else "call"
     one = next(iter(found.called.values()))
     return Finding(
         wrong=Wrong.OTHER_CALL,
@@ -144,15 +119,17 @@ def _undecided(found: Disagreement) -> Finding:
         place=Place.of(one),
         sentence=words.joined(
             [
-                (
-                    f"{words.ranks(found.called)} disagree at {what} {number(found)} of a group, "
-                    f"and nothing recorded says who is right: {', '.join(told)}"
+                words.said(
+                    "calls.undecided_message" if found.group.is_way else "calls.undecided",
+                    ranks=words.ranks(found.called),
+                    number=number(found),
+                    told=enumerated(told),
                 ),
                 common(found),
             ]
         ),
         evidence=tuple(told),
-        advice="compare the two lines; a branch on the rank, or on data, stands before one of them",
+        advice=advice("undecided"),
     )
 
 
@@ -184,17 +161,22 @@ def in_other_group(run: Run, found: Disagreement) -> Finding | None:
                 place=Place.of(wanted),
                 sentence=words.joined(
                     [
-                        (
-                            f"rank {suspect} called {words.call(made)} in group {group.name!r} of "
-                            f"{words.ranks(group.ranks)}, from {made.source or 'an unknown line'}; "
-                            f"{others} called it in group {found.group.name!r} of "
-                            f"{words.ranks(found.group.ranks)}"
+                        words.said(
+                            "calls.group",
+                            rank=suspect,
+                            call=words.call(made),
+                            group=repr(group.name),
+                            ranks=words.ranks(group.ranks),
+                            source=words.line(made),
+                            others=others,
+                            other_group=repr(found.group.name),
+                            other_ranks=words.ranks(found.group.ranks),
                         ),
                         waits(run, found),
                         common(found),
                     ]
                 ),
                 evidence=tuple(sides(found)),
-                advice=ADVICE[Wrong.GROUP],
+                advice=advice(Wrong.GROUP),
             )
     return None

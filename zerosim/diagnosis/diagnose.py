@@ -76,19 +76,19 @@ def diagnose(
     if not findings and (seen.now_ns is None or len(iterations(trace)) >= _SETTLED):
         findings = speed_findings(run)
     num_calls = sum(len(calls) for group in groups for calls in group.calls.values())
-    calls = f"{num_calls:,} call{'' if num_calls == 1 else 's'}"
     num_messages = sum(len(way.calls[way.ranks[0]]) for way in ways)
-    messages = f" and {num_messages:,} message{'' if num_messages == 1 else 's'}"
-    looked_at = (
-        f"{calls} of {len(states)} ranks in {len(groups)} group{'' if len(groups) == 1 else 's'}"
-        f"{messages if ways else ''} fit together, {_finished(len(iterations(trace)))} finished "
-        "by all"
+    is_alone = len(states) == 1 and trace.manifest.num_ranks > 1
+    looked_at = words.said(
+        "looked.alone" if is_alone else "looked.at_messages" if ways else "looked.at",
+        calls=words.counted("calls", num_calls),
+        ranks=len(states),
+        groups=words.counted("groups", len(groups)),
+        messages=words.counted("messages", num_messages),
+        iterations=words.counted("iterations", len(iterations(trace))),
     )
-    if len(states) == 1 and trace.manifest.num_ranks > 1:
-        looked_at = f"{calls} of one rank, with no other to hold them against"
     checked = checked_iterations(trace.ranks)
     if checked:
-        looked_at += f", checksums of {len(checked)} iterations agree"
+        looked_at = words.said("looked.checked", looked_at=looked_at, count=len(checked))
     return Diagnosis(
         findings=tuple(findings),
         looked_at=looked_at,
@@ -104,12 +104,13 @@ def _failed(trace: Trace) -> str:
     first = min(events, key=lambda event: event.end_ns or event.issue_ns, default=None)
     if first is None:
         return ""
-    after = f" after {words.seconds(first.end_ns - first.issue_ns)}" if first.end_ns else ""
-    return f"{words.call(first)} of rank {first.rank} failed{after} ({first.error})"
-
-
-def _finished(count: int) -> str:
-    return "1 iteration was" if count == 1 else f"{count:,} iterations were"
+    return words.said(
+        "headline.failed_call_after" if first.end_ns else "headline.failed_call",
+        call=words.call(first),
+        rank=first.rank,
+        time=words.seconds((first.end_ns or 0) - first.issue_ns),
+        error=first.error,
+    )
 
 
 def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:
@@ -118,7 +119,9 @@ def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:
     elif trace.manifest.source is Source.IMPORTED:
         missing = trace.manifest.num_ranks - len(trace.ranks)
         if missing:
-            yield f"there is no file of {missing:,} of {trace.manifest.num_ranks:,} ranks"
-        yield "values were not looked at: what was imported has none"
+            yield words.said(
+                "looked.no_file", missing=f"{missing:,}", ranks=f"{trace.manifest.num_ranks:,}"
+            )
+        yield words.said("looked.imported")
     elif not checked:
-        yield "values were not looked at: record with --check-replicas 1 to have them compared"
+        yield words.said("looked.unchecked")

@@ -14,8 +14,8 @@ from zerosim.diagnosis.calls import (
     Disagreement,
 )
 from zerosim.diagnosis.evidence import (
-    ADVICE,
     Run,
+    advice,
     called_by,
     common,
     next_of,
@@ -48,8 +48,12 @@ def ended_by_themselves(run: Run, found: Sequence[Disagreement]) -> Iterator[Fin
 def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Finding:
     assert state.failure is not None
     lacks = next_of(state.rank, found)
-    line = words.at(state.failure.source)
-    message = f"failed {words.place(state.failure)}{line}: {state.failure.message}"
+    fields = {
+        "rank": state.rank,
+        "place": words.place(state.failure),
+        "at": words.at(state.failure.source),
+        "message": state.failure.message,
+    }
     if lacks is not None and lacks.expected is not None:
         expected = lacks.expected
         if moment_of(expected)[:3] < moment_of(state.failure)[:3] and _passed(expected, state):
@@ -59,16 +63,18 @@ def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Findin
                 place=Place.of(expected),
                 sentence=words.joined(
                     [
-                        (
-                            f"rank {state.rank} never called {words.call(expected)}, "
-                            f"{called_by(lacks, expected)}; it went on, and {message}"
+                        words.said(
+                            "endings.left_out",
+                            call=words.call(expected),
+                            by=called_by(lacks, expected),
+                            **fields,
                         ),
                         waits(run, lacks),
                         common(lacks),
                     ]
                 ),
                 evidence=tuple(sides(lacks)),
-                advice=ADVICE[Wrong.LEFT_OUT],
+                advice=advice(Wrong.LEFT_OUT),
             )
     where = Place(
         iteration=state.failure.iteration,
@@ -80,16 +86,21 @@ def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Findin
     awaited = "" if lacks is None else waits(run, lacks)
     if lacks is not None and lacks.expected is not None:
         where = replace(Place.of(lacks.expected), source=where.source or lacks.expected.source)
-        awaited = f"it never came to {words.call(lacks.expected)}; {awaited}"
+        came_to = words.call(lacks.expected)
+        awaited = words.said("endings.never_came", call=came_to, waited=awaited)
     return Finding(
         wrong=Wrong.FAILED,
         ranks=(state.rank,),
         place=where,
         sentence=words.joined(
-            [f"rank {state.rank} {message}", awaited, "" if lacks is None else common(lacks)]
+            [
+                words.said("endings.failed", **fields),
+                awaited,
+                "" if lacks is None else common(lacks),
+            ]
         ),
         evidence=() if lacks is None else tuple(sides(lacks)),
-        advice="its traceback is in its own output, above those of the ranks that waited for it",
+        advice=advice("traceback"),
     )
 
 
@@ -141,25 +152,25 @@ def _died(
     inside = first.open_calls[:1]
     where = words.place(first.trace.wire_samples[-1]) if first.trace.wire_samples else ""
     about = call or (inside[0] if inside else None)
-    doing = ""
+    doing = words.said("endings.at_place", place=where) if where else ""
     if call is not None:
-        doing = f"before it came to {words.call(call)}{words.at(call.source)}"
+        at = words.at(call.source)
+        doing += words.said("endings.before", call=words.call(call), at=at)
     elif inside:
-        doing = f"in {words.call(inside[0])}{words.at(inside[0].source)}"
+        at = words.at(inside[0].source)
+        doing += words.said("endings.inside", call=words.call(inside[0]), at=at)
     yield Finding(
         wrong=Wrong.DIED,
         ranks=(first.rank,),
         place=Place() if about is None else Place.of(about),
         sentence=words.joined(
             [
-                f"rank {first.rank} died {where} {doing}".rstrip() + ": its trace stops without a "
-                "last row, and it left no error",
+                words.said("endings.died", rank=first.rank, doing=doing),
                 "" if lacks is None else waits(run, lacks),
                 "" if lacks is None else common(lacks),
             ]
         ),
-        advice="look for a signal: dmesg (out of memory), the scheduler's log, the launcher's "
-        "exit codes",
+        advice=advice("killed"),
     )
 
 
@@ -213,13 +224,15 @@ def lost(run: Run) -> Iterator[Finding]:
         ),
         sentence=words.joined(
             [
-                (
-                    f"rank {first.rank} failed first, {words.place(first.failure)}: "
-                    f"{first.failure.message}"
+                words.said(
+                    "endings.first",
+                    rank=first.rank,
+                    place=words.place(first.failure),
+                    message=first.failure.message,
                 ),
-                f"it was waiting for {words.ranks(waited)}" if waited else "",
-                f"{words.ranks(unknown)} left no trace" if unknown else "",
+                words.said("endings.was_waiting", ranks=words.ranks(waited)) if waited else "",
+                words.said("endings.no_trace", ranks=words.ranks(unknown)) if unknown else "",
             ]
         ),
-        advice="its traceback is in its own output",
+        advice=advice("own_traceback"),
     )

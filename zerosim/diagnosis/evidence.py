@@ -77,23 +77,29 @@ def sides(found: Disagreement) -> Iterator[str]:
         text = f"{words.call(event, with_size=True)}{words.at(event.source)}"
         said.setdefault(text, []).append(rank)
     for text, those in said.items():
-        yield f"{words.ranks(those)} called {text}"
+        yield words.said("evidence.called", ranks=words.ranks(those), call=text)
     if found.lacking:
-        yield f"{words.ranks(found.lacking)} {words.have(found.lacking)} not come to it"
+        forms = words.forms(found.lacking)
+        yield words.said("evidence.not_come", ranks=words.ranks(found.lacking), **forms)
 
 
-def called_by(found: Disagreement, expected: Event, how: str = "") -> str:
+def called_by(found: Disagreement, expected: Event, *, first: bool = False) -> str:
     """Who called what was expected, or its other end: "which ranks 0 and 2 called from t.py:8".
 
     Args:
-        how: words after "called".
+        first: they did before the culprits.
     """
     if found.group.is_way and found.reference is not None:
         end = found.called[found.reference]
-        line = words.at(end.source)
-        return f"for which rank {end.rank} called {words.short_call(end)}{how}{line}"
+        return words.said(
+            f"evidence.other_end{'_first' * first}",
+            rank=end.rank,
+            call=words.short_call(end),
+            at=words.at(end.source),
+        )
     others = words.ranks(rank for rank in found.called if rank not in found.culprits)
-    return f"which {others} called{how} from {expected.source or 'an unknown line'}"
+    key = f"evidence.which{'_first' * first}"
+    return words.said(key, ranks=others, source=words.line(expected))
 
 
 def number(found: Disagreement) -> int:
@@ -106,9 +112,12 @@ def waits(run: Run, found: Disagreement) -> str:
     those = waiting(run, found)
     if not those:
         return ""
-    verb = words.have(those) if run.until_ns else "had"
     longest = max(run.until_ns - found.called[rank].issue_ns for rank in those)
-    return f"{words.ranks(those)} {verb} waited {words.seconds(longest)}" if longest > 0 else ""
+    if longest <= 0:
+        return ""
+    key = "evidence.waited" if run.until_ns else "evidence.had_waited"
+    time = words.seconds(longest)
+    return words.said(key, ranks=words.ranks(those), time=time, **words.forms(those))
 
 
 def waiting(run: Run, found: Disagreement) -> list[int]:
@@ -136,24 +145,11 @@ def common(found: Disagreement) -> str:
     position = found.position - 1
     calls = [one[position] for one in found.group.calls.values() if 0 <= position < len(one)]
     if len(calls) < len(found.group.calls) or not calls:
-        return "no call of this group was common to all ranks before it"
-    return f"last common event: {words.call(calls[0])}"
+        return words.said("evidence.none_common")
+    return words.said("evidence.common", call=words.call(calls[0]))
 
 
-ADVICE = {
-    Wrong.LEFT_OUT: "look for a branch on the rank, on its data, or an early return before that "
-    "line; all ranks of a group must make the same calls",
-    Wrong.MORE: "look for a loop or a retry that runs once more on that rank",
-    Wrong.ORDER: "ranks must call in one order: look for sets, dicts or threads that decide it",
-    Wrong.OTHER_CALL: "look for a branch on the rank or on its data before that line",
-    Wrong.SIZE: "see that all ranks have the same shapes: a last batch that is shorter, a layer "
-    "that differs, padding that depends on data",
-    Wrong.DTYPE: "see that all ranks cast alike: autocast, a checkpoint's dtype, an option of one "
-    "rank",
-    Wrong.GROUP: "see that all ranks pass the same group to that call",
-    Wrong.PEER: "see how that line computes the rank that it sends to or receives from",
-    Wrong.STANDS_STILL: "look at what it does there: a lock, a data loader, a file, a device",
-    Wrong.ENDED_EARLY: "give all ranks the same number of batches (drop_last, "
-    "torch.distributed.algorithms.join)",
-    Wrong.DIED: "look for a signal: dmesg (out of memory), the scheduler's log",
-}
+def advice(about: Wrong | str, **values: object) -> str:
+    """What to try."""
+    key = about.name.lower() if isinstance(about, Wrong) else about
+    return words.said(f"advice.{key}", **values)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zerosim.diagnosis import words
 from zerosim.diagnosis.compared import Found, Key, at_call, by_event, minority
+from zerosim.diagnosis.evidence import advice
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import Checksum, Event, Held, Kind, Op, Purpose
 from zerosim.record import RankTrace, Trace, match_collectives
@@ -57,17 +58,20 @@ def _not_finite(
     event = events[wrong[0]]
     others = [rank for rank in largest if rank not in wrong]
     rest = max((largest[rank] for rank in others), default=0.0)
-    beside = f", where {words.ranks(others)} gave at most {rest:.3g}" if others else ""
     return Finding(
         wrong=Wrong.NOT_FINITE,
         ranks=tuple(wrong),
         place=Place.of(event),
-        sentence=f"{words.ranks(wrong)} gave {words.call(event)} a value that is not finite "
-        f"({largest[wrong[0]]}){beside}, from {event.source or 'an unknown line'}; it is the "
-        "first that was seen",
-        advice="look at that rank's batch of this iteration, and at what its model makes of it"
-        if others
-        else "lower the learning rate, or look at the loss scale: it is on all ranks at once",
+        sentence=words.said(
+            "values.not_finite_beside" if others else "values.not_finite",
+            ranks=words.ranks(wrong),
+            call=words.call(event),
+            value=largest[wrong[0]],
+            others=words.ranks(others),
+            rest=f"{rest:.3g}",
+            source=words.line(event),
+        ),
+        advice=advice("batch" if others else "rate"),
     )
 
 
@@ -90,11 +94,16 @@ def _too_large(
                     wrong=Wrong.TOO_LARGE,
                     ranks=(rank,),
                     place=Place.of(event),
-                    sentence=f"rank {rank} gave {words.call(event)} a value of {value:.3g}, where "
-                    f"the other ranks gave at most {others:.3g} and it gave {before:.3g} before, "
-                    f"from {event.source or 'an unknown line'}",
-                    advice="a flipped bit looks so: run that rank's device through a memory test; "
-                    "else look at its batch",
+                    sentence=words.said(
+                        "values.too_large",
+                        rank=rank,
+                        call=words.call(event),
+                        value=f"{value:.3g}",
+                        others=f"{others:.3g}",
+                        before=f"{before:.3g}",
+                        source=words.line(event),
+                    ),
+                    advice=advice("flipped"),
                 ),
             )
 
@@ -116,11 +125,14 @@ def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> It
                     wrong=Wrong.LEFT_OUT,
                     ranks=(rank,),
                     place=Place.of(event),
-                    sentence=f"rank {rank} gave nothing but zeros to be reduced in iteration "
-                    f"{iteration}, from {words.call(event)} on{words.at(event.source)}: its "
-                    "backward was left out, or reached no parameter",
-                    advice="look for a branch on the rank or on its data around backward, and for "
-                    "a loss that does not depend on the model",
+                    sentence=words.said(
+                        "values.zeros",
+                        rank=rank,
+                        iteration=iteration,
+                        call=words.call(event),
+                        at=words.at(event.source),
+                    ),
+                    advice=advice("zeros"),
                 ),
             )
 
@@ -128,22 +140,19 @@ def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> It
 def _different_result(events: Mapping[int, Event], crcs: Mapping[int, int]) -> Finding:
     wrong, is_known = minority(crcs)
     event = events[wrong[0]]
-    who = words.ranks(wrong)
-    sentence = (
-        f"{who} got another result from {words.call(event)} than the other ranks, "
-        f"from {event.source or 'an unknown line'}"
-        if is_known
-        else f"{who} got different results from {words.call(event)}, from "
-        f"{event.source or 'an unknown line'}; with two sides nobody knows which is right"
+    sentence = words.said(
+        "values.result" if is_known else "values.results",
+        ranks=words.ranks(wrong),
+        call=words.call(event),
+        source=words.line(event),
     )
     return Finding(
         wrong=Wrong.DIFFERS,
         ranks=wrong,
         place=Place.of(event),
         sentence=sentence,
-        evidence=tuple(f"rank {rank}: checksum {crc:08x}" for rank, crc in crcs.items()),
-        advice="what all ranks get from it must be the same to the bit: look at that rank's "
-        "network and memory",
+        evidence=words.checksums(crcs),
+        advice=advice("result"),
     )
 
 
@@ -172,15 +181,20 @@ def of_messages(trace: Trace) -> Iterator[Found]:
                     wrong=Wrong.ON_THE_WAY,
                     ranks=(source, target),
                     place=Place.of(call),
-                    sentence=f"a message from rank {source} did not arrive at rank {target} as it "
-                    f"was sent: hop {event.hop} of {words.call(call)}, {event.payload_bytes:,} B, "
-                    f"from {call.source or 'an unknown line'}",
-                    evidence=(
-                        f"rank {source} sent checksum {mine.digest:08x}",
-                        f"rank {target} received checksum {other.digest:08x}",
+                    sentence=words.said(
+                        "values.on_the_way",
+                        source=source,
+                        target=target,
+                        hop=event.hop,
+                        call=words.call(call),
+                        bytes=f"{event.payload_bytes:,}",
+                        line=words.line(call),
                     ),
-                    advice=f"look at the link from rank {source} to rank {target}, and at the "
-                    "memory at its two ends",
+                    evidence=(
+                        words.said("values.sent", rank=source, checksum=f"{mine.digest:08x}"),
+                        words.said("values.received", rank=target, checksum=f"{other.digest:08x}"),
+                    ),
+                    advice=advice("link", source=source, target=target),
                 ),
             )
 

@@ -7,6 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 from zerosim.events import Event
+from zerosim.language import Words
+
+_SAID = Words.beside(__file__)
 
 
 class Wrong(StrEnum):
@@ -104,10 +107,8 @@ class Diagnosis:
         """One sentence."""
         if self.findings:
             return self.findings[0].sentence
-        so_far = " so far" if self.is_running else ""
-        if self.failed:
-            return f"nobody is found to be at fault{so_far}, though {self.failed}; {self.looked_at}"
-        return f"nothing is wrong{so_far}: {self.looked_at}"
+        key = f"headline.{'failed' if self.failed else 'nothing'}{'_so_far' * self.is_running}"
+        return _SAID(key, failed=self.failed, looked_at=self.looked_at)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from zerosim.diagnosis import words
 from zerosim.diagnosis.compared import ORDER, Found, minority
+from zerosim.diagnosis.evidence import advice
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import Held, Phase
+from zerosim.language import term
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.record import RankTrace, Trace
 from zerosim.strategies import System
@@ -77,21 +79,22 @@ def _other_state(
     crcs: Mapping[int, int], iteration: int, phase: Phase, role: str, unit: str
 ) -> Finding:
     wrong, is_known = minority(crcs)
-    when = {
-        Phase.FORWARD: f"as the forward of iteration {iteration} began",
-        Phase.UPDATE: f"as the update of iteration {iteration} began",
-    }.get(phase, f"after the update of iteration {iteration}")
-    who = words.ranks(wrong)
-    side = "than the other ranks" if is_known else "each, and with two sides nobody knows whose"
+    began = {Phase.FORWARD: "values.forward_began", Phase.UPDATE: "values.update_began"}
+    when = words.said(began.get(phase, "values.after_update"), iteration=iteration)
     return Finding(
         wrong=Wrong.DIFFERS,
         ranks=wrong,
         place=Place(iteration=iteration, phase=phase.value, unit=unit),
-        sentence=f"{who} {words.have(wrong)} other {role} of {unit or 'no unit'} {side} {when}: "
-        "the first that differ",
-        evidence=tuple(f"rank {rank}: checksum {crc:08x}" for rank, crc in crcs.items()),
-        advice="replicas must be equal to the bit: look at what that rank did before (its random "
-        "numbers, its learning rate, its memory)",
+        sentence=words.said(
+            "values.state" if is_known else "values.states",
+            ranks=words.ranks(wrong),
+            role=term(role),
+            unit=unit or words.said("parts.no_unit"),
+            when=when,
+            **words.forms(wrong),
+        ),
+        evidence=words.checksums(crcs),
+        advice=advice("replicas"),
     )
 
 
@@ -112,11 +115,10 @@ def of_changes(trace: Trace) -> Iterator[Found]:
         those = [rank for rank, has in changed.items() if has]
         if not those or 2 * len(those) > len(changed):
             continue
-        when = (
-            f"between the update of iteration {iteration - 1} and the forward of iteration "
-            f"{iteration}"
-            if phase is Phase.FORWARD
-            else f"between the forward and the update of iteration {iteration}"
+        when = words.said(
+            "values.before_forward" if phase is Phase.FORWARD else "values.before_update",
+            before=iteration - 1,
+            iteration=iteration,
         )
         yield Found(
             (iteration, ORDER[phase] - 0.6, 0, number),
@@ -124,8 +126,13 @@ def of_changes(trace: Trace) -> Iterator[Found]:
                 wrong=Wrong.CHANGED,
                 ranks=tuple(those),
                 place=Place(iteration=iteration, phase=phase.value, unit=unit),
-                sentence=f"the {role} of {unit or 'no unit'} changed on {words.ranks(those)} "
-                f"{when}, where nothing writes them; on the other ranks they did not",
-                advice="a flipped bit looks so, and code that one rank alone runs between steps",
+                sentence=words.said(
+                    "values.changed",
+                    role=term(role),
+                    unit=unit or words.said("parts.no_unit"),
+                    ranks=words.ranks(those),
+                    when=when,
+                ),
+                advice=advice("changed"),
             ),
         )

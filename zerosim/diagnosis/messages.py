@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from zerosim.diagnosis import words
 from zerosim.diagnosis.calls import Disagreement, GroupCalls, disagreement
 from zerosim.diagnosis.differing import MESSAGES, differences, is_alike
-from zerosim.diagnosis.evidence import ADVICE, Run, called_by, common, sides, waits
+from zerosim.diagnosis.evidence import Run, advice, called_by, common, sides, waits
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import OF_MICRO_BATCHES, Event, Kind, Op
 from zerosim.manifest import Source
@@ -81,17 +81,20 @@ def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
                 place=Place.of(made),
                 sentence=words.joined(
                     [
-                        (
-                            f"rank {suspect} called {words.call(made)}, from "
-                            f"{made.source or 'an unknown line'}, where rank {wanted.rank} "
-                            f"called {words.call(wanted)}"
+                        words.said(
+                            "calls.peer",
+                            rank=suspect,
+                            call=words.call(made),
+                            source=words.line(made),
+                            other=wanted.rank,
+                            wanted=words.call(wanted),
                         ),
                         waits(run, found),
                         common(found),
                     ]
                 ),
                 evidence=tuple(sides(found)),
-                advice=ADVICE[Wrong.PEER],
+                advice=advice(Wrong.PEER),
             )
     return None
 
@@ -122,17 +125,20 @@ def passed_by(run: Run, found: Disagreement) -> Finding | None:
             place=Place.of(expected),
             sentence=words.joined(
                 [
-                    (
-                        f"rank {rank} never called {words.call(expected)}, "
-                        f"{called_by(found, expected)}; it went on to {words.call(inside[0])}"
-                        f"{words.at(inside[0].source)}"
+                    words.said(
+                        "calls.left_out",
+                        who=words.ranks([rank]),
+                        expected=words.call(expected),
+                        by=called_by(found, expected),
+                        call=words.call(inside[0]),
+                        at=words.at(inside[0].source),
                     ),
                     waits(run, found),
                     common(found),
                 ]
             ),
             evidence=tuple(sides(found)),
-            advice=ADVICE[Wrong.LEFT_OUT],
+            advice=advice(Wrong.LEFT_OUT),
         )
     return None
 

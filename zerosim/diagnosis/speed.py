@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from zerosim.diagnosis.evidence import Run
+from zerosim.diagnosis import words
+from zerosim.diagnosis.evidence import Run, advice
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import Event, Kind, Op, Phase
 from zerosim.record import RankTrace
@@ -63,11 +64,15 @@ def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
                 wrong=Wrong.SLOW,
                 ranks=(rank,),
                 place=Place(iteration=since, unit=unit),
-                sentence=f"rank {rank} is slow from iteration {since} on: it computes {took:.0f} "
-                f"ms an iteration, the slowest of the others {rest:.0f} ms, and they wait for it"
-                + (f"; most of it in {unit}" if unit else ""),
-                advice="look at that rank's machine: another program, heat, a slower device, a "
-                "longer batch",
+                sentence=words.said(
+                    "speed.rank_unit" if unit else "speed.rank",
+                    rank=rank,
+                    iteration=since,
+                    took=f"{took:.0f}",
+                    rest=f"{rest:.0f}",
+                    unit=unit,
+                ),
+                advice=advice("machine"),
             )
         ]
     return []
@@ -174,11 +179,15 @@ def _slow_link(ranks: Sequence[RankTrace]) -> list[Finding]:
                 wrong=Wrong.SLOW_LINK,
                 ranks=way,
                 place=Place(iteration=since),
-                sentence=f"the link from rank {source} to rank {target} is slow from iteration "
-                f"{since} on: its messages take {median(late) / _MS:.0f} ms, those of the others "
-                f"{usual / _MS:.1f} ms",
-                advice=f"look at the network between rank {source} and rank {target}: a cable, a "
-                "port, a route, other traffic",
+                sentence=words.said(
+                    "speed.link",
+                    source=source,
+                    target=target,
+                    iteration=since,
+                    late=f"{median(late) / _MS:.0f}",
+                    usual=f"{usual / _MS:.1f}",
+                ),
+                advice=advice("network", source=source, target=target),
             )
         ]
     return []

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zerosim.diagnosis import words
 from zerosim.diagnosis.compared import ORDER, Found, Key, minority
+from zerosim.diagnosis.evidence import advice
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.events import Phase
+from zerosim.language import enumerated
 from zerosim.record import Trace
 
 _NAMES = ("learning rate", "batch size", "seed")
@@ -58,16 +60,21 @@ def _other_setting(
     name: str, iteration: int, values: Mapping[int, float], wrong: Sequence[int]
 ) -> Finding:
     others = sorted({value for rank, value in values.items() if rank not in wrong})
-    own = ", ".join(f"{values[rank]:g}" for rank in wrong)
-    rest = ", ".join(f"{value:g}" for value in others)
+    own = enumerated(f"{values[rank]:g}" for rank in wrong)
+    rest = enumerated(f"{value:g}" for value in others)
     phase = Phase.UPDATE if name == "learning rate" else Phase.FORWARD
-    beside = f", where the other ranks have {rest}" if others else ""
     return Finding(
         wrong=Wrong.SETTING,
         ranks=tuple(wrong),
         place=Place(iteration=iteration, phase=phase.value),
-        sentence=f"{words.ranks(wrong)} {words.have(wrong)} a {name} of {own} in iteration "
-        f"{iteration}{beside}",
-        advice="see where that rank takes it from: a configuration of its own, an environment "
-        "variable, a scheduler that stepped once more",
+        sentence=words.said(
+            "values.setting_beside" if others else "values.setting",
+            ranks=words.ranks(wrong),
+            name=words.said(f"values.names.{name}"),
+            own=own,
+            rest=rest,
+            iteration=iteration,
+            **words.forms(wrong),
+        ),
+        advice=advice("setting"),
     )

@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from zerosim.diagnosis import words
+from zerosim.diagnosis.evidence import advice
 from zerosim.diagnosis.exchanged import of_calls, of_messages
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.diagnosis.kept import of_changes, of_states
 from zerosim.diagnosis.told import of_settings
 from zerosim.events import Phase
+from zerosim.language import term
 from zerosim.manifest import Source
 from zerosim.record import RankTrace, Trace
 
@@ -50,9 +53,13 @@ def _losses(trace: Trace) -> Iterator[Finding]:
                     wrong=Wrong.NOT_FINITE,
                     ranks=(),
                     place=Place(iteration=metric.iteration, phase=Phase.UPDATE.value),
-                    sentence=f"the {metric.name} is {metric.value} from iteration "
-                    f"{metric.iteration} on; nothing recorded says on which rank it began",
-                    advice="record it again with --check-replicas 1",
+                    sentence=words.said(
+                        "values.metric",
+                        name=term(metric.name),
+                        value=metric.value,
+                        iteration=metric.iteration,
+                    ),
+                    advice=advice("check"),
                 )
                 return
 

@@ -15,8 +15,8 @@ from zerosim.diagnosis.calls import (
 )
 from zerosim.diagnosis.differing import MESSAGES
 from zerosim.diagnosis.evidence import (
-    ADVICE,
     Run,
+    advice,
     called_by,
     common,
     sides,
@@ -26,6 +26,7 @@ from zerosim.diagnosis.evidence import (
 from zerosim.diagnosis.findings import Finding, Place, Wrong
 from zerosim.diagnosis.ranks import RankState, moment_of
 from zerosim.events import Event, Phase
+from zerosim.language import clauses
 
 
 def is_blocked(run: Run, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
@@ -58,29 +59,33 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
     if not ended and for_ns < run.patience_s * 1e9:
         return None
     blamed = tuple(state.rank for state in ended) or culprits
-    wrong, deed = Wrong.STANDS_STILL, f"{words.have(culprits)} not called"
+    wrong, deed = Wrong.STANDS_STILL, "waiting.not_called"
     how = ""
     if ended:
-        wrong, deed = Wrong.ENDED_EARLY, "ended and never called"
+        wrong, deed = Wrong.ENDED_EARLY, "waiting.ended"
     elif states and not _is_beyond(states[0], expected) and goes_on(run, states[0]):
         return None
     elif unseen and not states:
-        wrong, deed = Wrong.DIED, "left no trace and never called"
+        wrong, deed = Wrong.DIED, "waiting.no_trace"
     else:
         first = states[0]
         if first.moment > moment_of(expected) and _is_beyond(first, expected):
-            wrong, deed = Wrong.LEFT_OUT, "never called"
-            how = f"it went on, and was seen last {words.place(first.trace.wire_samples[-1])}"
-        how = "; ".join(filter(None, [how, _stands(first)]))
+            wrong, deed = Wrong.LEFT_OUT, "waiting.never"
+            where = words.place(first.trace.wire_samples[-1])
+            how = words.said("waiting.went_on", place=where)
+        how = clauses(filter(None, [how, _stands(first)]))
     return Finding(
         wrong=wrong,
         ranks=blamed,
         place=Place.of(expected),
         sentence=words.joined(
             [
-                (
-                    f"{words.ranks(blamed)} {deed} {words.call(expected)}, "
-                    f"{called_by(found, expected)}"
+                words.said(
+                    deed,
+                    ranks=words.ranks(blamed),
+                    call=words.call(expected),
+                    by=called_by(found, expected),
+                    **words.forms(culprits),
                 ),
                 how,
                 waits(run, found),
@@ -88,7 +93,7 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
             ]
         ),
         evidence=tuple(sides(found)),
-        advice=ADVICE[wrong],
+        advice=advice(wrong),
     )
 
 
@@ -108,12 +113,12 @@ def _is_beyond(state: RankState, expected: Event) -> bool:
 
 def _stands(state: RankState) -> str:
     if state.standing:
-        return f"it stands in {state.standing[0]}"
+        return words.said("waiting.stands", where=state.standing[0])
     computing = [event for event in state.open_events if event.op is None]
     if computing:
-        return f"it computes {computing[-1].unit}"
+        return words.said("waiting.computes", unit=computing[-1].unit)
     if state.open_calls:
-        return f"it is in {words.call(state.open_calls[0])}"
+        return words.said("waiting.is_in", call=words.call(state.open_calls[0]))
     return ""
 
 
@@ -132,18 +137,21 @@ def at_the_end(run: Run, found: Disagreement) -> Finding | None:
             place=Place.of(wanted),
             sentence=words.joined(
                 [
-                    (
-                        f"rank {rank} ended its iterations before {words.call(wanted)}, which "
-                        f"{words.ranks(found.called)} called from "
-                        f"{wanted.source or 'an unknown line'}; it is in "
-                        f"{words.call(calls[0])}{words.at(calls[0].source)}"
+                    words.said(
+                        "calls.at_end",
+                        rank=rank,
+                        wanted=words.call(wanted),
+                        ranks=words.ranks(found.called),
+                        source=words.line(wanted),
+                        call=words.call(calls[0]),
+                        at=words.at(calls[0].source),
                     ),
                     waits(run, found),
                     common(found),
                 ]
             ),
             evidence=tuple(sides(found)),
-            advice=ADVICE[Wrong.ENDED_EARLY],
+            advice=advice(Wrong.ENDED_EARLY),
         )
     return None
 
@@ -169,21 +177,27 @@ def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
                 inside = run.states[rank].open_calls[0]
                 wanted = one.expected or next(iter(one.called.values()))
                 steps.append(
-                    f"rank {rank} is in {words.call(inside)}{words.at(inside.source)} and has not "
-                    f"come to {words.short_call(wanted)}, for which {words.ranks(one.called)} "
-                    f"{'wait' if len(one.called) > 1 else 'waits'}"
+                    words.said(
+                        "calls.in_circle",
+                        rank=rank,
+                        call=words.call(inside),
+                        at=words.at(inside.source),
+                        wanted=words.short_call(wanted),
+                        ranks=words.ranks(one.called),
+                        **words.forms([*one.called]),
+                    )
                 )
                 blamed[rank] = None
     first = waiting[0]
     about = first.expected or next(iter(first.called.values()))
     alone = _alone(run, blamed)
     if alone:
-        steps.insert(0, f"{words.ranks(alone)} alone is not where the others are")
+        steps.insert(0, words.said("calls.alone", ranks=words.ranks(alone)))
     return Finding(
         wrong=Wrong.CROSSED,
         ranks=alone or tuple(blamed),
         place=Place.of(about),
-        sentence=words.joined(["ranks wait for each other in a circle: " + "; ".join(steps)]),
+        sentence=words.joined([words.said("calls.circle", steps=clauses(steps))]),
         evidence=tuple(steps),
-        advice=ADVICE[Wrong.ORDER],
+        advice=advice(Wrong.ORDER),
     )

@@ -15,6 +15,8 @@ from zerosim.events import Event, Kind, Op
 from zerosim.graph.kinds import NodeKind
 from zerosim.graph.model import EventGraph
 from zerosim.graph.order import find_cycle
+from zerosim.graph.wording import counted, said
+from zerosim.language import clauses, enumerated, term
 from zerosim.manifest import Source
 from zerosim.record import MismatchKind
 from zerosim.record.text import name_ranks, one_line
@@ -78,32 +80,34 @@ _DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
 def check_graph(graph: EventGraph) -> tuple[Check, ...]:
     """Hold all checks against the graph of a whole trace."""
     num_collectives = len(graph.matching.collectives)
-    collectives = f"{num_collectives:,} collective{'s' * (num_collectives != 1)}"
+    collectives = counted("collectives", num_collectives)
     unknown = _unknown(graph)
     num_messages = len(graph.hops.sends) + len(graph.hops.lost) + len(graph.hops.unsent)
-    messages = f"{num_messages:,} message{'s' * (num_messages != 1)}"
+    messages = counted("messages", num_messages) if num_messages else said("checks.no_messages")
     untold = "" if num_messages else _untold_messages(graph)
     return (
         Check(
-            title="no event waits for itself",
-            counted=f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges",
+            title=said("checks.cycles"),
+            counted=said(
+                "checks.counted", nodes=f"{graph.num_nodes:,}", edges=f"{graph.num_edges:,}"
+            ),
             violations=tuple(_cycles(graph)),
         ),
         Check(
-            title="every collective was called by all its ranks, and ended",
+            title=said("checks.called"),
             counted=collectives,
             violations=(*_mismatches(graph, different=False), *_never_ended(graph)),
             unknown=unknown,
         ),
         Check(
-            title="the ranks asked for the same operation, unit, size and dtype",
+            title=said("checks.same"),
             counted=collectives,
             violations=(*_mismatches(graph, different=True), *_crossed(graph)),
             unknown=unknown,
         ),
         Check(
-            title="every message was received as it was sent",
-            counted="" if untold else messages if num_messages else "no messages were recorded",
+            title=said("checks.received"),
+            counted="" if untold else messages,
             violations=tuple(_messages(graph)),
             unknown=untold,
         ),
@@ -123,10 +127,13 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
         # the collective before this call in the circle is what its rank must end first
         before = circle[circle.index(node) - 1]
         first = graph.event_on(before, event.rank)
-        after = "" if first is None or first is event else f" only after {_call(first)}"
-        steps.append(f"rank {event.rank} comes to {_call(event)}{after}")
-    words = "; ".join(steps) or ", ".join(graph.label(node) for node in circle)
-    yield _violation(ViolationKind.CYCLE, f"a cycle, hence a deadlock: {words}", events)
+        if first is None or first is event:
+            steps.append(said("violations.comes", rank=event.rank, call=_call(event)))
+        else:
+            after = {"call": _call(event), "first": _call(first)}
+            steps.append(said("violations.comes_after", rank=event.rank, **after))
+    words = clauses(steps) or enumerated(graph.label(node) for node in circle)
+    yield _violation(ViolationKind.CYCLE, said("violations.cycle", steps=words), events)
 
 
 def _untold_messages(graph: EventGraph) -> str:
@@ -139,8 +146,8 @@ def _untold_messages(graph: EventGraph) -> str:
         for _, event in rank.events.of_kind(Kind.COLLECTIVE)
     )
     if not calls:
-        return "no messages were recorded"
-    return f"which of {calls:,} sends and receives belong together is not recorded"
+        return said("checks.no_messages")
+    return said("checks.unpaired", calls=f"{calls:,}")
 
 
 def _unknown(graph: EventGraph) -> str:
@@ -149,10 +156,10 @@ def _unknown(graph: EventGraph) -> str:
     if trace.manifest.source is not Source.IMPORTED:
         return ""
     apart = sum(one.kind is MismatchKind.UNKNOWN for one in graph.matching.mismatches)
-    told = [f"which ranks made {apart:,} call{'s' * (apart != 1)} is not recorded"] * bool(apart)
+    told = [said("checks.unknown_ranks", calls=counted("calls", apart))] if apart else []
     if lacks := trace.lacks:
-        told.append(f"what {name_ranks(lacks)} called is not recorded")
-    return "; ".join(told)
+        told.append(said("checks.unknown_calls", ranks=name_ranks(lacks)))
+    return clauses(told)
 
 
 def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
@@ -180,12 +187,11 @@ def _never_ended(graph: EventGraph) -> Iterator[Violation]:
         events = collective.events.values()
         hanging = [event for event in events if (event.rank, event.id) in unfinished]
         failed = [event for event in events if event.error]
-        for those, words in ((hanging, "never ended"), (failed, "failed")):
+        for those, key in ((hanging, "violations.never_ended"), (failed, "violations.failed")):
             if not those:
                 continue
             ranks = name_ranks(event.rank for event in those)
-            why = f": {those[0].error}" if those is failed else ""
-            message = f"{_call(those[0])} {words} on {ranks}{why}"
+            message = said(key, call=_call(those[0]), ranks=ranks, error=those[0].error)
             yield _violation(ViolationKind.NEVER_ENDED, message, those)
 
 
@@ -198,10 +204,14 @@ def _crossed(graph: EventGraph) -> Iterator[Violation]:
         events = list(collective.events.values())
         # who does not say for what it calls, as a rank that only joins in, contradicts nobody
         if len({event.unit for event in events if event.unit}) > 1:
-            sides = "; ".join(f"rank {event.rank}: {_call(event)}" for event in events)
-            message = (
-                f"collective {collective.key.sequence} of group {collective.key.group!r}: the "
-                f"ranks are in different units, so their order is crossed: {sides}"
+            sides = clauses(
+                said("violations.side", rank=event.rank, call=_call(event)) for event in events
+            )
+            message = said(
+                "violations.crossed",
+                number=collective.key.sequence,
+                group=repr(collective.key.group),
+                sides=sides,
             )
             yield _violation(ViolationKind.DIFFERENT, message, events)
 
@@ -211,9 +221,9 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
     if not len(hops.lost) and not len(hops.unsent) and not len(hops.different):
         return
     events = {rank.rank: rank.events for rank in graph.trace.ranks}
-    for rows, kind, verb in (
-        (hops.lost, ViolationKind.NOT_RECEIVED, "never received"),
-        (hops.unsent, ViolationKind.NOT_SENT, "received but never sent"),
+    for rows, kind, which in (
+        (hops.lost, ViolationKind.NOT_RECEIVED, "violations.not_received"),
+        (hops.unsent, ViolationKind.NOT_SENT, "violations.not_sent"),
     ):
         of_call: Counter[tuple[int, int]] = Counter()
         first: dict[tuple[int, int], Event] = {}
@@ -227,8 +237,12 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
         for key, count in of_call.items():
             event, call = first[key], events[key[0]].find(key[1])
             assert call is not None
-            more = f" (and {count - 1} more of this call)" if count > 1 else ""
-            message = f"{_message(event)} was {verb}{more}: {_call(call)}"
+            message = said(
+                f"{which}_more" if count > 1 else which,
+                message=_message(event),
+                count=count - 1,
+                call=_call(call),
+            )
             yield _violation(kind, message, [event], also=event.peers)
     for position in hops.different.tolist():
         sent = graph.event_of(int(hops.sends[position]))
@@ -238,24 +252,42 @@ def _messages(graph: EventGraph) -> Iterator[Violation]:
         assert sent.parent is not None
         call = events[sent.rank].find(sent.parent)
         assert call is not None
-        message = f"{_message(sent)} arrived as another: {_message(received)}: {_call(call)}"
+        message = said(
+            "violations.different",
+            message=_message(sent),
+            received=_message(received),
+            call=_call(call),
+        )
         yield _violation(ViolationKind.DIFFERENT, message, [sent, received])
 
 
 def _message(event: Event) -> str:
     ways = [f"rank {event.rank}", f"rank {event.peers[0] if event.peers else '?'}"]
     source, target = ways if event.op == "send" else reversed(ways)
-    shard = "" if event.shard is None else f" of shard {event.shard}"
-    hop = "" if event.hop is None else f" at hop {event.hop}"
-    return f"the message of {event.payload_bytes} B{shard} from {source} to {target}{hop}"
+    shard = "" if event.shard is None else said("violations.shard", shard=event.shard)
+    return said(
+        "violations.message",
+        bytes=event.payload_bytes,
+        shard=shard,
+        source=source,
+        target=target,
+        hop="" if event.hop is None else said("violations.hop", hop=event.hop),
+    )
 
 
 def _call(event: Event) -> str:
-    unit = f" of {event.unit}" if event.unit else ""
-    purpose = "" if event.unit or event.purpose is None else f"{event.purpose}, "
-    place = f" at {event.source}" if event.source else ""
-    what = f"{event.op}{unit}" if event.kind is Kind.COLLECTIVE else f"{event.kind}{unit}"
-    return f"{what} ({purpose}{event.phase} of iteration {event.iteration}{place})"
+    op = term((event.op or "") if event.kind is Kind.COLLECTIVE else event.kind)
+    purpose = ""
+    if not event.unit and event.purpose is not None:
+        purpose = said("violations.purpose", purpose=term(event.purpose))
+    return said(
+        "violations.call",
+        what=said("nodes.op_of" if event.unit else "nodes.op", op=op, unit=event.unit),
+        purpose=purpose,
+        phase=term(event.phase),
+        iteration=event.iteration,
+        place=said("violations.place", source=event.source) if event.source else "",
+    )
 
 
 def _violation(

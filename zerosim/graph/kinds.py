@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from zerosim.events import Phase
+from zerosim.graph.wording import said
 
 
 class NodeKind(StrEnum):
@@ -43,38 +44,44 @@ class EdgeKind(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why one node follows another, in words; {unit}, {ranks} and the like are filled in."""
+    """Why one node follows another."""
 
-    NEXT = "rank {target_rank} continues"
-    ASKED = "rank {target_rank} asks for it"
-    THREAD = "the collectives' thread of rank {target_rank} is free"
-    ARRIVES = "rank {source_rank} has arrived"
-    OVER = "it completes on rank {target_rank}"
-    FIRST_HOP = "rank {target_rank} begins to send and to receive"
-    LAST_HOP = "its last message on rank {target_rank} completes"
-    MESSAGE = "message from rank {source_rank} to rank {target_rank}"
-    PASSED_ON = "rank {target_rank} passes shard {shard} on"
-    INITIAL = "{target_unit} computes with its initial parameters"
-    GATHERED = "{target_unit} computes with gathered parameters"
-    SAVED = "activations of {target_unit} were saved for backward"
-    GRADIENTS = "gradients of {source_unit} are reduced"
-    REDUCED = "reduced gradients of {target_unit} are applied"
-    UPDATED = "new parameters of {source_unit} are gathered"
-    UPDATED_IN_PLACE = "new parameters of {source_unit} are used"
-    UPDATER = "the updating thread of rank {target_rank} is free"
-    COPIER = "the copying thread of rank {target_rank} is free"
-    MOVED_ON = "{source_unit} continues to the next tier"
-    UPDATED_FETCHED = "new parameters of {source_unit} are fetched"
-    STORED = "stored values of {source_unit} are fetched"
-    FETCHED = "fetched parameters of {target_unit} are gathered"
-    FETCHED_ALONE = "{target_unit} computes with fetched parameters"
-    REDUCED_LEAVES = "reduced gradients of {target_unit} leave the device"
-    OFFLOADED = "offloaded gradients of {target_unit} are applied"
-    STATES = "fetched optimizer states of {target_unit} are updated"
-    UPDATED_LEAVES = "new values of {source_unit} go to where they are kept"
-    RETURNED = "returned parameters of {source_unit} are gathered"
-    RETURNED_IN_PLACE = "returned parameters of {source_unit} are used"
-    CHECKPOINT_BACK = "{target_unit} is recomputed from its checkpoint"
+    NEXT = "next"
+    ASKED = "asked"
+    THREAD = "thread"
+    ARRIVES = "arrives"
+    OVER = "over"
+    FIRST_HOP = "first_hop"
+    LAST_HOP = "last_hop"
+    MESSAGE = "message"
+    PASSED_ON = "passed_on"
+    INITIAL = "initial"
+    GATHERED = "gathered"
+    SAVED = "saved"
+    GRADIENTS = "gradients"
+    REDUCED = "reduced"
+    UPDATED = "updated"
+    UPDATED_IN_PLACE = "updated_in_place"
+    UPDATER = "updater"
+    COPIER = "copier"
+    MOVED_ON = "moved_on"
+    UPDATED_FETCHED = "updated_fetched"
+    STORED = "stored"
+    FETCHED = "fetched"
+    FETCHED_ALONE = "fetched_alone"
+    REDUCED_LEAVES = "reduced_leaves"
+    OFFLOADED = "offloaded"
+    STATES = "states"
+    UPDATED_LEAVES = "updated_leaves"
+    RETURNED = "returned"
+    RETURNED_IN_PLACE = "returned_in_place"
+    CHECKPOINT_BACK = "checkpoint_back"
+
+    @property
+    def words(self) -> str:
+        """That in words; {target_unit} and the like are to be filled in."""
+        reasons: dict[str, str] = said.table["reasons"]
+        return reasons[self]
 
 
 EDGE_KINDS: dict[Reason, EdgeKind] = {

@@ -26,6 +26,8 @@ from zerosim.graph.kinds import (
     Reason,
 )
 from zerosim.graph.table import NONE, Codes, Ints, Mask
+from zerosim.graph.wording import said
+from zerosim.language import term
 from zerosim.record import MatchedCollective, Matching, Trace
 
 
@@ -148,30 +150,30 @@ class EventGraph:
         kind, event = self.kind_of(node), self.event_of(node)
         phase = PHASES[self.phase[node]].value
         if event is None:
-            return f"{phase} begins" if phase != "outside" else "the end"
+            return said("nodes.end" if phase == "outside" else "nodes.begins", phase=term(phase))
         if kind in (NodeKind.SEND, NodeKind.RECEIVE):
-            way = "to" if kind is NodeKind.SEND else "from"
-            peer = event.peers[0] if event.peers else "?"
-            shard = "" if event.shard is None else f" shard {event.shard}"
-            return f"{kind}{shard} {way} rank {peer}"
+            key = f"nodes.{kind}{'' if event.shard is None else '_shard'}"
+            return said(key, shard=event.shard, rank=event.peers[0] if event.peers else "?")
         if kind is NodeKind.WAIT:
             awaited = self.awaited_of(node)
-            return "wait" if awaited is None else f"wait for {_named(awaited)}"
+            what = "" if awaited is None else _named(awaited)
+            return said("nodes.wait_for" if what else "nodes.wait", what=what)
         if kind is NodeKind.COMPUTE:
-            return f"{phase} of {event.unit}"
+            return said("nodes.compute", phase=term(phase), unit=event.unit)
         if kind is NodeKind.CALL:
-            return f"arrival at {_named(event)}"
+            return said("nodes.arrival", what=_named(event))
         return _named(event) if kind in (NodeKind.MATCH, NodeKind.COPY) else str(kind)
 
     def words(self, edge: int) -> str:
         """Why an edge's target follows its source, in words."""
         source, target = int(self.source[edge]), int(self.target[edge])
         before, after = self.event_of(source), self.event_of(target)
-        return self.reason_of(edge).format(
+        return said(
+            f"reasons.{self.reason_of(edge)}",
             source_rank=int(self.rank[source]),
             target_rank=int(self.rank[target]),
-            source_unit="" if before is None else before.unit or "a unit",
-            target_unit="" if after is None else after.unit or "a unit",
+            source_unit="" if before is None else before.unit or said("nodes.unit"),
+            target_unit="" if after is None else after.unit or said("nodes.unit"),
             shard="" if after is None else after.shard,
         )
 
@@ -239,7 +241,15 @@ _BY_NODE = (
 def _named(event: Event) -> str:
     """A call or a copy in words: what was asked for, and why; what was copied, and where."""
     if event.kind is Kind.COPY:
-        of_unit = f" of {event.unit}" if event.unit else ""
-        return f"{event.purpose}{of_unit}, {event.origin} to {event.target}"
-    what = f"{event.op}" + (f" of {event.unit}" if event.unit else "")
-    return f"{what} ({event.purpose})" if event.purpose is not None else what
+        return said(
+            "nodes.copy_of" if event.unit else "nodes.copy",
+            purpose=term(event.purpose or ""),
+            unit=event.unit,
+            origin=term(event.origin or ""),
+            target=term(event.target or ""),
+        )
+    key = "nodes.op_of" if event.unit else "nodes.op"
+    what = said(key, op=term(event.op or ""), unit=event.unit)
+    if event.purpose is None:
+        return what
+    return said("nodes.named", what=what, purpose=term(event.purpose))

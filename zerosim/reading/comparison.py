@@ -10,6 +10,7 @@ from typing import Any
 
 from zerosim.config import STAGE_NAMES
 from zerosim.errors import ConfigError
+from zerosim.language import term
 from zerosim.reading.differences import differences, headline, notes
 from zerosim.reading.measured import measurable, side_of
 from zerosim.reading.side import Side
@@ -96,7 +97,7 @@ def _names(traces: Sequence[Trace]) -> list[str]:
     """By stage, if that tells them apart, else by folder."""
     stages = [trace.manifest.config.get("stage") for trace in traces]
     if None not in stages and len(set(stages)) == len(stages):
-        return [STAGE_NAMES[stage] for stage in stages if isinstance(stage, int)]
+        return [term(STAGE_NAMES[stage]) for stage in stages if isinstance(stage, int)]
     paths = [trace.folder.resolve() for trace in traces]
     short = [path.name for path in paths]
     return short if len(set(short)) == len(short) else [f"{p.parent.name}/{p.name}" for p in paths]

@@ -10,8 +10,10 @@ from fractions import Fraction
 
 from zerosim.config import STAGE_NAMES
 from zerosim.events import Purpose
+from zerosim.language import clauses, enumerated, listed, term
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact_bytes
 from zerosim.reading.side import Side, TrafficReason
+from zerosim.reading.wording import said
 from zerosim.tiers import Link
 
 _SMALL = Fraction(1, 200)
@@ -39,40 +41,49 @@ def _pair(a: Side, b: Side) -> Iterator[str]:
 def _settings(a: Side, b: Side) -> Iterator[str]:
     names = sorted(a.settings.keys() | b.settings.keys())
     changed = [
-        f"{name.replace('_', ' ')} {_value(a.settings.get(name))} → {_value(b.settings.get(name))}"
+        said(
+            "differences.setting",
+            name=name.replace("_", " "),
+            before=_value(a.settings.get(name)),
+            after=_value(b.settings.get(name)),
+        )
         for name in names
         if name not in _UNTOLD and a.settings.get(name) != b.settings.get(name)
     ]
     if changed:
-        yield f"{a.name} → {b.name}: different configuration: {', '.join(changed)}."
+        changes = enumerated(changed)
+        yield said("differences.settings", first=a.name, second=b.name, changes=changes)
 
 
 def _value(value: object) -> str:
-    words = {None: "none", True: "on", False: "off"}
-    return words.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
+    if value is not None and not isinstance(value, bool):
+        return str(value)
+    return said(f"differences.{'none' if value is None else 'on' if value else 'off'}")
 
 
 def _traffic(a: Side, b: Side) -> Iterator[str]:
     if not a.sent_bytes or not b.sent_bytes:
         return
+    names = {"first": a.name, "second": b.name}
+    parts = clauses(_parts(a, b))
     if a.total_bytes == b.total_bytes:
-        yield (
-            f"{b.name} sends as much as {a.name}: {format_exact_bytes(a.total_bytes)}"
-            f"{_by_other_means(a, b)}."
-        )
+        key = "differences.as_much" if parts else "differences.as_much_alike"
+        yield said(key, bytes=format_exact_bytes(a.total_bytes), parts=parts, **names)
         return
-    parts = _parts(a, b)
-    ratio = f", {_times(b.total_bytes, a.total_bytes)}" if a.total_bytes else ""
-    yield (
-        f"{b.name} sends {format_exact_bytes(b.total_bytes)}, {a.name} "
-        f"{format_exact_bytes(a.total_bytes)}{ratio}: {'; '.join(parts)}."
+    yield said(
+        "differences.sends_times" if a.total_bytes else "differences.sends",
+        bytes=format_exact_bytes(b.total_bytes),
+        before=format_exact_bytes(a.total_bytes),
+        ratio=_times(b.total_bytes, a.total_bytes),
+        parts=parts,
+        **names,
     )
 
 
 _OVER = {
-    Link.BUS: "copies {} over the bus",
-    Link.STORAGE: "copies {} to and from disks",
-    Link.NETWORK: "sends {} between nodes",
+    Link.BUS: "differences.bus",
+    Link.STORAGE: "differences.storage",
+    Link.NETWORK: "differences.network",
 }
 
 
@@ -81,19 +92,17 @@ def _links(a: Side, b: Side) -> Iterator[str]:
     if not a.link_bytes or not b.link_bytes:
         return
     told = []
-    for link, words in _OVER.items():
+    for link, key in _OVER.items():
         before, after = (side.link_bytes.get(link, 0) for side in (a, b))
         if before != after:
-            ratio = f", {_times(after, before)}" if before else ""
-            moves = words.format(format_exact_bytes(after))
-            told.append(f"{moves}, {a.name} {format_exact_bytes(before)}{ratio}")
+            sizes = {"bytes": format_exact_bytes(after), "before": format_exact_bytes(before)}
+            words = said(key, first=a.name, **sizes)
+            if before:
+                ratio = _times(after, before)
+                words = said("differences.with_ratio", words=words, ratio=ratio)
+            told.append(words)
     if told:
-        yield f"{b.name} {'; '.join(told)}: of all ranks in a step."
-
-
-def _by_other_means(a: Side, b: Side) -> str:
-    parts = _parts(a, b)
-    return f", by other means: {'; '.join(parts)}" if parts else ", for the same reasons"
+        yield said("differences.links", second=b.name, parts=clauses(told))
 
 
 def _parts(a: Side, b: Side) -> list[str]:
@@ -108,19 +117,32 @@ def _parts(a: Side, b: Side) -> list[str]:
         for reason, gap in sorted(gaps.items(), key=lambda item: (-abs(item[1]), item[0]))
         if abs(gap) > _SMALL * max(unit, 1)
     ]
-    return [f"{_signed(gap)}{_in_psi(gap, unit)} {_purpose(reason)}" for reason, gap in told]
+    return [
+        said(
+            "differences.part_psi" if unit else "differences.part",
+            bytes=_signed(gap),
+            psi=_in_psi(gap, unit),
+            why=_purpose(reason),
+        )
+        for reason, gap in told
+    ]
 
 
 def _purpose(reason: TrafficReason) -> str:
     if reason.purpose is Purpose.UNLABELLED:
-        return f"by {reason.op}"
-    return f"to {reason.purpose} in {reason.phase} ({reason.op})"
+        return said("differences.by", op=term(reason.op or ""))
+    return said(
+        "differences.to",
+        purpose=term(reason.purpose),
+        phase=term(reason.phase),
+        op=term(reason.op or ""),
+    )
 
 
 def _in_psi(gap: int, unit: int) -> str:
-    return (
-        f" ({'+' if gap > 0 else ''}{format_decimal(Fraction(gap, unit), 2)} {PSI})" if unit else ""
-    )
+    if not unit:
+        return ""
+    return f"{'+' if gap > 0 else ''}{format_decimal(Fraction(gap, unit), 2)} {PSI}"
 
 
 def _memory(a: Side, b: Side) -> Iterator[str]:
@@ -130,34 +152,46 @@ def _memory(a: Side, b: Side) -> Iterator[str]:
     roles = a.held.roles.keys() | b.held.roles.keys()
     gaps = {role: b.held.roles.get(role, 0) - a.held.roles.get(role, 0) for role in roles}
     told = [
-        f"{role} {_signed(gap)}"
+        said("differences.role", role=term(role), bytes=_signed(gap))
         for role, gap in sorted(gaps.items(), key=lambda item: (-abs(item[1]), item[0]))
         if abs(gap) > _SMALL * max(high_a, high_b)
     ]
-    more = f": {', '.join(told)}" if told else ""
-    yield (
-        f"{b.name} holds {format_bytes(high_b)} at its peak, {a.name} {format_bytes(high_a)}, "
-        f"{_times(high_b, high_a)}{more}."
+    yield said(
+        "differences.memory_roles" if told else "differences.memory",
+        second=b.name,
+        bytes=format_bytes(high_b),
+        first=a.name,
+        before=format_bytes(high_a),
+        ratio=_times(high_b, high_a),
+        roles=enumerated(told),
     )
 
 
 def _time(a: Side, b: Side) -> Iterator[str]:
     if a.times is None or b.times is None:
         return
-    takes = "is predicted to take" if b.is_predicted else "takes"
-    predicted = ", predicted as well" if b.is_predicted else ", which is predicted"
-    before = f"{a.name} {_ms(a.times.duration_ns)}{predicted if a.is_predicted else ''}"
-    took = f"{b.name} {takes} {_ms(b.times.duration_ns)}, {before}"
+    own = "predicted" if b.is_predicted else "takes"
+    other = "predicted_both" if b.is_predicted else "takes_predicted_before"
+    took = said(
+        f"differences.{other if a.is_predicted else own}",
+        second=b.name,
+        time=_ms(b.times.duration_ns),
+        first=a.name,
+        before=_ms(a.times.duration_ns),
+    )
     unknown = [side.name for side in (a, b) if side.times and not side.times.exposed_ns]
     if unknown:
-        yield f"{took}; what {' and '.join(unknown)} waited for was not recorded."
+        yield said("differences.unrecorded", took=took, names=listed(unknown))
         return
     exposed = [sum(times.exposed_ns.values()) for times in (a.times, b.times)]
     gap = exposed[1] - exposed[0]
-    yield (
-        f"{took}; a rank is stalled in communication for {_ms(exposed[1])}, {_ms(abs(gap))} "
-        f"{'more' if gap > 0 else 'less'}; hidden are {_percent(b.times.overlap)} of its "
-        f"communication, against {_percent(a.times.overlap)}."
+    yield said(
+        "differences.more_stalled" if gap > 0 else "differences.less_stalled",
+        took=took,
+        stalled=_ms(exposed[1]),
+        gap=_ms(abs(gap)),
+        hidden=_percent(b.times.overlap),
+        against=_percent(a.times.overlap),
     )
 
 
@@ -166,47 +200,51 @@ def notes(sides: Sequence[Side]) -> tuple[str, ...]:
     early = [side for side in sides if side.incomplete]
     if not early:
         return ()
-    found = [f"{side.name} is incomplete: {side.incomplete}" for side in early]
+    found = [said("differences.incomplete", name=side.name, why=side.incomplete) for side in early]
     if len({side.iterations for side in sides}) > 1:
-        each = ", ".join(f"{side.name} in iteration {side.iteration}" for side in sides)
-        return (*found, f"no iteration was finished in all of them; compared are {each}")
+        each = enumerated(
+            said("differences.in_iteration", name=side.name, iteration=side.iteration)
+            for side in sides
+        )
+        return (*found, said("differences.no_common", sides=each))
     first, last = sides[0].iterations[0], sides[0].iterations[-1]
-    which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
-    return (*found, f"what all of them finished is compared: {which}")
+    key = "differences.common" if first == last else "differences.common_several"
+    return (*found, said(key, first=first, last=last))
 
 
 def headline(sides: Sequence[Side]) -> str:
     """The comparison in a sentence: the first against the last."""
     first, last = sides[0], sides[-1]
-    said = []
+    told = []
     if first.sent_bytes and last.sent_bytes and first.total_bytes:
-        said.append(f"sends {_times(last.total_bytes, first.total_bytes)}")
+        told.append(said("against.sends", ratio=_times(last.total_bytes, first.total_bytes)))
     if first.held is not None and last.held is not None:
         ratio = _times(last.held.highest_bytes, first.held.highest_bytes)
-        said.append(f"holds {ratio} at the peak")
+        told.append(said("against.holds", ratio=ratio))
     if first.times is not None and last.times is not None:
-        takes = "is predicted to take" if last.is_predicted else "takes"
+        key = "predicted" if last.is_predicted else "takes"
         if first.is_predicted and not last.is_predicted:
-            takes = f"takes, of what is predicted for {first.name},"
-        said.append(f"{takes} {_times(last.times.duration_ns, first.times.duration_ns, 'long')}")
-    if not said:
-        return f"{last.name} and {first.name} have nothing in common that was recorded."
-    whole = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-    extent = ", as far as all of them got" if any(side.incomplete for side in sides) else ""
-    return f"Against {first.name}, {last.name} {whole}{extent}."
+            key = "of_predicted"
+        ratio = _times(last.times.duration_ns, first.times.duration_ns, "long")
+        told.append(said(f"against.{key}", first=first.name, ratio=ratio))
+    if not told:
+        return said("against.nothing", last=last.name, first=first.name)
+    is_whole = not any(side.incomplete for side in sides)
+    key = "against.headline" if is_whole else "against.headline_as_far"
+    return said(key, first=first.name, last=last.name, said=listed(told))
 
 
 def title_of(side: Side) -> str:
     """What a trace is of, in a few words."""
-    parts = [f"{side.num_ranks} rank{'s' if side.num_ranks > 1 else ''}"]
+    parts = [said.each("against.ranks", number=side.num_ranks)[side.num_ranks > 1]]
     if side.stage is not None:
-        parts.insert(0, STAGE_NAMES[side.stage])
+        parts.insert(0, term(STAGE_NAMES[side.stage]))
     parts += [
         str(side.settings[name])
         for name in ("model", "dtype", "collectives")
         if name in side.settings
     ]
-    return ", ".join(parts)
+    return enumerated(parts)
 
 
 def _signed(number: int) -> str:
@@ -215,8 +253,10 @@ def _signed(number: int) -> str:
 
 def _times(number: int, base: int, what: str = "much") -> str:
     if number == base:
-        return f"as {what}"
-    return f"{format_decimal(Fraction(number, base), 3)} times as {what}" if base else "more"
+        return said(f"against.same_{what}")
+    if not base:
+        return said("against.more")
+    return said(f"against.times_{what}", times=format_decimal(Fraction(number, base), 3))
 
 
 def _ms(ns: int) -> str:

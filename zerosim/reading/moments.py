@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from zerosim.analysis.memory import Timeline
 from zerosim.events import STEP_PHASES, Event, Kind, Phase
+from zerosim.language import term
 from zerosim.memory import Moment, Role
+from zerosim.reading.wording import said
 from zerosim.record import RankTrace
 
 END = "end"
@@ -40,8 +42,9 @@ class Passed:
     def label(self) -> str:
         """How it is called."""
         if self.at == END:
-            return "the iteration is over"
-        return f"{self.phase} of {self.unit} begins" if self.unit else f"{self.phase} begins"
+            return said("moments.end")
+        key = "moments.unit" if self.unit else "moments.phase"
+        return said(key, unit=self.unit, phase=term(self.phase))
 
     def bytes(self, role: str = "", unit: str = "") -> int:
         """What the rank has for one role and unit, or for all."""

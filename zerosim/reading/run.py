@@ -18,6 +18,7 @@ from zerosim.analysis.traffic import TracedCall, traced_calls
 from zerosim.errors import ConfigError, EnvironmentFault, TraceError
 from zerosim.events import WHOLE, Group, Phase
 from zerosim.graph import EventGraph, build_graph
+from zerosim.language import in_each_language
 from zerosim.manifest import Source
 from zerosim.placement.changes import Changes
 from zerosim.reading import events, law, memory, summary, time, traffic
@@ -48,16 +49,16 @@ class Run:
         """Read a trace that was loaded; what is worked out of it is worked out once."""
         self.trace = trace
         self.plot = Plots(self)
-        self._verified: Callable[[int | None], TrafficVerification] = lru_cache(None)(
+        self._verified: Callable[[int | None], TrafficVerification] = in_each_language(
             lambda iteration: TrafficVerification(verify(trace, iteration))
         )
-        self._memory_verified: Callable[[int | None], MemoryVerification] = lru_cache(None)(
+        self._memory_verified: Callable[[int | None], MemoryVerification] = in_each_language(
             lambda iteration: MemoryVerification(verify_memory(trace, iteration))
         )
-        self._reported: Callable[[int | None, int | None, int], GraphReport] = lru_cache(None)(
+        self._reported: Callable[[int | None, int | None, int], GraphReport] = in_each_language(
             lambda iteration, rank, top: report(self.graph, iteration, rank=rank, top=top)
         )
-        self._replayed: Callable[[int | None], dict[str, Any]] = lru_cache(None)(
+        self._replayed: Callable[[int | None], dict[str, Any]] = in_each_language(
             lambda iteration: replay_document(trace, iteration)
         )
         self._lines: Callable[[int, Tier], Timeline] = lru_cache(None)(

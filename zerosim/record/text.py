@@ -1,12 +1,14 @@
 """Words for messages: always one line, ranks named briefly.
 
-Imports the standard library only.
+Imports the standard library and `zerosim.language`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+
+from zerosim.language import LISTS, enumerated
 
 _LONGEST = 600
 _MOST_NAMED = 4
@@ -54,9 +56,9 @@ def runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
 
 def name_runs(pieces: list[tuple[int, int]]) -> str:
     """Runs of ranks in words: "rank 3", "ranks 0-2, 5"."""
-    words = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in pieces)
+    words = enumerated(str(a) if a == b else f"{a}-{b}" for a, b in pieces)
     one = len(pieces) == 1 and pieces[0][0] == pieces[0][1]
-    return f"rank {words}" if one else f"ranks {words}"
+    return LISTS("rank" if one else "ranks", ranks=words)
 
 
 def name_ranks(ranks: Iterable[int]) -> str:

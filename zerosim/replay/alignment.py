@@ -18,6 +18,7 @@ from typing import Any
 from zerosim.config import STAGE_NAMES, DType
 from zerosim.errors import ConfigError
 from zerosim.events import Phase
+from zerosim.language import enumerated, listed, term
 from zerosim.record.text import name_ranks, one_line
 from zerosim.replay.following import Following
 from zerosim.replay.moments import (
@@ -232,7 +233,11 @@ def _law(document: Document) -> tuple[str, float | None]:
     run, memory = document["run"], document["memory"]
     laws: list[Any] = [] if memory is None else memory["laws"]
     if len(laws) > 1:  # of each tier; the number is the device's
-        parts = [f"{one['law']} {one['tier']}" for one in laws if one["law_bytes"]]
+        parts = [
+            say("note", "law", law=one["law"], tier=term(one["tier"]))
+            for one in laws
+            if one["law_bytes"]
+        ]
         return " · ".join(parts), laws[0]["law_bytes"]
     if run["stage"] < 0 and memory is not None:
         return memory["law"], memory["law_bytes"]
@@ -252,7 +257,9 @@ def _words(moment: ComparedMoment, accumulates: bool) -> tuple[str, str]:
     fields = {
         "phase": words_of_steps()["phase"][moment.phase],
         "unit": moment.unit,
-        "micro_step": f", micro-step {moment.micro_step + 1}" if in_micro_step else "",
+        "micro_step": say("micro_step", "in", number=moment.micro_step + 1)
+        if in_micro_step
+        else "",
     }
     path = (moment.what,) if not moment.unit else (moment.phase, moment.what)
     return say("title", *path, **fields), say("what", *path, **fields)
@@ -266,12 +273,11 @@ def _notes(
     for key, name in (("num_ranks", "ranks"), ("accumulate", "micro_steps"), ("dtype", "dtype")):
         sizes = [str(run[key]) for run in runs]
         if len({*sizes}) > 1 and all(sizes):  # what is not known differs from nothing
-            listed = f"{', '.join(sizes[:-1])} and {sizes[-1]}"
-            notes.append(say("note", name, sizes=listed, common=name_ranks(ranks)))
+            notes.append(say("note", name, sizes=listed(sizes), common=name_ranks(ranks)))
     incomplete = [one["name"] for one in documents if not one["run"]["complete"]]
     if incomplete and len({run["iteration"] for run in runs}) > 1:
-        shown = ", ".join(str(run["iteration"]) for run in runs)
-        notes.append(say("note", "iterations", names=", ".join(incomplete), sizes=shown))
+        shown = enumerated(str(run["iteration"]) for run in runs)
+        notes.append(say("note", "iterations", names=enumerated(incomplete), sizes=shown))
     for document, own in zip(documents, found, strict=True):
         name, broken = document["name"], document["broken"]
         if broken:

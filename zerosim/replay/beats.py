@@ -5,20 +5,18 @@ Imports the standard library, zerosim's L0, analysis, and its siblings.
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from zerosim.analysis.beats import Beat, Sign, cut, operator_of
 from zerosim.analysis.frames import Frames, Step
 from zerosim.config import STAGES
 from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase
+from zerosim.language import Words, begun, enumerated, fill, joined, listed, term
 from zerosim.replay.plain import Texts
 from zerosim.replay.subject import Subject
-from zerosim.replay.turns import kept_meanwhile, listed, said_of_turns, title_of_turns
+from zerosim.replay.turns import kept_meanwhile, said_of_turns, title_of_turns
 from zerosim.replay.words import Setting, describe, describe_waits, titled
 from zerosim.replay.words import texts as words_of_steps
 from zerosim.tiers import Tier
@@ -90,10 +88,12 @@ class PlainBeats:
         return [one for one in dict.fromkeys(others) if one != label_of(beat.units)]
 
 
-@cache
-def texts() -> dict[str, Any]:
-    """All texts, as `beats.toml` has them."""
-    return tomllib.loads(files("zerosim.replay").joinpath("beats.toml").read_text("utf-8"))
+_WORDS = Words.beside(__file__, "beats")
+
+
+def texts() -> Mapping[str, Any]:
+    """All texts, as `beats.toml` has them in the language that is spoken."""
+    return _WORDS.table
 
 
 class BeatWords:
@@ -124,15 +124,15 @@ class BeatWords:
         if beat.within:
             return self._within("title", beat)
         if which := self._title_of_its_own(beat):
-            return str(said[which]).format_map(fields | {"number": beat.micro_step + 1})
+            return fill(said[which], fields | {"number": beat.micro_step + 1})
         if beat.sign is Sign.COPY and len(_ways(own)) > 1:
-            return str(said["copies"]).format_map(fields | {"places": _places(own)})
+            return fill(said["copies"], fields | {"places": _places(own)})
         if beat.sign is Sign.AGREE:
-            return str(said["agree"]).format_map(fields | {"things": _agreed(own)})
+            return fill(said["agree"], fields | {"things": _agreed(own)})
         title = titled(main, self._setting, units)
         if Sign.FREE in beat.signs:
             which = "freed_parameters" if beat.phase is Phase.BACKWARD else "freed"
-            title = str(said[which]).format_map({"title": title})
+            title = fill(said[which], {"title": title})
         return title
 
     def _within(self, which: str, beat: Beat) -> str:
@@ -140,17 +140,19 @@ class BeatWords:
         said = texts()["within"]
         is_tiled = all(map(operator_of, beat.units))
         whole = [unit for unit in self._all if unit.startswith(f"{beat.within}.")]
-        number, part = len(beat.units), "tile" if is_tiled else "unit"
+        number, one = len(beat.units), "tile" if is_tiled else "unit"
         several = "its" if number == len(whole) else "some"
         done = [text for sign, text in said[beat.phase].items() if sign in beat.signs]
         fields = {
             "phase": words_of_steps()["phase"][beat.phase],
             "module": beat.within,
-            "part": part,
-            "parts": said[several].format_map({"number": number, "all": len(whole), "part": part}),
-            "done": ", ".join(done),
+            "part": said["part"][one],
+            "parts": fill(
+                said[several], {"number": number, "all": len(whole), "parts": said["parts"][one]}
+            ),
+            "done": enumerated(done),
         }
-        return str(said[which]).format_map(fields)
+        return fill(said[which], fields)
 
     def _title_of_its_own(self, beat: Beat) -> str:
         """Which title a beat has that is not the one of its step; "" if it has none."""
@@ -178,20 +180,22 @@ class BeatWords:
             text = text[self._which(beat, main)]
         event, setting = main.event, self._setting
         found = describe(main, setting, num_hops=self._hops(main))
-        filled = str(text).format_map(
-            {
-                "units": self._named(beat.units),
-                "N": setting.num_ranks,
-                "hops": self._hops(main),
-                "group": len(main.groups[0]) if main.groups else setting.num_ranks,
-                "backend": setting.backend,
-                "together": setting.together,
-                "op": "" if event is None else event.op,
-                "what": found.what,
-                "why": found.why,
-            }
+        return begun(
+            fill(
+                str(text),
+                {
+                    "units": self._named(beat.units),
+                    "N": setting.num_ranks,
+                    "hops": self._hops(main),
+                    "group": len(main.groups[0]) if main.groups else setting.num_ranks,
+                    "backend": setting.backend,
+                    "together": setting.together,
+                    "op": "" if event is None or event.op is None else term(event.op),
+                    "what": found.what,
+                    "why": found.why,
+                },
+            )
         )
-        return filled[:1].upper() + filled[1:]
 
     def _which(self, beat: Beat, main: Step) -> str:
         """Which text says what is gathered, computed, reduced or updated."""
@@ -224,10 +228,10 @@ class BeatWords:
         found = []
         if beside:
             things = [self._filled(said[what], units) for what, units in beside.items()]
-            found.append(said["all"].format_map({"things": listed(things)}))
+            found.append(fill(said["all"], {"things": listed(things)}))
         if left:
             found.append(self._filled(said["then"], left))
-        return " ".join(found)
+        return joined(found)
 
     def _named(self, units: Sequence[str], *, with_class: bool = False) -> str:
         said = texts()["units"]
@@ -235,19 +239,20 @@ class BeatWords:
             return str(said["none"])
         if len(units) == 1:
             module = self._setting.modules.get(units[0])
-            return f"{units[0]} ({module})" if module and with_class else units[0]
+            with_module = {"unit": units[0], "module": module}
+            return fill(said["class"], with_module) if module and with_class else units[0]
         if len(units) == len(self._all):
             return str(said["all"])
         which = "two" if len(units) == 2 else "some"
-        return str(said[which]).format_map({"first": units[0], "last": units[-1]})
+        return fill(said[which], {"first": units[0], "last": units[-1]})
 
     def _filled(self, text: str, units: Sequence[str]) -> str:
         said, names = texts()["units"], [unit for unit in dict.fromkeys(units) if unit]
         named = listed(names) or str(said["none"])
         if len(names) > _MOST_NAMES:
             which = "all" if len(names) == len(self._all) else "others"
-            named = str(said[which]).format_map({"first": names[0], "others": len(names) - 1})
-        return text.format_map({"units": named, "is": "is" if len(names) == 1 else "are"})
+            named = fill(said[which], {"first": names[0], "others": len(names) - 1})
+        return fill(text, {"units": named, "is": texts()["verbs"]["is"][len(names) != 1]})
 
     def _hops(self, step: Step) -> int:
         return self._num_hops.get(-1 if step.collective is None else step.collective, 0)
@@ -328,7 +333,7 @@ def _places(steps: Sequence[Step]) -> str:
     """The tiers between which is copied."""
     copied = _events(steps, Kind.COPY)
     ends = {tier for event in copied for tier in (event.origin, event.target)}
-    return listed([tier.value for tier in Tier if tier in ends])
+    return listed([term(tier) for tier in Tier if tier in ends])
 
 
 def _agreed(steps: Sequence[Step]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm, Kind
+from zerosim.language import fill, term
 from zerosim.manifest import UnitLayout
 from zerosim.quantities import PSI, format_decimal
 from zerosim.record import Trace, ended_early, iterations, require_times
@@ -29,6 +30,7 @@ from zerosim.replay.plain import Plain, Texts
 from zerosim.replay.subject import Subject
 from zerosim.replay.timeline import bars_of, path_of
 from zerosim.replay.tour import tour_of
+from zerosim.replay.words import find
 from zerosim.theory import law, law_bytes, padded_elements
 from zerosim.theory.programs import in_force
 from zerosim.tiers import Link, link_of_copy
@@ -84,6 +86,11 @@ def _choose(trace: Trace, wanted: int | None) -> int:
     return wanted
 
 
+def _label(state: str, dtype: str) -> str:
+    """What a band of a card is called, with its dtype, which is part of no name then."""
+    return f"{term(state).removeprefix('fp32 ')} · {dtype}"
+
+
 class _DocumentMaker:
     """Puts one document together."""
 
@@ -102,7 +109,7 @@ class _DocumentMaker:
         for step, plain in zip(self.subject.steps.steps, made, strict=True):
             event = step.events.get(judged.rank)
             if event is not None and event.id == judged.event:
-                plain["why"] = self.texts.number(f"The first illegal step: {judged.sentence}.")
+                plain["why"] = self.texts.number(fill(find("illegal"), {"why": judged.sentence}))
                 return
 
     def document(self) -> dict[str, Any]:
@@ -211,7 +218,7 @@ class _DocumentMaker:
             {
                 "role": names[band],
                 "tier": band.tier.value,
-                "label": f"{names[band].removeprefix('fp32 ')} · {dtypes[band]}",
+                "label": _label(names[band], dtypes[band]),
                 "bytes_per_parameter": size,
             }
             for band, size in bands.items()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerosim.events import Phase, Purpose
+from zerosim.language import term
 from zerosim.replay.moments import ComparedMoment, Document, What, moved_units, say
 
 _STAGES = range(4)
@@ -142,7 +143,7 @@ class Following:
     ) -> str:
         is_now = call["first"] <= step
         if call["purpose"] not in _OF_UNITS and call["purpose"] != Purpose.UNLABELLED:
-            return say("next", "scalar_now" if is_now else "scalar", purpose=call["purpose"])
+            return say("next", "scalar_now" if is_now else "scalar", purpose=term(call["purpose"]))
         kind = "now" if is_now else "calls"
         if then:
             kind += "_and"
@@ -151,7 +152,7 @@ class Following:
         return say(
             "next",
             kind,
-            op=call["op"],
+            op=term(call["op"]),
             unit=call["unit_name"],
             then=then,
             hop=self._hop(call, step) if is_now else "",

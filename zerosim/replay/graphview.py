@@ -27,12 +27,14 @@ from zerosim.events import WHOLE
 from zerosim.graph import EventGraph, NodeKind, build_graph
 from zerosim.graph.kinds import EDGE_KINDS, NODE_KINDS, PHASES, REASONS
 from zerosim.graph.table import NONE, Ints, Mask, copy_link
+from zerosim.language import fill
 from zerosim.quantities import format_exact
 from zerosim.record import Trace, require_times
 from zerosim.record.text import as_text
 from zerosim.replay.document import MOST_RANKS, shown_iterations
 from zerosim.replay.plain import Texts
 from zerosim.replay.whereabouts import Whereabouts
+from zerosim.replay.words import find
 
 SCHEMA = 1
 MOST_NODES = 120_000
@@ -107,7 +109,7 @@ class _GraphMaker:
             "kinds": [kind.value for kind in NODE_KINDS],
             "phases": [phase.value for phase in PHASES],
             "causes": [cause.value for cause in self._causes()],
-            "reasons": [{"kind": EDGE_KINDS[one].value, "words": one.value} for one in REASONS],
+            "reasons": [{"kind": EDGE_KINDS[one].value, "words": one.words} for one in REASONS],
             "nodes": nodes,
             "edges": self._edges(),
             "path": self._path(),
@@ -133,11 +135,12 @@ class _GraphMaker:
         kept = ~messages
         if self.has_path and self.answer.path is not None:
             kept[list(self.answer.path.nodes)] = True
-        self.notes.append(
-            f"{format_exact(int((~kept).sum()))} sends and receives are left out: with them the "
-            f"iteration has {format_exact(part.num_nodes)} events, and the page shows "
-            f"{format_exact(MOST_NODES)}; their collectives are here"
-        )
+        counts = {
+            "left": format_exact(int((~kept).sum())),
+            "all": format_exact(part.num_nodes),
+            "most": format_exact(MOST_NODES),
+        }
+        self.notes.append(fill(find("note", "left_out"), counts))
         if int(kept.sum()) > MOST_NODES:
             raise TraceError(
                 f"{part.trace.folder}: iteration {self.answer.iteration} has "

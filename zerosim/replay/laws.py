@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from zerosim.events import Algorithm, Event, Op, Phase, Purpose
+from zerosim.language import fill
 from zerosim.quantities import PSI, format_exact
 from zerosim.record import MatchedCollective
 from zerosim.replay.words import find
@@ -128,7 +129,8 @@ class PlannedOfProgram:
             return BSH
         # what replicas add up has been scattered before
         is_shard = call.unit != "" and call.elements < self._whole[call.unit]
-        return f"{PSI}(shard of {event.unit})" if is_shard else f"{PSI}({event.unit})"
+        what = fill(find("formula", "shard"), {"unit": event.unit}) if is_shard else event.unit
+        return f"{PSI}({what})"
 
     def copy(self, event: Event) -> Said | None:
         """Nothing: no plan of a program asks for copies between tiers."""
@@ -149,9 +151,7 @@ def _fill(
         "bytes": format_exact(size),
         **group,
     }
-    return Said(
-        find("formula", *path).format_map(fields), find("filled", filled).format_map(fields), size
-    )
+    return Said(fill(find("formula", *path), fields), fill(find("filled", filled), fields), size)
 
 
 def _call_formula(call: Movement) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from zerosim.analysis.memory import Timeline, peak, tiers_of, timeline, whole_iteration
 from zerosim.graph import EventGraph
+from zerosim.language import enumerated, fill, term
 from zerosim.memory import Role
 from zerosim.quantities import format_bytes
 from zerosim.record import RankTrace, iterations
@@ -214,15 +215,13 @@ def _of_rank(
     peak_ns = times[column]
     held = line.roles_at(top.position) | {Role.OTHER: line.other(top.position) or 0}
     parts = sorted(held.items(), key=lambda part: -part[1])[:_NAMED]
-    words = ", ".join(f"{role} {format_bytes(size)}" for role, size in parts if size > 0)
-    moment = when(line, top.position, accumulate=accumulate)
-    for shown in (f" in iteration {iteration}", f" of iteration {iteration}"):
-        moment = moment.removesuffix(shown)
+    words = enumerated(f"{term(role)} {format_bytes(size)}" for role, size in parts if size > 0)
+    moment = when(line, top.position, accumulate=accumulate, names_iteration=False)
     return RankMemory(
         times_ns=tuple(times),
         bytes=tuple(tuple(row) for row in stack.tolist()),
         peak_ns=peak_ns,
         peak_bytes=top.bytes,
         peak_step=max(0, bisect_right(local_times, peak_ns) - 1),
-        cause=find("memory", "peak").format_map({"when": moment, "parts": words}),
+        cause=fill(find("memory", "peak"), {"when": moment, "parts": words}),
     )

@@ -7,17 +7,15 @@ Imports the standard library, zerosim's L0 and `replay.words`' way of reading te
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from importlib.resources import files
 from itertools import accumulate
 from typing import Any
 
 from zerosim.events import Kind, Phase, Purpose
+from zerosim.language import Words, fill
 from zerosim.memory import Role
 
 Document = Mapping[str, Any]
@@ -82,10 +80,12 @@ class Happenings:
     communication: tuple[Happening, ...]
 
 
-@cache
-def texts() -> dict[str, Any]:
-    """All sentences, as `moments.toml` has them."""
-    return tomllib.loads(files("zerosim.replay").joinpath("moments.toml").read_text("utf-8"))
+_WORDS = Words.beside(__file__, "moments")
+
+
+def texts() -> Mapping[str, Any]:
+    """All sentences, as `moments.toml` has them in the language that is spoken."""
+    return _WORDS.table
 
 
 def say(*path: str, **fields: object) -> str:
@@ -94,7 +94,7 @@ def say(*path: str, **fields: object) -> str:
     for name in path:
         here = here[name]
     assert isinstance(here, str), path
-    return here.format_map(fields)
+    return fill(here, fields)
 
 
 def last_step(document: Document) -> int:

@@ -1,6 +1,6 @@
 """What a run is called: its system, and what tells it from others that stand beside it.
 
-Imports the standard library, zerosim's L0 and `replay.moments`.
+Imports the standard library, zerosim's L0 and its siblings.
 """
 
 from __future__ import annotations
@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zerosim.config import STAGE_NAMES, EngineConfig, Offload
+from zerosim.language import enumerated, term
 from zerosim.replay.moments import Document
+from zerosim.replay.words import counted, texts
 
 
 def system_of(config: EngineConfig) -> str:
     """The stage, and what a run adds to it: "ZeRO-2 + Offload", "ZeRO-3 + qwZ, hpZ"."""
     optimizer, parameters = config.offload_optimizer, config.offload_param
     is_infinity = parameters is not Offload.NONE or optimizer is Offload.NVME
-    keeps = "P_a+cpu" if config.partition_activations else "checkpoints on the host"
+    said = texts()["system"]
+    keeps = "P_a+cpu" if config.partition_activations else said["checkpoints"]
     named = (
         ("Infinity", is_infinity),
         ("Offload", optimizer is Offload.CPU and not is_infinity),
-        ("delayed update", config.delayed_update),
-        ("owners", config.owner_broadcast),
+        (said["delayed"], config.delayed_update),
+        (said["owners"], config.owner_broadcast),
         ("qwZ", config.quantize_weights),
         ("hpZ", config.has_secondary),
         ("qgZ", config.quantize_gradients),
@@ -29,8 +32,8 @@ def system_of(config: EngineConfig) -> str:
         ("C_B", config.constant_buffers),
         ("M_D", config.contiguous_memory),
     )
-    added = ", ".join(name for name, is_on in named if is_on)
-    stage = STAGE_NAMES[config.stage]
+    added = enumerated(name for name, is_on in named if is_on)
+    stage = term(STAGE_NAMES[config.stage])
     return f"{stage} + {added}" if added else stage
 
 
@@ -39,9 +42,9 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
     parts: list[Callable[[Document], str]] = [
         lambda one: _capital(one["run"]["stage_name"]),
         lambda one: one["run"]["algorithm"],
-        lambda one: _count(one["run"]["num_ranks"], "rank"),
+        lambda one: _count(one["run"]["num_ranks"], "ranks"),
         lambda one: one["run"]["dtype"],
-        lambda one: _count(one["run"]["accumulate"], "micro-step"),
+        lambda one: _count(one["run"]["accumulate"], "micro_steps"),
         lambda one: one["name"],
     ]
     titles = [parts[0](one) for one in documents]
@@ -51,7 +54,7 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
         if (is_name and len({*titles}) < len(titles)) or (not is_name and len({*said}) > 1):
             titles = [" · ".join(filter(None, pair)) for pair in zip(titles, said, strict=True)]
     return [
-        (title or one["name"]) + ("" if one["run"]["complete"] else " · incomplete")
+        (title or one["name"]) + ("" if one["run"]["complete"] else texts()["system"]["incomplete"])
         for title, one in zip(titles, documents, strict=True)
     ]
 
@@ -65,5 +68,5 @@ def _capital(name: str) -> str:
     return f"{name[:1].upper()}{name[1:]}"
 
 
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+def _count(number: int, what: str) -> str:
+    return counted("system", what, number)

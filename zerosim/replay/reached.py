@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from zerosim.analysis.frames import Step
+from zerosim.language import fill
 from zerosim.record.text import name_ranks
-from zerosim.replay.words import Setting, describe, find
+from zerosim.replay.words import Setting, describe, find, verbs
 
 
 def reached(steps: Sequence[Step], setting: Setting) -> str:
@@ -30,13 +31,14 @@ def reached(steps: Sequence[Step], setting: Setting) -> str:
     at: dict[str, list[int]] = defaultdict(list)
     for rank, number in sorted(last.items()):
         at[describe(steps[number], setting, num_hops=1).title].append(rank)
-    return "; ".join(
-        find("reached").format_map(
+    return find("waiting", "then").join(
+        fill(
+            find("reached"),
             {
                 "ranks": name_ranks(tuple(ranks)),
-                "have": "has" if len(ranks) == 1 else "have",
+                **verbs(is_one=len(ranks) == 1),
                 "title": title,
-            }
+            },
         )
         for title, ranks in at.items()
     )

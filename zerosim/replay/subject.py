@@ -28,11 +28,13 @@ from zerosim.errors import ConfigError
 from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph, build_graph
 from zerosim.graph.phases import late_updates
+from zerosim.language import fill
 from zerosim.manifest import BucketLayout, UnitLayout
 from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import MatchedCollective, Trace, left_out
 from zerosim.replay.bands import bands_of, bands_of_program
 from zerosim.replay.ledger import Ledgers
+from zerosim.replay.words import find
 from zerosim.theory import Workload
 from zerosim.theory.programs import in_force
 from zerosim.verify.configured import config_of, tensor_parallel_of, workload_of
@@ -65,7 +67,7 @@ class Subject:
         self.trace, self.iteration = trace, iteration
         self.notes = [*trace.warnings, *left_out(trace)]
         self.notes += [
-            f"rank {rank.rank} failed: {rank.failure.message}"
+            fill(find("note", "failed"), {"rank": rank.rank, "message": rank.failure.message})
             for rank in trace.ranks
             if rank.failure is not None
         ]
@@ -224,23 +226,16 @@ class Subject:
         if (config is None and program is None) or not units:
             return None
         if self.trace.manifest.light is not None:
-            self.notes.append(
-                "computations were not recorded, so what each rank holds of a unit is not known"
-            )
+            self.notes.append(find("note", "no_computations"))
             return None
         if config is not None and self.ranks_together > 1:
-            self.notes.append(
-                f"{self.ranks_together} ranks compute each layer together: what each of them holds "
-                "of a unit is not shown"
-            )
+            self.notes.append(fill(find("note", "together"), {"ranks": self.ranks_together}))
             return None
         bands = self.bands()
         num_cells = len(self.places) * len(bands) * len(units) * self.num_shards
         if num_cells > MOST_CELLS:
-            self.notes.append(
-                f"{len(units):,} units on {len(self.places)} ranks are more than the "
-                "model-state map can show"
-            )
+            counts = {"units": f"{len(units):,}", "ranks": len(self.places)}
+            self.notes.append(fill(find("note", "too_many"), counts))
             return None
         num_pieces = Counter(segment.unit for bucket in self.buckets for segment in bucket.segments)
         layout = Layout(

@@ -14,6 +14,7 @@ from zerosim.events import Kind, Phase
 from zerosim.graph import EventGraph
 from zerosim.graph.phases import late_updates
 from zerosim.graph.table import copy_link
+from zerosim.replay.words import find
 
 _LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1, Kind.COPY: 2}
 _KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2, Kind.COPY: 3}
@@ -62,7 +63,7 @@ def path_of(graph: EventGraph, iteration: int, zero_ns: int) -> tuple[list[int],
     """The critical path, four numbers a piece: rank, cause, start, end; or why there is none."""
     has_waits = any(event.kind is Kind.WAIT for rank in graph.trace.ranks for event in rank.events)
     if not has_waits and graph.trace.manifest.num_ranks > 1:
-        return [], "waits were not recorded, so the critical path is not known"
+        return [], find("note", "no_waits")
     try:
         path = critical_path(graph.within(iteration))
     except TraceError as error:

@@ -6,10 +6,11 @@ Imports the standard library, zerosim's L0, record, analysis.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from zerosim.analysis.beats import Beat, Turn
 from zerosim.events import Phase
+from zerosim.language import begun, enumerated, fill, listed, term
 from zerosim.record.text import name_ranks
 
 Texts = Mapping[str, str]
@@ -26,11 +27,14 @@ def title_of_turns(beat: Beat, said: Texts) -> str:
     for _, turn in beat.turns:
         of_phase[turn.phase].add(turn.micro_batch + 1)
     parts = [
-        f"{phase} {listed([str(number) for number in sorted(of_phase[phase])])}"
+        fill(
+            said["of_phase"],
+            {"phase": term(phase), "turns": listed([str(one) for one in sorted(of_phase[phase])])},
+        )
         for phase in _PHASES
         if phase in of_phase
     ]
-    return said["title"].format_map({"turns": ", ".join(parts)})
+    return fill(said["title"], {"turns": enumerated(parts)})
 
 
 def said_of_turns(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
@@ -45,24 +49,19 @@ def said_of_turns(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
     parts = []
     for phase in _PHASES:
         own = [
-            said["stage_turn" if turn.stage else "turn"].format_map(
-                {"number": turn.micro_batch + 1, "stage": turn.stage, "ranks": name_ranks(ranks)}
+            fill(
+                said["stage_turn" if turn.stage else "turn"],
+                {"number": turn.micro_batch + 1, "stage": turn.stage, "ranks": name_ranks(ranks)},
             )
             for turn, ranks in alike.items()
             if turn.phase is phase
         ]
-        parts += [said[phase].format_map({"turns": listed(own)})] if own else []
-    sentence = said["what"].format_map({"turns": "; ".join(parts)})
-    return sentence[:1].upper() + sentence[1:]
+        parts += [fill(said[phase], {"turns": listed(own)})] if own else []
+    return begun(fill(said["what"], {"turns": said["then"].join(parts)}))
 
 
 def kept_meanwhile(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
     """Of how many micro-batches each rank keeps activations."""
     kept = listed([str(count) for _, count in beat.kept])
     which = "stages_kept" if is_interleaved else "kept"
-    return said[which].format_map({"kept": kept, "ranks": name_ranks([r for r, _ in beat.kept])})
-
-
-def listed(things: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(filter(None, (", ".join(things[:-1]), things[-1]))) if things else ""
+    return fill(said[which], {"kept": kept, "ranks": name_ranks([r for r, _ in beat.kept])})

@@ -5,25 +5,25 @@ Imports the standard library, zerosim's L0 and analysis.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from zerosim import language
 from zerosim.analysis.frames import Step, Wait
 from zerosim.config import STAGES, EngineConfig
 from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.language import fill, term
 from zerosim.memory import Role
 from zerosim.record.text import name_ranks
 from zerosim.tiers import Link, Tier, link_of_copy, link_of_message
 
+_WORDS = language.Words.beside(__file__)
 
-@cache
-def texts() -> dict[str, Any]:
-    """All texts, as `words.toml` has them."""
-    return tomllib.loads(files("zerosim.replay").joinpath("words.toml").read_text("utf-8"))
+
+def texts() -> Mapping[str, Any]:
+    """All texts, as `words.toml` has them in the language that is spoken."""
+    return _WORDS.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,6 @@ _WITHOUT_A_NAME = ("", "uint8")
 """Types that say nothing of what is copied: a file of several tensors is bytes."""
 SHORT_NS = 50_000
 """A shorter time is told in microseconds."""
-_LINK_NAMES = {Link.BUS: "bus", Link.STORAGE: "way to the disk"}
 
 
 def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
@@ -113,36 +112,36 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
     unit = "" if event is None else event.unit
     fields = {
         "phase": texts()["phase"][step.phase],
-        "unit": unit or "several units",
-        "op": "" if event is None or event.op is None else event.op.value,
+        "unit": unit or find("units", "several"),
+        "op": "" if event is None or event.op is None else term(event.op),
         "backend": setting.backend,
         "N": setting.num_ranks,
         "hop": (step.hop or 0) + 1,
         "hops": num_hops,
         "iteration": setting.iteration,
-        "purpose": "" if event is None or event.purpose is None else event.purpose.value,
+        "purpose": "" if event is None or event.purpose is None else term(event.purpose),
         "element_bytes": setting.states.get(Role.GRADIENTS, 0),
         "full_bits": 8 * setting.states.get(Role.GRADIENTS, 0),
         "optimizer_bytes": setting.optimizer_bytes,
         "micro_step": _micro_step(step, setting),
-        "parameters_tier": setting.options.offload_param.tier.value,
+        "parameters_tier": term(setting.options.offload_param.tier),
         "secondary": setting.options.secondary_partition,
         "per_node": setting.ranks_per_node or setting.num_ranks,
         "block": setting.options.quantization_block,
-        "target": Tier.HOST.value,
+        "target": term(Tier.HOST),
         "together": setting.together,
-        "summand": "part",
+        "summand": find("summand", "part"),
         "reached": setting.reached,
     }
     if event is not None:
         fields |= {"wire_dtype": event.dtype, "bits": BITS.get(event.dtype, "")}
         if event.purpose is Purpose.REDUCE_GRADIENTS:
-            fields["summand"] = "gradient"
+            fields["summand"] = find("summand", "gradient")
     if step.kind is Kind.COPY:
         fields |= _of_copy(step, setting, fields)
-    title, what, why = (find(*key).format_map(fields) for key in _keys(step, setting, num_hops))
+    title, what, why = (fill(find(*key), fields) for key in _keys(step, setting, num_hops))
     if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
-        what += find("what", "quantized").format_map(fields)
+        what += fill(find("what", "quantized"), fields)
     return Words(title, what, why)
 
 
@@ -152,10 +151,10 @@ def titled(step: Step, setting: Setting, units: str) -> str:
     fields = {
         "phase": texts()["phase"][step.phase],
         "unit": units,
-        "op": "" if event is None or event.op is None else event.op.value,
-        "purpose": "" if event is None or event.purpose is None else event.purpose.value,
+        "op": "" if event is None or event.op is None else term(event.op),
+        "purpose": "" if event is None or event.purpose is None else term(event.purpose),
     }
-    return find(*_keys(step, setting, 1)[0]).format_map(fields)
+    return fill(find(*_keys(step, setting, 1)[0]), fields)
 
 
 def find(*path: str) -> str:
@@ -336,7 +335,8 @@ def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
 def _micro_step(step: Step, setting: Setting) -> str:
     if setting.options.accumulate == 1 or step.phase not in (Phase.FORWARD, Phase.BACKWARD):
         return ""
-    return f", micro-step {step.micro_step + 1} of {setting.options.accumulate}"
+    counts = {"number": step.micro_step + 1, "count": setting.options.accumulate}
+    return fill(find("micro_step"), counts)
 
 
 def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict[str, object]:
@@ -344,7 +344,6 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     assert event is not None, "a copy is somebody's"
     everyone = len(step.events) == setting.num_ranks > 1
     one = everyone or len(step.events) == 1
-    amounts = texts()["what"]["amount"]
     key = str(event.purpose)
     if setting.options.owner_broadcast and event.purpose in (
         Purpose.FETCH_PARAMETERS,
@@ -354,18 +353,28 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     link = None
     if event.origin is not None and event.target is not None:
         link = link_of_copy(event.origin, event.target)
-    verbs = {verb: f"{verb}{'s' * one}" for verb in ("read", "write")}
-    verbs["copy"] = "copies" if one else "copy"
-    verbs["its"] = "its" if one else "their"
+    forms = verbs(is_one=one)
+    dtype = {"dtype": event.dtype}
     return {
-        "copiers": "each rank" if everyone else name_ranks(tuple(step.events)),
-        "amount": amounts.get(key, "{copy} its bytes").format_map({**fields, **verbs}),
-        "its": verbs["its"],
-        "link": "" if link is None else _LINK_NAMES[link],
-        "origin": event.origin,
-        "target": event.target,
-        "dtype": "" if event.dtype in _WITHOUT_A_NAME else f", in {event.dtype}",
+        "copiers": find("each_rank") if everyone else name_ranks(tuple(step.events)),
+        "amount": fill(find("what", "amount", key), {**fields, **forms}),
+        "its": forms["its"],
+        "link": "" if link is None else find("link", link),
+        "origin": "" if event.origin is None else term(event.origin),
+        "target": "" if event.target is None else term(event.target),
+        "dtype": "" if event.dtype in _WITHOUT_A_NAME else fill(find("dtype"), dtype),
     }
+
+
+def counted(part: str, what: str, number: int) -> str:
+    """A number of things: "1 rank", "4 ranks"."""
+    one, several = texts()[part][what]
+    return fill(one if number == 1 else several, {"number": number})
+
+
+def verbs(*, is_one: bool) -> dict[str, str]:
+    """Each verb, of one or of several."""
+    return {verb: forms[0 if is_one else 1] for verb, forms in texts()["verbs"].items()}
 
 
 def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
@@ -387,16 +396,18 @@ def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
         times["predicted"] = find("waiting", "predicted") if is_predicted else ""
         fields = {
             "ranks": name_ranks(tuple(sorted(of_ranks))),
-            "wait": "waits" if len(of_ranks) == 1 else "wait",
-            "time": find("waiting", "time" if is_one else "times").format_map(times),
+            **verbs(is_one=len(of_ranks) == 1),
+            "time": fill(find("waiting", "time" if is_one else "times"), times),
             "awaited": what,
         }
-        said.append(find("waiting", "for").format_map(fields))
-    return find("waiting", "all").format_map({"waits": "; ".join(said)}) if said else ""
+        said.append(fill(find("waiting", "for"), fields))
+    waits = find("waiting", "then").join(said)
+    return fill(find("waiting", "all"), {"waits": waits}) if said else ""
 
 
 def _awaited(event: Event) -> str:
     names = texts()["waiting"]["what"]
     key = str(event.purpose or event.op)
     what = str(names.get(key, names["other"]))
-    return what.format_map({"unit": event.unit or "several units", "op": event.op or "copy"})
+    unit = event.unit or find("units", "several")
+    return fill(what, {"unit": unit, "op": term(event.op or Kind.COPY)})

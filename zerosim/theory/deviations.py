@@ -19,6 +19,7 @@ from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.laws import terms_of
 from zerosim.theory.nodes import ranks_of_node
 from zerosim.theory.terms import Term
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link
 
@@ -124,12 +125,6 @@ def _of_algorithm(
             yield Cause.SEGMENT_ROUNDING, added - doubled
 
 
-_LEFT_OUT = {
-    Cause.SKIPPED_UPDATE: "not gathered, because an overflow left them unchanged",
-    Cause.DELAYED_UPDATE: "not communicated: no update from an earlier step finishes in this one",
-}
-
-
 def _words(
     workload: Workload, rank: int, cause: Cause, found: Sequence[Term], size: Fraction
 ) -> str:
@@ -142,38 +137,37 @@ def _words(
         case Cause.FROZEN_PARAMETERS:
             law = sum((term.passes for term in found), Fraction(0))
             moved = sum((t.passes for t in found if t.counts_frozen and t.happens), Fraction(0))
-            words = f"{format_exact(workload.num_frozen)} frozen parameters are moved "
-            words += f"{format_exact(moved)} times, the law says {format_exact(law)}"
-        case Cause.SKIPPED_UPDATE | Cause.DELAYED_UPDATE:
-            words = f"{trainable} trainable parameters are {_LEFT_OUT[cause]}"
-        case Cause.SCALES:
-            words = (
-                f"an fp32 scale for each {workload.config.quantization_block} quantized elements"
+            words = said(
+                "causes.frozen",
+                frozen=format_exact(workload.num_frozen),
+                moved=format_exact(moved),
+                law=format_exact(law),
             )
+        case Cause.SKIPPED_UPDATE | Cause.DELAYED_UPDATE:
+            key = "causes.skipped" if cause is Cause.SKIPPED_UPDATE else "causes.delayed"
+            words = said(key, trainable=trainable)
+        case Cause.SCALES:
+            words = said("causes.scales", block=workload.config.quantization_block)
         case Cause.ACTIVATIONS:
             words = _of_activations(rank, found)
         case Cause.UNEQUAL_PARTS:
-            words = f"owners of units: rank {rank} {format_exact_bytes(size)} off the mean"
+            words = said("causes.owners", rank=rank, bytes=format_exact_bytes(size))
         case Cause.BACKEND_ALGORITHM:
             psi = size / (workload.num_parameters * workload.element_bytes * workload.ring_share)
-            words = f"Gloo carries reduce-scatter out as all-reduce: + {format_psi(psi, 2)}"
+            words = said("causes.gloo", psi=format_psi(psi, 2))
         case Cause.SEGMENT_ROUNDING:
-            words = f"rounding of Gloo's segments: ranks send unequal parts, rank {rank} "
-            words += f"{format_exact_bytes(size)} off the equal share"
+            words = said("causes.rounding", rank=rank, bytes=format_exact_bytes(size))
         case _:  # a number on which the ranks agree
             [one] = next(term.movements for term in found if term.rest is cause)
             each = f"{len(one.ranks) - 1} x {one.element_bytes} B"
-            words = f"all-gather of one fp{8 * one.element_bytes} a rank: {each}"
+            words = said("causes.scalar", bits=8 * one.element_bytes, each=each)
     return words
 
 
 def _of_padding(moving: Sequence[Term]) -> str:
     zeros = sum(map(max, zip(*(term.padding for term in moving), strict=True)))
     in_all = sum((term.passes * sum(term.padding) for term in moving), Fraction(0))
-    return (
-        f"{format_exact(zeros)} elements of padding; each pass over a padded unit carries its own, "
-        f"{format_exact(in_all)} elements in all"
-    )
+    return said("causes.padding", zeros=format_exact(zeros), in_all=format_exact(in_all))
 
 
 def _of_activations(rank: int, found: Sequence[Term]) -> str:
@@ -184,8 +178,10 @@ def _of_activations(rank: int, found: Sequence[Term]) -> str:
             for one in term.movements:
                 sizes[term.purpose] += one.cost(rank, Algorithm.RING).sent_bytes
     if not sizes[Purpose.ACTIVATIONS]:
-        return "activation checkpoints that are kept on the host"
-    words = f"{format_exact_bytes(sizes[Purpose.ACTIVATIONS])} to compute blocks together"
-    if sizes[Purpose.GATHER_ACTIVATIONS]:
-        words += f", {format_exact_bytes(sizes[Purpose.GATHER_ACTIVATIONS])} to gather checkpoints"
-    return words
+        return said("causes.on_host")
+    gathered = sizes[Purpose.GATHER_ACTIVATIONS]
+    return said(
+        "causes.together_gathered" if gathered else "causes.together",
+        bytes=format_exact_bytes(sizes[Purpose.ACTIVATIONS]),
+        gathered=format_exact_bytes(gathered),
+    )

@@ -23,23 +23,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from zerosim import language
 from zerosim.config import STAGE_NAMES, EngineConfig
 from zerosim.events import Phase, Purpose
+from zerosim.language import enumerated, listed
 from zerosim.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.theory.causes import Law
 from zerosim.theory.nodes import SYMBOLS, Span, ranks_of_node
 from zerosim.theory.terms import Term
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
 from zerosim.tiers import Link, Tier
 
-_WORDS = {
-    0: "all-reduce of the gradients, which is a reduce-scatter and an all-gather",
-    1: "reduce-scatter of the gradients, all-gather of the updated parameters",
-    2: "reduce-scatter of the gradients in each micro-step, all-gather of the updated parameters",
-    3: "all-gather of the parameters in forward and in backward, reduce-scatter of the "
-    "gradients, in each micro-step",
-}
 _INFINITY = "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6"
 _ZERO = "Rajbhandari et al., arXiv 1910.02054"
 SOURCES = {
@@ -59,15 +55,12 @@ def system_name(workload: Workload) -> str:
             ("qwZ", workload.config.quantize_weights),
             ("hpZ", workload.config.has_secondary),
             ("qgZ", workload.config.quantize_gradients),
-            ("owner broadcast", workload.config.owner_broadcast),
+            (said("systems.owners"), workload.config.owner_broadcast),
         )
         if is_on
     ]
-    name = STAGE_NAMES[workload.config.stage]
-    if not options:
-        return name
-    *others, last = options
-    return f"{name} with {', '.join(others)} and {last}" if others else f"{name} with {last}"
+    name = language.term(STAGE_NAMES[workload.config.stage])
+    return said("systems.with", name=name, options=listed(options)) if options else name
 
 
 def terms_of(
@@ -110,9 +103,12 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
             sent,
             symbols=f"{each} B x {PSI}/N" if each else "0",
         )
-    words = f"{system_name(workload)}: {_words(workload.config)}"
-    if phase is not None:
-        words += f" ({phase} only)"
+    words = said(
+        "laws.of" if phase is None else "laws.of_phase",
+        name=system_name(workload),
+        words=_words(workload.config),
+        phase=language.term(phase or ""),
+    )
     return Law(payloads, words, _source(workload.config), sent, symbols=_symbols(workload, found))
 
 
@@ -143,7 +139,7 @@ def node_law(workload: Workload, node: int = 0) -> Law:
     crossing_spans = {span: payloads for span, payloads in by_span.items() if payloads}
     return Law(
         sum(crossing_spans.values(), Fraction(0)),
-        f"{system_name(workload)}: what leaves a node of {workload.world_node_size} ranks",
+        said("laws.node", name=system_name(workload), ranks=workload.world_node_size),
         _source(workload.config),
         sum((law_bytes(workload, rank, Link.NETWORK) for rank in ranks), Fraction(0)),
         symbols=_in_symbols(crossing_spans),
@@ -200,22 +196,18 @@ def _by_span(workload: Workload, found: Sequence[Term]) -> dict[Span, Fraction]:
 
 def _words(config: EngineConfig) -> str:
     if not _is_changed(config):
-        return _WORDS[config.stage]
-    gathers = "all-gather of the parameters in forward and in backward"
+        return said(f"laws.{config.stage}")
+    own, forward = "both", "forward"
     if config.owner_broadcast:
-        gathers = "broadcast of the parameters by their owners in forward and in backward"
-    elif config.quantize_weights and config.has_secondary:
-        gathers = "all-gather of int8 parameters in forward"
+        own, forward = "owners", "owners_forward"
     elif config.quantize_weights:
-        gathers = "all-gather of int8 parameters in forward and in backward"
+        own, forward = "int8", "int8_forward"
+    gathers = said(f"gathers.{forward if config.has_secondary else own}")
     if config.has_secondary:
-        gathers = gathers.removesuffix(" and in backward")
-        gathers += ", all-gather among the ranks of a secondary partition in backward"
-    reduces = "reduce-scatter of the gradients"
-    if config.quantize_gradients:
-        reduces = "all-to-all of int4 gradients within and across nodes"
-    words = f"{gathers}, {reduces}, in each micro-step"
-    return f"{words}; updated rows to their owners" if config.owner_broadcast else words
+        gathers = said("gathers.secondary", gathers=gathers)
+    reduces = said("reduces.int4" if config.quantize_gradients else "reduces.ring")
+    words = said("laws.changed", gathers=gathers, reduces=reduces)
+    return said("laws.to_owners", words=words) if config.owner_broadcast else words
 
 
 def _is_changed(config: EngineConfig) -> bool:
@@ -246,8 +238,11 @@ def _copied_words(found: Sequence[Term]) -> str:
         if term.passes:
             key = (term.purpose, term.origin, term.target)
             sizes[key] = sizes.get(key, Fraction(0)) + term.bytes_a_parameter
-    words = ", ".join(f"{key[0]} {multiple(each)} B" for key, each in sizes.items())
-    return f"of each parameter: {words}" if words else "nothing is copied"
+    parts = enumerated(
+        said("laws.copied_part", purpose=language.term(key[0]), size=multiple(each))
+        for key, each in sizes.items()
+    )
+    return said("laws.copied", parts=parts) if parts else said("laws.not_copied")
 
 
 def _copied_source(config: EngineConfig) -> str:

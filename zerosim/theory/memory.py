@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from zerosim.language import enumerated
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.quantities import PSI, format_decimal, format_exact
 from zerosim.theory.causes import Cause, Deviation
+from zerosim.theory.wording import said
 from zerosim.tiers import Tier
 
 FP32_BYTES = 4
@@ -122,8 +124,8 @@ class ModelStates:
     def what(self) -> str:
         """What the law is of, in words."""
         if not self.unknown:
-            return "model states"
-        return "parameters and optimizer's states" if len(self.roles) > 1 else "parameters"
+            return said("states.model_states")
+        return said("states.with_optimizer" if len(self.roles) > 1 else "states.parameters")
 
     @property
     def keeps(self) -> str:
@@ -133,9 +135,11 @@ class ModelStates:
         host of each rank".
         """
         if self.tiers == (Tier.DEVICE,):
-            return f"{self.law(Tier.DEVICE)} of {self.what} on each rank"
-        laws = ", ".join(f"{self.law(tier)} {tier.place}" for tier in self.tiers)
-        return f"{self.what} of {laws} of each rank"
+            return said("states.keeps", law=self.law(Tier.DEVICE), what=self.what)
+        laws = enumerated(
+            said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
+        )
+        return said("states.keeps_of_tiers", what=self.what, laws=laws)
 
     def role_laws(self, tier: Tier = Tier.DEVICE) -> tuple[RoleLaw, ...]:
         """The law of a tier, role by role."""

@@ -23,11 +23,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from zerosim.config import STAGE_NAMES, DType, EngineConfig
+from zerosim.language import listed, term
 from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.quantities import format_exact
 from zerosim.theory.causes import Cause
 from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.partition import UnitSize, padding_elements, shard_elements
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Tier
 
@@ -122,11 +124,9 @@ def zero_states(
         num_ranks=num_ranks,
         parts=parts,
         words={
-            Cause.PADDING: f"{format_exact(padding)} zeros make the units a multiple of "
-            f"{num_ranks}",
-            Cause.FROZEN_PARAMETERS: f"{format_exact(workload.num_frozen)} frozen parameters have "
-            "no gradients and no optimizer states",
-            Cause.UNEQUAL_PARTS: f"unit i is kept whole by rank i % {num_ranks}, and by no other",
+            Cause.PADDING: said("states.padding", zeros=format_exact(padding), ranks=num_ranks),
+            Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(workload.num_frozen)),
+            Cause.UNEQUAL_PARTS: said("states.owners", ranks=num_ranks),
         },
         unsettled=first_update + 1 if config.delayed_update else None,
     )
@@ -167,14 +167,15 @@ def _parts(
 def _name(config: EngineConfig) -> str:
     """The stage's name, and what is kept off the device."""
     off = [
-        f"its {what} {tier.place}"
+        said("systems.its", what=said(f"systems.{what}"), place=tier.place)
         for what, tier in (
             ("optimizer", config.offload_optimizer.tier),
             ("parameters", config.offload_param.tier),
         )
         if tier is not Tier.DEVICE
     ]
-    return STAGE_NAMES[config.stage] + (f" with {' and '.join(off)}" if off else "")
+    name = term(STAGE_NAMES[config.stage])
+    return said("systems.with", name=name, options=listed(off)) if off else name
 
 
 # ------------------------------------------------------------------- the laws of a stage alone

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zerosim.events import Purpose
+from zerosim.language import term
 from zerosim.quantities import first_of, format_exact, format_exact_bytes
 from zerosim.theory import Workload
 from zerosim.theory.zero import SUMS_A_PASS
 from zerosim.verify.claims import Checked, what_of
 from zerosim.verify.report import Verdict
+from zerosim.verify.wording import said
 
 _PURPOSES = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
 
@@ -23,8 +25,15 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     if kept is None or together == 1:
         return
     problems = [
-        f"rank {cell.rank} sends {format_exact_bytes(cell.trace)} in {row.phase} of iteration "
-        f"{one.step.iteration} ({what_of(row)}), theory says {format_exact_bytes(cell.theory or 0)}"
+        said(
+            "activations.stray",
+            rank=cell.rank,
+            bytes=format_exact_bytes(cell.trace),
+            phase=term(row.phase),
+            iteration=one.step.iteration,
+            what=what_of(row),
+            theory=format_exact_bytes(cell.theory or 0),
+        )
         for one in checked
         for row in one.rows
         if row.purpose in _PURPOSES
@@ -37,20 +46,26 @@ def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Itera
     )
     num_sums = SUMS_A_PASS * (3 if workload.config.checkpoint_activations else 2)
     gathers = workload.config.checkpoint_activations and workload.config.partition_activations
-    measured = f"{format_exact_bytes(sums)} for the all-reduces"
+    measured = said("activations.sums", sums=format_exact_bytes(sums))
     if gathers:
-        measured += f", {format_exact_bytes(gathered)} to gather, {format_exact(sums)} / "
-        measured += f"{format_exact(gathered)} = {sums / gathered:.3f}" if gathered else "none"
+        ratio = f"{format_exact(gathered)} = {sums / gathered:.3f}" if gathered else "none"
+        measured = said(
+            "activations.gathered",
+            measured=measured,
+            gathered=format_exact_bytes(gathered),
+            ratio=f"{format_exact(sums)} / {ratio}",
+        )
     if problems:
-        measured += f"; {first_of(problems)}"
+        measured = said("claims.then", measured=measured, more=first_of(problems))
     expected = sum(row.sent[0].theory or 0 for row in rows)
     blocks = kept.num_blocks * workload.config.accumulate
     size = f"{format_exact(kept.elements)} x {workload.element_bytes} B"
     yield Verdict(
         id="activations",
-        title=(
-            f"A block on {together} ranks all-reduces b·s·h {num_sums} times in a micro-step"
-            + (", and gathers its checkpoint once: 1/12 of that" if gathers else "")
+        title=said(
+            "activations.title_gathers" if gathers else "activations.title",
+            ranks=together,
+            count=num_sums,
         ),
         formula=(
             f"{blocks} x {num_sums} x {size} x {2 * together - 2}/{together}"

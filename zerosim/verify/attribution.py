@@ -14,6 +14,7 @@ from zerosim.analysis.calls import backend_of_call
 from zerosim.analysis.traffic import Pair, Share, TracedCall, framing_of, sum_pairs
 from zerosim.errors import ConfigError
 from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.language import term
 from zerosim.record import RankTrace
 from zerosim.record.text import name_ranks
 from zerosim.strategies import Strategy, System
@@ -22,6 +23,7 @@ from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
 from zerosim.tiers import Link
+from zerosim.verify.wording import said
 
 OF_BLOCKS = frozenset(
     {
@@ -32,7 +34,7 @@ OF_BLOCKS = frozenset(
     }
 )
 """What depends on the blocks of a model, and not on its parameters."""
-WITHOUT_LAW = "of blocks that several ranks compute together; how much depends on the model"
+WITHOUT_LAW = "calls.without_law"
 """How much of that there is, in words: no law says it."""
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 OVERHEADS = {
@@ -302,9 +304,9 @@ def _judge(
 def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]:
     """What a plan leaves out that knows of everything else in a step."""
     if call.phase not in STEP_PHASES:
-        return Cause.OUTSIDE, f"{call.purpose}, outside of the step"
+        return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
     if call.purpose in OF_BLOCKS and not any(call.purpose in plan.purposes for plan in plans):
-        return Cause.ACTIVATIONS, WITHOUT_LAW
+        return Cause.ACTIVATIONS, said(WITHOUT_LAW)
     return None, ""
 
 
@@ -317,33 +319,44 @@ def _overhead_of(
 ) -> tuple[Cause | None, str]:
     """What a call is that no plan asked for, in words; None if nobody knows."""
     cause, words = None, ""
+    op, purpose = term(call.op or ""), term(call.purpose or "")
     named = OVERHEADS if own is None else OVERHEADS | _BESIDE_PARAMETERS
     asked_for = next((p.asked_for[call.unit] for p in plans if call.unit in p.asked_for), "")
     if asked_for:
-        where = f"in {call.phase}" if call.phase in STEP_PHASES else "outside of the step"
-        cause, words = Cause.ASKED_FOR, f"{asked_for}: {call.op} {where}"
+        key = "calls.asked_for" if call.phase in STEP_PHASES else "calls.asked_for_outside"
+        cause = Cause.ASKED_FOR
+        words = said(key, what=asked_for, op=op, phase=term(call.phase))
     elif call.phase not in STEP_PHASES:
-        cause, words = Cause.OUTSIDE, f"{call.purpose}, outside of the step"
+        cause, words = Cause.OUTSIDE, said("calls.outside", purpose=purpose)
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
-        words = f"{call.op} of activations, to experts or parts of sequences on other ranks"
+        words = said("calls.exchange", op=op)
     elif call.purpose in named:
-        cause, words = named[call.purpose], f"{call.purpose}: {call.op}"
+        cause, words = named[call.purpose], said("calls.named", purpose=purpose, op=op)
     elif own is not None:
-        cause, words = Cause.UNLIKE, f"{_said(call)} among {name_ranks(list(call.ranks))}"
+        cause = Cause.UNLIKE
+        words = said("calls.unlike", call=_called(call), ranks=name_ranks(list(call.ranks)))
     elif hook := _hook_of(call, plans):
-        cause, words = Cause.HOOK, f"{hook} sends"
+        cause, words = Cause.HOOK, said("calls.hook", hook=hook)
     elif _is_again(call, forward):
         cause = Cause.RECOMPUTATION
-        words = f"{call.purpose} again, for a forward that is computed in backward"
+        words = said("calls.again", purpose=purpose)
     elif _is_prepared_too_soon(call, event, plans):
         cause = Cause.REDUCED_AGAIN
-        words = (
-            "the forward that infers a pipeline's shapes prepares DDP, which then reduces at once"
-        )
+        words = said("calls.too_soon")
     elif call.purpose is Purpose.UNLABELLED:
-        cause, words = Cause.NOT_ATTRIBUTED, f"{call.op} of no stated purpose"
+        cause, words = Cause.NOT_ATTRIBUTED, said("calls.no_purpose", op=op)
     return cause, words
+
+
+def _of_event(event: Event) -> dict[str, object]:
+    """What a sentence about an operator names."""
+    return {
+        "rank": event.rank,
+        "iteration": event.iteration,
+        "operator": event.operator,
+        "phase": term(event.phase),
+    }
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
@@ -351,9 +364,12 @@ def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
     return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
 
 
-def _said(call: Movement) -> str:
+def _called(call: Movement) -> str:
     """What a call is, in words: its operation, and its purpose where one is known."""
-    return f"{call.op}" if call.purpose is Purpose.UNLABELLED else f"{call.purpose}: {call.op}"
+    op = term(call.op or "")
+    if call.purpose is Purpose.UNLABELLED:
+        return op
+    return said("calls.named", purpose=term(call.purpose or ""), op=op)
 
 
 def _is_again(call: Movement, forward: Counter[Key]) -> bool:
@@ -421,27 +437,19 @@ class Meter:
             )
         rank = self.rank
         if event.op is Op.UNKNOWN:
-            where = f" at {event.source}" if event.source else ""
-            self.unknown.append(
-                f"rank {rank.rank}, iteration {event.iteration}: {event.operator} was called in "
-                f"{event.phase}{where}, an operator that zerosim does "
-                "not know, so what it sends is unknown too"
-            )
+            key = "calls.operator_at" if event.source else "calls.operator"
+            self.unknown.append(said(key, source=event.source, **_of_event(event)))
             return None
         if event.operator:
-            self.unknown.append(
-                f"rank {rank.rank}, iteration {event.iteration}: the size of {event.operator} in "
-                f"{event.phase} is not recorded, so what it sends is not known"
-            )
+            self.unknown.append(said("calls.size", **_of_event(event)))
             return None
         if not event.group:
-            self.unknown.append("which group made some calls is not recorded, nor what they send")
+            self.unknown.append(said("calls.group"))
             return None
         group = rank.groups.get(event.group)
         if group is None or rank.rank not in group.ranks:
             self.unknown.append(
-                f"rank {rank.rank}: who is in group {event.group!r} of event {event.id} is not "
-                "recorded"
+                said("calls.members", rank=rank.rank, group=repr(event.group), event=event.id)
             )
             return None
         ranks, root = group.ranks, None

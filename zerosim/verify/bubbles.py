@@ -13,6 +13,7 @@ from zerosim.quantities import format_decimal
 from zerosim.record import Trace
 from zerosim.theory.programs import Bubble, Plan
 from zerosim.verify.report import Verdict
+from zerosim.verify.wording import said
 
 
 def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iterator[Verdict]:
@@ -20,15 +21,13 @@ def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iter
     for plan in plans:
         if plan.bubble is not None:
             idle = _idle(trace, plan.ranks, iteration)
-            measured = "computations were not recorded"
+            measured = said("bubble.unrecorded")
             if idle is not None:
-                measured = (
-                    f"a rank computes nothing for {format_decimal(100 * idle, 1)} % of the total "
-                    f"of iteration {iteration}, waiting and everything else included"
-                )
+                percent = format_decimal(100 * idle, 1)
+                measured = said("bubble.idle", percent=percent, iteration=iteration)
             yield Verdict(
                 id="bubble",
-                title="A pipeline's ranks are idle while it fills and drains",
+                title=said("bubble.title"),
                 formula=_formula(plan.bubble),
                 holds=None,
                 measured=measured,
@@ -38,10 +37,11 @@ def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iter
 def _formula(bubble: Bubble) -> str:
     p, m, v = bubble.num_ranks, bubble.num_microbatches, bubble.stages_a_rank
     work = f"({v} x {m})" if v > 1 else f"{m}"
-    return (
-        f"(p-1)/{'(v m)' if v > 1 else 'm'} = {p - 1}/{work} = "
-        f"{format_decimal(100 * bubble.of_ideal, 1)} % of the ideal time, "
-        f"{format_decimal(100 * bubble.of_total, 1)} % of the total"
+    return said(
+        "bubble.formula",
+        formula=f"(p-1)/{'(v m)' if v > 1 else 'm'} = {p - 1}/{work}",
+        ideal=format_decimal(100 * bubble.of_ideal, 1),
+        total=format_decimal(100 * bubble.of_total, 1),
     )
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from zerosim.events import Algorithm, Purpose
+from zerosim.language import enumerated, term
 from zerosim.quantities import first_of, format_exact_bytes
 from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
 from zerosim.theory.programs import Plan, PlanClaim
@@ -20,6 +21,7 @@ from zerosim.verify.attribution import WITHOUT_LAW, Attributed, RankStep, Standi
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total
 from zerosim.verify.steps import TracedStep
+from zerosim.verify.wording import said
 
 WIRE_TOLERANCE = Fraction(2, 1000)
 """Largest part of the wire that may stay unexplained."""
@@ -97,7 +99,7 @@ def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
         CauseBytes(
             cause=Cause.ACTIVATIONS.value,
             bytes=Fraction(without),
-            words=WITHOUT_LAW,
+            words=said(WITHOUT_LAW),
             is_excused=True,
         )
     ]
@@ -152,11 +154,11 @@ def _claim_verdict(
         traced = law.sent_bytes - sum((one.bytes for one in native), Fraction(0))
     measured = plan.in_words(traced, claim.link)
     if parts := [one for one in causes if one not in native]:
-        measured += f", of which overhead: {listed(parts)}"
+        measured = said("claims.overhead", measured=measured, causes=listed(parts))
     if native:
-        measured += f"; beyond that on the wire: {listed(native)}"
+        measured = said("claims.beyond", measured=measured, causes=listed(native))
     if strays:
-        measured += f"; {first_of(strays)}"
+        measured = said("claims.then", measured=measured, more=first_of(strays))
     return Verdict(
         id=claim.id if plan.is_complete else f"law-{which[0]}",
         title=claim.title if plan.is_complete else _title(law, name_of(law, systems)),
@@ -184,27 +186,34 @@ def _causes_of(
 
 def _title(law: SystemLaw, who: str) -> str:
     if law.is_likeness:
-        own = "The program names no law"
-        return f"{own}: the closest known pattern is {law.law_name}"
-    return f"{who} sends what the law of {law.law_name} and the named causes say"
+        return said("claims.nearest", law=term(law.law_name))
+    return said("claims.says", who=who, law=term(law.law_name))
 
 
 def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
     """A system, and of which of its models where it divides several."""
     titles = [other.system for other in systems]
-    return f"{law.system} of {law.name}" if titles.count(law.system) > 1 else law.system
+    system = term(law.system)
+    if titles.count(law.system) == 1:
+        return system
+    return said("systems.of_model", system=system, name=law.name)
 
 
-def what_is_unrecorded(count: int, more: str = "") -> str:
-    """That it is not recorded what so many calls of a rank send."""
-    verb = "sends" if count == 1 else "send"
-    return f"what {count:,}{more} call{'s' * (count != 1)} of a rank {verb} is not recorded"
+def what_is_unrecorded(count: int, *, more: bool = False) -> str:
+    """That it is not recorded what so many calls of a rank send, or so many more."""
+    name = f"{'one_' * (count == 1)}{'more_' * more}unrecorded"
+    return said(f"claims.{name}", count=f"{count:,}")
 
 
 def listed(causes: Iterable[CauseBytes | Deviation]) -> str:
     """Causes with their bytes, in one line."""
-    return ", ".join(
-        f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
+    return enumerated(
+        said(
+            "causes.named",
+            cause=term(cause.cause),
+            sign="+" if cause.bytes > 0 else "",
+            bytes=format_exact_bytes(cause.bytes),
+        )
         for cause in causes
     )
 
@@ -219,39 +228,49 @@ def _strays(one: Checked, rank: RankStep, plan: Plan, claim: PlanClaim) -> Itera
         for at, call in rank.missing
         if at in places and call.link is claim.link and claim.phase in (None, call.phase)
     ]
-    yield from groups(step.iteration, rank.rank, missing, MISSING)
+    yield from groups(step.iteration, rank.rank, missing, "missing")
     if not plan.is_complete:
         return
     rows = one.rows_of(plan, claim)
     for row in rows:
         cell = row.sent[place]
         if cell.unexplained_trace:
-            asked = "was asked to send" if row.op is not None else "copied"
-            yield (
-                f"rank {rank.rank} {asked} {format_exact_bytes(cell.trace)} in {row.phase} of "
-                f"iteration {step.iteration} ({what_of(row)}), theory says "
-                f"{format_exact_bytes(cell.theory or 0)}"
+            yield said(
+                "claims.asked" if row.op is not None else "claims.copied",
+                rank=rank.rank,
+                bytes=format_exact_bytes(cell.trace),
+                phase=term(row.phase),
+                iteration=step.iteration,
+                what=what_of(row),
+                theory=format_exact_bytes(cell.theory or 0),
             )
     if claim.link is not None:
         return
     on_wire = sum(row.sent[place].unexplained_kernel or 0 for row in rows)
     if abs(on_wire) > WIRE_TOLERANCE * sum(row.sent[place].trace for row in rows):
-        where = "iteration" if claim.phase is None else f"{claim.phase} of iteration"
-        yield (
-            f"the kernel sent {format_exact_bytes(abs(on_wire))} "
-            f"{'more' if on_wire > 0 else 'less'} for rank {rank.rank} in {where} "
-            f"{step.iteration} than the trace, its algorithm and its framing"
+        where = said(
+            "claims.in_iteration" if claim.phase is None else "claims.in_phase",
+            phase=term(claim.phase or ""),
+            iteration=step.iteration,
+        )
+        yield said(
+            "claims.wire_more" if on_wire > 0 else "claims.wire_less",
+            bytes=format_exact_bytes(abs(on_wire)),
+            rank=rank.rank,
+            where=where,
         )
 
 
 def what_of(row: LedgerRow | Movement) -> str:
     """Why something is moved, and how."""
-    way = row.op if row.op is not None else f"{row.origin} to {row.target}"
-    return f"{row.purpose}: {way}"
+    return said("claims.call", purpose=term(row.purpose or ""), way=_way(row, "claims.way"))
 
 
-MISSING = "planned but never made: "
-UNPLANNED = "made but not planned: "
+def _way(row: LedgerRow | Movement, copy: str) -> str:
+    """By which operation, or from where to where."""
+    if row.op is not None:
+        return term(row.op)
+    return said(copy, origin=term(row.origin or ""), target=term(row.target or ""))
 
 
 def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verdict:
@@ -265,7 +284,7 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
                 one.step.iteration,
                 rank.rank,
                 [call for _, call in rank.missing if (call.op is None) is copies],
-                MISSING,
+                "missing",
             ),
             *_unplanned(one.step.iteration, rank, copies=copies),
             *(() if copies else rank.unknown),
@@ -281,22 +300,22 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     no_plan = next((rank.unplanned for one in checked for rank in one.step.ranks), "")
     counts = Counter(call.standing for call in calls)
     planned, taken = counts[Standing.PLANNED], counts[Standing.TAKEN]
-    what = ("copy", "copies") if copies else ("call", "calls")
-    measured = f"{planned:,} {what[1]} planned"
+    measured = said("claims.copies" if copies else "claims.calls", count=f"{planned:,}")
     if taken:
-        measured += f", {taken:,} taken as given"
+        measured = said("claims.taken", measured=measured, count=f"{taken:,}")
     unrecorded = max((rank.unrecorded for one in checked for rank in one.step.ranks), default=0)
     if unrecorded and not copies:
         no_plan = what_is_unrecorded(unrecorded)
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
     if counts[Standing.OVERHEAD] or not _all_complete(checked):
-        measured += f", {counts[Standing.OVERHEAD]:,} named overheads"
+        count = f"{counts[Standing.OVERHEAD]:,}"
+        measured = said("claims.overheads", measured=measured, count=count)
     if overhead:
-        measured += f", {overhead:,} of these in no plan"
+        measured = said("claims.in_no_plan", measured=measured, count=f"{overhead:,}")
     holds = True if planned or not (taken or overhead) else None
     return Verdict(
         id="copies" if copies else PLANNED,
-        title=f"Every {what[0]} that theory plans was made, and every other has a name",
+        title=said("claims.every_copy" if copies else "claims.every_call"),
         holds=False if problems else (None if no_plan else holds),
         measured=first_of(problems) if problems else no_plan or measured,
         differs=overhead > 0,
@@ -319,38 +338,51 @@ def _unplanned(iteration: int, step: RankStep, *, copies: bool) -> Iterator[str]
         if one.standing is Standing.UNEXPLAINED and (one.call.op is None) is copies:
             by_source.setdefault(one.source, []).append(one.call)
     for source, calls in by_source.items():
-        where = f" at {source}" if source else ""
-        for words in groups(iteration, step.rank, calls, UNPLANNED):
-            yield f"{words}{where}"
+        for words in groups(iteration, step.rank, calls, "unplanned"):
+            yield said("claims.at_source", words=words, source=source) if source else words
 
 
 def groups(iteration: int, rank: int, calls: Sequence[Movement], what: str) -> Iterator[str]:
-    """Calls that are alike, in one line."""
+    """Calls that are alike, in one line.
+
+    Args:
+        what: is wrong with them: "missing" or "unplanned".
+    """
     counts = Counter(
-        (c.phase, c.purpose, c.op or f"copy {c.origin} to {c.target}", c.buffer_bytes)
-        for c in calls
+        (c.phase, c.purpose, _way(c, "claims.copy_way"), c.buffer_bytes) for c in calls
     )
     for (phase, purpose, how, size), count in counts.items():
-        yield (
-            f"rank {rank}, iteration {iteration}: {what}{count} {how} of "
-            f"{format_exact_bytes(size)} in {phase} ({purpose})"
+        yield said(
+            f"claims.{what}",
+            rank=rank,
+            iteration=iteration,
+            count=count,
+            how=how,
+            bytes=format_exact_bytes(size),
+            phase=term(phase),
+            purpose=term(purpose or ""),
         )
 
 
 def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
     """What nobody said the purpose of, by source line: shown, and neither proved nor refuted."""
-    title = "Every call has a purpose"
+    title = said("claims.purpose")
     strays: dict[str, list[Attributed]] = {}
     for one in checked:
         for rank in one.step.ranks:
             for call in rank.calls:
                 if call.call.purpose is Purpose.UNLABELLED:
-                    strays.setdefault(call.source or "an unknown line", []).append(call)
+                    strays.setdefault(call.source or said("claims.unknown_line"), []).append(call)
     if not strays:
-        return Verdict(id=UNATTRIBUTED, title=title, holds=True, measured="all have")
+        return Verdict(id=UNATTRIBUTED, title=title, holds=True, measured=said("claims.all_have"))
     parts = [
-        f"{len(calls)} {calls[0].call.op} at {source}, "
-        f"{format_exact_bytes(sum(one.share.asked.sent_bytes for one in calls))} sent"
+        said(
+            "claims.without_purpose",
+            count=len(calls),
+            op=term(calls[0].call.op or ""),
+            source=source,
+            bytes=format_exact_bytes(sum(one.share.asked.sent_bytes for one in calls)),
+        )
         for source, calls in strays.items()
     ]
     measured = first_of(parts)
@@ -359,7 +391,7 @@ def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
 
 def wire_verdict(checked: Sequence[Checked]) -> Verdict:
     """How much of the wire has no name, in each iteration of each rank."""
-    title = "The kernel sent what the trace says, plus framing"
+    title = said("wire.title")
     steps = [one.step for one in checked]
     total_bytes = stray = outside = 0
     for one in checked:
@@ -370,27 +402,26 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
             found = [(c.unexplained_kernel, c.kernel) for row in one.rows for c in row.sent]
             outside += sum(map(abs, one.step.outside))
         if any(unexplained is None for unexplained, _ in found):
-            words = "the wire was not measured, or the backend's framing is not known"
+            words = said("wire.unmeasured")
             return Verdict(id="wire-is-trace", title=title, holds=None, measured=words)
         stray += sum(abs(unexplained or 0) for unexplained, _ in found)
         total_bytes += sum(wire or 0 for _, wire in found)
-    plural = "s" * (len(steps) > 1)
-    measured = (
-        f"{format_exact_bytes(stray)} unexplained of {format_exact_bytes(total_bytes)}, over "
-        f"{len(steps)} iteration{plural} and {len(steps[0].ranks)} ranks"
+    key = "wire.over" if len(steps) > 1 else "wire.over_one"
+    measured = said(
+        "wire.by_call" if steps[0].wire_by_call else key,
+        stray=format_exact_bytes(stray),
+        outside=format_exact_bytes(outside),
+        total=format_exact_bytes(total_bytes),
+        iterations=len(steps),
+        ranks=len(steps[0].ranks),
     )
-    if steps[0].wire_by_call:
-        measured = (
-            f"{format_exact_bytes(stray)} unexplained and {format_exact_bytes(outside)} outside of "
-            f"collectives, of {format_exact_bytes(total_bytes)}"
-        )
     holds = stray + outside <= WIRE_TOLERANCE * total_bytes
     return Verdict(id="wire-is-trace", title=title, holds=holds, measured=measured)
 
 
 def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
     """What the kernel counted is the files that the trace speaks of, to the byte."""
-    title = "The kernel counted what the trace says about the disk, and nothing else"
+    title = said("disk.title")
     counted, problems = 0, []
     rows = [
         (one.step.iteration, row)
@@ -401,17 +432,23 @@ def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
     for iteration, row in rows:
         for cell in row.sent:
             if cell.kernel is None or cell.unexplained_kernel is None:
-                words = "the kernel's counter was not read"
+                words = said("disk.unread")
                 yield Verdict(id="disk-is-trace", title=title, holds=None, measured=words)
                 return
             counted += cell.kernel
             if cell.unexplained_kernel:
                 problems.append(
-                    f"the kernel counted {format_exact_bytes(cell.kernel)} on rank {cell.rank} in "
-                    f"{row.phase} of iteration {iteration} ({row.purpose}), the trace and its "
-                    f"framing are {format_exact_bytes(cell.trace + (cell.framing or 0))}"
+                    said(
+                        "disk.stray",
+                        counted=format_exact_bytes(cell.kernel),
+                        rank=cell.rank,
+                        phase=term(row.phase),
+                        iteration=iteration,
+                        purpose=term(row.purpose),
+                        expected=format_exact_bytes(cell.trace + (cell.framing or 0)),
+                    )
                 )
     if rows:
-        fine = f"0 B unexplained of {format_exact_bytes(counted)}"
+        fine = said("disk.fine", counted=format_exact_bytes(counted))
         measured = first_of(problems) if problems else fine
         yield Verdict(id="disk-is-trace", title=title, holds=not problems, measured=measured)

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from zerosim.quantities import PSI, format_decimal, format_exact_bytes
+from zerosim.language import clauses, enumerated, joined, listed, term
+from zerosim.quantities import PSI, format_decimal, format_exact_bytes, without_more
 from zerosim.record.text import name_ranks
 from zerosim.theory import Cause, Workload, law, system_name
 from zerosim.theory.laws import multiple
 from zerosim.theory.programs import COPIED
+from zerosim.theory.programs.zero import copied
 from zerosim.verify.claims import PLANNED, name_of
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, SystemLaw, Verdict
+from zerosim.verify.wording import said
 
 
 def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence[Verdict]) -> str:
@@ -25,24 +28,25 @@ def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence
         causes: of what the first rank sends.
     """
     name = system_name(workload)
-    copied = _copied(workload, verdicts)
+    also = _copied(workload, verdicts)
     if workload.world_size == 1:
-        return f"One rank of {name} has no other rank to send to{copied}."
+        return said("zero.alone", name=name, copied=also)
     expected = law(workload)
     step_claim = next(verdict for verdict in verdicts if verdict.id == "sent-a-step")
     if step_claim.holds is False:
-        return f"This run of {name} does not send {expected.symbols} a step: {step_claim.measured}."
+        return said("zero.stray", name=name, law=expected.symbols, measured=step_claim.measured)
     differing = [cause for cause in causes if cause.outcome is Outcome.EXPLAINED]
     if not differing:
-        return f"This run of {name} sends {expected.symbols} a step{copied}, as the law says."
+        return said("zero.as_law", name=name, law=expected.symbols, copied=also)
     unit = workload.num_parameters * workload.element_bytes * workload.ring_share
     more = sum((cause.bytes for cause in differing), Fraction(0)) / unit
-    why = "; ".join(cause.words for cause in differing)
+    why = clauses(cause.words for cause in differing)
     if expected.symbols != f"{multiple(expected.payloads)}{PSI}(N-1)/N":
-        extra = f"{_amount(abs(more))}{PSI}(N-1)/N a step {'more' if more > 0 else 'less'}"
-        return f"This run of {name} sends {extra} than {expected.symbols}: {why}."
+        extra = f"{_amount(abs(more))}{PSI}(N-1)/N"
+        key = "zero.more" if more > 0 else "zero.less"
+        return said(key, name=name, extra=extra, law=expected.symbols, why=why)
     actual = f"{_amount(expected.payloads + more)}{PSI}(N-1)/N"
-    return f"This run of {name} sends {actual} a step, not {expected.symbols}: {why}."
+    return said("zero.instead", name=name, actual=actual, law=expected.symbols, why=why)
 
 
 def _amount(payloads: Fraction) -> str:
@@ -55,11 +59,11 @@ def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
     """What is copied between tiers, as far as it is what the law says."""
     holding = {verdict.id for verdict in verdicts if verdict.holds}
     parts = [
-        f"{pure.symbols} {where}"
-        for link, (identity, where) in COPIED.items()
+        copied(link, pure.symbols)
+        for link, identity in COPIED.items()
         if identity in holding and (pure := law(workload, link=link)).payloads
     ]
-    return f" and copies {' and '.join(parts)}" if parts else ""
+    return said("zero.copies", parts=listed(parts)) if parts else ""
 
 
 def of_systems(
@@ -77,42 +81,41 @@ def of_systems(
     ]
     unplanned = next((one for one in verdicts if one.id == PLANNED and one.holds is None), None)
     if not systems and unplanned is not None and not told:
-        return f"{unplanned.measured}."
+        return said("systems.unplanned", measured=unplanned.measured)
     if systems:
-        answer = " ".join(_sentence(law, name_of(law, systems), told) for law in systems)
+        answer = joined(_sentence(law, name_of(law, systems), told) for law in systems)
         if told and (len(systems) > 1 or systems[0].is_likeness):
-            answer += f" It also sends {_list_of(told)}."
+            answer = said("systems.also", answer=answer, what=_list_of(told))
     elif told:
-        answer = f"No known law covers what this program sends: {_list_of(told)}."
+        answer = said("systems.uncovered", what=_list_of(told))
     else:
-        answer = "No law is known for this program: what it sends is shown as it was recorded."
+        answer = said("systems.no_law")
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is None:
         return answer
-    said = wrong.measured.partition(" (and ")[0]
-    return f"{answer} But that does not explain all of the trace: {said}."
+    return said("systems.but", answer=answer, said=without_more(wrong.measured))
 
 
 def _list_of(causes: Sequence[CauseBytes]) -> str:
-    return ", ".join(f"{format_exact_bytes(cause.bytes)} ({cause.words})" for cause in causes)
+    return enumerated(
+        said("causes.list", bytes=format_exact_bytes(cause.bytes), words=cause.words)
+        for cause in causes
+    )
 
 
 def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
     sends = " ".join((law.amount, *law.overheads))
-    why = "; ".join(law.why)
+    why = clauses(law.why)
+    named = {"who": who, "sends": sends, "law": term(law.law_name), "formula": law.formula}
     if law.is_likeness:
-        like = f"like {law.law_name} ({law.formula})"
-        if law.is_far:
-            like = f"like no known law; the closest is that of {law.law_name} "
-            like += f"({law.formula})"
-        like += f" among {name_ranks(list(law.ranks))}" if told else ""
-        then = f"; {why}" if why and not law.is_far else ""
-        return f"This program sends {sends} a step, {like}{then}."
+        among = said("systems.among", ranks=name_ranks(list(law.ranks))) if told else ""
+        then = said("systems.why", why=why) if why and not law.is_far else ""
+        key = "systems.far" if law.is_far else "systems.like"
+        return said(key, among=among, why=then, **named)
     if why and law.amount.replace(".00", "") == law.formula:
-        return f"{who} sends {sends} a step, but not as {law.law_name} would: {why}."
+        return said("systems.not_as", why=why, **named)
     if why:
-        return f"{who} sends {sends} a step, not {law.formula}: {why}."
+        return said("systems.instead", why=why, **named)
     if len(law.formulas) > 1:
-        least, most = law.formulas[0], law.formulas[-1]
-        return f"{who} sends {least} to {most} a rank and step, as {law.law_name} should."
-    return f"{who} sends {sends} a step, as {law.law_name} should."
+        return said("systems.from_to", least=law.formulas[0], most=law.formulas[-1], **named)
+    return said("systems.as_law", **named)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from zerosim.language import term
 from zerosim.quantities import PSI, first_of, format_decimal, format_exact, format_exact_bytes
 from zerosim.theory import node_deviations, node_law, ranks_of_node
 from zerosim.theory.programs import ZeroPlan
 from zerosim.tiers import Link
 from zerosim.verify.claims import WIRE_TOLERANCE, Checked, listed
 from zerosim.verify.report import InterfaceBytes, LedgerRow, Verdict
+from zerosim.verify.wording import said
 
 Rows = Mapping[int, Sequence[LedgerRow]]
 """Rows by link class, by iteration."""
@@ -49,12 +51,12 @@ def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
     causes = listed(node_deviations(workload))
     if causes:
-        measured += f", of which overhead: {causes}"
+        measured = said("claims.overhead", measured=measured, causes=causes)
     if problems:
-        measured += f"; {first_of(problems)}"
+        measured = said("claims.then", measured=measured, more=first_of(problems))
     return Verdict(
         id="sent-between-nodes",
-        title=f"A node of {workload.world_node_size} ranks sends {law.symbols} to others a step",
+        title=said("nodes.title", ranks=workload.world_node_size, law=law.symbols),
         formula=(
             f"{format_decimal(law.sent_bytes / unit, 3)} x {format_exact(workload.num_parameters)}"
             f" x {workload.element_bytes} B = {format_exact_bytes(law.sent_bytes)}"
@@ -66,18 +68,29 @@ def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
 
 def _strays(row: LedgerRow, iteration: int) -> Iterator[str]:
     for cell in row.sent:
-        where = f"{row.link} in {row.phase} of iteration {iteration} ({row.purpose}: {row.op})"
+        where = said(
+            "nodes.where",
+            link=term(row.link or ""),
+            phase=term(row.phase),
+            iteration=iteration,
+            purpose=term(row.purpose),
+            op=term(row.op or ""),
+        )
         if cell.unexplained_trace:
-            yield (
-                f"rank {cell.rank} was asked to send {format_exact_bytes(cell.trace)} {where}, "
-                f"theory says {format_exact_bytes(cell.theory or 0)}"
+            yield said(
+                "nodes.asked",
+                rank=cell.rank,
+                bytes=format_exact_bytes(cell.trace),
+                where=where,
+                theory=format_exact_bytes(cell.theory or 0),
             )
         on_wire = cell.unexplained_kernel or 0
         if abs(on_wire) > WIRE_TOLERANCE * cell.trace:
-            yield (
-                f"the kernel sent {format_exact_bytes(abs(on_wire))} "
-                f"{'more' if on_wire > 0 else 'less'} for rank {cell.rank} {where} than the trace "
-                "and its framing"
+            yield said(
+                "nodes.wire_more" if on_wire > 0 else "nodes.wire_less",
+                bytes=format_exact_bytes(abs(on_wire)),
+                rank=cell.rank,
+                where=where,
             )
 
 
@@ -86,7 +99,7 @@ def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
 
     An interface that counted more has been used by somebody else, too, and proves nothing.
     """
-    title = "The network interfaces sent what the sockets sent, in packets"
+    title = said("nodes.interfaces")
     counted = sum(each.counted for each in interfaces)
     stray = sum(abs(each.unexplained) for each in interfaces)
     least = min(each.unexplained for each in interfaces)
@@ -96,8 +109,10 @@ def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
         id="interface-is-sockets",
         title=title,
         holds=True if stray <= allowed else None if least >= 0 else False,
-        measured=(
-            f"{format_exact_bytes(stray)} unexplained of {format_exact_bytes(counted)}, "
-            f"{format_exact_bytes(headers)} of it headers"
+        measured=said(
+            "nodes.counted",
+            stray=format_exact_bytes(stray),
+            counted=format_exact_bytes(counted),
+            headers=format_exact_bytes(headers),
         ),
     )

@@ -32,6 +32,7 @@ from zerosim.verify.report import Verdict
 from zerosim.verify.states import check_states, state_causes, state_rows, states_verdict
 from zerosim.verify.temporary import temporary_verdicts
 from zerosim.verify.tier_report import tier_report
+from zerosim.verify.wording import said
 
 
 def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
@@ -144,10 +145,7 @@ def _outside_the_model(lines: dict[int, Timeline], iteration: int) -> list[str]:
             if role in MODEL_STATES and unit == OUTSIDE_THE_MODEL
         )
         if size:
-            found.append(
-                f"rank {rank} keeps {format_exact_bytes(size)} more for modules that its model "
-                "calls but does not contain: the law does not count them"
-            )
+            found.append(said("notes.outside", rank=rank, bytes=format_exact_bytes(size)))
     return found
 
 
@@ -172,30 +170,27 @@ def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
 def _headline(plan: MemoryPlan | None, verdicts: list[Verdict], *, is_complete: bool) -> str:
     """The answer in one sentence."""
     if plan is None:
-        return "No law is known for this program: its memory is shown as it was measured."
+        return said("memory.no_law")
     states = [verdict for verdict in verdicts if verdict.id.startswith("model-states")]
-    name, keeps = f"This run of {plan.first.name}", plan.first.keeps
+    run = {"name": plan.first.name, "keeps": plan.first.keeps}
     if not states:
-        return f"{name} finished no iteration on all ranks: only its peaks are shown."
+        return said("memory.unfinished", **run)
     wrong = next((verdict for verdict in states if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} does not keep {keeps}: {wrong.measured}."
+        return said("memory.stray", measured=wrong.measured, **run)
     if any(verdict.holds is None for verdict in states):
-        return (
-            f"{name} keeps what it should so far; momentum and variance come with the first update."
-        )
+        return said("memory.so_far", **run)
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
-        return f"{name} keeps {keeps}, but: {wrong.measured}."
-    extent = "as the law says" if is_complete else "as the law says, as far as all ranks got"
-    return f"{name} keeps {keeps}, {extent}."
+        return said("memory.but", measured=wrong.measured, **run)
+    return said("memory.as_law" if is_complete else "memory.as_far", **run)
 
 
 def _unproved(verdict: Verdict) -> Verdict:
     """A verdict over no finished iteration: what is wrong stays so, and nothing is proved."""
     if not verdict.holds:
         return verdict
-    words = f"{verdict.measured}; not checked, since no iteration was finished on all ranks"
+    words = said("memory.unchecked", measured=verdict.measured)
     return replace(verdict, holds=None, measured=words)
 
 
@@ -213,17 +208,17 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = list(trace.warnings)
     if not complete and plan is not None:
-        notes.append("no iteration is complete on all ranks: this trace was checked against no law")
+        notes.append(said("notes.no_iteration"))
     notes += [
-        f"rank {rank.rank} failed: {rank.failure.message}"
+        said("notes.failed", rank=rank.rank, message=rank.failure.message)
         for rank in trace.ranks
         if rank.failure is not None
     ]
     notes += [
-        f"rank {rank.rank} recorded no memory" for rank in trace.ranks if rank.rank not in lines
+        said("notes.no_memory", rank=rank.rank) for rank in trace.ranks if rank.rank not in lines
     ]
     if any(not line.is_measured for line in lines.values()):
-        notes.append("the allocator was not asked: what no role explains is not measured")
+        notes.append(said("notes.no_allocator"))
     if plan is not None and plan.first.unknown:
         notes.append(plan.first.unknown)
     if plan is not None and shown is not None:

@@ -12,6 +12,7 @@ from zerosim.analysis.memory import NOT_MEASURED, Timeline, disagreement, in_tra
 from zerosim.quantities import format_bytes, format_decimal, format_exact_bytes
 from zerosim.verify.peaks import when
 from zerosim.verify.report import Verdict
+from zerosim.verify.wording import said
 
 OTHER_GOAL = Fraction(2, 100)
 """Of the peak: what no role explains should be less on a model of some size."""
@@ -26,7 +27,7 @@ def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
 
     Small models have more of it, so that much refutes nothing.
     """
-    title = f"What no role explains is under {format_decimal(100 * OTHER_GOAL, 0)} % of the peak"
+    title = said("other.title", percent=format_decimal(100 * OTHER_GOAL, 0))
     known = []
     for rank, line in lines.items():
         positions = in_training(line)
@@ -37,9 +38,12 @@ def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
     if not known:
         return _not_measured("other", title)
     share, other, alive, rank = max(known, key=lambda found: found[0])
-    measured = (
-        f"{format_decimal(100 * share, 2)} %: {format_exact_bytes(other)} of "
-        f"{format_bytes(alive)} on rank {rank}"
+    measured = said(
+        "other.measured",
+        percent=format_decimal(100 * share, 2),
+        bytes=format_exact_bytes(other),
+        alive=format_bytes(alive),
+        rank=rank,
     )
     holds = True if share < OTHER_GOAL else None
     return Verdict(id="other", title=title, formula="", holds=holds, measured=measured)
@@ -54,7 +58,7 @@ def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict
         is_engine: False for a program whose threads may allocate what the record of one of them
             does not hold, so that more proves nothing.
     """
-    title = "At every event the roles add up to what PyTorch's allocator says is alive"
+    title = said("allocated.title")
     worst: tuple[int, int, int] | None = None
     least = count = 0
     bound = Fraction(_SMALL_BYTES)
@@ -69,24 +73,31 @@ def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict
     if worst is None:
         return _not_measured("allocated", title)
     size, rank, position = worst
-    measured = (
-        f"{count:,} samples, the largest difference {format_exact_bytes(size)} on rank {rank} "
-        f"{when(lines[rank], position)}"
+    measured = said(
+        "allocated.measured",
+        count=f"{count:,}",
+        bytes=format_exact_bytes(size),
+        rank=rank,
+        when=when(lines[rank], position),
     )
     holds = True if size <= bound else None
     if least < 0:
-        measured += f"; the roles count up to {format_exact_bytes(-least)} too much"
+        measured = said("allocated.too_much", measured=measured, bytes=format_exact_bytes(-least))
         holds = False if is_engine else None
     return Verdict(
         id="allocated",
         title=title,
-        formula=f"within {format_bytes(bound)}: {format_decimal(100 * AGREEMENT, 0)} % of the "
-        f"peak, {format_bytes(_SMALL_BYTES)} at least",
+        formula=said(
+            "allocated.formula",
+            bound=format_bytes(bound),
+            percent=format_decimal(100 * AGREEMENT, 0),
+            least=format_bytes(_SMALL_BYTES),
+        ),
         holds=holds,
         measured=measured,
     )
 
 
 def _not_measured(identity: str, title: str) -> Verdict:
-    words = "nothing: the allocator was not asked"
+    words = said("other.unmeasured")
     return Verdict(id=identity, title=title, formula="", holds=None, measured=words)

@@ -18,7 +18,8 @@ from zerosim.analysis.memory import (
     peak,
     peak_between,
 )
-from zerosim.events import Kind, Phase
+from zerosim.events import Event, Kind, Phase
+from zerosim.language import enumerated, joined, term
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes
 from zerosim.theory import Workload, whole_bytes
@@ -26,13 +27,14 @@ from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RankPeak, RolePart
 from zerosim.verify.report import CauseBytes
 from zerosim.verify.states import name_units
+from zerosim.verify.wording import said
 
 _BESIDE = {
-    Role.SECONDARY: "each group's copy of all parameters, for backward",
+    Role.SECONDARY: "peak.secondary",
     Role.GATHERED: "",
-    Role.BUFFERS: "what collectives were given",
-    Role.CHECKPOINTS: "inputs of blocks that backward computes again",
-    Role.ACTIVATIONS: "saved in forward for backward",
+    Role.BUFFERS: "peak.buffers",
+    Role.CHECKPOINTS: "peak.checkpoints",
+    Role.ACTIVATIONS: "peak.activations",
 }
 """What is on the device beside the model states, and why; units are named where nothing is said."""
 
@@ -82,44 +84,70 @@ def rank_peak(
         setup_bytes=outside.bytes if outside is not None and outside.bytes > top.bytes else None,
         sentence="",
     )
-    return _with_sentence(found, place and f"{place} ", counts_host=bool(line.beside.any()))
+    return _with_sentence(found, place, counts_host=bool(line.beside.any()))
 
 
-def when(line: Timeline, position: int, *, accumulate: int = 1) -> str:
+def when(
+    line: Timeline, position: int, *, accumulate: int = 1, names_iteration: bool = True
+) -> str:
     """The moment of a sample: "when backward of blocks.3 ended in iteration 2"."""
+    moment = _moment(line, position, accumulate=accumulate, names_iteration=names_iteration)
+    return said("when.when", moment=moment)
+
+
+def _moment(line: Timeline, position: int, *, accumulate: int, names_iteration: bool) -> str:
+    """The same without "when"."""
     sample = line.samples[position]
     event = line.event_of(position)
-    verb = "ended" if sample.moment is Moment.END else "began"
-    if sample.iteration < 0:
-        place = ""
-    elif accumulate > 1 and sample.phase is not Phase.UPDATE:
-        place = f" in micro-step {sample.micro_step} of iteration {sample.iteration}"
-    else:
-        place = f" in iteration {sample.iteration}"
+    verb = "when.ended" if sample.moment is Moment.END else "when.began"
+    counts = {"iteration": sample.iteration, "micro_step": sample.micro_step}
+    in_micro_step = accumulate > 1 and sample.phase is not Phase.UPDATE
     if event is None and sample.phase is Phase.OUTSIDE:
-        return f"when {place.removeprefix(' in ') or 'set-up'} was over"
+        what = "when.micro_step" if in_micro_step else "when.iteration"
+        return said(
+            "when.over", what=said(what if sample.iteration >= 0 else "when.setup", **counts)
+        )
+    place = ""
+    if sample.iteration >= 0 and in_micro_step:
+        place = said(
+            "when.in_micro_step" if names_iteration else "when.in_own_micro_step", **counts
+        )
+    elif sample.iteration >= 0 and names_iteration:
+        place = said("when.in_iteration", **counts)
     if event is None:
-        what = {Phase.SETUP: "set-up", Phase.UPDATE: "the update"}
-        return f"when {what.get(sample.phase, sample.phase.value)} {verb}{place}"
+        own = {Phase.SETUP: "when.setup", Phase.UPDATE: "when.update"}.get(sample.phase)
+        what = term(sample.phase) if own is None else said(own)
+        return said(verb, what=what, phase="", place=place)
     if sample.moment is Moment.RECOMPUTED:
-        return f"when {event.unit or 'a unit'} had been recomputed in {event.phase}{place}"
+        unit = event.unit or said("when.unit")
+        return said("when.recomputed", unit=unit, phase=term(event.phase), place=place)
     if event.kind is Kind.COMPUTE:
-        article = "the " if event.phase is Phase.UPDATE else ""
-        return f"when {article}{event.phase} of {event.unit or 'a unit'} {verb}{place}"
-    of_unit = f" of {event.unit}" if event.unit else ""
-    phase = "" if sample.phase is Phase.OUTSIDE else f" in {sample.phase}"
-    called = "copy" if event.kind is Kind.COPY else event.op
-    return f"when the {called}{of_unit} ({event.purpose}) {verb}{phase}{place}"
+        return said(verb, what=_computation(event), phase="", place=place)
+    what = said(
+        "when.call_of" if event.unit else "when.call",
+        op=term(Kind.COPY if event.kind is Kind.COPY else event.op or ""),
+        unit=event.unit,
+        purpose=term(event.purpose or ""),
+    )
+    is_outside = sample.phase is Phase.OUTSIDE
+    phase = "" if is_outside else said("when.in_phase", phase=term(sample.phase))
+    return said(verb, what=what, phase=phase, place=place)
+
+
+def _computation(event: Event) -> str:
+    key = "when.update_of_unit" if event.phase is Phase.UPDATE else "when.of_unit"
+    return said(key, phase=term(event.phase), unit=event.unit or said("when.unit"))
 
 
 def _during(line: Timeline, position: int) -> str:
     """What went on before a sample: the computation that it ends, or the way to it."""
     sample, event = line.samples[position], line.event_of(position)
     if event is not None and event.kind is Kind.COMPUTE and sample.moment is Moment.END:
-        article = "the " if event.phase is Phase.UPDATE else ""
-        place = f" in iteration {sample.iteration}" if sample.iteration >= 0 else ""
-        return f"during {article}{event.phase} of {event.unit or 'a unit'}{place}"
-    return f"before {when(line, position).removeprefix('when ')}"
+        is_known = sample.iteration >= 0
+        place = said("when.in_iteration", iteration=sample.iteration) if is_known else ""
+        return said("when.during", what=_computation(event), place=place)
+    moment = _moment(line, position, accumulate=1, names_iteration=True)
+    return said("when.before", moment=moment)
 
 
 def parts_at(line: Timeline, position: int, plan: MemoryPlan | None = None) -> tuple[RolePart, ...]:
@@ -178,23 +206,23 @@ def peak_causes(
         else:
             unexplained += present - size
     found += [
-        ("not there at this moment", Fraction(missing[role]), role.value)
+        ("not there at this moment", Fraction(missing[role]), term(role))
         for role in MODEL_STATES
         if missing.get(role)
     ]
     if whole:
-        words = f"{name_units(whole)}: computed, or on their way"
+        words = said("peak.whole", names=name_units(whole))
         found.append(("whole gradients", Fraction(sum(whole.values())), words))
-    for role, words in _BESIDE.items():
+    for role, key in _BESIDE.items():
         size = sum(held for (one, _), held in state.items() if one is role)
         if size:
             names = name_units(unit for one, unit in state if one is role and unit)
-            found.append((role.value, Fraction(size), words or names))
+            found.append((role.value, Fraction(size), said(key) if key else names))
     if other:
-        found.append((Role.OTHER.value, Fraction(other), "what no role explains"))
+        found.append((Role.OTHER.value, Fraction(other), said("peak.other")))
     causes = [CauseBytes(cause=c, bytes=b, words=w, is_excused=True) for c, b, w in found]
     if unexplained:
-        words = "model states that are not what theory says"
+        words = said("peak.unexplained")
         causes.append(
             CauseBytes(
                 cause="unexplained", bytes=Fraction(unexplained), words=words, is_excused=False
@@ -205,29 +233,36 @@ def peak_causes(
 
 def _with_sentence(found: RankPeak, place: str, *, counts_host: bool) -> RankPeak:
     words = [_part_words(part) for part in found.parts]
+    if found.other_bytes is not None:
+        other = format_bytes(found.other_bytes)
+        words.append(said("peak.part", role=term(Role.OTHER), bytes=other))
+    parts = enumerated(words)
     if found.other_bytes is None:
-        rest = "; what no role explains was not measured then"
-    else:
-        words.append(f"other {format_bytes(found.other_bytes)}")
-        rest = ""
-    both = ", of device and host together," if counts_host else ""
-    sentence = (
-        f"Rank {found.rank} peaked {place}at {format_bytes(found.bytes)} {found.when}: "
-        f"{', '.join(words)}{rest}."
-    )
-    if found.between_bytes is not None:
-        sentence += (
-            f" Between events PyTorch's record{both} reached {format_bytes(found.between_bytes)} "
-            f"({found.between})."
+        parts = said("peak.unmeasured", parts=parts)
+    sentences = [
+        said(
+            "peak.sentence_at" if place else "peak.sentence",
+            rank=found.rank,
+            place=place,
+            bytes=format_bytes(found.bytes),
+            when=found.when,
+            parts=parts,
         )
+    ]
+    if found.between_bytes is not None:
+        key = "peak.between_both" if counts_host else "peak.between"
+        reached = format_bytes(found.between_bytes)
+        sentences.append(said(key, bytes=reached, when=found.between))
     if found.setup_bytes is not None:
-        sentence += f" Before training it held more: {format_bytes(found.setup_bytes)}."
-    return replace(found, sentence=sentence)
+        sentences.append(said("peak.setup", bytes=format_bytes(found.setup_bytes)))
+    return replace(found, sentence=joined(sentences))
 
 
 def _part_words(part: RolePart) -> str:
-    text = f"{part.role} {format_bytes(part.bytes)}"
-    if not part.units:
-        return text
-    whole = "whole of " if part.role is Role.GRADIENTS else ""
-    return f"{text} ({whole}{name_units(part.units)})"
+    key = "peak.part_whole" if part.role is Role.GRADIENTS else "peak.part_of"
+    return said(
+        key if part.units else "peak.part",
+        role=term(part.role),
+        bytes=format_bytes(part.bytes),
+        units=name_units(part.units),
+    )

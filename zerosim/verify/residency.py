@@ -13,6 +13,7 @@ from itertools import groupby
 
 from zerosim.analysis.memory import Timeline, states_of
 from zerosim.events import Event, Kind, Phase
+from zerosim.language import enumerated, term
 from zerosim.manifest import BucketLayout
 from zerosim.memory import Moment, Role
 from zerosim.quantities import first_of, format_exact_bytes
@@ -29,6 +30,7 @@ from zerosim.theory import (
 from zerosim.theory.residency import LEAVING
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import name_units
+from zerosim.verify.wording import said
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +164,28 @@ def gathered_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timel
             leaving = {module_of(unit) for window in path for unit in window.before}
             ahead = num_ahead(held, computing, spanning, computing | leaving)
             if ahead > prefetch + beside:
-                words = f"{ahead} units ahead of the one that computes ({name_units(held)})"
-                largest.strays.append(f"{_where(line, number)}: {words}")
+                words = said("gathered.ahead", count=ahead, names=name_units(held))
+                largest.strays.append(_at(line, number, words))
             largest.strays += [
-                f"{_where(line, number)}: {format_exact_bytes(size)} of {unit or 'no unit'}, "
-                f"whole it has {format_exact_bytes(whole.get(unit, 0))}"
+                said(
+                    "gathered.stray",
+                    where=_where(line, number),
+                    bytes=format_exact_bytes(size),
+                    unit=unit or said("gathered.no_unit"),
+                    whole=format_exact_bytes(whole.get(unit, 0)),
+                )
                 for unit, size in held.items()
                 if size != whole.get(unit)
             ]
     bound = max(bounds.values(), default=0)
-    extra = f" beside {', '.join(sorted(spanning))}" if spanning else ""
     return _verdict(
         "gathered-parameters",
-        f"At most the unit that computes and {prefetch} ahead of it are gathered{extra}",
-        f"at most {format_exact_bytes(bound)}",
+        said(
+            "gathered.title_beside" if spanning else "gathered.title",
+            prefetch=prefetch,
+            modules=enumerated(sorted(spanning)),
+        ),
+        said("gathered.at_most", bytes=format_exact_bytes(bound)),
         largest,
         bound,
     )
@@ -183,14 +193,14 @@ def gathered_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timel
 
 def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
     """Stages 2 and 3: a whole gradient exists only until its last bucket is reduced."""
-    title = "No rank holds whole gradients except those being computed or on their way"
+    title = said("whole_gradients.title")
     if workload.num_ranks == 1:
         return Verdict(
             id="whole-gradients",
             title=title,
             formula="",
             holds=None,
-            measured="nothing: a single rank keeps everything",
+            measured=said("whole_gradients.alone"),
         )
     spanning = spanning_modules(trace)
     whole = whole_bytes(workload)
@@ -209,17 +219,18 @@ def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Time
             held, strays = _held_gradients(state, rows, whole)
             if held.keys() - allowed:
                 late = name_units(held.keys() - allowed)
-                strays.append(f"the whole gradient of {late} is still there")
+                strays.append(said("whole_gradients.late", names=late))
             if not line.is_beside(number):
                 largest.meet(held)
                 bound = max(bound, sum(whole[unit] for unit in allowed))
-            largest.strays += [f"{_where(line, number)}: {words}" for words in strays]
+            largest.strays += [_at(line, number, words) for words in strays]
     total = sum(whole[unit] for unit in trained)
-    allowed_words = f"at most {format_exact_bytes(bound)} of {format_exact_bytes(total)}"
+    allowed_words = said(
+        "whole_gradients.allowed", bound=format_exact_bytes(bound), total=format_exact_bytes(total)
+    )
     verdict = _verdict("whole-gradients", title, allowed_words, largest, bound)
     if largest.bytes == total and len(trained) > 1:
-        remark = "; that is all of it, because the buckets are as large as the model"
-        return replace(verdict, measured=verdict.measured + remark)
+        return replace(verdict, measured=said("whole_gradients.all", measured=verdict.measured))
     return verdict
 
 
@@ -232,8 +243,12 @@ def _held_gradients(
         row, all_rows = rows.get(unit, 0), whole.get(unit, 0)
         if size not in (row, all_rows, row + all_rows):
             strays.append(
-                f"{format_exact_bytes(size)} of gradients for {unit or 'an unknown unit'}, its "
-                f"row has {format_exact_bytes(row)}"
+                said(
+                    "whole_gradients.stray",
+                    bytes=format_exact_bytes(size),
+                    unit=unit or said("states.unknown_unit"),
+                    row=format_exact_bytes(row),
+                )
             )
         if size >= all_rows:
             held[unit] = all_rows
@@ -262,15 +277,26 @@ def _forward_order(rank: RankTrace, whole: Mapping[str, int], spanning: set[str]
 
 
 def _verdict(identity: str, title: str, formula: str, largest: Largest, bound: int) -> Verdict:
-    measured = f"at most {format_exact_bytes(largest.bytes)}"
-    if largest.units:
-        measured += f" ({name_units(largest.units)})"
+    measured = said(
+        "gathered.at_most_of" if largest.units else "gathered.at_most",
+        bytes=format_exact_bytes(largest.bytes),
+        names=name_units(largest.units),
+    )
     if largest.strays:
-        measured += f"; {first_of(largest.strays)}"
+        measured = said("claims.then", measured=measured, more=first_of(largest.strays))
     holds = not largest.strays and largest.bytes <= bound
     return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=measured)
 
 
 def _where(line: Timeline, number: int) -> str:
     sample = line.samples[number]
-    return f"rank {line.rank} in {sample.phase} of iteration {sample.iteration}"
+    return said(
+        "gathered.where",
+        rank=line.rank,
+        phase=term(sample.phase),
+        iteration=sample.iteration,
+    )
+
+
+def _at(line: Timeline, number: int, what: str) -> str:
+    return said("gathered.at", where=_where(line, number), what=what)

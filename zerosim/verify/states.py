@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
+from zerosim.language import begun, enumerated, term
 from zerosim.memory import MODEL_STATES, MOMENTS, OUTSIDE_THE_MODEL, Role
 from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
 from zerosim.theory.memory import Place
 from zerosim.tiers import Tier
+from zerosim.verify.claims import listed
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RoleRow
 from zerosim.verify.report import CauseBytes, Verdict
+from zerosim.verify.wording import said
 
 FIRST_UPDATE = "before the first update"
 _MOST_NAMES = 6
@@ -40,15 +43,19 @@ class StateCheck:
 
     def strays(self) -> Iterator[str]:
         """Each role and unit that is not what theory says, in words."""
-        where = f" {self.place}" if self.place else ""
         for role, unit in sorted(self.expected.keys() | self.measured.keys()):
             expected = self.expected.get((role, unit), 0)
             measured = self.measured.get((role, unit), 0)
             if expected != measured:
-                yield (
-                    f"rank {self.rank} keeps {format_exact_bytes(measured)} of {role} for "
-                    f"{unit or 'an unknown unit'}{where} when the update of iteration "
-                    f"{self.iteration} begins, theory says {format_exact_bytes(expected)}"
+                yield said(
+                    "states.stray_at" if self.place else "states.stray",
+                    rank=self.rank,
+                    bytes=format_exact_bytes(measured),
+                    role=term(role),
+                    unit=unit or said("states.unknown_unit"),
+                    place=self.place,
+                    iteration=self.iteration,
+                    theory=format_exact_bytes(expected),
                 )
 
 
@@ -96,23 +103,29 @@ def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier
     if strays:
         measured = first_of(strays)
     elif not whole:
-        measured = "momentum and variance come with the first update: record a second step"
+        measured = said("states.record_more")
     else:
         last = max(check.iteration for check in whole)
-        measured = _sizes([sum(c.measured.values()) for c in whole if c.iteration == last])
-        measured += f" on {'each of ' if len(ranks) > 1 else ''}{_count(len(ranks), 'rank')}, in "
-        measured += _count(len(checks) // len(ranks), "iteration")
-        parts = [
-            f"{cause.cause} {'+' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}"
-            for cause in plan.of_ranks[whole[-1].rank].deviations(tier)
-        ]
-        of_rank = f" of rank {whole[-1].rank}" if plan.ranks_differ(tier) else ""
-        measured += f", of which overhead{of_rank}: {', '.join(parts)}" if parts else ""
-    place = "" if states.tiers == (Tier.DEVICE,) else f" {tier.place}"
+        named = _count(len(ranks), "states.ranks")
+        measured = said(
+            "states.on_ranks",
+            sizes=_sizes([sum(c.measured.values()) for c in whole if c.iteration == last]),
+            ranks=said("states.each_of", ranks=named) if len(ranks) > 1 else named,
+            iterations=_count(len(checks) // len(ranks), "states.iterations"),
+        )
+        rank = whole[-1].rank
+        if causes := listed(plan.of_ranks[rank].deviations(tier)):
+            key = "states.overhead_of" if plan.ranks_differ(tier) else "states.overhead"
+            measured = said(key, measured=measured, rank=rank, causes=causes)
     return Verdict(
         id="model-states" if tier is Tier.DEVICE else f"model-states-{tier}",
-        title=f"{states.name[0].upper()}{states.name[1:]} keeps {states.law(tier)} of {states.what}"
-        f"{place}, to the byte, role by role",
+        title=said(
+            "states.title" if states.tiers == (Tier.DEVICE,) else "states.title_at",
+            name=begun(states.name),
+            law=states.law(tier),
+            what=states.what,
+            place=tier.place,
+        ),
         formula=f"{PSI} = {format_exact(states.num_parameters)}, N = {states.num_ranks}: "
         f"{format_exact_bytes(states.law_bytes(tier))}",
         holds=False if strays else True if whole else None,
@@ -123,7 +136,9 @@ def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier
 def _sizes(sizes: list[int]) -> str:
     """One size, or the smallest and the largest."""
     least, most = min(sizes), max(sizes)
-    return format_exact_bytes(most) if least == most else f"{least:,} to {format_exact_bytes(most)}"
+    if least == most:
+        return format_exact_bytes(most)
+    return said("states.sizes", least=f"{least:,}", most=format_exact_bytes(most))
 
 
 def state_causes(
@@ -137,9 +152,9 @@ def state_causes(
     ]
     later = [part for part in states.parts if part.tier is tier and part.since > check.iteration]
     if missing := sum(part.bytes for part in later):
-        words = "what the first update makes or keeps does not exist yet"
+        words = said("states.not_yet")
         if all(part.role in MOMENTS for part in later):
-            words = "momentum and variance do not exist yet"
+            words = said("states.no_moments")
         found.append(
             CauseBytes(cause=FIRST_UPDATE, bytes=Fraction(-missing), words=words, is_excused=True)
         )
@@ -183,10 +198,12 @@ def state_rows(
 
 def name_units(units: Iterable[str]) -> str:
     """Units in words; of many, the first ones."""
-    names = [name or "an unknown unit" for name in units]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    names = [name or said("states.unknown_unit") for name in units]
+    first = enumerated(names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    return said("states.and_more", names=first, count=more) if more > 0 else first
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, what: str) -> str:
+    one, several = said.each(what, number=number)
+    return one if number == 1 else several

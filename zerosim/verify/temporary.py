@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from zerosim.analysis.memory import Timeline, states_of
 from zerosim.events import Phase
+from zerosim.language import term
 from zerosim.memory import Moment, Role
 from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
 from zerosim.record import Trace
@@ -24,6 +25,7 @@ from zerosim.tiers import Tier
 from zerosim.verify.report import Verdict
 from zerosim.verify.residency import gathered_verdict, gradients_verdict
 from zerosim.verify.states import name_units
+from zerosim.verify.wording import said
 
 Lines = Mapping[Tier, Mapping[int, Timeline]]
 """By tier and rank; the device is always there."""
@@ -61,17 +63,19 @@ def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verd
             if sample.phase is Phase.UPDATE:
                 measured.append(sum(held.values()))
             strays += [
-                f"{_where(line, number)}: {format_exact_bytes(held.get(unit, 0))} of {unit}, "
-                f"expected {format_exact_bytes(wanted.get(unit, 0))}"
+                _stray(line, number, unit, held.get(unit, 0), wanted.get(unit, 0))
                 for unit in held.keys() | wanted.keys()
                 if held.get(unit, 0) != wanted.get(unit, 0)
             ]
     return _verdict(
         "secondary-parameters",
-        f"Besides its model states each rank keeps {size}{PSI}/{group} from forward to the update",
-        f"{PSI} = {format_exact(workload.num_parameters)}: "
-        f"{format_exact_bytes(Fraction(size * workload.num_parameters, group))}, with padding "
-        f"{format_exact_bytes(sum(parts.values()))}",
+        said("temporary.secondary", law=f"{size}{PSI}/{group}"),
+        said(
+            "temporary.secondary_formula",
+            psi=format_exact(workload.num_parameters),
+            bytes=format_exact_bytes(Fraction(size * workload.num_parameters, group)),
+            padded=format_exact_bytes(sum(parts.values())),
+        ),
         measured,
         strays,
     )
@@ -89,21 +93,33 @@ def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
             measured.append(sum(held.values()))
             if known is not None:
                 if len(held) != known.num_blocks:
-                    words = f"{len(held)} of {known.num_blocks} blocks ({name_units(held)})"
-                    strays.append(f"{_where(line, number)}: inputs of {words}")
+                    words = said(
+                        "temporary.inputs",
+                        where=_where(line, number),
+                        count=len(held),
+                        blocks=known.num_blocks,
+                        names=name_units(held),
+                    )
+                    strays.append(words)
                 strays += [
-                    f"{_where(line, number)}: {format_exact_bytes(found)} of {unit}, expected "
-                    f"{format_exact_bytes(each)}"
+                    _stray(line, number, unit, found, each)
                     for unit, found in held.items()
                     if found != each
                 ]
-    part = f" / {together} ranks" if together > 1 else ""
     return _verdict(
         "checkpoints",
-        f"After forward the inputs of the blocks are kept {tier.place}, b·s·h{part} each",
+        said(
+            "temporary.checkpoints_cut" if together > 1 else "temporary.checkpoints",
+            place=tier.place,
+            ranks=together,
+        ),
         ""
         if known is None
-        else f"{known.num_blocks} blocks: {format_exact_bytes(known.num_blocks * each)}",
+        else said(
+            "temporary.checkpoints_formula",
+            blocks=known.num_blocks,
+            bytes=format_exact_bytes(known.num_blocks * each),
+        ),
         measured,
         strays,
         is_known=known is not None,
@@ -122,21 +138,30 @@ def buffers_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeli
         for number, held, changed in states_of(line, Role.BUFFERS):
             sample = line.samples[number]
             own = names & held.keys() if changed and sample.iteration >= 0 else set()
-            strays += [f"{_where(line, number)}: bucket {name} has its own" for name in own]
+            strays += [
+                said("temporary.own_bucket", where=_where(line, number), name=name) for name in own
+            ]
             if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE:
                 sizes.append(held.get("", 0))
         strays += [
-            f"rank {line.rank} has {format_exact_bytes(found)} of shared buffers, at first "
-            f"{format_exact_bytes(sizes[0])}"
+            said(
+                "temporary.grown",
+                rank=line.rank,
+                bytes=format_exact_bytes(found),
+                first=format_exact_bytes(sizes[0]),
+            )
             for found in sizes
             if found != sizes[0] or found < least
         ]
         measured += sizes
     return _verdict(
         "constant-buffers",
-        "Buckets pass through two buffers of constant size",
-        f"2 x {format_exact(columns * workload.num_ranks)} elements: {format_exact_bytes(least)}, "
-        "and those of the collectives",
+        said("temporary.buffers"),
+        said(
+            "temporary.buffers_formula",
+            elements=format_exact(columns * workload.num_ranks),
+            bytes=format_exact_bytes(least),
+        ),
         measured,
         strays,
     )
@@ -167,7 +192,22 @@ def _at_phases(
 
 def _where(line: Timeline, number: int) -> str:
     sample = line.samples[number]
-    return f"rank {line.rank} when {sample.phase} of iteration {sample.iteration} begins"
+    return said(
+        "temporary.where",
+        rank=line.rank,
+        phase=term(sample.phase),
+        iteration=sample.iteration,
+    )
+
+
+def _stray(line: Timeline, number: int, unit: str, found: int, expected: int) -> str:
+    return said(
+        "temporary.stray",
+        where=_where(line, number),
+        bytes=format_exact_bytes(found),
+        unit=unit,
+        expected=format_exact_bytes(expected),
+    )
 
 
 def _verdict(
@@ -180,15 +220,15 @@ def _verdict(
     is_known: bool = True,
 ) -> Verdict:
     if not measured:
-        words = "nothing: no iteration got that far"
+        words = said("temporary.nothing")
     else:
         least, most = min(measured), max(measured)
         words = format_exact_bytes(most)
         if least != most:
-            words = f"{format_exact(least)} to {words}"
+            words = said("temporary.from_to", least=format_exact(least), most=words)
     if strays:
-        words += f"; {first_of(strays)}"
+        words = said("claims.then", measured=words, more=first_of(strays))
     if not is_known:
-        words += "; the size of an input is not known for this model"
+        words = said("temporary.unknown", measured=words)
     holds = False if strays else True if measured and is_known else None
     return Verdict(id=identity, title=title, formula=formula, holds=holds, measured=words)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from zerosim.analysis.memory import Timeline, in_training, peak
+from zerosim.language import enumerated, term
 from zerosim.quantities import format_bytes
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import TierPeak, TierReport
 from zerosim.verify.peaks import parts_at, when
 from zerosim.verify.states import StateCheck, state_causes, state_rows
+from zerosim.verify.wording import said
 
 
 def tier_report(
@@ -40,12 +42,20 @@ def _peak(line: Timeline) -> TierPeak:
     assert top is not None, "a timeline has samples"
     parts = parts_at(line, top.position)
     moment = when(line, top.position)
-    words = ", ".join(f"{part.role} {format_bytes(part.bytes)}" for part in parts)
+    words = enumerated(
+        said("peak.part", role=term(part.role), bytes=format_bytes(part.bytes)) for part in parts
+    )
     return TierPeak(
         rank=line.rank,
         bytes=top.bytes,
         when=moment,
         parts=parts,
-        sentence=f"Rank {line.rank} had at most {format_bytes(top.bytes)} {line.tier.place} "
-        f"{moment}{f': {words}' if words else ''}.",
+        sentence=said(
+            "peak.tier_of" if words else "peak.tier",
+            rank=line.rank,
+            bytes=format_bytes(top.bytes),
+            place=line.tier.place,
+            when=moment,
+            parts=words,
+        ),
     )

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import partial
 
 from zerosim.events import Op
+from zerosim.language import enumerated
 from zerosim.manifest import Source
 from zerosim.quantities import format_exact_bytes
 from zerosim.record import (
@@ -24,6 +25,7 @@ from zerosim.record import (
 from zerosim.record.text import name_iterations
 from zerosim.verify.claims import WIRE_TOLERANCE
 from zerosim.verify.report import Verdict
+from zerosim.verify.wording import said
 from zerosim.version import VERSION
 
 _UNDER_WAY_BYTES = 1000
@@ -37,19 +39,20 @@ def conservation_verdict(trace: Trace) -> Verdict:
     other program something may be under way then, so a small difference proves nothing.
     """
     moved = wire_by_peer(trace)
-    title = "Together, the ranks receive what they send"
+    title = said("received.title")
     verdict = partial(Verdict, id="sent-is-received", title=title)
     sent = sum(b.sent_bytes for mine in moved.values() for b in mine.values())
     received = sum(b.received_bytes for mine in moved.values() for b in mine.values())
     if not sent and not received and trace.manifest.num_ranks > 1:
-        return verdict(holds=None, measured="the wire was not measured")
-    measured = f"{format_exact_bytes(sent)} sent, {format_exact_bytes(received)} received"
+        return verdict(holds=None, measured=said("received.unmeasured"))
+    measured = said(
+        "received.measured", sent=format_exact_bytes(sent), received=format_exact_bytes(received)
+    )
     if ended_early(trace):
-        words = f"{measured}; a rank that ended early did not count to the end"
-        return verdict(holds=None, measured=words)
+        return verdict(holds=None, measured=said("received.early", measured=measured))
     if sent == received or (trace.manifest.run and trace.manifest.light is None):
         return verdict(holds=sent == received, measured=measured)
-    measured += "; what was under way when a rank began or ended is on one side only"
+    measured = said("received.midway", measured=measured)
     allowed = max(sent * WIRE_TOLERANCE, Fraction(_UNDER_WAY_BYTES * len(moved)))
     begins_midway = any(rank.begins is not None for rank in trace.ranks)
     small = abs(sent - received) <= allowed or begins_midway
@@ -59,7 +62,7 @@ def conservation_verdict(trace: Trace) -> Verdict:
 def matching_verdict(trace: Trace) -> Verdict:
     """Every collective has its partner on every rank, with the same size and dtype."""
     matching = match_collectives(trace)
-    title = "Every collective was called by all of its ranks, in the same way"
+    title = said("matched.title")
     cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
     wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
     if trace.manifest.source is Source.IMPORTED:  # it may not say whose calls they are
@@ -67,17 +70,19 @@ def matching_verdict(trace: Trace) -> Verdict:
         apart, wrong = len(wrong) - len(placed), placed
         if not wrong and (apart or trace.lacks):
             whole = sum(one.complete for one in matching.collectives)
-            measured = f"{whole:,} collectives matched; of others not all ranks are recorded"
+            measured = said("matched.some", count=f"{whole:,}")
             return Verdict(id="matched", title=title, holds=None, measured=measured)
     if not wrong:
         num_cut = len({one.key for one in cut} - {None})
-        measured = f"{len(matching.collectives) - num_cut:,} collectives matched"
+        measured = said("matched.all", count=f"{len(matching.collectives) - num_cut:,}")
         if unsaid := sum(len(one.receives) for one in matching.from_any):
-            measured += f", {unsaid} from any rank: which one sent what is not recorded"
+            measured = said("matched.from_any", measured=measured, count=unsaid)
         if cut:
-            measured += f", {len(cut)} cut short: {cut[0].message}"
+            measured = said(
+                "matched.cut", measured=measured, count=len(cut), message=cut[0].message
+            )
         return Verdict(id="matched", title=title, holds=True, measured=measured)
-    measured = f"{len(wrong)} do not match; {wrong[0].message}"
+    measured = said("matched.wrong", count=len(wrong), message=wrong[0].message)
     return Verdict(id="matched", title=title, holds=False, measured=measured)
 
 
@@ -85,11 +90,13 @@ def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
     """What was called that zerosim does not know, so that nothing is proved of it."""
     names = Counter(e.operator for rank in trace.ranks for e in rank.events if e.op is Op.UNKNOWN)
     if names:
-        called = ", ".join(f"{name} was called {count:,} times" for name, count in names.items())
+        called = enumerated(
+            said("operators.called", name=name, count=f"{count:,}") for name, count in names.items()
+        )
         is_imported = trace.manifest.source is Source.IMPORTED
-        unknown = "not recorded" if is_imported else f"not known to zerosim {VERSION}"
-        measured = f"{called}, and what it sends is {unknown}"
-        title = "Every operator that was called is known"
+        key = "operators.unrecorded" if is_imported else "operators.unknown"
+        measured = said(key, called=called, version=VERSION)
+        title = said("operators.title")
         holds = None if is_imported else False
         yield Verdict(id="operators", title=title, holds=holds, measured=measured)
 
@@ -99,7 +106,6 @@ def early_notes(trace: Trace) -> tuple[str, ...]:
     complete = iterations(trace)
     if not complete or not ended_early(trace):
         return ()
-    which = f"iteration {complete[0]}, which"
     if len(complete) > 1:
-        which = f"iterations {name_iterations(complete)}, which"
-    return (f"the run ended early: what is judged is {which} all ranks finished",)
+        return (said("notes.early_several", iterations=name_iterations(complete)),)
+    return (said("notes.early", iteration=complete[0]),)

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from zerosim.errors import TraceError
 from zerosim.events import STEP_PHASES, WHOLE, Algorithm, Kind
+from zerosim.language import begun, term
 from zerosim.manifest import Source
 from zerosim.record import (
     Trace,
@@ -59,6 +60,7 @@ from zerosim.verify.verdicts import (
     matching_verdict,
     operator_verdicts,
 )
+from zerosim.verify.wording import said
 
 _UNSAID = frozenset({Cause.SEGMENT_ROUNDING, Cause.UNEQUAL_PARTS, Cause.OUTSIDE})
 """Left out of a headline: a rank's part beside the mean, and what is not in the step."""
@@ -116,7 +118,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
         holds=holds,
         stage=None if zero is None else zero.workload.config.stage,
         law=" + ".join(
-            law.words if plan.is_complete else f"{law.formula} ({law.law_name})"
+            law.words if plan.is_complete else f"{law.formula} ({term(law.law_name)})"
             for law, plan in zip(systems, first.plans, strict=True)
         ),
         dtype=str(trace.manifest.config.get("dtype", "")),
@@ -181,7 +183,7 @@ def _complete(trace: Trace) -> tuple[int, ...]:
 
 def _why_early(trace: Trace) -> str:
     """To end a sentence with; "" if all ended in order."""
-    return f": {why}" if (why := why_early(trace)) else ""
+    return said("systems.because", why=why) if (why := why_early(trace)) else ""
 
 
 def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> int:
@@ -253,16 +255,16 @@ def _answer(
         holds = None
     if one.step.iteration == WHOLE and ended_early(trace):
         # whatever was called, no claim about a training is true of it
-        return holds if holds is False else None, f"No iteration was finished{_why_early(trace)}."
+        return holds if holds is False else None, said("systems.unfinished", why=_why_early(trace))
     zero = _zero(one.step.ranks[0])
     if zero is not None:
         return holds, headline.of_zero(zero.workload, systems[0].causes, verdicts)
     answer = headline.of_systems(systems, overhead if one.step.is_told else (), verdicts)
     if one.step.iteration == WHOLE and trace.manifest.source is Source.IMPORTED and not systems:
-        answer = "Which calls make an iteration is not recorded: no law can be held against them."
+        answer = said("systems.no_iterations")
     if unrecorded := _unrecorded(one.step):
-        words = what_is_unrecorded(unrecorded, " more" * bool(one.rows))
-        answer += f" {words[0].upper()}{words[1:]}."
+        words = what_is_unrecorded(unrecorded, more=bool(one.rows))
+        answer = said("systems.unrecorded", answer=answer, what=begun(words))
     return holds, answer
 
 
@@ -284,7 +286,7 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
     causes = tuple(map(cause_of, plan.deviations(step.rank, algorithm)))
     if hooked:
         who = next(iter(plan.left_to.values()))
-        words = f"{who} sends: {plan.scale.in_units(hooked)}"
+        words = said("causes.hook", who=who, size=plan.scale.in_units(hooked))
         hook = CauseBytes(
             cause=Cause.HOOK.value, bytes=Fraction(hooked), words=words, is_excused=False
         )
@@ -325,7 +327,7 @@ def _why(
             yield cause.words
     for cause in unplanned:
         if cause.outcome is Outcome.EXPLAINED and not plan.is_likeness:
-            yield f"{cause.words}: {plan.scale.in_units(cause.bytes)}"
+            yield said("causes.why", words=cause.words, size=plan.scale.in_units(cause.bytes))
 
 
 def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
@@ -336,7 +338,7 @@ def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
             sizes[cause.cause] += cause.bytes
     for name, size in sizes.items():
         if text := plan.scale.in_digits(size):
-            yield f"{text} for {name}"
+            yield said("causes.overhead", size=text, cause=term(name))
 
 
 def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
@@ -380,16 +382,15 @@ def _causes(
         if framing is not None:
             unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
     words = {
-        UNEXPLAINED_TRACE: "the trace differs from what is planned or named",
-        FRAMING: "48 B for each header, send-ready and receive-ready of a message",
-        UNDER_WAY: "of calls that were under way when an iteration ended: what came late, less "
-        "what is left",
-        UNEXPLAINED_WIRE: "the wire differs from the trace",
+        UNEXPLAINED_TRACE: said("causes.trace"),
+        FRAMING: said("causes.framing"),
+        UNDER_WAY: said("causes.under_way"),
+        UNEXPLAINED_WIRE: said("causes.wire"),
     }
     sizes = (stray, framing, under_way, unexplained)
     found += [
-        CauseBytes(cause=name, bytes=Fraction(size), words=said, is_excused=True)
-        for (name, said), size in zip(words.items(), sizes, strict=True)
+        CauseBytes(cause=name, bytes=Fraction(size), words=why, is_excused=True)
+        for (name, why), size in zip(words.items(), sizes, strict=True)
         if size
     ]
     return tuple(found)
@@ -404,15 +405,21 @@ def _overhead(step: RankStep) -> list[CauseBytes]:
         in_step = call.call.phase in STEP_PHASES or not is_complete
         if call.cause in (None, Cause.HOOK) or call.call.op is None or not in_step:
             continue
-        where = f" ({call.source})" if call.cause is Cause.NOT_ATTRIBUTED else ""
-        sizes[call.cause, call.words + where] += call.share.moved.sent_bytes
-        counts[call.cause, call.words + where] += 1
+        words = call.words
+        if call.cause is Cause.NOT_ATTRIBUTED:
+            words = said("causes.at_source", words=words, source=call.source)
+        sizes[call.cause, words] += call.share.moved.sent_bytes
+        counts[call.cause, words] += 1
     order = list(Cause)
     return [
         CauseBytes(
             cause=cause.value,
             bytes=Fraction(sent),
-            words=f"{words}, {counts[cause, words]} call{'s' * (counts[cause, words] > 1)}",
+            words=said(
+                "causes.calls" if counts[cause, words] > 1 else "causes.call",
+                words=words,
+                count=counts[cause, words],
+            ),
             is_excused=cause in LEFT_OUT,
         )
         for (cause, words), sent in sorted(sizes.items(), key=lambda one: order.index(one[0][0]))
@@ -424,18 +431,17 @@ def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:
     notes = [*trace.warnings, *left_out(trace), *early_notes(trace)]
     of_zero = _zero(step.ranks[0]) is not None
     if num_nodes(trace) > 1 and of_zero and algorithm_of(trace) is not Algorithm.RING:
-        notes.append("which messages of a backend's own calls leave a node is not in the trace")
+        notes.append(said("notes.nodes"))
     notes += [words for rank in step.ranks for words in rank.unknown]
     if unrecorded := _unrecorded(step):
-        notes.append(f"{what_is_unrecorded(unrecorded)}: the rows are without it")
+        notes.append(said("notes.unrecorded", what=what_is_unrecorded(unrecorded)))
     notes += [
-        f"rank {rank.rank} failed: {rank.failure.message}"
+        said("notes.failed", rank=rank.rank, message=rank.failure.message)
         for rank in trace.ranks
         if rank.failure is not None
     ]
     if not of_zero and step.is_told:
         notes += [
-            f"iteration {iteration} ends without an update: its gradients were thrown away"
-            for iteration in without_update(trace)
+            said("notes.no_update", iteration=iteration) for iteration in without_update(trace)
         ]
     return tuple(dict.fromkeys(notes))

@@ -11,10 +11,11 @@ from typing import Any
 
 from zerosim.analysis.beats import Sign
 from zerosim.events import Kind, Phase
+from zerosim.language import listed, term
 from zerosim.quantities import format_bytes, format_exact
 from zerosim.replay.moments import Document
 from zerosim.replay.tour.held import Held
-from zerosim.replay.tour.telling import Telling, fill, listed, rows, summed, texts
+from zerosim.replay.tour.telling import Telling, fill, rows, summed, texts
 
 _NUMBERS_PER_COPY = 4
 _COMPUTING = (Phase.FORWARD, Phase.BACKWARD)
@@ -148,7 +149,7 @@ class BeatNumbers:
 
 
 def _copied(origin: str, target: str, who: Mapping[str, str], size: str) -> str:
-    return fill("beat", "copies", **who, bytes=size, origin=origin, target=target)
+    return fill("beat", "copies", **who, bytes=size, origin=term(origin), target=term(target))
 
 
 def _kept(which: str, parameters: str, who: Mapping[str, str], size: str) -> str:

@@ -5,27 +5,29 @@ Imports the standard library, zerosim's L0, and `replay.moments`' name of a docu
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from zerosim import language
+from zerosim.language import Words, begun
 from zerosim.quantities import PSI, format_bytes, format_decimal
 from zerosim.record.text import name_ranks
 from zerosim.replay.moments import Document
 from zerosim.replay.names import name_backend
 from zerosim.replay.words import SHORT_NS
 
+_ENDS = ".!?\u3002\uff01\uff1f"
 _LEAST_PSI = Fraction(1, 100)
 _SECOND_NS = 10**9
 
 
-@cache
-def texts() -> dict[str, Any]:
-    """All texts, as `tour.toml` has them."""
-    return tomllib.loads(files("zerosim.replay.tour").joinpath("tour.toml").read_text("utf-8"))
+_WORDS = Words.beside(__file__, "tour")
+
+
+def texts() -> Mapping[str, Any]:
+    """All texts, as `tour.toml` has them in the language that is spoken."""
+    return _WORDS.table
 
 
 def fill(*path: str, **fields: object) -> str:
@@ -33,7 +35,7 @@ def fill(*path: str, **fields: object) -> str:
     here: Any = texts()
     for name in path:
         here = here[name]
-    return str(here).format_map(fields)
+    return language.fill(str(here), fields)
 
 
 def verbs(*, is_one: bool) -> dict[str, str]:
@@ -41,14 +43,9 @@ def verbs(*, is_one: bool) -> dict[str, str]:
     return {verb: forms[0 if is_one else 1] for verb, forms in texts()["verbs"].items()}
 
 
-def listed(things: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(filter(None, (", ".join(things[:-1]), things[-1]))) if things else ""
-
-
 def sentence(text: str) -> str:
     """A text with an end."""
-    return text if not text or text[-1] in ".!?" else f"{text}."
+    return text if not text or text[-1] in _ENDS else f"{text}{texts()['end']}"
 
 
 def format_time(ns: int) -> str:
@@ -100,8 +97,8 @@ class Telling:
         if is_all:
             name = said["one" if len(own) == 1 else "each" if least == most else "all"]
         forms = verbs(is_one=len(own) == 1 or name == said["each"])
-        named = {"who": name, "Who": name[:1].upper() + name[1:]}
-        return say(named | forms, least if least == most else f"{least} to {most}")
+        named = {"who": name, "Who": begun(name)}
+        return say(named | forms, least if least == most else fill("range", least=least, most=most))
 
     def sent(self, part: str, which: str, sizes: Sequence[int], **fields: object) -> str:
         """A sentence about what ranks send, which may name the backend; "" if it is not known."""
@@ -121,4 +118,4 @@ class Telling:
     def in_psi(self, size: int | Fraction) -> str:
         """Bytes, and how many times all parameters that is."""
         size_bytes, times = format_bytes(size), self.psi(size)
-        return size_bytes if times == size_bytes else f"{size_bytes} ({times})"
+        return size_bytes if times == size_bytes else fill("in_psi", size=size_bytes, times=times)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from zerosim import language
 from zerosim.analysis.beats import Sign
 from zerosim.events import Phase, Purpose
+from zerosim.language import begun, joined, listed, term
 from zerosim.quantities import PSI, format_bytes, format_exact
 from zerosim.replay.moments import Document
 from zerosim.replay.tour.held import Held, role_bytes
@@ -23,7 +25,6 @@ from zerosim.replay.tour.telling import (
     Telling,
     fill,
     format_time,
-    listed,
     rows,
     sentence,
     summed,
@@ -107,14 +108,15 @@ class TourWords:
             "sum": self._sum,
         }
         title, sentences = say[about](step)
-        return title, " ".join(filter(None, sentences))
+        return title, joined(sentences)
 
     # ------------------------------------------------------------------------------- the run
 
     def _run(self, _: int) -> _Said:
         run, memory = self._document["run"], self._document["memory"]
-        system = run["stage_name"] or "A program"
-        ranks = f"{run['num_ranks']} rank{'' if run['num_ranks'] == 1 else 's'}"
+        said = texts()["run"]
+        system = run["stage_name"] or said["program"]
+        ranks = language.fill(said["ranks"][run["num_ranks"] != 1], {"number": run["num_ranks"]})
         size = law = ""
         if run["num_parameters"]:
             # of layers that ranks compute together a trace knows each rank's part
@@ -122,9 +124,9 @@ class TourWords:
             size = fill(
                 "run",
                 "part_size" if together else "size",
-                model=run["model"] or "The model",
+                model=run["model"] or said["the_model"],
                 parameters=format_exact(run["num_parameters"]),
-                dtype=f" in {run['dtype']}" if run["dtype"] else "",
+                dtype=fill("run", "dtype", dtype=run["dtype"]) if run["dtype"] else "",
             )
         if memory is not None and memory["law_bytes"]:
             given = format_bytes(Fraction(memory["law_bytes"]))
@@ -135,11 +137,11 @@ class TourWords:
             "run",
             "took",
             iteration=run["iteration"],
-            took="is predicted to take" if run["is_predicted"] else "took",
+            took=said["is_predicted" if run["is_predicted"] else "happened"],
             time=duration,
             beats=beats,
         )
-        title = fill("title", "run", system=system[:1].upper() + system[1:], ranks=ranks)
+        title = fill("title", "run", system=begun(system), ranks=ranks)
         return title, [size, self._keeps(), law, took if run["iteration"] >= 0 else ""]
 
     def _keeps(self) -> str:
@@ -149,7 +151,7 @@ class TourWords:
             shares = set(self._held.shares(state))
             if any(shares):
                 share = "some" if len(shares) > 1 else "all" if 1 in shares else str(*shares)
-                parts.setdefault((said["tier"], share), []).append(said["role"])
+                parts.setdefault((said["tier"], share), []).append(term(said["role"]))
         kept = [sum(self._held.kept_bytes(rank).values()) for rank in self._ranks]
         all_parts = listed([_part(*which, listed(states)) for which, states in parts.items()])
         return self._tell.who(
@@ -183,7 +185,13 @@ class TourWords:
             return ""
         named = texts()["purpose"]
         said = [
-            fill("sum", "part", what=named.get(what, what), phase=phase, sent=self._tell.psi(size))
+            fill(
+                "sum",
+                "part",
+                what=named.get(what, term(what)),
+                phase=term(phase),
+                sent=self._tell.psi(size),
+            )
             for (what, phase), size in shown.items()
         ]
         rest = total[0] - sum(shown.values())
@@ -217,7 +225,7 @@ class TourWords:
         """What a step gives back when it is over."""
         now = self._steps[step]
         names = [self._document["units"][unit]["name"] for unit in now["freed"]]
-        phase, is_one = now["phase"].capitalize(), len(names) == 1
+        phase, is_one = begun(term(now["phase"])), len(names) == 1
         title = fill("title", "free", phase=phase, units=listed(names), **verbs(is_one=is_one))
         after = Held(self._document)
         after.go_on(step + 1)
@@ -251,7 +259,7 @@ class TourWords:
             "time": format_time(longest.ns),
             "all": format_time(longest.all_ns),
             "duration": format_time(self._document["timeline"]["duration_ns"]),
-            "predicted": ", predicted" if self._document["run"]["is_predicted"] else "",
+            "predicted": fill("wait", "predicted") if self._document["run"]["is_predicted"] else "",
         }
         said = [fill("wait", "where", title=title, **fields), fill("wait", "whole", **fields)]
         return fill("title", "wait", **fields), said
@@ -281,4 +289,4 @@ class TourWords:
 def _part(tier: str, share: str, states: str) -> str:
     """What a rank keeps of some states."""
     text = fill("run", share if share in ("all", "some") else "part", share=share, states=states)
-    return text if tier == Tier.DEVICE else fill("run", "away", part=text, tier=tier)
+    return text if tier == Tier.DEVICE else fill("run", "away", part=text, tier=term(tier))

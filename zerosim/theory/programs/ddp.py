@@ -32,12 +32,9 @@ from zerosim.theory.programs.plan import (
     bytes_of,
     element_bytes_of,
 )
+from zerosim.theory.wording import said
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
-_ONLY_FORWARD = "this model has no backward in this iteration"
-_REDUCED_AGAIN = (
-    "gradients are reduced in each backward before the update (no_sync() leaves that to the last)"
-)
 _HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
 _PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
 
@@ -59,11 +56,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
     scale = Scale(
         unit=PSI, unit_bytes=bytes_of(parameters), share=Fraction(num_ranks - 1, num_ranks)
     )
-    words = (
-        "data parallel: all-reduce of the gradients, which is a reduce-scatter and an all-gather"
-    )
-    if not goes_back:
-        words = f"{_ONLY_FORWARD}: data parallel sends nothing in forward"
+    words = said("ddp.law" if goes_back else "ddp.only_forward")
     count = 2 if goes_back else 0
     law = Law(Fraction(count), words, SOURCE, count * scale.a_pass)
     calls: list[Movement] = []
@@ -83,7 +76,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
             Deviation(
                 Cause.NOT_REDUCED,
                 -law.sent_bytes,
-                "no micro-step reduces its gradients",
+                said("ddp.not_reduced"),
             )
         )
     buffers = sum((c.ring_share() for c in calls if c.op is Op.BROADCAST), Fraction(0))
@@ -91,7 +84,7 @@ def plan_ddp(micro_steps: Sequence[Strategy]) -> Plan:
         Deviation(
             Cause.BUFFERS,
             buffers,
-            f"buffers of rank {strategy.ranks[0]} are broadcast before forward",
+            said("ddp.buffers", rank=strategy.ranks[0]),
         )
     )
     return Plan(
@@ -138,8 +131,8 @@ def _reduce(
     hook = text(strategy, "comm_hook")
     narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
     if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
-        left_to[Purpose.REDUCE_GRADIENTS] = f"DDP's communication hook {hook}"
-        words = f"DDP's communication hook {hook} replaces the all-reduce"
+        left_to[Purpose.REDUCE_GRADIENTS] = said("ddp.hook", hook=hook)
+        words = said("ddp.replaces", hook=hook)
         return [], [Deviation(Cause.HOOK, -2 * scale.a_pass, words)] if is_first else []
     calls = []
     own_bytes = sent_bytes = 0
@@ -167,17 +160,17 @@ def _reduce(
         Deviation(
             Cause.FROZEN_PARAMETERS,
             both * frozen,
-            f"{format_exact(num_frozen)} frozen parameters have no gradient",
+            said("ddp.frozen", count=format_exact(num_frozen)),
         ),
         Deviation(
             Cause.BUCKETS,
             both * odd,
-            "buckets do not hold the gradients of all parameters exactly once",
+            said("ddp.buckets"),
         ),
         Deviation(
             Cause.REDUCTION_DTYPE,
             both * (sent_bytes - own_bytes),
-            f"{hook} sends gradients in {narrow} B each",
+            said("ddp.narrow", hook=hook, size=narrow),
         ),
     ]
     if not is_first:
@@ -185,7 +178,7 @@ def _reduce(
             Deviation(
                 Cause.REDUCED_AGAIN,
                 2 * scale.a_pass,
-                _REDUCED_AGAIN,
+                said("ddp.again"),
             )
         )
     return calls, causes

@@ -36,14 +36,9 @@ from zerosim.theory.programs.options import (
     texts,
 )
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.wording import said
 
 _NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
-_WORDS = (
-    "all-reduce of the gradients",
-    "reduce-scatter of the gradients, all-gather of the updated parameters",
-    "reduce-scatter of the gradients in each micro-step, all-gather of the updated parameters",
-    "all-gather of the parameters in forward and backward, reduce-scatter, in each micro-step",
-)
 _HPZ = "zero_hpz_partition_size"
 _UNPLANNED = {
     "zero_quantized_weights": "quantizes what it gathers (qwZ)",
@@ -52,9 +47,7 @@ _UNPLANNED = {
     "mics_shard_size": "divides among a part of the ranks (MiCS)",
 }
 """Options of stage 3 that have no plan, and what they do."""
-_ASKED_FOR = {
-    "GatheredParameters": "whole parameters that the program asks for (GatheredParameters)"
-}
+_ASKED_FOR = "GatheredParameters"
 HeldAt = Callable[[int, int], Strategy]
 """What held at an iteration and micro-step."""
 
@@ -81,7 +74,9 @@ class _DeepSpeedStep:
     def among_fewer(self, ranks: Sequence[int], payload_bytes: int) -> None:
         """Note what a gather among fewer ranks saves."""
         share = Fraction(len(ranks) - 1, len(ranks)) - self.share
-        words = f"gathered again among {len(ranks)} ranks, of {len(self.strategy.ranks)} ({_HPZ})"
+        words = said(
+            "deepspeed.fewer", count=len(ranks), ranks=len(self.strategy.ranks), option=_HPZ
+        )
         self.causes.append(Deviation(Cause.SMALLER_GROUP, payload_bytes * share, words))
 
     def reduce(self, op: Op, elements: int, *, is_cut: bool = True) -> None:
@@ -173,11 +168,11 @@ def plan_deepspeed(
     return Plan(
         system=System.DEEPSPEED,
         name=strategy.name,
-        title=f"{System.DEEPSPEED} stage {stage}",
+        title=said("deepspeed.stage", stage=stage),
         ranks=strategy.ranks,
         law=Law(
             Fraction(passes),
-            _WORDS[stage],
+            said(f"deepspeed.{stage}"),
             SOURCES[stage],
             passes * elements * size * share,
         ),
@@ -186,7 +181,7 @@ def plan_deepspeed(
         scale=Scale(unit=PSI, unit_bytes=elements * size, share=share),
         calls=tuple(step.calls),
         causes=tuple(step.causes),
-        asked_for=_ASKED_FOR if stage == 3 else {},
+        asked_for={_ASKED_FOR: said("deepspeed.asked_for")} if stage == 3 else {},
         num_parameters=elements,
     )
 
@@ -216,26 +211,24 @@ def _reduce(step: _DeepSpeedStep, stage: int, parameters: Sequence[Parameter], t
             step.reduce(Op.ALL_REDUCE, size, is_cut=False)
         sent, op = sum(sizes), Op.ALL_REDUCE
         padding = sent - trainable
-        step.because(Cause.PADDING, "padding of each pass", 2 * padding * step.gradient_size)
-        words = "each parameter group is all-reduced, where a reduce-scatter would suffice"
+        step.because(Cause.PADDING, said("programs.padding"), 2 * padding * step.gradient_size)
+        words = said("deepspeed.groups")
     else:
         by_owner = stage > 0 and not flag(step.strategy, "use_multi_rank_bucket_allreduce")
         op = Op.REDUCE if by_owner else Op.ALL_REDUCE
         for _ in range(times):
             step.reduce(op, trainable)
-        words = (
-            "buckets are all-reduced instead of reduce-scattered (use_multi_rank_bucket_allreduce)"
-        )
+        words = said("deepspeed.buckets")
     if stage and op is Op.ALL_REDUCE:
         step.because(Cause.ALL_REDUCED, words, times * trainable * step.gradient_size)
     step.because(
         Cause.REDUCTION_DTYPE,
-        f"gradients travel in {step.gradient_size} B each, parameters in {step.size}",
+        said("programs.reduced_in", size=step.gradient_size, own=step.size),
         passes * times * trainable * (step.gradient_size - step.size),
     )
     step.because(
         Cause.FROZEN_PARAMETERS,
-        "frozen parameters have no gradient",
+        said("programs.no_gradient"),
         -passes * times * frozen * step.size,
     )
 
@@ -246,7 +239,7 @@ def _gather_groups(step: _DeepSpeedStep) -> None:
         elements = sum(one.elements for one in bundle.parameters)
         padded = number(bundle, "padded_elements", elements)
         step.gather(Phase.UPDATE, padded, bundle.name)
-        step.because(Cause.PADDING, "padding of each pass", (padded - elements) * step.size)
+        step.because(Cause.PADDING, said("programs.padding"), (padded - elements) * step.size)
 
 
 def _stage_3(
@@ -272,13 +265,13 @@ def _stage_3(
         if ranks:
             step.among_fewer(ranks, total * step.size)
         if op is Op.ALL_REDUCE:
-            words = "parameters are fetched by all-reduce (stage3_use_all_reduce_for_fetch_params)"
+            words = said("deepspeed.fetched")
             step.because(Cause.ALL_REDUCED, words, total * step.size)
         for name in names:
             gathered[name] += 1
             step.because(
                 Cause.PADDING,
-                "padding of each pass",
+                said("programs.padding"),
                 (padded[name] - parameters[name].elements) * step.size,
             )
     again = fetcher.num_recomputed()
@@ -286,19 +279,11 @@ def _stage_3(
         beyond = gathered[name] - 2 * num_micro_steps
         recomputed = max(0, min(beyond, again.get(name, 0) * num_micro_steps))
         size = one.elements * step.size
-        words = "gathered again for the forward that backward recomputes (checkpoint)"
+        words = said("deepspeed.recomputed")
         step.because(Cause.RECOMPUTATION, words, recomputed * size)
-        words = (
-            "gathered once more by each module that computes with them (tied, external, or used "
-            "again)"
-        )
+        words = said("deepspeed.used_again")
         step.because(Cause.USED_AGAIN, words, (max(0, beyond) - recomputed) * size)
-        kept = "gathered once after the update and kept (stage3_param_persistence_threshold)"
-        ahead = (
-            "kept from forward to backward (stage3_max_live_parameters, stage3_max_reuse_distance, "
-            "stage3_prefetch_bucket_size)"
-        )
-        words = f"small parameters {kept}" if name in persistent else f"parameters {ahead}"
+        words = said("deepspeed.persistent" if name in persistent else "deepspeed.kept")
         step.because(Cause.KEPT_PARAMETERS, words, min(0, beyond) * size)
     _reduce_stage_3(step, list(parameters.values()), num_micro_steps)
 
@@ -324,16 +309,16 @@ def _reduce_stage_3(step: _DeepSpeedStep, parameters: Sequence[Parameter], times
     for _ in range(times):
         step.reduce(Op.REDUCE_SCATTER if scatters else Op.ALL_REDUCE, total)
     if not scatters:
-        words = "gradients are all-reduced (reduce_scatter: false)"
+        words = said("deepspeed.all_reduced")
         step.because(Cause.ALL_REDUCED, words, times * total * step.gradient_size)
     padding = times * (total - sum(trainable))
-    step.because(Cause.PADDING, "padding of each pass", padding * step.gradient_size)
+    step.because(Cause.PADDING, said("programs.padding"), padding * step.gradient_size)
     step.because(
         Cause.REDUCTION_DTYPE,
-        f"gradients travel in {step.gradient_size} B each, parameters in {step.size}",
+        said("programs.reduced_in", size=step.gradient_size, own=step.size),
         times * sum(trainable) * (step.gradient_size - step.size),
     )
-    words = "frozen parameters have no gradient"
+    words = said("programs.no_gradient")
     step.because(Cause.FROZEN_PARAMETERS, words, -times * frozen * step.size)
 
 

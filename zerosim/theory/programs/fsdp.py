@@ -22,9 +22,9 @@ from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.wording import said
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
-_ADDED_UP = "gradients are added up where they are until the last micro-step"
 HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
 
 
@@ -145,20 +145,21 @@ def _title(strategy: Strategy, num_shards: int, num_replicas: int) -> str:
 
 
 def _words(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
-    words = (
-        "all-gather of the parameters in forward and in backward, reduce-scatter of the gradients"
-    )
-    if num_shards == 1:
-        words = "all-reduce of the gradients"
-    elif num_replicas > 1:
-        words += f", all-reduce of a rank's part of them over {num_replicas} replicas"
+    key = "fsdp.law_replicas" if num_replicas > 1 else "fsdp.law"
+    words = said("fsdp.law_replicate" if num_shards == 1 else key, replicas=num_replicas)
     if forwards != backwards:
-        return f"{words}; here in {_times(forwards, 'forward')} and {_times(backwards, 'backward')}"
-    return f"{words}, in each of {backwards} micro-steps" if backwards > 1 else words
+        return said(
+            "fsdp.here",
+            words=words,
+            forwards=_times(forwards, "fsdp.forwards"),
+            backwards=_times(backwards, "fsdp.backwards"),
+        )
+    return said("programs.each", law=words, count=backwards) if backwards > 1 else words
 
 
 def _times(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'s' * (count != 1)}"
+    one, several, none = said.each(what, number=count)
+    return none if not count else one if count == 1 else several
 
 
 def _law_name(num_shards: int, num_replicas: int) -> str:
@@ -237,7 +238,9 @@ def _in_pipeline(step: _FsdpStep, strategy: Strategy, order: Sequence[Phase]) ->
     for bundle in strategy.bundles:
         module = _module(strategy, bundle)
         factor = module.share + module.replica_share
-        step.because(Cause.NOT_REDUCED, _ADDED_UP, module.elements * module.size * factor)
+        step.because(
+            Cause.NOT_REDUCED, said("fsdp.added_up"), module.elements * module.size * factor
+        )
         _reduce(step, module, reduces=True)
 
 
@@ -248,11 +251,12 @@ def _forward(
     for bundle in strategy.bundles:
         module = _module(strategy, bundle)
         if bundle.name in gathered:
-            words = f"parameters{_of(bundle)} kept after {'backward' if is_first else 'forward'}"
+            after = "backward" if is_first else "forward"
+            words = said(f"fsdp.{_root(bundle)}kept_after_{after}")
             whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         elif flag(bundle, "starts_whole", default=False):
-            words = f"parameters{_of(bundle)} whole already when forward begins"
+            words = said(f"fsdp.{_root(bundle)}whole")
             whole = module.elements * module.size * module.share
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         else:
@@ -274,12 +278,12 @@ def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
         whole = module.elements * module.size * module.share
         fewer = tuple(numbers(bundle, "reshard_ranks"))
         if bundle.name in gathered:
-            words = f"{_name(bundle)}parameters kept after forward"
+            words = said(kept_after_forward(bundle.name))
             if flag(bundle, "reshards_after_forward"):
-                words = f"parameters{_of(bundle)} kept after backward"
+                words = said(f"fsdp.{_root(bundle)}kept_after_backward")
             step.because(Cause.KEPT_PARAMETERS, words, -whole)
         elif not goes_back[bundle.name]:
-            words = "parameters before the first trainable one are not needed in backward"
+            words = said("fsdp.not_needed")
             step.because(Cause.FROZEN_PARAMETERS, words, -whole)
         else:
             _gather(step, module, Phase.BACKWARD, fewer or module.shards)
@@ -325,12 +329,13 @@ def _is_within(name: str, outer: str) -> bool:
     return name.startswith(f"{outer}.")
 
 
-def _name(bundle: Bundle) -> str:
-    return "root " if bundle.name == "root" else ""
+def kept_after_forward(module: str) -> str:
+    """Which text says that a module's parameters are kept after forward."""
+    return "fsdp.root_parameters_kept" if module == "root" else "fsdp.kept_after_forward"
 
 
-def _of(bundle: Bundle) -> str:
-    return " of the root" if bundle.name == "root" else ""
+def _root(bundle: Bundle) -> str:
+    return "root_" if bundle.name == "root" else ""
 
 
 def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
@@ -348,10 +353,10 @@ def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ..
             )
         )
     padding = module.padded - module.elements
-    step.because(Cause.PADDING, "padding of each pass", padding * module.size * law_share)
+    step.because(Cause.PADDING, said("programs.padding"), padding * module.size * law_share)
     step.because(
         Cause.SMALLER_GROUP,
-        f"gathered again among {len(ranks)} ranks, of {len(module.shards)}",
+        said("programs.fewer", count=len(ranks), ranks=len(module.shards)),
         module.padded * module.size * (share - law_share),
     )
 
@@ -360,12 +365,14 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
     """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
     factor = module.share + module.replica_share
     if not reduces:
-        step.because(Cause.NOT_REDUCED, _ADDED_UP, -module.elements * module.size * factor)
+        step.because(
+            Cause.NOT_REDUCED, said("fsdp.added_up"), -module.elements * module.size * factor
+        )
         return
     frozen = module.elements - module.trainable
     step.because(
         Cause.FROZEN_PARAMETERS,
-        "frozen parameters have no gradient",
+        said("programs.no_gradient"),
         -frozen * module.size * factor,
     )
     if not module.trainable:
@@ -395,10 +402,10 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
             )
         )
     padding = module.trainable_padded - module.trainable
-    step.because(Cause.PADDING, "padding of each pass", padding * module.reduce_size * factor)
+    step.because(Cause.PADDING, said("programs.padding"), padding * module.reduce_size * factor)
     wider = module.reduce_size - module.size
     step.because(
         Cause.REDUCTION_DTYPE,
-        f"gradients are reduced in {module.reduce_size} B each, parameters travel in {module.size}",
+        said("fsdp.reduced_in", size=module.reduce_size, own=module.size),
         module.trainable * wider * factor,
     )

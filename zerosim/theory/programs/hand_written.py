@@ -14,23 +14,37 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.events import Op, Phase
+from zerosim.language import term
 from zerosim.quantities import PSI
 from zerosim.strategies import Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
+from zerosim.theory.programs.fsdp import kept_after_forward
 from zerosim.theory.programs.options import flag, parameters_of, text
 from zerosim.theory.programs.plan import Plan, Scale, bytes_of
+from zerosim.theory.wording import said
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A law, as the payloads of the operations that it is made of, in Psi of a ring's passes."""
+    """A law, as the payloads of the operations that it is made of, in Psi of a ring's passes.
+
+    Attributes:
+        times: micro-steps, in each of which it holds.
+    """
 
     words: str
     section: str
     passes: dict[tuple[bool, Op | None], int]
+    times: int = 1
+
+    @property
+    def name(self) -> str:
+        """What the law is called, for who reads it."""
+        own = term(self.words)
+        return own if self.times == 1 else said("programs.each", law=own, count=self.times)
 
     @property
     def payloads(self) -> int:
@@ -88,7 +102,7 @@ def plan_hand_written(
     known = min(_laws(num_micro_steps), key=lambda one: (_distance(passes, one), one.payloads))
     law = Law(
         Fraction(known.payloads),
-        f"like {known.words}: the closest known pattern, which proves nothing{_psi(strategy)}",
+        _words(strategy, known),
         f"{_PAPER} {known.section}",
         known.payloads * scale.a_pass,
     )
@@ -102,13 +116,13 @@ def plan_hand_written(
         title=strategy.system.value,
         ranks=strategy.ranks,
         law=law,
-        law_name=known.words,
+        law_name=known.name,
         formula=f"{known.payloads}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
         causes=(
             *named,
-            Deviation(Cause.UNLIKE, rest - explained, f"against what {known.words} sends"),
+            Deviation(Cause.UNLIKE, rest - explained, said("hand_written.against", law=known.name)),
         ),
         is_likeness=True,
         is_far=distance > _ALIKE * known.payloads,
@@ -132,7 +146,7 @@ def _named(
     kept: dict[str, Fraction] = defaultdict(Fraction)
     for unit, size in sizes.items():
         if size[_ELSEWHERE] < size[_FORWARD]:
-            words = f"{'root ' * (unit == 'root')}parameters kept after forward"
+            words = said(kept_after_forward(unit))
             kept[words] += (size[_ELSEWHERE] - size[_FORWARD]) * parts.get(unit, 1)
     found = [Deviation(Cause.KEPT_PARAMETERS, size, words) for words, size in kept.items()]
     padding = rest - sum(kept.values(), Fraction(0))
@@ -140,7 +154,7 @@ def _named(
     added = sum(whole.values()) - bytes_of(parameters_of(strategy))
     most = known.payloads * added * Fraction(len(strategy.ranks) - 1, len(strategy.ranks))
     if 0 < padding <= most and added == _padding(strategy):
-        found.append(Deviation(Cause.PADDING, padding, "padding of each pass"))
+        found.append(Deviation(Cause.PADDING, padding, said("programs.padding")))
     return tuple(found)
 
 
@@ -176,32 +190,38 @@ def _parts(seen: Sequence[Movement], strategy: Strategy) -> dict[str, Fraction]:
     return found
 
 
-def _psi(strategy: Strategy) -> str:
-    """How many parameters there are, where that was counted by something else; "" if not."""
+def _words(strategy: Strategy, known: _Known) -> str:
+    """What the law is; how many parameters there are, where that was counted by something else."""
     counted = next((text(one, "counted_by") for one in strategy.bundles), "")
-    return f"; {PSI} = {strategy.num_parameters:,}, {counted}" if counted else ""
+    return said(
+        "hand_written.law_counted" if counted else "hand_written.law",
+        law=known.name,
+        psi=f"{strategy.num_parameters:,}",
+        counted=counted,
+    )
 
 
 def _laws(num_micro_steps: int) -> Sequence[_Known]:
     """The laws, and what they come to if everything in backward and forward is done each time."""
     if num_micro_steps == 1:
         return _KNOWN
-    each = f", in each of {num_micro_steps} micro-steps"
     return (
         *_KNOWN,
         *(
             _Known(
-                f"{known.words}{each}",
+                known.words,
                 known.section,
                 {key: num_micro_steps * count for key, count in known.passes.items()},
+                num_micro_steps,
             )
             for known in _KNOWN
             if known.words in ("data parallel", "ZeRO-3")
         ),
         _Known(
-            f"ZeRO-2{each}",
+            "ZeRO-2",
             "7.2.1",
             {(_ELSEWHERE, Op.REDUCE_SCATTER): num_micro_steps, (_ELSEWHERE, Op.ALL_GATHER): 1},
+            num_micro_steps,
         ),
     )
 

@@ -27,6 +27,7 @@ from zerosim.theory.programs.plan import (
     element_bytes_of,
 )
 from zerosim.theory.programs.tensor_parallel import BSH
+from zerosim.theory.wording import said
 
 SOURCE = (
     "Huang et al., arXiv 1811.06965, section 2.3; Narayanan et al., arXiv 2104.04473, section 2.2"
@@ -72,8 +73,7 @@ def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int)
         ranks=strategy.ranks,
         law=Law(
             Fraction(num_sends),
-            f"{BSH} for each of {num_microbatches} micro-batches and boundary: activations to the "
-            "next stage, their gradients to the one before",
+            said("pipeline.law", unit=BSH, count=num_microbatches),
             SOURCE,
             law_bytes,
             BSH,
@@ -82,11 +82,7 @@ def plan_pipeline(strategy: Strategy, others: Mapping[int, Strategy], rank: int)
         formula=f"{format_exact(num_sends)}{BSH}",
         scale=scale,
         calls=tuple(calls),
-        causes=(
-            Deviation(
-                Cause.ONE_RANK, unsent, f"neighbouring stages on rank {rank} need no message"
-            ),
-        ),
+        causes=(Deviation(Cause.ONE_RANK, unsent, said("pipeline.neighbours", rank=rank)),),
         bubble=_bubble(strategy, rank_of, num_microbatches),
     )
 

@@ -15,11 +15,13 @@ from fractions import Fraction
 
 from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.language import clauses, term
 from zerosim.quantities import format_decimal, format_exact_bytes
 from zerosim.strategies import Parameter, System
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
+from zerosim.theory.wording import said
 from zerosim.tiers import Link
 
 _ELEMENT_BYTES = {
@@ -221,7 +223,10 @@ class Plan:
             ConfigError: the algorithm's exact cost is not known.
         """
         merged = [
-            replace(one, words=f"{one.words}: {self.scale.in_units(one.bytes)}")
+            replace(
+                one,
+                words=said("causes.in_units", words=one.words, size=self.scale.in_units(one.bytes)),
+            )
             for one in self.merged_causes()
         ]
         found = [*merged, *_of_algorithm(self, rank, algorithm)]
@@ -240,7 +245,7 @@ class Plan:
         """
         step = PlanClaim(
             id="law",
-            title=f"{self.title} sends what the law of {self.law_name} and named causes say",
+            title=said("claims.says", title=term(self.title), law=term(self.law_name)),
             formula=f"{self.formula} = {format_exact_bytes(self.law.sent_bytes)}",
             law=self.law,
             causes=self.deviations(rank, algorithm),
@@ -250,13 +255,13 @@ class Plan:
     def in_words(self, moved: Fraction, link: Link | None) -> str:
         """What was moved for this plan; over a link, if a claim speaks of one."""
         assert link is None, "of this plan nothing is claimed by link"
-        how = "called, with no plan" if self.is_likeness else "planned and called"
-        return f"{format_exact_bytes(moved)} {how}"
+        key = "claims.called" if self.is_likeness else "claims.planned"
+        return said(key, bytes=format_exact_bytes(moved))
 
 
 def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
     total = sum((part.bytes for part in parts), Fraction(0))
-    words = "; ".join(dict.fromkeys(part.words for part in parts if part.bytes))
+    words = clauses(dict.fromkeys(part.words for part in parts if part.bytes))
     return Deviation(cause, total, words)
 
 
@@ -277,20 +282,25 @@ def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation
         Deviation(
             Cause.BACKEND_ALGORITHM,
             doubled,
-            f"Gloo reduce-scatter carried out as all-reduce: {plan.scale.in_units(doubled)} on the "
-            "wire",
+            said("causes.native", size=plan.scale.in_units(doubled)),
         ),
         Deviation(
             Cause.SEGMENT_ROUNDING,
             rounding,
-            f"buffers are not split equally: rank {rank} sends {format_exact_bytes(abs(rounding))} "
-            f"{'more' if rounding > 0 else 'less'} than its equal share",
+            said(
+                "causes.unequal_more" if rounding > 0 else "causes.unequal_less",
+                rank=rank,
+                bytes=format_exact_bytes(abs(rounding)),
+            ),
         ),
         Deviation(
             Cause.UNEQUAL_PARTS,
             unequal,
-            f"a root sends to others, and others pass it on: rank {rank} sends "
-            f"{format_exact_bytes(abs(unequal))} {'more' if unequal > 0 else 'less'} than the mean "
-            f"({plan.scale.in_units(unequal)})",
+            said(
+                "causes.root_more" if unequal > 0 else "causes.root_less",
+                rank=rank,
+                bytes=format_exact_bytes(abs(unequal)),
+                size=plan.scale.in_units(unequal),
+            ),
         ),
     ]

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from zerosim.errors import ConfigError
+from zerosim.language import term
 from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.quantities import format_exact
 from zerosim.strategies import Bundle, Parameter, Strategy, System
@@ -40,6 +41,7 @@ from zerosim.theory.programs.options import (
 )
 from zerosim.theory.programs.plan import element_bytes_of
 from zerosim.theory.programs.tensor_parallel import local_parameters
+from zerosim.theory.wording import said
 
 _OTHER_PARTS = (
     "secondary_ranks",
@@ -123,7 +125,7 @@ def program_states(
         return None
     roles = [role for role in OPTIMIZER_STATES if role in optimizer]
     if System.DDP in own and flag(own[System.DDP], "finds_unused", default=False):
-        roles, unknown = [], "only the loss decides which parameters have gradients"
+        roles, unknown = [], said("states.only_loss")
     among = max(max(part.among, part.states_among or 1) for part in parts)
     kept = [
         part.of_role(role, has_master=has_master)
@@ -146,11 +148,10 @@ def _words(parts: Sequence[_Divided]) -> dict[Cause, str]:
     num_frozen = sum(part.elements - part.trainable for part in parts)
     num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
     return {
-        Cause.FROZEN_PARAMETERS: f"{format_exact(num_frozen)} frozen parameters have no gradients "
-        "and no optimizer states",
-        Cause.PADDING: "zeros pad what is divided to the same size on all ranks",
-        Cause.REPLICATED: f"{format_exact(num_whole)} parameters, or their gradients, are whole",
-        Cause.UNEQUAL_PARTS: "what this rank keeps is more or less than an equal share",
+        Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(num_frozen)),
+        Cause.PADDING: said("states.same_size"),
+        Cause.REPLICATED: said("states.whole", count=format_exact(num_whole)),
+        Cause.UNEQUAL_PARTS: said("states.unequal"),
     }
 
 
@@ -170,10 +171,11 @@ def _divided(
     if systems == {System.TENSOR_PARALLEL}:
         strategy = own[System.TENSOR_PARALLEL]
         known = "undivided" in strategy.options  # older traces do not tell
-        return ("tensor parallel", list(_of_layers(strategy)), "") if known else None
+        return (term("tensor parallel"), list(_of_layers(strategy)), "") if known else None
     found: list[_Divided] = []
     if systems == {System.DDP}:
-        name, found = "data parallel (DDP)", [_whole(one) for one in parameters_of(own[System.DDP])]
+        name = said("states.ddp")
+        found = [_whole(one) for one in parameters_of(own[System.DDP])]
     elif systems == {System.DDP, System.ZERO_REDUNDANCY}:
         name, found = "ZeroRedundancyOptimizer", list(_of_owners(own, rank))
     elif systems == {System.FSDP2}:
@@ -188,7 +190,7 @@ def _divided(
         name = _name_of_shards(own[System.FSDP1])
         found = [_flat(bundle, rank) for bundle in own[System.FSDP1].bundles]
     elif systems == {System.PIPELINE}:
-        name, found = "pipeline parallel", list(_of_stages(strategies, rank))
+        name, found = term("pipeline parallel"), list(_of_stages(strategies, rank))
     return (name, found, "") if found else None
 
 
@@ -225,7 +227,7 @@ def _name_of_shards(strategy: Strategy) -> str:
         for bundle in strategy.bundles
     )
     if flag(strategy, "replicates", default=False):
-        return f"{strategy.system}'s replicate"
+        return said("states.replicate", system=strategy.system)
     return f"{strategy.system} (HSDP)" if is_hybrid else str(strategy.system)
 
 
@@ -334,12 +336,13 @@ def _of_deepspeed(strategy: Strategy, *, has_master: bool) -> _Found | None:
     if offloads or (stage == 0 and has_master) or (stage == 3 and not _is_plain(strategy)):
         return None
     if stage == 0:
-        return "DeepSpeed's stage 0", [_whole(one) for one in parameters_of(strategy)], ""
-    unknown = "gradients are kept in DeepSpeed's own buffers, which no role tells apart"
+        return said("states.stage", stage=0), [_whole(one) for one in parameters_of(strategy)], ""
+    unknown = said("states.own_buffers")
     if stage == 3:
         count = number(strategy, "partition_count")
         parameters = {one.name: one for one in parameters_of(strategy)}  # those that are tied once
-        return "DeepSpeed's stage 3", [_part(one, count) for one in parameters.values()], unknown
+        parts = [_part(one, count) for one in parameters.values()]
+        return said("states.stage", stage=3), parts, unknown
     parts = []
     for bundle in strategy.bundles:
         elements = sum(one.elements for one in bundle.parameters)
@@ -354,7 +357,7 @@ def _of_deepspeed(strategy: Strategy, *, has_master: bool) -> _Found | None:
                 cause=Cause.PADDING,
             )
         )
-    return f"DeepSpeed's stage {stage}", parts, unknown
+    return said("states.stage", stage=stage), parts, unknown
 
 
 def _is_plain(strategy: Strategy) -> bool:

@@ -17,6 +17,7 @@ from zerosim.theory.programs.pipeline import order_of_one_stage, plan_pipeline
 from zerosim.theory.programs.plan import Plan
 from zerosim.theory.programs.tensor_parallel import local_parameters, plan_tensor_parallel
 from zerosim.theory.programs.zero_redundancy import plan_zero_redundancy
+from zerosim.theory.wording import said
 
 Held = tuple[Strategy, ...]
 """One strategy as it was in each micro-step of an iteration."""
@@ -124,7 +125,7 @@ def _of_what_is_left(plan: Plan) -> Plan:
     """Say what Psi is where tensor parallel has divided the parameters before."""
     if plan.scale.unit != PSI:
         return plan
-    words = f"{plan.law.words}; {PSI}: what tensor parallel leaves to a rank"
+    words = said("programs.left", words=plan.law.words)
     return replace(plan, law=replace(plan.law, words=words))
 
 

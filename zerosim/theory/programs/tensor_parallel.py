@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from zerosim.events import Op, Phase, Purpose
+from zerosim.language import enumerated
 from zerosim.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, shapes, text, texts
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.wording import said
 
 BSH = "b·s·h"
 """The activations of a batch: batch x sequence x hidden size."""
@@ -85,11 +87,11 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
             again = [call for bundle in pair.bundles for call in _again(held, bundle)]
             calls += again
             more = sum((call.ring_share() for call in again), Fraction(0))
-            words = "forward is computed again in backward"
+            words = said("tensor_parallel.again")
             causes.append(Deviation(Cause.RECOMPUTATION, more, words))
             if pair.row is None or not pair.inputs:
-                names = ", ".join(bundle.name for bundle in pair.bundles)
-                words = f"{names}, no pair of column and row"
+                names = enumerated(bundle.name for bundle in pair.bundles)
+                words = said("tensor_parallel.no_pair", names=names)
                 causes.append(Deviation(Cause.BESIDE_THE_LAYERS, sent, words))
                 continue
             law = 2 * 2 * _bytes(pair.row) * number(pair.row, "forwards", 1) * share
@@ -102,8 +104,12 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
         Deviation(
             Cause.PARTIAL_GRADIENTS,
             sum((call.ring_share() for call in completions), Fraction(0)),
-            f"{text(strategy, 'optimizer')} completes {len(texts(strategy, 'partial_gradients'))} "
-            f"gradients that are not summed yet, {_times_read(strategy)} x each",
+            said(
+                "tensor_parallel.completes",
+                optimizer=text(strategy, "optimizer"),
+                count=len(texts(strategy, "partial_gradients")),
+                times=_times_read(strategy),
+            ),
         )
     )
     return Plan(
@@ -113,8 +119,7 @@ def plan_tensor_parallel(micro_steps: Sequence[Strategy]) -> Plan:
         ranks=strategy.ranks,
         law=Law(
             Fraction(num_sums),
-            f"4 all-reduces of {BSH} a layer: {num_sums} for {num_sums // 2} pairs of a "
-            "column-wise and a row-wise module, half of them in backward",
+            said("tensor_parallel.law", unit=BSH, sums=num_sums, pairs=num_sums // 2),
             SOURCE,
             law_bytes,
             BSH,
@@ -175,14 +180,14 @@ def _unlike(pair: _Pair, rest: Fraction) -> list[Deviation]:
     """Why a pair does not send exactly two sums of its output's size."""
     if not rest:
         return []
-    names = [bundle.name.rpartition(".")[2] for bundle in pair.inputs]
-    if rest > 0 and len(names) > 1:
-        words = f"{', '.join(names)} each all-reduce the gradient of their own input"
+    names = enumerated(bundle.name.rpartition(".")[2] for bundle in pair.inputs)
+    if rest > 0 and len(pair.inputs) > 1:
+        words = said("tensor_parallel.own_inputs", names=names)
         return [Deviation(Cause.SEPARATE_INPUTS, rest, words)]
     if rest < 0:
-        words = f"the input of {', '.join(names)} needs no gradient, or is smaller than its output"
+        words = said("tensor_parallel.smaller", names=names)
         return [Deviation(Cause.NOT_REDUCED, rest, words)]
-    words = f"the input of {', '.join(names)} is larger than its output, or passed on another way"
+    words = said("tensor_parallel.larger", names=names)
     return [Deviation(Cause.BESIDE_THE_LAYERS, rest, words)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.events import STEP_PHASES, Algorithm, Phase
+from zerosim.language import begun, term
 from zerosim.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.strategies import System
 from zerosim.theory.causes import Deviation
@@ -16,15 +17,18 @@ from zerosim.theory.deviations import deviations
 from zerosim.theory.laws import formula, law, system_name
 from zerosim.theory.programs.plan import Plan, PlanClaim, Scale
 from zerosim.theory.terms import Term
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
 from zerosim.tiers import Link
 
-COPIED = {
-    Link.BUS: ("copied-over-the-bus", "over its bus"),
-    Link.STORAGE: ("copied-to-and-from-the-disk", "to and from its disk"),
-}
-"""The claim about what a rank copies over a link, and how it does so, in words."""
+COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the-disk"}
+"""The claim about what a rank copies over a link."""
+
+
+def copied(link: Link, what: str) -> str:
+    """What a rank copies over one of these links, in words: "2 B x Ψ/N over its bus"."""
+    return said(f"claims.{link}", what=what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +67,14 @@ class ZeroPlan(Plan):
                     phase=phase,
                 )
             )
-        for link, (identity, where) in COPIED.items():
+        for link, identity in COPIED.items():
             if any(term.link is link for term in self.terms):
                 pure = law(workload, link=link)
-                what = pure.symbols if pure.payloads else "no parameters and no gradients"
+                what = pure.symbols if pure.payloads else said("claims.not_copied")
                 found.append(
                     PlanClaim(
                         id=identity,
-                        title=f"A rank copies {what} {where} a step",
+                        title=said("claims.copies", what=copied(link, what)),
                         formula=formula(workload, link=link),
                         law=pure,
                         causes=deviations(workload, rank, link=link),
@@ -120,9 +124,12 @@ def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
 
 
 def _title(workload: Workload, symbols: str, phase: Phase | None) -> str:
-    where = "a step" if phase is None else f"in {phase}"
-    if workload.config.accumulate > 1:
-        where += f" of {workload.config.accumulate} micro-steps"
-    what = symbols or "no gradients and no parameters"
-    name = system_name(workload)
-    return f"{name[0].upper()}{name[1:]} sends {what} {where}"
+    count = workload.config.accumulate
+    key = f"claims.sends{'' if phase is None else '_in'}{'_micro' if count > 1 else ''}"
+    return said(
+        key,
+        name=begun(system_name(workload)),
+        what=symbols or said("claims.nothing"),
+        phase=term(phase or ""),
+        micro_steps=count,
+    )

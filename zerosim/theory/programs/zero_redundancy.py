@@ -23,6 +23,7 @@ from zerosim.theory.programs.plan import (
     bytes_of,
     element_bytes_of,
 )
+from zerosim.theory.wording import said
 
 SOURCE = SOURCES[1]
 
@@ -48,7 +49,7 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
     )
     sent = sum((call.ring_share() for call in calls), Fraction(0))
     if data_parallel is None:
-        law = Law(Fraction(1), "all-gather of the updated parameters", SOURCE, scale.a_pass)
+        law = Law(Fraction(1), said("zero_redundancy.own_law"), SOURCE, scale.a_pass)
         rest = sent - law.sent_bytes
         return Plan(
             system=System.ZERO_REDUNDANCY,
@@ -60,18 +61,15 @@ def plan_zero_redundancy(strategy: Strategy, data_parallel: Plan | None) -> Plan
             formula=f"{PSI}(N-1)/N",
             scale=scale,
             calls=calls,
-            causes=(Deviation(Cause.FROZEN_PARAMETERS, rest, "not all are broadcast"),),
+            causes=(Deviation(Cause.FROZEN_PARAMETERS, rest, said("zero_redundancy.not_all")),),
             num_parameters=strategy.num_parameters,
         )
     law = replace(
         data_parallel.law,
-        words="ZeRO-1: reduce-scatter of the gradients, all-gather of the updated parameters",
+        words=said("zero_redundancy.law"),
         source=SOURCE,
     )
-    words = (
-        "gradients are all-reduced, where a reduce-scatter would suffice, and the updated "
-        "parameters are broadcast as well"
-    )
+    words = said("zero_redundancy.why")
     return replace(
         data_parallel,
         system=System.ZERO_REDUNDANCY,
