@@ -17,7 +17,7 @@ from zerosim.lessons.course import Lesson
 from zerosim.lessons.recordings import HERE
 
 PATH = "/lessons"
-TITLE = "Lessons"
+TITLE = "pages.lessons"
 NOTES = f"{PATH}/notes"
 """For lecturers."""
 EMBED = "embed"
