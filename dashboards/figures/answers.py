@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zerosim.dashboards.texts import SITE
+from zerosim.dashboards.texts import words
 from zerosim.dashboards.votes import Counted
 from zerosim.errors import ConfigError
 from zerosim.lessons.arithmetic import read_number
@@ -110,7 +110,7 @@ def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
     kept = sorted(range(len(every)), key=weights.__getitem__, reverse=True)[: MOST_BARS - 1]
     rest = [bar for place, bar in enumerate(every) if place not in kept]
     last = Bar(
-        SITE("rooms.other_answers"), sum(bar.first for bar in rest), sum(bar.latest for bar in rest)
+        words("rooms")["both"]["other_answers"], sum(bar.first for bar in rest), sum(bar.latest for bar in rest)
     )
     return (*(every[place] for place in sorted(kept)), last)
 

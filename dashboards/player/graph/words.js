@@ -40,7 +40,7 @@ export const CAUSE_WORDS = {
   communication: say("graph.words.collectives_moving_bytes_once_all_ranks"),
   scheduling: say("graph.words.hand_over_to_and_from_the"),
   other: say("graph.words.the_program_s_own_code_between"),
-  copying: "bytes moving between device, host and disk",
+  copying: say("graph.words.bytes_moving_between_device_host_and"),
 };
 
 /** What a rank's time went to, in the order in which it is shown. */
