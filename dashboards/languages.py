@@ -1,4 +1,4 @@
-"""In which language a request is answered: what its address says, else its cookie, else the server's.
+"""In which language a request is answered: its address says it, or its cookie, or the server.
 
 The choice is the browser's own, so each of a class reads its own language. A page whose address
 names a language sets the cookie, so that a link shows what was seen and other pages go on in it.
@@ -49,7 +49,7 @@ def switched(query: str) -> str:
         query: of its address, after "?".
     """
     fields = parse_qs(query, keep_blank_values=True) | {ASKED: [other()]}
-    return f"?{urlencode(fields, doseq=True)}"
+    return f"{request.path}?{urlencode(fields, doseq=True)}"
 
 
 def language_of(asked: Request, usual: Language) -> Language:
@@ -83,10 +83,10 @@ class Speaking:
         """The language that is spoken now is that of who says nothing."""
         self._inner, self._usual = inner, spoken()
 
-    def __call__(self, environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, environ: Mapping[str, Any], start: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         with speaking(language_of(Request(dict(environ)), self._usual)):
-            return self._inner(dict(environ), start_response)
+            return self._inner(dict(environ), start)
 
 
 def remember(server: Flask) -> None:

@@ -109,9 +109,8 @@ def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
     weights = [(bar.is_right, bar.first + bar.latest, -place) for place, bar in enumerate(every)]
     kept = sorted(range(len(every)), key=weights.__getitem__, reverse=True)[: MOST_BARS - 1]
     rest = [bar for place, bar in enumerate(every) if place not in kept]
-    last = Bar(
-        words("rooms")["both"]["other_answers"], sum(bar.first for bar in rest), sum(bar.latest for bar in rest)
-    )
+    name = str(words("rooms")["both"]["other_answers"])
+    last = Bar(name, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
     return (*(every[place] for place in sorted(kept)), last)
 
 
