@@ -115,7 +115,7 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 </head>
 <body>
 {fragment}
-{player.words(_modules(frame))}
+{player.words(_modules(frame, is_embedded=is_embedded))}
 </body>
 </html>
 """
