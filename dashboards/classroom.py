@@ -201,7 +201,7 @@ def _committed_words(lesson: Lesson) -> str:
     said: str = words()["lesson"]["committed"]
     return said.format(
         torch=str(versions.get("torch", "")).partition("+")[0],
-        date=f"{date.day} {date:%B %Y}",
+        date=date.strftime(words()["lesson"]["date"]),
     )
 
 

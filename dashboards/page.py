@@ -123,7 +123,10 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 
 def _modules(frame: Frame, *, is_embedded: bool) -> tuple[str, ...]:
     """All that has words on the page."""
-    return (*player.modules(), *(["assets/perfetto.js"] if frame.perfetto and not is_embedded else []))
+    return (
+        *player.modules(),
+        *(["assets/perfetto.js"] if frame.perfetto and not is_embedded else []),
+    )
 
 
 def switch(query: str) -> str:

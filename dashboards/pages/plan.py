@@ -18,6 +18,7 @@ from zerosim.config.shapes import SHAPES
 from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError
 from zerosim.language import Language, spoken
+from zerosim.names import named
 from zerosim.placement import known_machines
 from zerosim.plan import (
     Plan,
@@ -199,7 +200,7 @@ def _said(words: str) -> str:
     """What an option is called: words of ours have a key."""
     if words == FREE:
         return SITE("plan.any")
-    return SITE(words) if words.startswith("plan.") else words
+    return SITE(words) if words.startswith("plan.") else named(words)
 
 
 def _fixed(chosen: Mapping[str, str]) -> Fixed:
@@ -351,7 +352,7 @@ def _remark(one: Predicted) -> str:
         parts += [
             SITE("plan.tokens_a_day_2", tokens_per_day=format_amount(one.tokens_per_day)),
             SITE("plan.mfu_2", mfu=f"{one.mfu:.1%}"),
-            SITE("plan.limited_by_2", limit=one.limit),
+            SITE("plan.limited_by_2", limit=named(one.limit)),
         ]
     return SITE("plan.predicted_2", parts=" · ".join(parts))
 
@@ -396,7 +397,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             secondary_partition=1,
         )
         each = replace(layout, config=plain)
-        found.append((STAGE_NAMES[stage], predict(one.prices, question, each)))
+        found.append((named(STAGE_NAMES[stage]), predict(one.prices, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))
     return found

@@ -210,7 +210,7 @@ def _remark(report: Report) -> str:
         parts.append(SITE("verify.bytes_are_unexplained_in_the_trace", most=format_exact(most)))
     elif report.rows:
         parts.append(SITE("verify.the_wire_was_not_measured"))
-    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
+    return SITE("verify.sentences").join(f"{part[:1].upper()}{part[1:]}" for part in parts)
 
 
 def _facts(report: Report) -> str:
@@ -234,7 +234,7 @@ def _rows(report: Report, place: int) -> list[Row]:
             Row(
                 row.phase.value,
                 row.purpose.value,
-                f"{format_exact(row.num_calls)} × {row.op}",  # noqa: RUF001 - times
+                f"{format_exact(row.num_calls)} × {named(row.op)}",  # noqa: RUF001 - times
                 SITE(NO_PLAN) if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
                 format_exact(cell.trace),
                 _measured(cell.kernel),

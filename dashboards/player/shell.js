@@ -16,7 +16,7 @@ import { named, say } from "#player/words.js";
  */
 export function fillShell(root, doc, embedded) {
   const { run, verdict, notes, broken } = doc;
-  document.title = joinDots([doc.name, run.stage_name, "zerosim"]);
+  document.title = joinDots([doc.name, named(run.stage_name), "zerosim"]);
   write(find(root, "#run-text", HTMLElement), summary(doc));
   fillMark(find(root, "#run-mark", HTMLElement), verdict.outcome);
   const button = find(root, "#run", HTMLButtonElement);
@@ -38,7 +38,7 @@ export function fillShell(root, doc, embedded) {
 export function summary({ run, ranks }) {
   return joinDots([
     run.model,
-    run.stage_name,
+    named(run.stage_name),
     say(ranks.length === run.num_ranks ? "shell.num_ranks" : "shell.some_ranks", { some: ranks.length, num: run.num_ranks }),
     run.algorithm === run.backend ? run.backend : say("shell.on", { algorithm: run.algorithm, backend: run.backend }),
     run.num_parameters > 0 && say("shell.parameters", { num_parameters: millions(run.num_parameters) }),
@@ -65,7 +65,7 @@ function fillFacts(list, { name, run, verdict, notes, units, ranks }) {
     [say("shell.trace"), name],
     [say("shell.model"), joinDots([run.model, say("shell.units", { units: units.length })])],
     [say("shell.parameters_2"), run.num_parameters > 0 ? formatExact(run.num_parameters) : ""],
-    [say("shell.stage"), run.stage_name],
+    [say("shell.stage"), named(run.stage_name)],
     [say("shell.compute_dtype"), joinDots([run.dtype, say("shell.b_each", { bytes: run.element_bytes })])],
     [say("shell.ranks"), ranks.length === run.num_ranks ? String(run.num_ranks) : say("shell.of", { ranks: ranks.length, ranks_2: run.num_ranks })],
     [say("shell.collectives"), joinDots([run.algorithm, run.backend, run.device])],

@@ -60,7 +60,7 @@ function wholePath({ doc }) {
   const rows = path.by_cause_ns.map((ns, code) => {
     const key = make("i", `key ${SORTS[causes[code]]}`);
     key.setAttribute("aria-hidden", "true");
-    const words = make("span", "", make("b", "", causes[code]), ` ${CAUSE_WORDS[causes[code]]}`);
+    const words = make("span", "", make("b", "", named(causes[code])), ` ${CAUSE_WORDS[causes[code]]}`);
     return make("li", "", key, words, make("span", "figure", formatDuration(ns)));
   });
   return [

@@ -98,7 +98,7 @@ const ROWS = {
         number(ms(start)),
         number(ms(end - start)),
         number(rank),
-        make("td", "", doc.causes[cause]),
+        make("td", "", named(doc.causes[cause])),
         make("td", "", button),
       );
       row.dataset.of = String(node);
