@@ -134,7 +134,6 @@ function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
 /** Replay is of what this host records. @param {number[]} ranks that record on others */
 function showElsewhere(ranks) {
   const where = at("held-elsewhere");
-  const one = ranks.length === 1;
   where.hidden = !ranks.length;
   where.textContent = say("assets.debug.elsewhere", { num: ranks.length, ranks: ranks.join(", ") });
 }

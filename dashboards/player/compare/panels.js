@@ -9,7 +9,7 @@ import { Gauges } from "#player/draw/gauges.js";
 import { legendEntries } from "#player/draw/stack.js";
 import { textures, waitFill } from "#player/draw/textures.js";
 import { swatch } from "#player/legend.js";
-import { named, say } from "#player/words.js";
+import { named } from "#player/words.js";
 
 /** @import { Row } from "#player/compare/figures.js" */
 /** @import { Comparison, Run } from "#player/compare/model.js" */
