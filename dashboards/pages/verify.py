@@ -334,7 +334,7 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
         states = stage_states(stage, count, psi)
         lines.append(
             Planned(
-                STAGE_NAMES[stage],
+                named(STAGE_NAMES[stage]),
                 states.law(),
                 format_bytes(states.law_bytes()),
                 f"{payloads}Ψ(N\N{MINUS SIGN}1)/N",
