@@ -28,6 +28,7 @@ from zerosim.dashboards.guard import text
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import replay
 from zerosim.dashboards.perfetto import PerfettoFiles
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError, TraceError, first_line
 from zerosim.export import player
 from zerosim.export.offline import encode
@@ -121,8 +122,7 @@ def asked_for(library: Library, query: Mapping[str, str]) -> Entry:
     if entry is None:
         folders = ", ".join(map(str, library.folders))
         raise NoSuchTraceError(
-            f"there is no trace in {folders} as yet: zerosim run --out {library.folders[0]} "
-            "records some"
+            SITE("problem.there_is_no_trace_in_as", folders=folders, folders_2=library.folders[0])
         )
     return entry
 

@@ -32,6 +32,7 @@ from zerosim.dashboards.exchange import given_object
 from zerosim.dashboards.guard import LOCAL_NAMES, Writable, protect, text
 from zerosim.dashboards.holding import WRITES as DEBUG_WRITES
 from zerosim.dashboards.holding import add_holding
+from zerosim.dashboards.languages import Speaking, remember, tag
 from zerosim.dashboards.lessonapi import WRITES as LESSON_WRITES
 from zerosim.dashboards.lessonapi import make_lesson_api
 from zerosim.dashboards.library import Library
@@ -39,8 +40,10 @@ from zerosim.dashboards.pages import replay
 from zerosim.dashboards.roomapi import WRITES, make_room_api
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.routes import add_pages
+from zerosim.dashboards.texts import SITE
 from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import ConfigError
+from zerosim.export import player
 from zerosim.quantities import format_bytes, format_exact, format_psi
 from zerosim.stepping import Steering
 
@@ -77,7 +80,11 @@ def make_app(
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
     server = Flask(__package__, static_folder=None)
     server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
+    server.jinja_env.globals.update(
+        say=SITE, words_of=player.words, language_tag=tag, switch=page.switch
+    )
     server.jinja_env.trim_blocks = True
+    remember(server)
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
     dash_asks = Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST)
     protect(server, hosts, (dash_asks, *WRITES, *LESSON_WRITES, *DEBUG_WRITES))
@@ -137,6 +144,7 @@ def make_app(
         return text("the server failed: its terminal says why", HTTPStatus.INTERNAL_SERVER_ERROR)
 
     server.after_request(_Packed())
+    server.wsgi_app = Speaking(server.wsgi_app)  # type: ignore[method-assign]  # as documented
     return server
 
 

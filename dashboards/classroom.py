@@ -22,6 +22,7 @@ from zerosim.dashboards.pages.steps import Writer
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.workbench import Job, State, Workbench, name_of
 from zerosim.errors import ConfigError
+from zerosim.language import Language, speaking, spoken
 from zerosim.lessons.course import Call, Lesson, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
@@ -63,8 +64,8 @@ class Classroom:
         self.workbench = workbench
         self._committed = Facts(LessonRecordings())
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], Taught] = OrderedDict()
-        self._writing: dict[tuple[str, str], threading.Lock] = {}
+        self._kept: OrderedDict[tuple[str, str, Language], Taught] = OrderedDict()
+        self._writing: dict[tuple[str, str, Language], threading.Lock] = {}
 
     def teach(self, lesson_id: str, ticket: str = "") -> Taught:
         """A lesson.
@@ -78,7 +79,7 @@ class Classroom:
         """
         lesson = find_lesson(lesson_id)
         job = self._done(ticket)
-        key = (lesson.id, "" if job is None else job.ticket)
+        key = (lesson.id, "" if job is None else job.ticket, spoken())
         with self._lock:
             writing = self._writing.setdefault(key, threading.Lock())
         with writing:  # each is written once, and nobody waits for another one
@@ -140,7 +141,9 @@ class Classroom:
 
         def at(run: str, words: str) -> int:
             entry = self._library.find(trace_of(run))
-            return place(json.loads(self._documents.get(entry).content), words)
+            with speaking(Language.ENGLISH):  # as lessons name a step
+                content = self._documents.get(entry).content
+            return place(json.loads(content), words)
 
         changes = () if job is None else job.changes
         steps = Writer(lesson, facts, at, trace_of, changes).steps()
@@ -198,7 +201,7 @@ def _committed_words(lesson: Lesson) -> str:
     said: str = words()["lesson"]["committed"]
     return said.format(
         torch=str(versions.get("torch", "")).partition("+")[0],
-        date=f"{date.day} {date:%B %Y}",
+        date=date.strftime(words()["lesson"]["date"]),
     )
 
 

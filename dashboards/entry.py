@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zerosim.config import STAGE_NAMES
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import TraceError
 from zerosim.manifest import Manifest
 from zerosim.record.schema import decode_manifest, reason
@@ -58,7 +59,7 @@ class Entry:
     @property
     def remark(self) -> str:
         """What a list says after the title of a trace that is not whole."""
-        return "" if self.complete else " · still running, or cut short"
+        return "" if self.complete else SITE("runs.still_running_or_cut_short")
 
 
 def find_entry(folder: Path, name: str, root: Path, known: Entry | None) -> Entry:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from zerosim.dashboards.entry import Entry, find_entry, shorten
 from zerosim.dashboards.shelf import Shelf
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError, TraceError
 from zerosim.record.text import as_text, one_line
 from zerosim.rows import MANIFEST_NAME
@@ -91,9 +92,7 @@ class Library:
             if found.problem:
                 raise TraceError(found.problem)
             return found
-        raise NoSuchTraceError(
-            f"there is no trace '{shorten(name)}' here: choose another run from the list"
-        )
+        raise NoSuchTraceError(SITE("problem.there_is_no_trace_here_choose", name=shorten(name)))
 
     def default(self) -> Entry | None:
         """What is shown when nothing was asked for: the newest of stage 3, or the newest."""

@@ -3,7 +3,7 @@
 The player begins at once: its modules and its document are named in the head, so that all of them
 travel while the page is read. Where a page needs Dash, its scripts stand at the end as data
 (`type="text/plain"`); `assets/dash.js` runs them when the page is painted.
-Imports the standard library and zerosim's export.
+Imports the standard library, its siblings and zerosim's export.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import re
 from dataclasses import dataclass
 from html import escape
 
+from zerosim.dashboards.languages import other, switched, tag, tag_of
+from zerosim.dashboards.texts import SITE
 from zerosim.export import player
 from zerosim.export.offline import digest
 
 SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for the list of runs."""
-TABS = '<nav class="tabs" aria-label="Pages"><a href="/" aria-current="page">Replay</a></nav>'
+TOOLS = '<div class="tools">'
+"""Where the player's page has its tools, the switch of the language first."""
+_TABS = re.compile(r'<nav class="tabs".*?</nav>', re.DOTALL)
 """The tabs of a player that stands alone."""
 ALONE = "zerosim.alone"
 """In the environment of a request: the page becomes a file. No browser can ask for that."""
@@ -81,9 +85,13 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
         f'<link rel="modulepreload" href="/player/{escape(name)}">' for name in player.modules()
     )
     fragment = player.fragment()
-    for slot in (SLOT, TABS):
+    for slot in (SLOT, TOOLS):
         assert slot in fragment, f"{player.FRAGMENT} has no {slot}"
+    assert _TABS.search(fragment) is not None, f"{player.FRAGMENT} has no tabs"
     runs = "" if is_embedded else f'<div id="runs" class="runs">{frame.runs}</div>'
+    fragment = _TABS.sub(lambda _: frame.tabs, fragment.replace(SLOT, runs or SLOT))
+    if not is_embedded:
+        fragment = fragment.replace(TOOLS, f"{TOOLS}\n      {switch(frame.query)}")
     script = (
         ""
         if is_embedded
@@ -92,7 +100,7 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 {_perfetto(frame)}"""
     )
     return f"""<!doctype html>
-<html lang="en"{' data-embed="1"' if is_embedded else ""}>
+<html lang="{tag()}"{' data-embed="1"' if is_embedded else ""}>
 <head>
 <meta charset="utf-8">
 <title>{escape(title)}</title>
@@ -106,10 +114,32 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 {script}
 </head>
 <body>
-{fragment.replace(SLOT, runs or SLOT).replace(TABS, frame.tabs)}
+{fragment}
+{player.words(_modules(frame, is_embedded=is_embedded))}
 </body>
 </html>
 """
+
+
+def _modules(frame: Frame, *, is_embedded: bool) -> tuple[str, ...]:
+    """All that has words on the page."""
+    return (
+        *player.modules(),
+        *(["assets/perfetto.js"] if frame.perfetto and not is_embedded else []),
+    )
+
+
+def switch(query: str) -> str:
+    """The link to the same page in the other language, HTML.
+
+    Args:
+        query: of the page's address.
+    """
+    to = tag_of(other())
+    return (
+        f'<a class="language" id="language" href="{escape(switched(query))}" lang="{to}" '
+        f'hreflang="{to}" title="{escape(SITE("shell.language_l"))}">{SITE("shell.to_other")}</a>'
+    )
 
 
 def _perfetto(frame: Frame) -> str:

@@ -12,12 +12,14 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from zerosim.dashboards.entry import Entry
+from zerosim.language import Language, spoken
 
 MAKERS = 2
 """Results that are made at the same time: each may need memory of its own."""
 
 T = TypeVar("T")
-Key = tuple[str, str, str, int | None]
+Key = tuple[str, str, str, Language, int | None]
+"""Name, folder and signature of a trace, the language of what is made, an iteration."""
 
 
 class Results(Generic[T]):
@@ -49,7 +51,7 @@ class Results(Generic[T]):
         Raises:
             TraceError: the trace is damaged, or has no such iteration.
         """
-        key = (entry.name, str(entry.folder), entry.signature, iteration)
+        key = (entry.name, str(entry.folder), entry.signature, spoken(), iteration)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

@@ -24,6 +24,7 @@ from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import compare, graph, lessons, plan, replay, verify
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ZerosimError, first_line
 from zerosim.export import player
 from zerosim.record.text import one_line
@@ -79,12 +80,17 @@ class Surroundings:
         problem = one_line(first_line(error))
         if page.ALONE in request.environ:
             return Response(problem, status, mimetype="text/plain")
-        return self._problem(title, problem, "Choose another run from the list above.", status)
+        return self._problem(
+            title, problem, SITE("problem.choose_another_run_from_the_list"), status
+        )
 
     def nothing_here(self, problem: str) -> Response:
         """A page for an address that has none."""
         return self._problem(
-            "No such page", problem, "The pages are named above.", HTTPStatus.NOT_FOUND
+            SITE("problem.no_such_page"),
+            problem,
+            SITE("problem.the_pages_are_named_above"),
+            HTTPStatus.NOT_FOUND,
         )
 
     def _problem(self, title: str, problem: str, hint: str, status: int) -> Response:
@@ -125,7 +131,9 @@ def _add_replay(server: Flask, around: Surroundings) -> None:
     @server.get(replay.PATH)
     def _replay() -> Response:
         is_embedded = lessons.EMBED in request.args
-        shown = page.render(f"{replay.TITLE} · zerosim", around.frame(), is_embedded=is_embedded)
+        shown = page.render(
+            f"{SITE(replay.TITLE)} · zerosim", around.frame(), is_embedded=is_embedded
+        )
         policy = page.framed(around.policy) if is_embedded else around.policy
         return around.answer_of_run(shown, policy)
 
@@ -137,7 +145,7 @@ def _add_compare(server: Flask, around: Surroundings) -> None:
         try:
             names = compare.chosen(around.library, asked)
         except ZerosimError as error:
-            return around.refuse(error, compare.TITLE)
+            return around.refuse(error, SITE(compare.TITLE))
         if names != tuple(asked):  # so that the address says what is looked at
             found = redirect(f"{compare.PATH}?{compare.query_of(names)}")
             found.headers["Cache-Control"] = "no-store"
@@ -156,9 +164,9 @@ def _add_verify(server: Flask, around: Surroundings, shown: VerifyPage) -> None:
             frame = around.frame()
             written = to_html(shown.body(request.args), alone=frame.is_file)
         except (ZerosimError, OSError) as error:
-            return around.refuse(error, verify.TITLE)
+            return around.refuse(error, SITE(verify.TITLE))
         parts = {"frame": frame, "dash": shown.parts(), "written": written}
-        title = f"{verify.TITLE} · {name}"
+        title = f"{SITE(verify.TITLE)} · {name}"
         return around.answer(render_template("figures.html", title=title, **parts))
 
 
@@ -168,7 +176,7 @@ def _add_plan(server: Flask, around: Surroundings, shown: PlanPage) -> None:
         frame = around.frame()
         written = to_html(shown.body(request.args), alone=frame.is_file)
         parts = {"frame": frame, "dash": shown.parts(), "written": written}
-        return around.answer(render_template("figures.html", title=plan.TITLE, **parts))
+        return around.answer(render_template("figures.html", title=SITE(plan.TITLE), **parts))
 
 
 def _add_graph(server: Flask, around: Surroundings) -> None:

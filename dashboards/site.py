@@ -13,12 +13,11 @@ from urllib.parse import parse_qs, quote
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import compare, graph, lessons, plan, replay, verify
+from zerosim.dashboards.texts import SITE
 
 PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, plan, lessons)}
 _WITHOUT_RUN = frozenset({lessons.PATH, plan.PATH})
 """Pages that show no run of the user's."""
-NO_RUNS = "no runs yet"
-CHOOSE = "choose a run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,10 @@ class Runs:
     def title(self) -> str:
         """What the closed menu says."""
         if not self.entries:
-            return NO_RUNS
+            return SITE("runs.no_runs_yet")
         if self.shown and any(entry.name == self.shown for entry in self.entries):
             return self.shown
-        return CHOOSE
+        return SITE("runs.choose_a_run")
 
     def address_of(self, name: str) -> str:
         """Where a trace is shown."""
@@ -60,10 +59,10 @@ def tabs(current: str, name: str | None) -> str:
     links = "".join(
         f'<a href="{escape(path + ("" if path in _WITHOUT_RUN else query))}"'
         f"{_CURRENT if path == current or current.startswith(f'{path}/') else ''}>"
-        f"{escape(title)}</a>"
+        f"{escape(SITE(title))}</a>"
         for path, title in PAGES.items()
     )
-    return f'<nav class="tabs" aria-label="Pages">{links}</nav>'
+    return f'<nav class="tabs" aria-label="{escape(SITE("pages.pages"))}">{links}</nav>'
 
 
 _CURRENT = ' aria-current="page"'

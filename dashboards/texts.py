@@ -1,24 +1,25 @@
 """What pages say themselves, in files of their own: a second language is a second set of them.
 
-Imports the standard library.
+Imports the standard library and zerosim's language.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from zerosim.language import Words
+
 _FOLDER = Path(__file__).parent / "words"
+SITE = Words(_FOLDER / "site.toml")
+"""What pages say that have no file of their own."""
 
 
-@cache
 def words(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """The words of some pages, by the file that they are in."""
-    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    """The words of some pages, by the file that they are in, as they are spoken now."""
+    return Words(_FOLDER / f"{name}.toml").table
 
 
 def tied(text: str) -> str:

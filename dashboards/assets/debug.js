@@ -2,10 +2,12 @@
 // happened. A command is sent as one types it.
 /* global document, fetch, location, setTimeout, crypto, URLSearchParams, HTMLButtonElement, HTMLElement */
 
+import { named, say } from "#player/words.js";
+
 const LOOK_EVERY_MS = 400;
 const KEYS = { n: "over", i: "into", o: "out", f: "phase", e: "iteration", c: "continue", a: "pause" };
 const TYPED = "input, select, textarea";
-const ENDED = "The command has ended: the ranks went on by themselves.";
+const ENDED = say("assets.debug.the_command_has_ended_the_ranks");
 const key = new URLSearchParams(location.search).get("key") ?? "";
 const who = crypto.randomUUID();
 const at = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
@@ -103,10 +105,10 @@ async function look() {
 
 function sentence(state, watches) {
   if (state.over) {
-    return "Nobody holds the ranks any more.";
+    return say("assets.debug.nobody_holds_the_ranks_any_more");
   }
-  const going = state.goes ? "The ranks are going." : "The ranks stand.";
-  return watches ? `${going} Another page steers; this one watches.` : going;
+  const going = state.goes ? say("assets.debug.the_ranks_are_going") : say("assets.debug.the_ranks_stand");
+  return watches ? say("assets.debug.another_page_steers_this_one_watches", { going }) : going;
 }
 
 /** @param {(what: string) => boolean} when */
@@ -132,10 +134,8 @@ function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
 /** Replay is of what this host records. @param {number[]} ranks that record on others */
 function showElsewhere(ranks) {
   const where = at("held-elsewhere");
-  const one = ranks.length === 1;
   where.hidden = !ranks.length;
-  where.textContent = `${one ? "Rank" : "Ranks"} ${ranks.join(", ")} ${one ? "records" : "record"} on another host: \
-Replay shows the ranks of this one.`;
+  where.textContent = say("assets.debug.elsewhere", { num: ranks.length, ranks: ranks.join(", ") });
 }
 
 /** Replay of the iteration so far, at its last beat. */
@@ -154,10 +154,10 @@ function showRanks(/** @type {number[]} */ ranks) {
     return;
   }
   shown.ranks = text;
-  const choices = (/** @type {string} */ after) => ranks.map((rank) => choice(String(rank), `rank ${rank}${after}`));
-  whom.replaceChildren(whom.options[0], ...choices(" alone"));
+  const choices = (/** @type {string} */ after) => ranks.map((rank) => choice(String(rank), say("assets.debug.rank", { rank, after })));
+  whom.replaceChildren(whom.options[0], ...choices(say("assets.debug.alone")));
   at("held-rank").replaceChildren(...choices(""));
-  at("held-stack").replaceChildren(at("held-stack").options[0], ...choices(": all threads"));
+  at("held-stack").replaceChildren(at("held-stack").options[0], ...choices(say("assets.debug.all_threads")));
 }
 
 function choice(/** @type {string} */ value, /** @type {string} */ words) {
@@ -181,9 +181,9 @@ function showStops(/** @type {Record<string, string>} */ stops) {
     code.textContent = words;
     remove.type = "button";
     remove.textContent = "remove";
-    remove.setAttribute("aria-label", `remove ${name}: ${words}`);
+    remove.setAttribute("aria-label", say("assets.debug.remove", { name, words }));
     remove.addEventListener("click", async () => {
-      await tell(`delete ${name}`, at("held-stopped"));
+      await tell(say("assets.debug.delete", { name }), at("held-stopped"));
       await look();
     });
     line.append(`${name}: `, code, remove);
@@ -216,7 +216,7 @@ async function inspect() {
 async function across(isInTime) {
   at("held-across").hidden = looked === "";
   if (looked !== "") {
-    const title = `${looked} on all ranks`;
+    const title = say("assets.debug.on_all_ranks", { looked });
     const reply = await send(`look ${looked}`);
     if (isInTime()) {
       tabulate(at("held-across"), reply, false, title);
@@ -255,8 +255,8 @@ function tabulate(/** @type {HTMLElement} */ where, reply, /** @type {boolean} *
 function looker(/** @type {string} */ role, /** @type {string} */ unit) {
   const made = document.createElement("button");
   made.type = "button";
-  made.textContent = "all ranks";
-  made.setAttribute("aria-label", `${role} of ${unit || "no unit"} on all ranks`);
+  made.textContent = say("assets.debug.all_ranks");
+  made.setAttribute("aria-label", say("assets.debug.of_on_all_ranks", { role: named(role), unit: unit || say("assets.debug.no_unit") }));
   made.addEventListener("click", async () => {
     looked = `${role} ${unit}`.trim();
     await across(inspections());
@@ -298,7 +298,7 @@ whom.addEventListener("change", look);
 document.querySelector("[data-ask=check]")?.addEventListener("click", () => tell("check", at("held-answer")));
 at("held-sum").addEventListener("click", async () => {
   if (await tell("check sum", at("held-answer"))) {
-    at("held-answer").textContent = "It is said above, when the ranks stand at the next phase.";
+    at("held-answer").textContent = say("assets.debug.it_is_said_above_when_the");
   }
   await look();
 });

@@ -1,6 +1,8 @@
 // Opens a run in Perfetto: in a tab of its own, to which this page hands the file.
 /* global document, fetch, location, setInterval, clearInterval, setTimeout, clearTimeout, window, addEventListener, removeEventListener, URLSearchParams */
 
+import { say } from "#player/words.js";
+
 const ASK_EVERY_MS = 50;
 const ASK_FOR_MS = 300_000; // it is large, and computers are slow
 const origin = document.querySelector('meta[name="perfetto"]').content;
@@ -19,7 +21,7 @@ function make(tag, text, attributes = {}) {
 function ready(tab) {
   return new Promise((resolve, reject) => {
     const asking = setInterval(() => tab.postMessage("PING", origin), ASK_EVERY_MS);
-    const end = setTimeout(() => over(reject, new Error(`${origin} does not answer`)), ASK_FOR_MS);
+    const end = setTimeout(() => over(reject, new Error(say("assets.perfetto.does_not_answer", { origin }))), ASK_FOR_MS);
     const heard = (event) => {
       if (event.source === tab && event.origin === origin && event.data === "PONG") {
         over(resolve);
@@ -47,12 +49,12 @@ async function file() {
 
 const dialog = make("dialog", "", { id: "perfetto-dialog", "aria-labelledby": "perfetto-title" });
 const said = make("p", "", { role: "status" });
-const go = make("button", "Open", { type: "button", class: "primary" });
-const close = make("button", "Close", { type: "button" });
+const go = make("button", say("assets.perfetto.open"), { type: "button", class: "primary" });
+const close = make("button", say("assets.perfetto.close"), { type: "button" });
 dialog.append(
-  make("h2", "Open in Perfetto", { id: "perfetto-title" }),
-  make("p", `A tab of yours opens ${origin}, and this page hands it the run: its times, sizes, names of units and source lines.`),
-  make("p", "Nothing else leaves this page. The file goes from this tab to that one, inside of your browser; it is uploaded to nobody."),
+  make("h2", say("assets.perfetto.title"), { id: "perfetto-title" }),
+  make("p", say("assets.perfetto.what", { origin })),
+  make("p", say("assets.perfetto.nothing_else")),
   said,
   go,
   close,
@@ -62,22 +64,22 @@ close.addEventListener("click", () => dialog.close());
 go.addEventListener("click", () => {
   const tab = window.open(origin);
   if (tab === null) {
-    said.textContent = "The browser let no tab open: allow it for this page.";
+    said.textContent = say("assets.perfetto.the_browser_let_no_tab_open");
     return;
   }
-  said.textContent = "Preparing the run …";
+  said.textContent = say("assets.perfetto.preparing_the_run");
   Promise.all([file(), ready(tab)]).then(
     ([perfetto]) => {
       tab.postMessage({ perfetto }, origin, [perfetto.buffer]);
-      said.textContent = "Perfetto has it.";
+      said.textContent = say("assets.perfetto.perfetto_has_it");
     },
     (error) => {
-      said.textContent = `It could not be opened: ${error.message}`;
+      said.textContent = say("assets.perfetto.it_could_not_be_opened", { message: error.message });
     },
   );
 });
 
-const button = make("button", "Perfetto", { type: "button", id: "perfetto", title: "Open this run in Perfetto" });
+const button = make("button", "Perfetto", { type: "button", id: "perfetto", title: say("assets.perfetto.open_this_run_in_perfetto") });
 button.addEventListener("click", () => {
   said.textContent = "";
   dialog.showModal();

@@ -1,6 +1,7 @@
 // What every page beside Replay does: light or dark, large or not, kept in the fragment as there.
 /* global document, history, location, Element, URLSearchParams */
 
+import { switchLanguage, watchLanguage } from "#player/language.js";
 import { effectiveTheme, markPage, storeTheme, storedTheme, watchSystem } from "#player/theme.js";
 
 const themeButton = document.getElementById("theme");
@@ -59,6 +60,8 @@ document.addEventListener("keydown", (event) => {
     turnTheme();
   } else if (event.key === "p") {
     turnPresent();
+  } else if (event.key === "l") {
+    switchLanguage();
   }
 });
 globalThis.addEventListener("_dashprivate_pushstate", write); // a link that Dash follows has none
@@ -67,4 +70,5 @@ globalThis.addEventListener("hashchange", () => {
   show();
 });
 watchSystem(show);
+watchLanguage();
 show();

@@ -21,6 +21,7 @@ from zerosim.dashboards.library import Library
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import verify
 from zerosim.dashboards.results import Results
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ZerosimError, first_line
 from zerosim.record.text import one_line
 
@@ -62,7 +63,9 @@ class VerifyPage:
         try:
             return self.body(query_of(search))
         except (ZerosimError, OSError) as error:
-            return problem(one_line(first_line(error)), "Choose another run from the list above.")
+            return problem(
+                one_line(first_line(error)), SITE("problem.choose_another_run_from_the_list")
+            )
 
 
 def query_of(search: object) -> MultiDict[str, str]:

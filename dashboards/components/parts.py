@@ -11,6 +11,8 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from zerosim.dashboards.texts import SITE
+
 _GRAPH: dcc.Graph.Config = {"displayModeBar": False, "responsive": False}
 
 
@@ -18,7 +20,7 @@ def problem(line: str, hint: str) -> list[Component]:
     """In place of a page that cannot be shown."""
     return [
         html.Section(
-            [html.H1("This cannot be shown"), html.P(line), html.P(hint)],
+            [html.H1(SITE("problem.this_cannot_be_shown")), html.P(line), html.P(hint)],
             className="card problem-card",
         )
     ]

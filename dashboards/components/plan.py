@@ -22,15 +22,13 @@ from zerosim.dashboards.components.parts import (
     table_of,
 )
 from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
-from zerosim.dashboards.texts import tied
+from zerosim.dashboards.texts import SITE, tied
+from zerosim.names import named
 from zerosim.quantities import format_amount, format_bytes, format_exact
 
 BODY = "planner"
 GPUS, TOKENS = "plan-gpus", "plan-tokens"
 _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
-
-
-_MORE_GPUS = "The same tokens in a step on more GPUs. Hollow: does not fit."
 
 
 def body(view: View, *, folded: bool = False) -> list[Component]:
@@ -43,7 +41,7 @@ def body(view: View, *, folded: bool = False) -> list[Component]:
     shown = view.shown
     if shown is None:
         line = html.P(view.problem, className="wrong", role="alert")
-        return [_controls(view, [html.H1("No plan"), line])]
+        return [_controls(view, [html.H1(SITE("plan.no_plan")), line])]
     words = [html.H1(tied(shown.headline), id="headline"), html.P(tied(shown.remark))]
     return [
         _controls(view, words),
@@ -68,7 +66,9 @@ def _control(control: Control) -> list[Component]:
     if control.given is None:
         return [choices]
     name = _FIELDS[control.name]
-    typed = html.Div(field("another number", name, control.name, control.given), className="plan")
+    typed = html.Div(
+        field(SITE("plan.another_number"), name, control.name, control.given), className="plan"
+    )
     return [choices, typed]
 
 
@@ -97,8 +97,8 @@ def listed(name: str, view: View) -> list[Component]:
 def _memory(shown: Shown, folded: bool) -> Component:
     figure = plots.peaks(shown.memories, shown.card_bytes)
     more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
-    title = "Memory of a GPU at its peak, predicted"
-    return card("memory", title, [graph("peaks", figure), more], "by stage")
+    title = SITE("plan.memory_of_a_gpu_at_its")
+    return card("memory", title, [graph("peaks", figure), more], SITE("plan.by_stage"))
 
 
 def _memory_listed(shown: Shown) -> Component:
@@ -108,17 +108,20 @@ def _memory_listed(shown: Shown) -> Component:
         )
         for row in shown.memory
     ]
-    head = head_of(("part", "formula", "source"), ("bytes, predicted",))
+    head = head_of(
+        (SITE("plan.part"), SITE("plan.formula"), SITE("plan.source")),
+        (SITE("plan.bytes_predicted"),),
+    )
     total = format_exact(sum(shown.memory["bytes"]))
-    foot = html.Tfoot(html.Tr(cells_of(("together", "", ""), (total,))))
-    return table_of("Parts of the peak, scrolls", [head, html.Tbody(rows), foot])
+    foot = html.Tfoot(html.Tr(cells_of((SITE("plan.together"), "", ""), (total,))))
+    return table_of(SITE("plan.parts_of_the_peak_scrolls"), [head, html.Tbody(rows), foot])
 
 
 def _times(shown: Shown, folded: bool) -> Component:
     figure = plots.step_times(shown.times)
-    more = _folded("times", "The same as a table", shown, folded)
-    title = "Where the time of a step goes, predicted"
-    return card("times", title, [graph("steptimes", figure), more], "by stage")
+    more = _folded("times", SITE("plan.the_same_as_a_table"), shown, folded)
+    title = SITE("plan.where_the_time_of_a_step")
+    return card("times", title, [graph("steptimes", figure), more], SITE("plan.by_stage"))
 
 
 def _times_listed(shown: Shown) -> Component:
@@ -126,15 +129,19 @@ def _times_listed(shown: Shown) -> Component:
         html.Tr(cells_of((row["layout"], row["cause"]), (f"{row['seconds']:,.4f}",)))
         for row in shown.times
     ]
-    head = head_of(("layout", "cause"), ("s, predicted",))
-    return table_of("Times, scrolls", [head, html.Tbody(rows)])
+    head = head_of((SITE("plan.layout"), SITE("plan.cause")), (SITE("plan.s_predicted"),))
+    return table_of(SITE("plan.times_scrolls"), [head, html.Tbody(rows)])
 
 
 def _scaling(shown: Shown, folded: bool) -> Component:
     figure = plots.scaling(shown.scaling, shown.chosen)
-    said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
-    more = _folded("scaling", "The same as a table, predicted", shown, folded)
-    title = "When does communication stop hiding? Predicted"
+    said = [
+        html.P(words, className="small")
+        for words in (shown.hiding, SITE("plan.more_gpus"))
+        if words
+    ]
+    more = _folded("scaling", SITE("plan.the_same_as_a_table_predicted"), shown, folded)
+    title = SITE("plan.when_does_communication_stop_hiding_predicted")
     return card("scaling", title, [graph("curves", figure), *said, more])
 
 
@@ -147,15 +154,20 @@ def _scaling_listed(shown: Shown) -> Component:
                     f"{row['tokens_per_second_per_gpu']:,.0f}",
                     f"{row['mfu']:.1%}",
                     "" if row["hiding_tokens"] is None else f"{row['hiding_tokens']:,.0f}",
-                    "yes" if row["fits"] else "no",
+                    SITE("plan.yes") if row["fits"] else SITE("plan.no"),
                 ),
             )
         )
         for row in shown.scaling
     ]
-    numbers = ("tokens/s a GPU", "MFU", "C/W, tokens", "fits")
-    head = head_of(("layout", "GPUs", "tokens a GPU"), numbers)
-    return table_of("Scaling, scrolls", [head, html.Tbody(rows)])
+    numbers = (
+        SITE("plan.tokens_s_a_gpu"),
+        SITE("plan.mfu"),
+        SITE("plan.c_w_tokens"),
+        SITE("plan.fits"),
+    )
+    head = head_of((SITE("plan.layout"), SITE("plan.gpus"), SITE("plan.tokens_a_gpu")), numbers)
+    return table_of(SITE("plan.scaling_scrolls"), [head, html.Tbody(rows)])
 
 
 _LISTED: dict[str, Callable[[Shown], Component]] = {
@@ -174,7 +186,13 @@ def _grid(shown: Shown) -> Component:
             return html.Td("", className="none")
         look = "chosen " if found.is_chosen else ""
         look += "none" if found.shade is None else f"shade-{found.shade}"
-        named = f"tensor {tensor}, pipeline {pipeline}: {found.words}, {found.detail}"
+        named = SITE(
+            "plan.tensor_pipeline",
+            tensor=tensor,
+            pipeline=pipeline,
+            words=found.words,
+            detail=found.detail,
+        )
         leads = dcc.Link(
             [html.B(found.words), html.Span(found.detail)], href=found.address, title=named
         )
@@ -191,13 +209,10 @@ def _grid(shown: Shown) -> Component:
         for pipeline in shown.pipelines
     ]
     parts = [html.Thead(html.Tr([html.Th("p, T", scope="col"), *heads])), html.Tbody(rows)]
-    words = (
-        "The fastest layout that fits of each, with T tensor parallel and p pipeline parallel "
-        "ranks: tokens a second of a GPU. Where none fits, the smallest peak."
-    )
+    words = SITE("plan.the_fastest_layout_that_fits_of")
     said = html.P(words, className="small")
-    title = "Tensor x pipeline parallel, predicted"
-    return card("grid", title, [table_of("Grid, scrolls", parts, "heat"), said])
+    title = SITE("plan.tensor_x_pipeline_parallel_predicted")
+    return card("grid", title, [table_of(SITE("plan.grid_scrolls"), parts, "heat"), said])
 
 
 def _fastest(shown: Shown) -> Component:
@@ -214,17 +229,31 @@ def _fastest(shown: Shown) -> Component:
             name,
             row["tensor x pipeline x data"],
             row["micro-batch x steps"],
-            one.limit,
+            named(one.limit),
         )
         rows.append(html.Tr(cells_of(words, numbers)))
     head = head_of(
-        ("layout", "T x p x data", "batch x steps", "limited by"),
-        ("peak", "a step", "tokens a day", "MFU"),
+        (
+            SITE("plan.layout"),
+            SITE("plan.t_x_p_x_data"),
+            SITE("plan.batch_x_steps"),
+            SITE("plan.limited_by"),
+        ),
+        (SITE("plan.peak"), SITE("plan.a_step"), SITE("plan.tokens_a_day"), SITE("plan.mfu")),
     )
     if not rows:
-        return card("fastest", "The fastest layouts, predicted", [html.P("None of them fits.")])
-    listed = table_of("Layouts, scrolls", [head, html.Tbody(rows)])
-    return card("fastest", "The fastest layouts, predicted", [listed], "of these choices")
+        return card(
+            "fastest",
+            SITE("plan.the_fastest_layouts_predicted"),
+            [html.P(SITE("plan.none_of_them_fits"))],
+        )
+    listed = table_of(SITE("plan.layouts_scrolls"), [head, html.Tbody(rows)])
+    return card(
+        "fastest",
+        SITE("plan.the_fastest_layouts_predicted"),
+        [listed],
+        SITE("plan.of_these_choices"),
+    )
 
 
 def _words(shown: Shown) -> Component:
@@ -233,11 +262,13 @@ def _words(shown: Shown) -> Component:
 
     parts: list[Component] = [html.P(note, className="small") for note in shown.notes]
     if shown.command:
-        parts += told("Simulate it", shown.command)
+        parts += told(SITE("plan.simulate_it"), shown.command)
     else:
-        parts.append(html.P(f"Not simulated: {shown.no_command}.", className="small"))
+        parts.append(
+            html.P(SITE("plan.not_simulated", no_command=shown.no_command), className="small")
+        )
     if shown.deepspeed:
-        parts += told("DeepSpeed's configuration", shown.deepspeed)
+        parts += told(SITE("plan.deepspeed_s_configuration"), shown.deepspeed)
     if shown.calls:
-        parts += told("With PyTorch's own calls", shown.calls)
-    return card("words", f"This layout: {shown.chosen}", parts)
+        parts += told(SITE("plan.with_pytorch_s_own_calls"), shown.calls)
+    return card("words", SITE("plan.this_layout", chosen=shown.chosen), parts)

@@ -23,14 +23,15 @@ from zerosim.dashboards.components.parts import (
 )
 from zerosim.dashboards.pages.places import PlaceRow
 from zerosim.dashboards.pages.verify import Choice, Planned, Question, Row, View
-from zerosim.dashboards.texts import tied
+from zerosim.dashboards.texts import SITE, tied
+from zerosim.names import named
 from zerosim.quantities import format_exact_bytes
 from zerosim.verify import Outcome, Verdict
 
 BODY = "page"
 PSI, COUNT = "own-psi", "own-n"
 _COLUMNS = ("theory", "trace", "wire")
-_PLAN = ("stage", "model states of a rank", "sent in a step")
+"""As a row has them."""
 
 
 def body(view: View, title: str) -> list[Component]:
@@ -43,8 +44,8 @@ def body(view: View, title: str) -> list[Component]:
         _verdict(view, title),
         html.Div(
             [
-                _choices("iteration", view.iterations),
-                _choices("rank", view.ranks),
+                _choices(SITE("verify.iteration"), view.iterations),
+                _choices(SITE("verify.rank"), view.ranks),
             ],
             className="choose",
         ),
@@ -59,7 +60,7 @@ def body(view: View, title: str) -> list[Component]:
 
 
 def _mark(outcome: Outcome | None) -> Component:
-    said = outcome.value if outcome else "not checked"
+    said = named(outcome.value) if outcome else SITE("verify.not_checked")
     look, sign = (outcome.look, outcome.sign) if outcome else ("unknown", "\N{EN DASH}")
     return html.Span(sign, className=f"mark {look}", role="img", title=said, **aria(label=said))
 
@@ -88,41 +89,46 @@ def _choices(name: str, choices: Sequence[Choice]) -> Component | None:
 def _ledgers(view: View) -> Component:
     def line(row: Row) -> Component:
         look = "repeats" if row.repeats else ""
-        phase = html.Th(html.Span(row.phase), scope="row", className=look)
+        phase = html.Th(html.Span(named(row.phase)), scope="row", className=look)
         numbers = (row.theory, row.trace, row.wire)
-        return html.Tr(cells_of((phase, row.purpose, row.calls), numbers), className=row.look)
+        return html.Tr(
+            cells_of((phase, named(row.purpose), row.calls), numbers), className=row.look
+        )
 
     totals = [
         html.Td(getattr(view.totals, name), className="number", id=f"total-{name}")
         for name in _COLUMNS
     ]
     psi = [getattr(view.psi_totals, name) for name in _COLUMNS]
-    in_psi = html.Th(html.Span("in Ψ", className="unseen"), scope="row")
+    in_psi = html.Th(html.Span(SITE("verify.in_psi"), className="unseen"), scope="row")
     parts = [
-        head_of(("phase", "purpose", "calls"), _COLUMNS),
+        head_of(
+            (SITE("verify.phase"), SITE("verify.purpose"), SITE("verify.calls")),
+            map(named, _COLUMNS),
+        ),
         html.Tbody([line(row) for row in view.rows]),
         html.Tfoot(
             [
-                html.Tr([*cells_of(("total", "", ""), ()), *totals]),
+                html.Tr([*cells_of((SITE("verify.total"), "", ""), ()), *totals]),
                 html.Tr(cells_of((in_psi, "", ""), psi), className="psi"),
             ]
         ),
     ]
-    title = f"Three ledgers: bytes sent by rank {view.rank}"
-    table = table_of("Ledgers, scrolls", parts, "ledgers")
+    title = SITE("verify.three_ledgers_bytes_sent_by_rank", rank=view.rank)
+    table = table_of(SITE("verify.ledgers_scrolls"), parts, "ledgers")
     return card("ledgers", title, [table, html.P(view.spread, className="small")], view.facts)
 
 
 def _way(view: View) -> Component:
-    title = "From the law to the wire"
+    title = SITE("verify.from_the_law_to_the_wire")
     if view.report.law_bytes is None or not view.rows:
-        words = "No law is known for this program, so there is nothing to begin from."
+        words = SITE("verify.no_law_is_known_for_this")
         return card("way", title, [html.P(words)])
     causes = html.Ul(
         [
             html.Li(
                 [
-                    html.B(cause.cause),
+                    html.B(named(cause.cause)),
                     f" {'+ ' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}: ",
                     cause.words,
                 ]
@@ -139,56 +145,76 @@ def _laws(view: View) -> list[Component]:
         return []
     run = [row["curve"] for row in view.laws if row["kind"] == "run"]
     own = next(row["curve"] for row in view.laws if row["kind"] == "own")
-    words = f"What a rank sends as N grows, in Ψ: the law of this run is {own}(N\N{MINUS SIGN}1)/N"
-    said = html.P("; ".join([words, *run]), className="small")
-    return [card("law", "Which law is it?", [said, graph("laws", plots.laws(view.laws))])]
+    words = SITE("verify.what_a_rank_sends_as_n", own=own)
+    said = html.P(SITE("verify.then").join([words, *run]), className="small")
+    return [
+        card("law", SITE("verify.which_law_is_it"), [said, graph("laws", plots.laws(view.laws))])
+    ]
 
 
 def _claims(view: View) -> Component:
     def line(claim: Verdict) -> Component:
         outcome, said = claim.outcome, None
         if outcome and outcome is not Outcome.AS_PREDICTED:
-            said = html.Span(outcome.value, className=f"outcome {outcome.look}")
+            said = html.Span(named(outcome.value), className=f"outcome {outcome.look}")
         formula = html.Span(claim.formula, className="formula")
         words = html.Div([html.B(claim.title), said, formula])
         return html.Li([_mark(outcome), words, html.Span(claim.measured, className="measured")])
 
     lines = [line(claim) for claim in view.claims]
     if view.no_memory:
-        words = html.Div([html.B("Memory"), html.Span(view.no_memory)])
+        words = html.Div([html.B(SITE("verify.memory")), html.Span(view.no_memory)])
         lines.append(html.Li([_mark(None), words]))
     notes = [html.P(note, className="small") for note in view.notes]
     claims = html.Ul(lines, className="claims")
-    return card("claims", "Claims, with this run's numbers in them", [claims, *notes])
+    return card("claims", SITE("verify.claims_with_this_run_s_numbers"), [claims, *notes])
 
 
 def _places(view: View) -> list[Component]:
     places, cards = view.places, []
     if places.copies:
         head = head_of(
-            ("link", "phase", "copies", "how often"),
-            ("theory", "trace", "kernel\N{RIGHT SINGLE QUOTATION MARK}s counter"),
+            (
+                SITE("verify.link"),
+                SITE("verify.phase"),
+                SITE("verify.copies"),
+                SITE("verify.how_often"),
+            ),
+            (SITE("verify.theory"), SITE("verify.trace"), SITE("verify.kernel_s_counter")),
         )
         framing = (
-            f"Files are {places.framing} B more than their content: heads, checksums, whole pages. "
+            SITE("verify.files_are_b_more_than_their", framing=places.framing)
             if places.framing
             else ""
         )
-        words = (
-            f"{framing}The disk's counter is the kernel's of the thread that reads or writes; "
-            "the bus of a run without a GPU has none."
+        words = SITE("verify.the_disk_s_counter_is_the", framing=framing)
+        table = table_of(
+            SITE("verify.copies_scrolls"), [head, _place_rows(places.copies)], "ledgers places"
         )
-        table = table_of("Copies, scrolls", [head, _place_rows(places.copies)], "ledgers places")
-        title = f"Copied between the tiers of rank {view.rank}"
+        title = SITE("verify.copied_between_the_tiers_of_rank", rank=view.rank)
         parts = [table, html.P(words, className="small")]
-        cards.append(card("copies", title, parts, "bytes of one step"))
+        cards.append(card("copies", title, parts, SITE("verify.bytes_of_one_step")))
     if places.links:
-        head = head_of(("link", "phase", "purpose", "calls"), ("theory", "trace", "sockets"))
-        parts = [table_of("Links, scrolls", [head, _place_rows(places.links)], "ledgers places")]
+        head = head_of(
+            (
+                SITE("verify.link"),
+                SITE("verify.phase"),
+                SITE("verify.purpose"),
+                SITE("verify.calls"),
+            ),
+            (SITE("verify.theory"), SITE("verify.trace"), SITE("verify.sockets")),
+        )
+        parts = [
+            table_of(
+                SITE("verify.links_scrolls"), [head, _place_rows(places.links)], "ledgers places"
+            )
+        ]
         if places.interfaces:
             parts.append(_interfaces(places.interfaces))
-        facts = f"{view.report.num_nodes} nodes · bytes of one step"
-        cards.append(card("links", f"Sent by rank {view.rank}, by link", parts, facts))
+        facts = SITE("verify.nodes_bytes_of_one_step", num_nodes=view.report.num_nodes)
+        cards.append(
+            card("links", SITE("verify.sent_by_rank_by_link", rank=view.rank), parts, facts)
+        )
     return cards
 
 
@@ -197,7 +223,7 @@ def _place_rows(rows: Iterable[PlaceRow]) -> Component:
         [
             html.Tr(
                 cells_of(
-                    (row.where, row.phase, row.what, row.calls),
+                    (row.where, named(row.phase), row.what, row.calls),
                     (row.theory, row.trace, row.counted),
                 ),
                 className="sum" if row.is_total else "off" if row.is_off else "",
@@ -208,7 +234,12 @@ def _place_rows(rows: Iterable[PlaceRow]) -> Component:
 
 
 def _interfaces(rows: Iterable[PlaceRow]) -> Component:
-    numbers = ("sockets of ranks", "other connections", "packet headers", "counted")
+    numbers = (
+        SITE("verify.sockets_of_ranks"),
+        SITE("verify.other_connections"),
+        SITE("verify.packet_headers"),
+        SITE("verify.counted"),
+    )
     lines = [
         html.Tr(
             cells_of((row.where, row.what), (row.theory, row.calls, row.trace, row.counted)),
@@ -216,21 +247,25 @@ def _interfaces(rows: Iterable[PlaceRow]) -> Component:
         )
         for row in rows
     ]
-    caption = html.Caption("Network interfaces over the whole run, as the kernel counts them")
-    parts = [caption, head_of(("node", "interface"), numbers), html.Tbody(lines)]
-    return table_of("Interfaces, scrolls", parts, "ledgers places")
+    caption = html.Caption(SITE("verify.network_interfaces_over_the_whole_run"))
+    parts = [
+        caption,
+        head_of((SITE("verify.node"), SITE("verify.interface")), numbers),
+        html.Tbody(lines),
+    ]
+    return table_of(SITE("verify.interfaces_scrolls"), parts, "ledgers places")
 
 
 def _plan(view: View) -> Component:
     fields = html.Div(
         [
-            field("Ψ, parameters", PSI, "psi", view.question.psi),
-            field("N, ranks", COUNT, "n", view.question.n),
+            field(SITE("verify.psi_parameters"), PSI, "psi", view.question.psi),
+            field(SITE("verify.n_ranks"), COUNT, "n", view.question.n),
         ],
         className="plan",
     )
     answer = _planned(view.question, view.planned)
-    return card("plan", "The paper's laws with your numbers", [fields, answer, _paper(view)])
+    return card("plan", SITE("verify.the_paper_s_laws_with_your"), [fields, answer, _paper(view)])
 
 
 def _planned(question: Question, lines: Iterable[Planned]) -> Component:
@@ -246,7 +281,15 @@ def _planned(question: Question, lines: Iterable[Planned]) -> Component:
         )
         for line in lines
     ]
-    return table_of("Laws, scrolls", [head_of(_PLAN), html.Tbody(rows)])
+    return table_of(
+        SITE("verify.laws_scrolls"),
+        [
+            head_of(
+                [SITE(f"verify.{name}") for name in ("stage", "states_of_a_rank", "sent_in_a_step")]
+            ),
+            html.Tbody(rows),
+        ],
+    )
 
 
 def _paper(view: View) -> Component:
@@ -258,5 +301,5 @@ def _paper(view: View) -> Component:
     ]
     head = html.Thead([html.Tr([html.Th("N", scope="col", rowSpan=2), *models]), html.Tr(stages)])
     rows = html.Tbody([html.Tr(cells_of((count,), cells)) for count, cells in view.paper])
-    summary = html.Summary("The paper's Table 1, in GB, as it is printed")
-    return html.Details([summary, table_of("Table 1, scrolls", [head, rows])])
+    summary = html.Summary(SITE("verify.the_paper_s_table_1_in"))
+    return html.Details([summary, table_of(SITE("verify.table_1_scrolls"), [head, rows])])

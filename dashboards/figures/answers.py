@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.dashboards.texts import words
 from zerosim.dashboards.votes import Counted
 from zerosim.errors import ConfigError
 from zerosim.lessons.arithmetic import read_number
@@ -15,7 +16,6 @@ from zerosim.lessons.questions import Option, QuestionKind
 
 MOST_BARS = 8
 """More cannot be read from the last row; what is rare is counted together."""
-REST = "other answers"
 _DIGITS = 4
 
 
@@ -109,7 +109,8 @@ def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
     weights = [(bar.is_right, bar.first + bar.latest, -place) for place, bar in enumerate(every)]
     kept = sorted(range(len(every)), key=weights.__getitem__, reverse=True)[: MOST_BARS - 1]
     rest = [bar for place, bar in enumerate(every) if place not in kept]
-    last = Bar(REST, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
+    name = str(words("rooms")["both"]["other_answers"])
+    last = Bar(name, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
     return (*(every[place] for place in sorted(kept)), last)
 
 

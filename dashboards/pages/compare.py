@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.library import Library
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError
 from zerosim.replay.alignment import FEWEST, MOST
 
 PATH = "/compare"
-TITLE = "Compare"
+TITLE = "pages.compare"
 MAIN = "compare/main.js"
 """The page's first module, in the player."""
 
@@ -78,13 +79,10 @@ def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
         return names
     first = found[0] if found else library.default()
     if first is None:
-        raise ConfigError("there is no run here as yet: zerosim run --stage all records four")
+        raise ConfigError(SITE("compare.there_is_no_run_here_as"))
     beside = siblings(first, library.entries())
     if len(beside) < FEWEST:
-        raise ConfigError(
-            f"{first.name} is the only run here, and it takes {FEWEST} to compare: "
-            "zerosim run --stage all records four"
-        )
+        raise ConfigError(SITE("compare.is_the_only_run_here_and", first=first.name, FEWEST=FEWEST))
     return tuple(entry.name for entry in beside)
 
 

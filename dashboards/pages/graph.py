@@ -4,6 +4,6 @@ Imports nothing.
 """
 
 PATH = "/graph"
-TITLE = "Graph"
+TITLE = "pages.graph"
 MAIN = "graph/main.js"
 """The page's first module, in the player."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from zerosim.dashboards import texts
 from zerosim.dashboards.markup import to_inline_html, to_linked_html
+from zerosim.language import sibling
 from zerosim.lessons.course import Lesson
 from zerosim.lessons.recordings import HERE
 
 PATH = "/lessons"
-TITLE = "Lessons"
+TITLE = "pages.lessons"
 NOTES = f"{PATH}/notes"
 """For lecturers."""
 EMBED = "embed"
@@ -67,7 +69,13 @@ def address_of(lesson: Lesson) -> str:
     return f"{PATH}/{quote(lesson.id)}"
 
 
-@cache
 def notes() -> str:
     """What a lecturer needs: plans, what students get wrong, and what to do about it."""
-    return to_linked_html((HERE / "instructor.md").read_text(encoding="utf-8"))
+    path = HERE / "instructor.md"
+    spoken_in = sibling(path)
+    return _html_of(spoken_in if spoken_in.exists() else path)
+
+
+@cache
+def _html_of(path: Path) -> str:
+    return to_linked_html(path.read_text(encoding="utf-8"))

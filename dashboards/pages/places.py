@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from zerosim.dashboards.texts import SITE
+from zerosim.names import named
 from zerosim.quantities import format_exact
 from zerosim.tiers import Link
 from zerosim.verify import Report
 
-NOT_MEASURED = "not measured"
-NO_LAW = "no law"
+NOT_MEASURED = "verify.not_measured"
+NO_LAW = "verify.no_law"
 LINK_TITLES = {
-    Link.NODE: "within a node",
-    Link.NETWORK: "between nodes",
-    Link.BUS: "over the bus",
-    Link.STORAGE: "to and from the disk",
+    Link.NODE: "verify.within_a_node",
+    Link.NETWORK: "verify.between_nodes",
+    Link.BUS: "verify.over_the_bus",
+    Link.STORAGE: "verify.to_and_from_the_disk",
 }
 
 
@@ -85,9 +87,14 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
             cell = row.sent[place]
             rows.append(
                 PlaceRow(
-                    where=LINK_TITLES[link] if number == 0 else "",
+                    where=SITE(LINK_TITLES[link]) if number == 0 else "",
                     phase=row.phase.value,
-                    what=f"{row.purpose}, {row.origin} to {row.target}",
+                    what=SITE(
+                        "verify.to",
+                        purpose=named(row.purpose),
+                        origin=named(row.origin),
+                        target=named(row.target),
+                    ),
                     calls=f"{format_exact(row.calls[place])} ×",  # noqa: RUF001 - times
                     theory=_number(cell.theory, NO_LAW),
                     trace=format_exact(cell.trace),
@@ -115,7 +122,7 @@ def _links(report: Report, place: int) -> list[PlaceRow]:
                 sums[name] = None if before is None or value is None else before + value
             rows.append(
                 PlaceRow(
-                    where=LINK_TITLES[link] if number == 0 else "",
+                    where=SITE(LINK_TITLES[link]) if number == 0 else "",
                     phase=row.phase.value,
                     what=row.purpose.value,
                     calls=str(row.op),
@@ -133,7 +140,7 @@ def _links(report: Report, place: int) -> list[PlaceRow]:
 def _interfaces(report: Report) -> list[PlaceRow]:
     return [
         PlaceRow(
-            where=f"node {one.node}",
+            where=SITE("verify.node_2", node=one.node),
             phase="",
             what=one.name,
             calls=format_exact(one.others),
@@ -148,7 +155,7 @@ def _interfaces(report: Report) -> list[PlaceRow]:
 
 def _total(theory: str, trace: str, counted: str) -> PlaceRow:
     return PlaceRow(
-        where="", phase="", what="together", calls="", theory=theory, trace=trace,
+        where="", phase="", what=SITE("verify.together"), calls="", theory=theory, trace=trace,
         counted=counted, is_total=True,
     )  # fmt: skip
 

@@ -15,7 +15,10 @@ from urllib.parse import urlencode
 
 from zerosim.config import STAGE_NAMES, STAGES, Offload
 from zerosim.config.shapes import SHAPES
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError
+from zerosim.language import Language, spoken
+from zerosim.names import named
 from zerosim.placement import known_machines
 from zerosim.plan import (
     Plan,
@@ -45,7 +48,7 @@ from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Recompute
 
 PATH = "/plan"
-TITLE = "Plan"
+TITLE = "pages.plan"
 FREE = "any"
 LONGEST = 24
 """Letters of a value in an address."""
@@ -140,7 +143,7 @@ def view(query: Mapping[str, str]) -> View:
     here = {**asked, **{name: value for name, value in chosen.items() if value != FREE}}
     try:
         fixed = _fixed(chosen)
-        plan = _plan(*_question(asked), fixed.recompute)
+        plan = _plan(*_question(asked), fixed.recompute, spoken())
         require_possible(plan.question, fixed)
         found = narrowed(plan, fixed)
     except ConfigError as error:
@@ -152,28 +155,37 @@ def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
     """Model, GPUs, machine and tokens of an address."""
     if asked["machine"] not in known_machines():
         raise ConfigError(
-            f"there is no machine {asked['machine']!r}: expected one of "
-            f"{', '.join(known_machines())}"
+            SITE(
+                "plan.there_is_no_machine_expected_one",
+                machine=repr(asked["machine"]),
+                known_machines=", ".join(known_machines()),
+            )
         )
     tokens = parse_tokens(asked["tokens"])
     if tokens > LARGEST_TOKENS:
-        raise ConfigError(f"tokens a step are {tokens:,}: expected at most {LARGEST_TOKENS:,}")
+        raise ConfigError(
+            SITE(
+                "plan.tokens_a_step_are_expected_at",
+                tokens=f"{tokens:,}",
+                LARGEST_TOKENS=f"{LARGEST_TOKENS:,}",
+            )
+        )
     return asked["model"], _number("gpus", asked["gpus"]), asked["machine"], tokens
 
 
 def _number(name: str, text: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise ConfigError(f"{name} is {text!r}: expected a whole number")
+        raise ConfigError(SITE("plan.is_expected_a_whole_number", name=name, text=repr(text)))
     return int(text)
 
 
 _VARIANTS = {
-    Variant.PLAIN: "plain",
-    Variant.PLUS: "ZeRO++",
-    Variant.OFFLOAD: "optimizer on the host",
-    Variant.INFINITY: "all on the host",
+    Variant.PLAIN: "plan.plain",
+    Variant.PLUS: "plan.plus",
+    Variant.OFFLOAD: "plan.offload",
+    Variant.INFINITY: "plan.infinity",
 }
-_RECOMPUTES = {Recompute.NONE: "nothing", Recompute.FULL: "blocks"}
+_RECOMPUTES = {Recompute.NONE: "plan.recompute_none", Recompute.FULL: "plan.recompute_full"}
 _CHOICES: dict[str, Mapping[str, str]] = {
     "stage": {str(stage): STAGE_NAMES[stage] for stage in STAGES},
     "options": {variant.value: words for variant, words in _VARIANTS.items()},
@@ -182,32 +194,31 @@ _CHOICES: dict[str, Mapping[str, str]] = {
     "tensor": {str(2**power): str(2**power) for power in range(4)},
     "pipeline": {str(2**power): str(2**power) for power in range(6)},
 }
-_LABELS = {
-    "model": "Model",
-    "machine": "Machine",
-    "gpus": "GPUs",
-    "tokens": "Tokens a step",
-    "stage": "Stage",
-    "options": "Built on it",
-    "recompute": "Computed again",
-    "batch": "Micro-batch",
-    "tensor": "Tensor parallel",
-    "pipeline": "Pipeline parallel",
-}
+
+
+def _said(words: str) -> str:
+    """What an option is called: words of ours have a key."""
+    if words == FREE:
+        return SITE("plan.any")
+    return SITE(words) if words.startswith("plan.") else named(words)
 
 
 def _fixed(chosen: Mapping[str, str]) -> Fixed:
     for name, value in chosen.items():
         known = _CHOICES[name]
         if value != FREE and value not in known and name not in ("batch", "tensor", "pipeline"):
-            raise ConfigError(f"{name} is {value!r}: expected one of {', '.join(known)}")
+            raise ConfigError(
+                SITE(
+                    "plan.is_expected_one_of", name=name, value=repr(value), known=", ".join(known)
+                )
+            )
 
     def number(name: str) -> int | None:
         if chosen[name] == FREE:
             return None
         value = _number(name, chosen[name])
         if value < 1:
-            raise ConfigError(f"{name} is {value}: expected 1 or more")
+            raise ConfigError(SITE("plan.is_expected_1_or_more", name=name, value=value))
         return value
 
     free = {name for name, value in chosen.items() if value == FREE}
@@ -222,8 +233,10 @@ def _fixed(chosen: Mapping[str, str]) -> Fixed:
 
 
 @lru_cache(maxsize=8)
-def _plan(model: str, gpus: int, machine: str, tokens: int, recompute: Recompute | None) -> Plan:
-    """All that is tried, from which other choices take some."""
+def _plan(
+    model: str, gpus: int, machine: str, tokens: int, recompute: Recompute | None, _: Language
+) -> Plan:
+    """All that is tried, from which other choices take some; its words are in a language."""
     question = ask(model, gpus, machine, tokens)
     return make_plan(question, replace(_SEARCHED, recompute=recompute))
 
@@ -247,9 +260,9 @@ def _controls(
     return tuple(
         Control(
             name,
-            _LABELS[name],
+            SITE(f"plan.label_{name}"),
             tuple(
-                Option(words, _address(here, **{name: value}), value == values[name])
+                Option(_said(words), _address(here, **{name: value}), value == values[name])
                 for value, words in options.items()
             ),
             values[name] if name in ("gpus", "tokens") else None,
@@ -269,7 +282,12 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
     curves = [(name, scaled(one.prices, question, each.layout)) for name, each in beside]
     command, reason = simulate_command(question, layout)
     keys = deepspeed_config(layout)
-    what = f"{question.model} on {format_exact(question.gpus)} GPUs of {question.machine.name}"
+    what = SITE(
+        "plan.on_gpus_of",
+        model=question.model,
+        gpus=format_exact(question.gpus),
+        machine=question.machine.name,
+    )
     tensors, pipelines, grid = _grid(plan, here, one)
     fastest = plan.fastest(MOST_ROWS)
     return Shown(
@@ -279,15 +297,18 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         card_bytes=question.memory_bytes,
         chosen=chosen,
         memory=memory_table(one),
-        memories=memories_table(beside, "Predicted peak of a GPU"),
+        memories=memories_table(beside, SITE("plan.predicted_peak_of_a_gpu")),
         times=times_table(
-            [(name if each.fits else f"{name}, does not fit", each) for name, each in beside],
-            "Predicted time of a step",
+            [
+                (name if each.fits else SITE("plan.does_not_fit_2", name=name), each)
+                for name, each in beside
+            ],
+            SITE("plan.predicted_time_of_a_step"),
         ),
-        scaling=scaling_table(curves, "Predicted tokens a second of a GPU"),
+        scaling=scaling_table(curves, SITE("plan.predicted_tokens_a_second_of_a")),
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, here)) for each in fastest),
-        table=layouts_table(fastest, f"Predicted for {what}"),
+        table=layouts_table(fastest, SITE("plan.predicted_for", what=what)),
         tensors=tensors,
         pipelines=pipelines,
         grid=grid,
@@ -301,28 +322,39 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
 
 def _headline(one: Predicted, what: str) -> str:
     if not one.fits:
-        return (
-            f"{what}: nothing fits, the smallest peak is "
-            f"{format_bytes(one.footprint.bytes)} of {format_bytes(one.question.memory_bytes)}"
+        return SITE(
+            "plan.nothing_fits_the_smallest_peak_is",
+            what=what,
+            bytes=format_bytes(one.footprint.bytes),
+            memory_bytes=format_bytes(one.question.memory_bytes),
         )
-    return f"{what}: a step of {seconds(one.step_s)} with {name_of(one.layout).split(' · ')[0]}"
+    return SITE(
+        "plan.a_step_of_with",
+        what=what,
+        step_s=seconds(one.step_s),
+        value=name_of(one.layout).split(" · ")[0],
+    )
 
 
 def _remark(one: Predicted) -> str:
     layout, question = one.layout, one.question
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     parts = [
-        f"tensor x pipeline x data {grid}",
-        f"micro-batch {layout.batch}, {layout.micro_batches} of them",
-        f"peak {format_bytes(one.footprint.bytes)} of {format_bytes(question.memory_bytes)}",
+        SITE("plan.tensor_x_pipeline_x_data", grid=grid),
+        SITE("plan.micro_batch_of_them", batch=layout.batch, micro_batches=layout.micro_batches),
+        SITE(
+            "plan.peak_of",
+            bytes=format_bytes(one.footprint.bytes),
+            memory_bytes=format_bytes(question.memory_bytes),
+        ),
     ]
     if one.fits:
         parts += [
-            f"{format_amount(one.tokens_per_day)} tokens a day",
-            f"MFU {one.mfu:.1%}",
-            f"limited by {one.limit}",
+            SITE("plan.tokens_a_day_2", tokens_per_day=format_amount(one.tokens_per_day)),
+            SITE("plan.mfu_2", mfu=f"{one.mfu:.1%}"),
+            SITE("plan.limited_by_2", limit=named(one.limit)),
         ]
-    return f"Predicted: {' · '.join(parts)}."
+    return SITE("plan.predicted_2", parts=" · ".join(parts))
 
 
 def _hiding(one: Predicted) -> str:
@@ -334,10 +366,12 @@ def _hiding(one: Predicted) -> str:
     least, tokens = tokens_that_hide(one.prices, sharded), layout.computing.tokens
     if least is None:
         return ""
-    verdict = "it hides" if tokens >= least else "it does not hide, and the step waits"
-    return (
-        f"Predicted: ZeRO-3's gather of a block hides behind {least:,.0f} tokens of a GPU (C/W: "
-        f"what it computes over what it receives). A micro-batch has {tokens:,}: {verdict}."
+    verdict = SITE("plan.it_hides") if tokens >= least else SITE("plan.it_does_not_hide")
+    return SITE(
+        "plan.predicted_zero_3_s_gather_of",
+        least=f"{least:,.0f}",
+        tokens=f"{tokens:,}",
+        verdict=verdict,
     )
 
 
@@ -363,7 +397,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             secondary_partition=1,
         )
         each = replace(layout, config=plain)
-        found.append((STAGE_NAMES[stage], predict(one.prices, question, each)))
+        found.append((named(STAGE_NAMES[stage]), predict(one.prices, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))
     return found
@@ -372,7 +406,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
 def _grid(
     plan: Plan, here: Mapping[str, str], one: Predicted
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict[tuple[int, int], Grid]]:
-    rows = list(grid_table(plan.tried, "Predicted"))
+    rows = list(grid_table(plan.tried, SITE("plan.predicted")))
     fastest = max((row["tokens_per_second_per_gpu"] or 0 for row in rows), default=0)
     found = {}
     for row in rows:
@@ -380,7 +414,9 @@ def _grid(
         rate = row["tokens_per_second_per_gpu"]
         found[at] = Grid(
             words=format_bytes(row["peak_bytes"]) if rate is None else format_amount(rate),
-            detail="does not fit" if rate is None else f"MFU {row['mfu']:.0%}",
+            detail=SITE("plan.does_not_fit")
+            if rate is None
+            else SITE("plan.mfu_2", mfu=f"{row['mfu']:.0%}"),
             address=_address(here, tensor=str(at[0]), pipeline=str(at[1])),
             shade=None if rate is None else min(4, int(5 * rate / fastest)),
             is_chosen=at == (one.layout.cut.tensor, one.layout.pipeline),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 PATH = "/replay"
-TITLE = "Replay"
+TITLE = "pages.replay"
 
 
 def address_of(name: str) -> str:

@@ -16,6 +16,7 @@ from zerosim.dashboards.figures.answers import bars, thoughts
 from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.votes import Tally
 from zerosim.errors import ConfigError
+from zerosim.language import Language, spoken
 from zerosim.lessons.course import Call, Lesson, course, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
@@ -148,8 +149,8 @@ def require(lesson_id: str, question_id: str) -> Lesson:
 
 
 @lru_cache(MOST_ASKED)
-def asked(lesson_id: str, question_id: str) -> Asked:
-    """A question, with the numbers of the committed runs.
+def asked(lesson_id: str, question_id: str, _: Language) -> Asked:
+    """A question in the language that is spoken, with the numbers of the committed runs.
 
     Raises:
         ConfigError: see `require`.
@@ -185,7 +186,7 @@ def plain(tally: Tally) -> dict[str, Any]:
     }
     if not tally.question:
         return answer
-    of = asked(tally.lesson, tally.question)
+    of = asked(tally.lesson, tally.question, spoken())
     names = {name: each.name for name, each in misconceptions().items()}
     return answer | {
         "words": of.words,

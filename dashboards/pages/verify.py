@@ -15,8 +15,10 @@ from urllib.parse import urlencode
 from zerosim.config import STAGE_NAMES, STAGES
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.pages.places import Places, places_of
+from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm
+from zerosim.names import named
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
 from zerosim.reading import load
 from zerosim.reading.verification import TrafficVerification
@@ -33,12 +35,13 @@ from zerosim.verify import (
 )
 
 PATH = "/verify"
-TITLE = "Verify"
-NOT_MEASURED = "not measured"
-NOT_RECORDED = "not recorded"
-NOT_PREDICTED = "nothing predicted"
-NO_PLAN = "no plan"
-NO_LAW = "no law"
+TITLE = "pages.verify"
+NOT_MEASURED = "verify.not_measured"
+NOT_RECORDED = "verify.not_recorded"
+NOT_PREDICTED = "verify.nothing_predicted"
+NO_PLAN = "verify.no_plan"
+NO_LAW = "verify.no_law"
+"""Keys of what stands in place of a number."""
 MOST_CHOICES = 16
 """Ranks or iterations that stand beside each other."""
 LARGEST_PSI = 10**15
@@ -200,14 +203,14 @@ def _choices(
 
 
 def _remark(report: Report) -> str:
-    parts = [NOT_PREDICTED if report.outcome is None else report.outcome.value]
+    parts = [SITE(NOT_PREDICTED) if report.outcome is None else named(report.outcome.value)]
     parts += [report.law] if report.law else []
     if report.unexplained_wire is not None:
         most = max(report.unexplained_trace, report.unexplained_wire)
-        parts.append(f"{format_exact(most)} bytes are unexplained, in the trace or on the wire")
+        parts.append(SITE("verify.bytes_are_unexplained_in_the_trace", most=format_exact(most)))
     elif report.rows:
-        parts.append("the wire was not measured")
-    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
+        parts.append(SITE("verify.the_wire_was_not_measured"))
+    return SITE("verify.sentences").join(f"{part[:1].upper()}{part[1:]}" for part in parts)
 
 
 def _facts(report: Report) -> str:
@@ -216,7 +219,7 @@ def _facts(report: Report) -> str:
         f"Ψ = {format_exact(report.num_parameters)}" if report.num_parameters else "",
         report.dtype,
         f"(N\N{MINUS SIGN}1)/N = {count - 1}/{count}",
-        f"iteration {report.iteration}" if report.iteration >= 0 else "",
+        SITE("verify.iteration_2", iteration=report.iteration) if report.iteration >= 0 else "",
     ]
     return " · ".join(part for part in parts if part)
 
@@ -231,8 +234,8 @@ def _rows(report: Report, place: int) -> list[Row]:
             Row(
                 row.phase.value,
                 row.purpose.value,
-                f"{format_exact(row.num_calls)} × {row.op}",  # noqa: RUF001 - times
-                NO_PLAN if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
+                f"{format_exact(row.num_calls)} × {named(row.op)}",  # noqa: RUF001 - times
+                SITE(NO_PLAN) if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
                 format_exact(cell.trace),
                 _measured(cell.kernel),
                 look=_look(report, row, place),
@@ -270,8 +273,10 @@ def _totals(report: Report, place: int) -> Row:
         report.total(name, place) if report.rows or report.unrecorded else 0
         for name in ("theory", "trace", "kernel")
     )
-    planned = NO_PLAN if _has_no_plan(report) else _measured(theory)
-    return Row("total", "", "", planned, _measured(trace, NOT_RECORDED), _measured(wire))
+    planned = SITE(NO_PLAN) if _has_no_plan(report) else _measured(theory)
+    return Row(
+        SITE("verify.total"), "", "", planned, _measured(trace, NOT_RECORDED), _measured(wire)
+    )
 
 
 def _psi_totals(report: Report, place: int) -> Row:
@@ -294,9 +299,15 @@ def _spread(report: Report) -> str:
         return ""
     spread = Fraction(max(known) - min(known), max(known))
     outside = format_exact(sum(report.outside_bytes))
-    alike = "The same on every rank" if not spread else "Ranks differ by at most "
+    alike = (
+        SITE("verify.the_same_on_every_rank")
+        if not spread
+        else SITE("verify.ranks_differ_by_at_most")
+    )
     percent = "" if not spread else f"{format_decimal(100 * spread, 3)} %"
-    return f"{alike}{percent}. {outside} bytes were sent outside of every collective."
+    return SITE(
+        "verify.bytes_were_sent_outside_of_every", alike=alike, percent=percent, outside=outside
+    )
 
 
 # ------------------------------------------------------------------- the reader's own table
@@ -323,7 +334,7 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
         states = stage_states(stage, count, psi)
         lines.append(
             Planned(
-                STAGE_NAMES[stage],
+                named(STAGE_NAMES[stage]),
                 states.law(),
                 format_bytes(states.law_bytes()),
                 f"{payloads}Ψ(N\N{MINUS SIGN}1)/N",
@@ -336,7 +347,9 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
 def _count(name: str, text: str, most: int) -> int:
     value = parse_count(text[:40])
     if not 1 <= value <= most:
-        raise ConfigError(f"{name} is {text[:40]}: expected 1 to {format_exact(most)}")
+        raise ConfigError(
+            SITE("verify.is_expected_1_to", name=name, text=text[:40], most=format_exact(most))
+        )
     return value
 
 

@@ -2,6 +2,7 @@
 
 import { unitName } from "#player/breakpoints.js";
 import { openDialog } from "#player/dialogs.js";
+import { hasLanguages, switchLanguage } from "#player/language.js";
 import { effectiveTheme, storeMode, storeTheme } from "#player/theme.js";
 import { NO_STOP, TOUR_MOVES } from "#player/tour.js";
 import { atTenth, move } from "#player/transport.js";
@@ -51,6 +52,7 @@ export function commonActions(screen) {
       screen.change({ theme });
     },
     run: () => openDialog(root, "run"),
+    ...(hasLanguages() ? { language: switchLanguage } : {}),
     help: () => openDialog(root, "help"),
   };
 }

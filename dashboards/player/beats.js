@@ -1,6 +1,7 @@
 // Beats: what is watched at once. Where each stands, how long it is shown, how a strip signs it.
 
 import { SIGNS } from "#player/document.js";
+import { say } from "#player/words.js";
 
 /** @import { Model, Track } from "#player/scene.d.ts" */
 /** @import { Beat, ReplayDocument, Sign, Step } from "#player/types.d.ts" */
@@ -30,19 +31,19 @@ export const GLYPHS = {
 
 /** What the signs mean, for the help. @type {Readonly<Record<Sign, string>>} */
 export const MEANINGS = {
-  gather: "gather parameters",
-  compute: "compute",
-  free: "free what was gathered",
-  reduce: "reduce gradients",
-  update: "the optimizer updates",
-  copy: "copy between tiers",
-  send: "send to another stage",
-  combine: "put parts together",
-  agree: "agree on numbers",
-  exchange: "exchange other data",
-  begin: "a phase begins",
-  end: "the iteration is over",
-  stand: "the iteration is not over",
+  gather: say("beats.gather_parameters"),
+  compute: say("beats.compute"),
+  free: say("beats.free_what_was_gathered"),
+  reduce: say("beats.reduce_gradients"),
+  update: say("beats.the_optimizer_updates"),
+  copy: say("beats.copy_between_tiers"),
+  send: say("beats.send_to_another_stage"),
+  combine: say("beats.put_parts_together"),
+  agree: say("beats.agree_on_numbers"),
+  exchange: say("beats.exchange_other_data"),
+  begin: say("beats.a_phase_begins"),
+  end: say("beats.the_iteration_is_over"),
+  stand: say("beats.the_iteration_is_not_over"),
 };
 
 /** The signs that occur in a replay, each once, in the order of their list. @param {ReplayDocument} doc */
@@ -120,12 +121,12 @@ export function restOf({ beatOf, beatMain }, position) {
 export function hopOf({ doc }, position) {
   const { hop, collective } = doc.steps[position];
   const hops = doc.collectives[collective]?.num_hops ?? 0;
-  return hop >= 0 && hops > 1 ? `hop ${hop + 1} of ${hops}` : "";
+  return hop >= 0 && hops > 1 ? say("beats.hop_of", { hop: hop + 1, hops }) : "";
 }
 
 /** How a beat is called where it is not seen: "beat 17 of 33: ...". @param {Model} model @param {number} beat */
 export function spokenBeat({ doc }, beat) {
-  return `beat ${beat + 1} of ${doc.beats.length}: ${doc.texts[doc.beats[beat].title]}`;
+  return say("beats.beat_of", { beat: beat + 1, beats: doc.beats.length, title: doc.texts[doc.beats[beat].title] });
 }
 
 /** What goes on in a beat, in a sentence or two. @param {Model} model @param {number} beat */

@@ -2,6 +2,7 @@
 
 import { sentInStep, waitedIn } from "#player/frames.js";
 import { formatBytes } from "#player/format.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Step } from "#player/types.d.ts" */
@@ -120,10 +121,10 @@ export function parseBreakpoint(text) {
  */
 export function describeBreakpoint({ kind, unit, rank, bytes }) {
   return [
-    kind ?? "any step",
-    unit === undefined ? "" : `of ${unit}`,
-    rank === undefined ? "" : `with rank ${rank}`,
-    bytes === undefined ? "" : `that sends ${formatBytes(bytes)} or more`,
+    kind === undefined ? say("breakpoints.any_step") : named(kind),
+    unit === undefined ? "" : say("breakpoints.of", { unit }),
+    rank === undefined ? "" : say("breakpoints.with_rank", { rank }),
+    bytes === undefined ? "" : say("breakpoints.that_sends_or_more", { bytes: formatBytes(bytes) }),
   ]
     .filter(Boolean)
     .join(" ");

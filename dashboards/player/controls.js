@@ -6,6 +6,7 @@ import { fillSelect, find, setPressed, write } from "#player/dom.js";
 import { formatTime, joinDots } from "#player/format.js";
 
 import { NO_STOP, nameOfStop } from "#player/tour.js";
+import { say } from "#player/words.js";
 
 /** @import { Scene } from "#player/scene.d.ts" */
 
@@ -30,7 +31,7 @@ export function createControls(root, model, wishes) {
   const speed = find(root, "#speed", HTMLSelectElement);
   const rank = find(root, "#rank", HTMLSelectElement);
   fillSelect(speed, SPEEDS.map((one) => [String(one), `${one}×`]));
-  fillSelect(rank, doc.ranks.map((global, at) => [String(at), `rank ${global}`]));
+  fillSelect(rank, doc.ranks.map((global, at) => [String(at), say("shared.rank", { rank: global })]));
   speed.addEventListener("change", () => wishes.setSpeed(Number(speed.value)));
   rank.addEventListener("change", () => wishes.selectRank(Number(rank.value)));
   let shown = "";
@@ -41,18 +42,18 @@ export function createControls(root, model, wishes) {
     const key = `${position} ${hops} ${tour}`;
     if (key !== shown) {
       shown = key;
-      const beat = `beat ${beatOf[position] + 1} of ${doc.beats.length}`;
-      const step = hops ? `step ${position + 1} of ${numSteps}` : "";
+      const beat = say("shared.beat_of", { beat: beatOf[position] + 1, beats: doc.beats.length });
+      const step = hops ? say("shared.step_of", { step: position + 1, steps: numSteps }) : "";
       const time = formatTime(doc.steps[position].time_ns, doc.run.is_predicted);
       write(event, tour === NO_STOP ? joinDots([beat, step, time]) : nameOfStop(model, tour));
       setPressed(root, "#hops", hops);
       setPressed(root, "#tour", tour !== NO_STOP);
-      stops.forEach((word) => write(word, tour !== NO_STOP ? "stop" : hops ? "hop" : "beat"));
+      stops.forEach((word) => write(word, tour !== NO_STOP ? say("controls.stop") : hops ? say("controls.hop") : say("controls.beat")));
     }
     play.classList.toggle("playing", state.playing);
-    play.setAttribute("aria-label", state.playing ? "Pause" : "Play");
+    play.setAttribute("aria-label", state.playing ? say("controls.pause") : say("controls.play"));
     here.setAttribute("aria-pressed", String(scene.breakpoints.includes(position)));
-    write(all, state.numBreakpoints > 0 ? `breaks · ${state.numBreakpoints}` : "breaks");
+    write(all, state.numBreakpoints > 0 ? say("controls.breaks", { num_breakpoints: state.numBreakpoints }) : say("controls.breaks_2"));
     speed.value = String(state.speed);
     rank.value = String(scene.rank);
   };

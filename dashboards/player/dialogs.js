@@ -4,6 +4,7 @@ import { GLYPHS, MEANINGS, signsIn } from "#player/beats.js";
 import { STEP_KINDS, describeBreakpoint, unitName } from "#player/breakpoints.js";
 import { fillSelect, find, make } from "#player/dom.js";
 import { KEYS } from "#player/keys.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Breakpoint } from "#player/breakpoints.js" */
 /** @import { Model } from "#player/scene.d.ts" */
@@ -92,9 +93,9 @@ export function createBreakpointDialog(root, model, changed) {
     list.replaceChildren(
       ...breakpoints.map((breakpoint, at) => {
         const text = describeBreakpoint(breakpoint);
-        const remove = make("button", "", "Remove");
+        const remove = make("button", "", say("dialogs.remove"));
         remove.type = "button";
-        remove.setAttribute("aria-label", `Remove: ${text}`);
+        remove.setAttribute("aria-label", say("dialogs.remove_2", { text }));
         remove.addEventListener("click", () => changed(current.filter((_, other) => other !== at)));
         return make("li", "", make("span", "", text), remove);
       }),
@@ -105,5 +106,5 @@ export function createBreakpointDialog(root, model, changed) {
 /** @param {HTMLFormElement} form @param {string} name @param {readonly string[]} values */
 function choose(form, name, values) {
   const select = find(form, `[name=${name}]`, HTMLSelectElement);
-  fillSelect(select, [["", "any"], ...values.map((value) => /** @type {const} */ ([value, value]))]);
+  fillSelect(select, [["", say("dialogs.any")], ...values.map((value) => /** @type {const} */ ([value, named(value)]))]);
 }

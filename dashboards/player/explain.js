@@ -8,6 +8,7 @@ import { wordsOf } from "#player/moment.js";
 import { createSources } from "#player/source.js";
 import { nameOfStop } from "#player/tour.js";
 import { lookOf, markOf } from "#player/outcome.js";
+import { say } from "#player/words.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
@@ -53,18 +54,18 @@ export function createExplanation(root, model) {
     writeSource(source, doc.texts[step.source] ?? "");
     write(waiting, doc.texts[told.waiting] ?? "");
     waiting.hidden = told.waiting < 0;
-    write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? sendWords(global, takesPart, collective.num_hops) : "no bytes are sent in this step");
+    write(sentBy, step.copy ? copyWords(global, takesPart) : collective ? sendWords(global, takesPart, collective.num_hops) : say("explain.no_bytes_are_sent_in_this"));
     const law = takesPart ? moved : undefined;
     write(formula, (law && doc.texts[law.formula]) ?? "");
     write(filled, law && doc.texts[law.filled] ? `= ${doc.texts[law.filled]}` : "");
     const entries = !takesPart ? [] : step.copy ? readCopy(step, step.copy, rank) : collective ? readLedger(collective, rank) : [];
     ledger.replaceChildren(...entries.map(entryBox));
     const memory = doc.memory?.ranks[rank];
-    write(peakBytes, memory ? `peak ${formatBytes(memory.peak_bytes)}` : "not recorded");
-    write(peakEvent, memory ? ` at step ${memory.peak_step + 1}` : "");
+    write(peakBytes, memory ? say("explain.peak", { peak_bytes: formatBytes(memory.peak_bytes) }) : say("shared.not_recorded"));
+    write(peakEvent, memory ? say("explain.at_step", { peak_step: memory.peak_step + 1 }) : "");
     write(cause, memory ? doc.texts[memory.cause] : "");
     peak.disabled = !memory;
-    peak.title = memory ? `Go to the peak, step ${memory.peak_step + 1}: ${doc.texts[memory.cause]}` : "";
+    peak.title = memory ? say("explain.go_to_the_peak_step", { peak_step: memory.peak_step + 1, cause: doc.texts[memory.cause] }) : "";
     cause.title = cause.textContent ?? "";
     toTopOfWhy();
   }
@@ -82,16 +83,16 @@ export function createExplanation(root, model) {
 
 /** @param {number} rank global @param {boolean} takesPart */
 function copyWords(rank, takesPart) {
-  return takesPart ? `rank ${rank} copies` : `rank ${rank} copies nothing in this step`;
+  return takesPart ? say("explain.rank_copies", { rank }) : say("explain.rank_copies_nothing_in_this_step", { rank });
 }
 
 /** Of all hops together: a ledger is that of the whole collective.
  *  @param {number} rank global @param {boolean} takesPart @param {number} hops */
 function sendWords(rank, takesPart, hops) {
   if (!takesPart) {
-    return `rank ${rank} takes no part in this step`;
+    return say("explain.rank_takes_no_part_in_this", { rank });
   }
-  return hops > 1 ? `rank ${rank} sends, in all ${hops} hops,` : `rank ${rank} sends`;
+  return hops > 1 ? say("explain.rank_sends_in_all_hops", { rank, hops }) : say("explain.rank_sends", { rank });
 }
 
 /** @param {import("#player/ledger.js").Entry} entry */
@@ -105,6 +106,6 @@ export function trafficText({ doc }, sent, rank) {
   const { psi_bytes: psi, law_bytes: law, total } = doc.traffic;
   const whole = law ?? total[rank];
   /** @param {number} bytes */
-  const say = (bytes) => (psi > 0 ? formatPsi(bytes, psi) : formatBytes(bytes));
-  return whole === null ? say(sent) : `${say(sent)} of ${say(whole)}`;
+  const amount = (bytes) => (psi > 0 ? formatPsi(bytes, psi) : formatBytes(bytes));
+  return whole === null ? amount(sent) : say("shared.amount_of", { amount: amount(sent), whole: amount(whole) });
 }

@@ -1,6 +1,8 @@
 // How quantities are written: as zerosim/quantities.py does, so that a page and a command line
 // never disagree. Prefixes are decimal; rounding is half to even, in whole numbers where it counts.
 
+import { say } from "#player/words.js";
+
 const PREFIXES = ["B", "kB", "MB", "GB", "TB", "PB"];
 const THIN = "\u2009";
 
@@ -83,7 +85,7 @@ export function formatDuration(ns) {
  * @param {boolean} isPredicted
  */
 export function formatTime(ns, isPredicted) {
-  return `${formatDuration(ns)}${isPredicted ? " predicted" : ""}`;
+  return isPredicted ? say("format.predicted", { time: formatDuration(ns) }) : formatDuration(ns);
 }
 
 /**
@@ -93,7 +95,7 @@ export function formatTime(ns, isPredicted) {
  */
 export function formatWait(ns, isPredicted) {
   const time = ns < 5e4 ? formatDuration(ns) : `${(ns / 1e6).toFixed(1)} ms`;
-  return `waits ${time}${isPredicted ? " predicted" : ""}`;
+  return say(isPredicted ? "format.waits_predicted" : "format.waits", { time });
 }
 
 /**
@@ -118,7 +120,7 @@ export function formatRanks(values) {
   }
   return parts.length < 2
     ? parts.join("")
-    : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
+    : say("format.and", { parts: parts.slice(0, -1).join(say("format.comma")), last: parts[parts.length - 1] });
 }
 
 /**

@@ -1,5 +1,7 @@
 // Which key does what. The help lists the same table; an element that needs a key itself keeps it.
 
+import { say } from "#player/words.js";
+
 /**
  * @typedef {object} Key
  * @property {string} shown in the help
@@ -10,33 +12,34 @@
 
 /** @type {readonly Key[]} */
 export const KEYS = [
-  { shown: "space", keys: [" "], action: "play", does: "play or pause" },
-  { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: "next beat, or hop" },
-  { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: "previous beat, or hop" },
-  { shown: "h", keys: ["h"], action: "hops", does: "hop by hop, or beat by beat" },
-  { shown: "g", keys: ["g"], action: "tour", does: "a tour of this run" },
-  { shown: "s", keys: ["s"], action: "say", does: "say aloud what is shown" },
-  { shown: "/", keys: ["/", "shift+/"], action: "search", does: "search beats" },
-  { shown: ". ,", keys: ["."], action: "nextHop", does: "one step on, one back" },
+  { shown: say("keys.space"), keys: [" "], action: "play", does: say("keys.play_or_pause") },
+  { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: say("keys.next_beat_or_hop") },
+  { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: say("keys.previous_beat_or_hop") },
+  { shown: "h", keys: ["h"], action: "hops", does: say("keys.hop_by_hop_or_beat_by") },
+  { shown: "g", keys: ["g"], action: "tour", does: say("keys.a_tour_of_this_run") },
+  { shown: "s", keys: ["s"], action: "say", does: say("keys.say_aloud_what_is_shown") },
+  { shown: "/", keys: ["/", "shift+/"], action: "search", does: say("keys.search_beats") },
+  { shown: ". ,", keys: ["."], action: "nextHop", does: say("keys.one_step_on_one_back") },
   { shown: "", keys: [","], action: "previousHop", does: "" },
-  { shown: "shift →", keys: ["shift+ArrowRight"], action: "nextPhase", does: "next phase" },
-  { shown: "shift ←", keys: ["shift+ArrowLeft"], action: "previousPhase", does: "previous phase" },
-  { shown: "Home", keys: ["Home"], action: "first", does: "first beat" },
-  { shown: "End", keys: ["End"], action: "last", does: "last beat" },
-  { shown: "1 … 9", keys: [..."123456789"], action: "tenth", does: "tenths of the iteration" },
-  { shown: "o", keys: ["o"], action: "over", does: "over: past this collective" },
-  { shown: "i", keys: ["i"], action: "into", does: "into: the next hop" },
-  { shown: "u", keys: ["u"], action: "out", does: "out of this unit" },
-  { shown: "↑ ↓", keys: ["ArrowUp"], action: "rankUp", does: "select another rank" },
+  { shown: "shift →", keys: ["shift+ArrowRight"], action: "nextPhase", does: say("keys.next_phase") },
+  { shown: "shift ←", keys: ["shift+ArrowLeft"], action: "previousPhase", does: say("keys.previous_phase") },
+  { shown: "Home", keys: ["Home"], action: "first", does: say("keys.first_beat") },
+  { shown: "End", keys: ["End"], action: "last", does: say("keys.last_beat") },
+  { shown: "1 … 9", keys: [..."123456789"], action: "tenth", does: say("keys.tenths_of_the_iteration") },
+  { shown: "o", keys: ["o"], action: "over", does: say("keys.over_past_this_collective") },
+  { shown: "i", keys: ["i"], action: "into", does: say("keys.into_the_next_hop") },
+  { shown: "u", keys: ["u"], action: "out", does: say("keys.out_of_this_unit") },
+  { shown: "↑ ↓", keys: ["ArrowUp"], action: "rankUp", does: say("keys.select_another_rank") },
   { shown: "", keys: ["ArrowDown"], action: "rankDown", does: "" },
-  { shown: "b", keys: ["b"], action: "breakHere", does: "break at steps like this" },
-  { shown: "B", keys: ["B", "shift+B"], action: "breakpoints", does: "all breakpoints" },
-  { shown: "t", keys: ["t"], action: "table", does: "this step as a table" },
-  { shown: "r", keys: ["r"], action: "run", does: "about this run" },
-  { shown: "x", keys: ["x"], action: "take", does: "take away: PNG, SVG, WebM" },
-  { shown: "p", keys: ["p"], action: "present", does: "large, for a wall" },
-  { shown: "d", keys: ["d"], action: "theme", does: "light or dark" },
-  { shown: "?", keys: ["?", "shift+?"], action: "help", does: "this help" },
+  { shown: "b", keys: ["b"], action: "breakHere", does: say("keys.break_at_steps_like_this") },
+  { shown: "B", keys: ["B", "shift+B"], action: "breakpoints", does: say("keys.all_breakpoints") },
+  { shown: "t", keys: ["t"], action: "table", does: say("keys.this_step_as_a_table") },
+  { shown: "r", keys: ["r"], action: "run", does: say("keys.about_this_run") },
+  { shown: "x", keys: ["x"], action: "take", does: say("keys.take_away_png_svg_webm") },
+  { shown: "p", keys: ["p"], action: "present", does: say("keys.large_for_a_wall") },
+  { shown: "d", keys: ["d"], action: "theme", does: say("keys.light_or_dark") },
+  { shown: "l", keys: ["l"], action: "language", does: say("keys.other_language") },
+  { shown: "?", keys: ["?", "shift+?"], action: "help", does: say("keys.this_help") },
 ];
 
 /** What has the focus: it decides which keys are its own.

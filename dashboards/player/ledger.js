@@ -1,12 +1,13 @@
 // Three ledgers of one collective for one rank: what theory, trace and wire say that it sent.
 
 import { formatBytes, formatExact } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Collective, CopyLedger, Outcome, Step } from "#player/types.d.ts" */
 
 /**
  * @typedef {object} Entry
- * @property {"theory" | "trace" | "wire" | "disk" | "bus"} name
+ * @property {string} name
  * @property {string} value an exact number of bytes, or why there is none
  * @property {Outcome | null} outcome beside the ledger before it; null: there is nothing to compare
  * @property {string} note
@@ -44,8 +45,8 @@ export function readCopy({ origin, target }, { theory, trace, counted, framing }
   return [
     ...readAsked(expected, asked),
     {
-      name: origin === "disk" || target === "disk" ? "disk" : "bus",
-      value: amount(measured, "not measured"),
+      name: origin === "disk" || target === "disk" ? say("ledger.disk") : say("ledger.bus"),
+      value: amount(measured, say("shared.not_measured")),
       outcome: outcomeOf(agrees),
       note: noteOf(agrees, beside, Number(measured) - Number(asked)),
     },
@@ -59,8 +60,8 @@ function readAsked(theory, trace) {
   const outcome = outcomeOf(same);
   const note = same === false ? signed(Number(trace) - Number(theory)) : "";
   return [
-    { name: "theory", value: amount(theory, "no law"), outcome, note: "" },
-    { name: "trace", value: amount(trace, "not measured"), outcome, note },
+    { name: say("ledger.theory"), value: amount(theory, say("ledger.no_law")), outcome, note: "" },
+    { name: say("ledger.trace"), value: amount(trace, say("shared.not_measured")), outcome, note },
   ];
 }
 
@@ -75,7 +76,7 @@ function noteOf(agrees, beside, extra) {
   if (agrees === null || (agrees && beside === 0)) {
     return "";
   }
-  return agrees ? `${signed(beside)} file` : signed(extra);
+  return agrees ? say("ledger.file", { beside: signed(beside) }) : signed(extra);
 }
 
 /**
@@ -87,17 +88,17 @@ function noteOf(agrees, beside, extra) {
  * @returns {Entry}
  */
 function readWire(trace, wire, framing, { excess, isMore }) {
-  const value = amount(wire, "not measured");
+  const value = amount(wire, say("shared.not_measured"));
   if (trace === null || wire === null) {
-    return { name: "wire", value, outcome: null, note: "" };
+    return { name: say("ledger.wire"), value, outcome: null, note: "" };
   }
   const extra = wire - trace;
   if (extra !== (framing ?? 0) + excess) {
-    return { name: "wire", value, outcome: framing === null ? null : "unexplained", note: signed(extra) };
+    return { name: say("ledger.wire"), value, outcome: framing === null ? null : "unexplained", note: signed(extra) };
   }
-  const notes = [excess === 0 ? "" : `${signed(excess)} algorithm`, framing ? `${signed(framing)} framing` : ""];
+  const notes = [excess === 0 ? "" : say("ledger.algorithm", { excess: signed(excess) }), framing ? say("ledger.framing", { framing: signed(framing) }) : ""];
   const outcome = isMore ? "differs, every byte explained" : "as predicted";
-  return { name: "wire", value, outcome, note: notes.filter(Boolean).join(", ") };
+  return { name: say("ledger.wire"), value, outcome, note: notes.filter(Boolean).join(", ") };
 }
 
 /** @param {number | null} bytes @param {string} otherwise */

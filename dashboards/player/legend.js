@@ -3,6 +3,7 @@
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";
 import { legend } from "#player/draw/legend.js";
+import { say } from "#player/words.js";
 
 /** @import { Theme } from "#player/colours.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -11,7 +12,7 @@ import { legend } from "#player/draw/legend.js";
 export const SWATCH = { width: 20, height: 14 };
 
 /** In as few words as the stage's head has room for; the tooltip has the full label. */
-const SHORT = ["", "kept", "gathered", "arriving", "local gradient", "partial sum", "reduced", "old value"];
+const SHORT = ["", say("legend.kept"), say("legend.gathered"), say("legend.arriving"), say("legend.local_gradient"), say("legend.partial_sum"), say("legend.reduced"), say("legend.old_value")];
 
 /**
  * @param {HTMLElement} list
@@ -63,8 +64,8 @@ function item({ draw, short, label }) {
  *                   draw: (theme: Theme) => Draw}[]} */
 const WAYS = [
   {
-    short: "across nodes",
-    label: "from one node to another",
+    short: say("legend.across_nodes"),
+    label: say("legend.from_one_node_to_another"),
     occurs: ({ doc }) => doc.run.ranks_per_node < doc.run.num_ranks,
     draw: (theme) => (ctx, x, y, w, h) => {
       ctx.strokeStyle = palette(theme).wait;
@@ -78,8 +79,8 @@ const WAYS = [
     },
   },
   {
-    short: "quantized",
-    label: "quantized for its way: as much smaller as its elements are",
+    short: say("legend.quantized"),
+    label: say("legend.quantized_for_its_way_as_much"),
     occurs: ({ doc }) => doc.collectives.some(({ bits }) => bits > 0),
     draw: (theme) => (ctx, x, y, w, h) => {
       ctx.fillStyle = palette(theme).unknown;

@@ -2,6 +2,7 @@
 // there instead when it does not come.
 
 import { make } from "#player/dom.js";
+import { say } from "#player/words.js";
 
 /** The document cannot be had; `hint` says what to try. */
 export class LoadError extends Error {
@@ -30,7 +31,7 @@ export function embeddedSource(text) {
       try {
         return JSON.parse(text);
       } catch {
-        throw new LoadError("This page's replay is damaged: it is not JSON.", "Export the page again.");
+        throw new LoadError(say("load.this_page_s_replay_is_damaged"), say("load.export_the_page_again"));
       }
     },
   };
@@ -70,15 +71,15 @@ async function fetchDocument(address) {
     response = await fetch(address);
   } catch {
     throw new LoadError(
-      "The server does not answer.",
-      "Start it again where it was started, then reload this page.",
+      say("load.the_server_does_not_answer"),
+      say("load.start_it_again_where_it_was"),
     );
   }
   /** @type {any} */
   const body = await response.json().catch(() => null);
   if (!response.ok || body === null) {
-    const reason = typeof body?.error === "string" ? body.error : `The server answers ${response.status}.`;
-    throw new LoadError(reason, "Choose another run or iteration, or reload the page.");
+    const reason = typeof body?.error === "string" ? body.error : say("load.the_server_answers", { status: response.status });
+    throw new LoadError(reason, say("load.choose_another_run_or_iteration_or"));
   }
   return body;
 }

@@ -4,6 +4,7 @@ import { sentenceOf, spokenBeat } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
 import { formatBytes, formatRanks, formatWait } from "#player/format.js";
 import { sentInStep, waitedIn } from "#player/frames.js";
+import { say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { ReplayDocument, Step, Tier } from "#player/types.d.ts" */
@@ -65,20 +66,20 @@ function narrateStep(model, position) {
     .filter((bytes) => bytes > 0);
   const copied = [...doc.ranks.keys()].map((rank) => copiedInStep(step, rank)).filter((bytes) => bytes > 0);
   return [
-    `Step ${position + 1} of ${numSteps}.`,
+    say("moment.step_of", { step: position + 1, of: numSteps }),
     sentence(doc.texts[step.title]),
     sentence(doc.texts[step.what]),
     doc.texts[step.waiting] ?? "",
-    amounts.length > 0 ? narrateSent(amounts, "sends", "send") : "",
-    copied.length > 0 ? narrateSent(copied, "copies", "copy") : "",
+    amounts.length > 0 ? narrateSent(amounts, "sends") : "",
+    copied.length > 0 ? narrateSent(copied, "copies") : "",
   ]
     .filter(Boolean)
-    .join(" ");
+    .join(say("moment.between"));
 }
 
 /** @param {string} text */
 function sentence(text) {
-  return /[.!?]$/.test(text) || text === "" ? text : `${text}.`;
+  return /[.!?。！？]$/.test(text) || text === "" ? text : say("moment.sentence", { text });
 }
 
 /** Bytes that a rank copies between its tiers in a step. @param {Step} step @param {number} rank */
@@ -90,14 +91,14 @@ export function copiedInStep({ copies }, rank) {
   return bytes;
 }
 
-/** @param {readonly number[]} amounts of the ranks that do @param {string} one @param {string} several */
-function narrateSent(amounts, one, several) {
+/** @param {readonly number[]} amounts of the ranks that do @param {"sends" | "copies"} does */
+function narrateSent(amounts, does) {
   const [least, most] = [Math.min(...amounts), Math.max(...amounts)];
   if (amounts.length === 1) {
-    return `One rank ${one} ${formatBytes(most)}.`;
+    return say(`moment.one_${does}`, { bytes: formatBytes(most) });
   }
-  const each = least === most ? formatBytes(most) : `${formatBytes(least)} to ${formatBytes(most)}`;
-  return `${amounts.length} ranks ${several} ${each} each.`;
+  const each = least === most ? formatBytes(most) : say("moment.to", { least: formatBytes(least), most: formatBytes(most) });
+  return say(`moment.several_${does}`, { ranks: amounts.length, each });
 }
 
 /**

@@ -1,6 +1,7 @@
 // What a verdict comes to: its sign and its look, the same as on the terminal and on every page.
 
 import { make, write } from "#player/dom.js";
+import { named } from "#player/words.js";
 
 /** @import { Outcome } from "#player/types.d.ts" */
 
@@ -25,8 +26,8 @@ export function fillMark(mark, outcome) {
     write(mark, LOOKS[outcome].sign);
     mark.classList.add(LOOKS[outcome].look);
     mark.setAttribute("role", "img");
-    mark.setAttribute("aria-label", outcome);
-    mark.title = outcome;
+    mark.setAttribute("aria-label", named(outcome));
+    mark.title = named(outcome);
   }
 }
 

@@ -27,6 +27,7 @@ import { takeAway } from "#player/take/takeaway.js";
 import { NO_STOP, narrateStop, tourSteps } from "#player/tour.js";
 import { markPage } from "#player/theme.js";
 import { createTimelineLegend } from "#player/timelinelegend.js";
+import { say } from "#player/words.js";
 
 /** @import { Place } from "#player/address.js" */
 /** @import { Model, Scene } from "#player/scene.d.ts" */
@@ -39,7 +40,6 @@ import { createTimelineLegend } from "#player/timelinelegend.js";
  */
 export async function mountPlayer(root, source) {
   const status = find(root, "#status", HTMLElement);
-  document.documentElement.lang = "en";
   markPage(themeOfAddress(), false);
   try {
     const model = readModel(await source.load());
@@ -50,8 +50,8 @@ export async function mountPlayer(root, source) {
   } catch (error) {
     find(root, "#view", HTMLElement).hidden = true;
     status.hidden = false;
-    const hint = "The trace may be of another version of zerosim: run it again, or choose another one.";
-    status.replaceChildren(...failure("The trace cannot be shown", error, hint));
+    const hint = say("shared.other_version");
+    status.replaceChildren(...failure(say("player.the_trace_cannot_be_shown"), error, hint));
     if (!(error instanceof DocumentError || error instanceof LoadError)) {
       throw error;
     }
@@ -116,7 +116,7 @@ export class Player extends Screen {
   start() {
     if (this.model.doc.steps.some(({ kind }) => kind === "copy")) {
       const hint = find(this.root, "#timeline-hint", HTMLElement);
-      write(hint, hint.textContent?.replace("communication below", "communication and copies below") ?? "");
+      write(hint, say("player.hint_with_copies"));
     }
     const actions = createActions(this);
     fillHelp(this.root, actions);
@@ -162,7 +162,7 @@ export class Player extends Screen {
     find(this.root, "#timeline", HTMLElement).hidden = table;
     find(this.root, "#timeline-hint", HTMLElement).hidden = table;
     find(this.root, "#timeline-legend", HTMLElement).hidden = table;
-    write(find(this.root, "#timeline-title", HTMLElement), table ? "Table of this step" : this.model.doc.run.is_predicted ? "Timeline, predicted" : "Timeline");
+    write(find(this.root, "#timeline-title", HTMLElement), table ? say("player.table_of_this_step") : this.model.doc.run.is_predicted ? say("player.timeline_predicted") : say("player.timeline"));
     find(this.root, "#timeline-card", HTMLElement).classList.toggle("tabled", table);
     this.updateBreakpoints(this.place.breakpoints);
   }

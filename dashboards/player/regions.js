@@ -5,6 +5,7 @@
 import { make, write } from "#player/dom.js";
 import { pointIn } from "#player/draw/layer.js";
 import { spokenName } from "#player/naming/names.js";
+import { say } from "#player/words.js";
 
 /** @import { Box } from "#player/draw/layout.js" */
 /** @import { Named } from "#player/naming/names.js" */
@@ -47,7 +48,7 @@ export class Regions {
   register(host, label, drawing) {
     host.tabIndex = 0;
     host.setAttribute("role", "group");
-    host.setAttribute("aria-label", `${label}: arrows name its parts`);
+    host.setAttribute("aria-label", say("regions.arrows_name_its_parts", { label }));
     host.dataset.named = "";
     let spot = 0;
     let isFresh = true;

@@ -3,6 +3,7 @@
 
 import { waitedIn } from "#player/frames.js";
 import { NUMBERS_PER_COPY } from "#player/document.js";
+import { say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Step } from "#player/types.d.ts" */
@@ -27,7 +28,7 @@ const COMPARE = {
 };
 const AMOUNT = /([<>]=?|=)\s*(\S*)\s*(\S*)/;
 const NUMBER = /^(\d+(?:\.\d+)?)([^\d.]*)$/;
-const WAITS = ["wait", "waits", "waited", "waiting"];
+const WAITS = ["wait", "waits", "waited", "waiting", say("search.wait")];
 /** What says only which measure is meant. */
 const MEASURES = ["bytes", "payload", "took", "time"];
 
@@ -52,7 +53,7 @@ export function parseQuery(text) {
   }
   const isWait = comparisons.some(({ measure }) => measure === "wait");
   const hasAmount = comparisons.length > 0;
-  const numbered = { rank: takeNumber("rank"), beat: takeNumber("beat") };
+  const numbered = { rank: takeNumber("rank"), beat: takeNumber("beat") ?? takeNumber(say("search.beat")) };
   const words = rest
     .split(/\s+/)
     .filter((word) => word && !(isWait && WAITS.includes(word)) && !(hasAmount && MEASURES.includes(word)));
@@ -68,7 +69,7 @@ export function parseQuery(text) {
       return null;
     }
     if (!/^\d+$/.test(found[2])) {
-      throw new SearchError(`"${name} ${found[2]}": expected a number, as in "${name} 2"`);
+      throw new SearchError(say("search.expected_a_number_as_in_2", { name, found: found[2], name_2: name }));
     }
     rest = rest.replace(found[0], " ");
     return Number(found[2]);
@@ -86,13 +87,13 @@ function readAmount(found, before) {
   const unit = number && (number[2] || second);
   const known = UNITS[unit ?? ""];
   if (!number || !known) {
-    const said = `${first} ${second}`.trim() || "nothing";
-    throw new SearchError(`"${sign} ${said}" is no amount: expected a number with B, kB, MB, GB, µs, ms or s, as in "> 1 MB"`);
+    const said = `${first} ${second}`.trim() || say("search.nothing");
+    throw new SearchError(say("search.is_no_amount_expected_a_number", { sign, said }));
   }
   const [kind, factor] = known;
   const isWait = WAITS.includes(before);
   if (isWait && kind === "bytes") {
-    throw new SearchError(`a wait is no number of bytes: expected a time, as in "wait > 5 ms"`);
+    throw new SearchError(say("search.a_wait_is_no_number_of"));
   }
   const used = number[2] ? whole.length - second.length : whole.length;
   return { used, measure: isWait ? "wait" : kind, limit: Number(number[1]) * factor };
@@ -109,10 +110,10 @@ export function findHits(model, query) {
   const { doc } = model;
   const place = query.rank === null ? null : doc.ranks.indexOf(query.rank);
   if (place === -1) {
-    throw new SearchError(`rank ${query.rank} is not in this trace: expected one of ${doc.ranks.join(", ")}`);
+    throw new SearchError(say("search.rank_is_not_in_this_trace", { rank: query.rank, value: doc.ranks.join(", ") }));
   }
   if (query.beat !== null && !doc.beats[query.beat - 1]) {
-    throw new SearchError(`there is no beat ${query.beat}: expected 1 to ${doc.beats.length}`);
+    throw new SearchError(say("search.there_is_no_beat_expected_1", { beat: query.beat, beats: doc.beats.length }));
   }
   const ofWait = query.comparisons.filter(({ measure }) => measure === "wait");
   const ofStep = query.comparisons.filter(({ measure }) => measure !== "wait");

@@ -4,6 +4,7 @@ import { spokenBeat } from "#player/beats.js";
 import { find, make, write } from "#player/dom.js";
 import { formatBytes, formatTime, joinDots } from "#player/format.js";
 import { SearchError, bytesOf, findHits, longestWait, parseQuery } from "#player/search.js";
+import { say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Hit } from "#player/search.js" */
@@ -40,7 +41,7 @@ export function createSearch(root, model, { found, goTo }) {
     write(says, problem || (text ? countOf(hits.length, text) : ""));
     says.classList.toggle("wrong", problem !== "");
     list.replaceChildren(...hits.slice(0, MOST_LISTED).map((hit) => entryOf(model, hit)));
-    write(button, hits.length > 0 ? `search · ${hits.length}` : "search");
+    write(button, hits.length > 0 ? say("searchfield.search", { hits: hits.length }) : say("searchfield.search_2"));
     found(hits.map(({ step }) => step));
   }
 
@@ -75,10 +76,10 @@ export function createSearch(root, model, { found, goTo }) {
 /** @param {number} count @param {string} text */
 function countOf(count, text) {
   if (count === 0) {
-    return `No beat agrees with "${text}".`;
+    return say("searchfield.no_beat_agrees_with", { text });
   }
-  const more = count > MOST_LISTED ? `; the first ${MOST_LISTED} are listed` : "";
-  return `${count} beat${count === 1 ? "" : "s"}${more}`;
+  const more = count > MOST_LISTED ? say("searchfield.first_listed", { listed: MOST_LISTED }) : "";
+  return say("searchfield.beats", { num: count, more });
 }
 
 /** @param {Model} model @param {Hit} hit */
@@ -86,7 +87,7 @@ function entryOf(model, { step, beat }) {
   const { first, last } = model.doc.beats[beat];
   const bytes = bytesOf(model.doc, model.doc.steps[step]);
   const waited = longestWait(model, first, last, null);
-  const amounts = joinDots([bytes > 0 && formatBytes(bytes), waited > 0 && `waits ${formatTime(waited, model.doc.run.is_predicted)}`]);
+  const amounts = joinDots([bytes > 0 && formatBytes(bytes), waited > 0 && say("searchfield.waits", { waited: formatTime(waited, model.doc.run.is_predicted) })]);
   const button = make("button", "", make("span", "", spokenBeat(model, beat)), make("span", "small", amounts));
   button.type = "button";
   button.dataset.step = String(step);

@@ -4,6 +4,7 @@ import { iterationSearch } from "#player/address.js";
 import { fillSelect, find, make, write } from "#player/dom.js";
 import { formatDecimal, formatExact, joinDots } from "#player/format.js";
 import { fillMark } from "#player/outcome.js";
+import { named, say } from "#player/words.js";
 
 /** @import { ReplayDocument } from "#player/types.d.ts" */
 
@@ -15,13 +16,13 @@ import { fillMark } from "#player/outcome.js";
  */
 export function fillShell(root, doc, embedded) {
   const { run, verdict, notes, broken } = doc;
-  document.title = joinDots([doc.name, run.stage_name, "zerosim"]);
+  document.title = joinDots([doc.name, named(run.stage_name), "zerosim"]);
   write(find(root, "#run-text", HTMLElement), summary(doc));
   fillMark(find(root, "#run-mark", HTMLElement), verdict.outcome);
   const button = find(root, "#run", HTMLButtonElement);
   button.title = `${verdict.headline} (r)`;
   button.hidden = false;
-  show(root, "#broken", broken && `The replay ends at step ${broken.step + 1}: ${broken.reason}`);
+  show(root, "#broken", broken && say("shell.the_replay_ends_at_step", { step: broken.step + 1, reason: broken.reason }));
   show(root, "#notes", notes.join(" · "));
   fillFacts(find(root, "#run-facts", HTMLElement), doc);
   if (embedded) {
@@ -35,13 +36,12 @@ export function fillShell(root, doc, embedded) {
 
 /** The run in a line. @param {ReplayDocument} doc */
 export function summary({ run, ranks }) {
-  const num = ranks.length === run.num_ranks ? "" : `${ranks.length} of `;
   return joinDots([
     run.model,
-    run.stage_name,
-    `${num}${run.num_ranks} ranks`,
-    run.algorithm === run.backend ? run.backend : `${run.algorithm} on ${run.backend}`,
-    run.num_parameters > 0 && `${millions(run.num_parameters)} parameters`,
+    named(run.stage_name),
+    say(ranks.length === run.num_ranks ? "shell.num_ranks" : "shell.some_ranks", { some: ranks.length, num: run.num_ranks }),
+    run.algorithm === run.backend ? run.backend : say("shell.on", { algorithm: run.algorithm, backend: run.backend }),
+    run.num_parameters > 0 && say("shell.parameters", { num_parameters: millions(run.num_parameters) }),
   ]);
 }
 
@@ -61,18 +61,18 @@ function fillIterations(root, { run }) {
 function fillFacts(list, { name, run, verdict, notes, units, ranks }) {
   /** @type {[string, string][]} */
   const facts = [
-    ["verdict", joinDots([verdict.outcome ?? "", verdict.headline])],
-    ["trace", name],
-    ["model", joinDots([run.model, `${units.length} units`])],
-    ["parameters", run.num_parameters > 0 ? formatExact(run.num_parameters) : ""],
-    ["stage", run.stage_name],
-    ["compute dtype", joinDots([run.dtype, `${run.element_bytes} B each`])],
-    ["ranks", ranks.length === run.num_ranks ? String(run.num_ranks) : `${ranks.length} of ${run.num_ranks}`],
-    ["collectives", joinDots([run.algorithm, run.backend, run.device])],
-    ["iteration", String(run.iteration)],
-    ["micro-steps", run.accumulate > 1 ? String(run.accumulate) : ""],
-    ["mean loss", run.loss === null ? "" : formatDecimal(run.loss, 4)],
-    ["notes", notes.join(" ")],
+    [say("shell.verdict"), joinDots([named(verdict.outcome ?? ""), verdict.headline])],
+    [say("shell.trace"), name],
+    [say("shell.model"), joinDots([run.model, say("shell.units", { units: units.length })])],
+    [say("shell.parameters_2"), run.num_parameters > 0 ? formatExact(run.num_parameters) : ""],
+    [say("shell.stage"), named(run.stage_name)],
+    [say("shell.compute_dtype"), joinDots([run.dtype, say("shell.b_each", { bytes: run.element_bytes })])],
+    [say("shell.ranks"), ranks.length === run.num_ranks ? String(run.num_ranks) : say("shell.of", { ranks: ranks.length, ranks_2: run.num_ranks })],
+    [say("shell.collectives"), joinDots([run.algorithm, run.backend, run.device])],
+    [say("shell.iteration"), String(run.iteration)],
+    [say("shell.micro_steps"), run.accumulate > 1 ? String(run.accumulate) : ""],
+    [say("shell.mean_loss"), run.loss === null ? "" : formatDecimal(run.loss, 4)],
+    [say("shell.notes"), notes.join(" ")],
   ];
   for (const [term, value] of facts) {
     if (value) {

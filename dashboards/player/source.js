@@ -3,6 +3,7 @@
 // reads no source file: a trace could name any.
 
 import { find, make } from "#player/dom.js";
+import { say } from "#player/words.js";
 
 /**
  * Where source files are for this reader.
@@ -30,9 +31,9 @@ export function parseSource(text) {
 /** Why an editor's address cannot be used; "" if it can. @param {string} editor */
 export function problemOf(editor) {
   if (!SCHEME.test(editor) || REFUSED.test(editor)) {
-    return `"${editor}" is no editor's address: expected a scheme in front, as in ${EDITOR}`;
+    return say("source.is_no_editor_s_address_expected", { editor, editor_2: EDITOR });
   }
-  return editor.includes("{file}") ? "" : `"${editor}" has no {file} in it: expected one as in ${EDITOR}`;
+  return editor.includes("{file}") ? "" : say("source.no_file", { editor, file: "{file}", example: EDITOR });
 }
 
 /**
@@ -91,7 +92,7 @@ export function createSources(root) {
     const href = linkOf(text, settings);
     const link = make("a", "", text);
     link.href = href;
-    link.title = "Open this line in the editor";
+    link.title = say("source.open_this_line_in_the_editor");
     element.replaceChildren(...(href ? [link] : [text]));
   }
 

@@ -1,21 +1,22 @@
 // Says aloud what a screen reader would read, on demand only; never by itself.
 
 import { find, setPressed } from "#player/dom.js";
+import { language, say } from "#player/words.js";
 
 /** How signs are said. @type {readonly (readonly [RegExp, string])[]} */
 const SPOKEN = [
-  [/\(N[−-]1\)\/N/g, " times N minus 1 over N"],
-  [/\/N\b/g, " over N"],
-  [/Ψ/g, " psi"],
-  [/b·s·h/g, " b s h"],
-  [/·/g, ","],
-  [/\b(\d+)\/(\d+)\b/g, "$1 over $2"],
-  [/(\d) kB\b/g, "$1 kilobytes"],
-  [/(\d) MB\b/g, "$1 megabytes"],
-  [/(\d) GB\b/g, "$1 gigabytes"],
-  [/(\d) B\b/g, "$1 bytes"],
-  [/(\d) ms\b/g, "$1 milliseconds"],
-  [/−/g, " minus "],
+  [/\(N[−-]1\)\/N/g, say("speech.times_n_minus")],
+  [/\/N\b/g, say("speech.over_n")],
+  [/Ψ/g, say("speech.psi")],
+  [/b·s·h/g, say("speech.bsh")],
+  [/·/g, say("speech.pause")],
+  [/\b(\d+)\/(\d+)\b/g, say("speech.over")],
+  [/(\d) kB\b/g, say("speech.kilobytes")],
+  [/(\d) MB\b/g, say("speech.megabytes")],
+  [/(\d) GB\b/g, say("speech.gigabytes")],
+  [/(\d) B\b/g, say("speech.bytes")],
+  [/(\d) ms\b/g, say("speech.milliseconds")],
+  [/−/g, say("speech.minus")],
   [/ {2,}/g, " "],
 ];
 
@@ -26,9 +27,9 @@ export function spoken(text) {
 
 /**
  * @param {HTMLElement} root
- * @param {() => string} say what there is to say now
+ * @param {() => string} now what there is to say now
  */
-export function createSpeech(root, say) {
+export function createSpeech(root, now) {
   const button = find(root, "#say", HTMLButtonElement);
   const voice = globalThis.speechSynthesis;
   button.hidden = !voice;
@@ -53,8 +54,8 @@ export function createSpeech(root, say) {
       stop();
       return;
     }
-    const utterance = new SpeechSynthesisUtterance(spoken(say()));
-    utterance.lang = "en";
+    const utterance = new SpeechSynthesisUtterance(spoken(now()));
+    utterance.lang = language;
     const over = () => {
       if (saying === utterance.text) {
         show("");

@@ -3,6 +3,7 @@
 
 import { GLYPHS, spokenBeat } from "#player/beats.js";
 import { make } from "#player/dom.js";
+import { named } from "#player/words.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 /** @import { Beat } from "#player/types.d.ts" */
@@ -81,7 +82,7 @@ export function createStrip(host, model, seek) {
         own.push(buttonOf(model, k));
       }
       buttons.push(...own);
-      const name = make("span", "band", band.phase === "outside" ? "" : band.phase);
+      const name = make("span", "band", band.phase === "outside" ? "" : named(band.phase));
       name.setAttribute("aria-hidden", "true"); // each button's name says it
       const phase = make("div", `phase ${band.phase}`, name, make("div", "beats", ...own));
       phase.style.flexGrow = String(own.length);

@@ -3,12 +3,13 @@
 import { make } from "#player/dom.js";
 import { formatBytes, formatExact } from "#player/format.js";
 import { readRows } from "#player/moment.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
-const COLUMNS = ["rank", "doing", "sends", "to", "receives", "sent so far", "everything alive"];
+const COLUMNS = [say("table.rank"), say("table.doing"), say("table.sends"), say("table.to"), say("table.receives"), say("table.sent_so_far"), say("table.everything_alive")];
 /** Where bytes go between tiers. */
-const COPY_COLUMN = "copies";
+const COPY_COLUMN = say("table.copies");
 
 /**
  * @param {HTMLElement} host
@@ -35,7 +36,7 @@ export function createTable(host, { doc }) {
     }
     if (position !== shown) {
       shown = position;
-      caption.textContent = `Step ${position + 1}: what each rank does`;
+      caption.textContent = say("table.step_what_each_rank_does", { step: position + 1 });
       body.replaceChildren(...readRows(model, position).map((row) => rowElement(row, hasCopies)));
     }
     for (const [at, row] of [...body.rows].entries()) {
@@ -46,18 +47,18 @@ export function createTable(host, { doc }) {
 
 /** @param {import("#player/moment.js").Row} row @param {boolean} hasCopies */
 function rowElement({ rank, doing, sends, to, receives, copies, sent, memory }, hasCopies) {
-  const name = make("th", "", `rank ${rank}`);
+  const name = make("th", "", say("shared.rank", { rank }));
   name.scope = "row";
   return make(
     "tr",
     "",
     name,
-    make("td", "", doing || "nothing"),
+    make("td", "", named(doing) || say("table.nothing")),
     make("td", "number", bytes(sends)),
     make("td", "", to || "–"),
     make("td", "number", bytes(receives)),
     make("td", "number sent", `${formatExact(sent)} B`),
-    make("td", "number", memory === null ? "not recorded" : formatBytes(memory)),
+    make("td", "number", memory === null ? say("shared.not_recorded") : formatBytes(memory)),
     ...(hasCopies ? [make("td", "number", bytes(copies))] : []),
   );
 }

@@ -6,6 +6,7 @@ import { make } from "#player/dom.js";
 import { letterOfPhase } from "#player/draw/bars.js";
 import { waitFill } from "#player/draw/textures.js";
 import { swatch } from "#player/legend.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Theme } from "#player/colours.js" */
 /** @import { Draw } from "#player/legend.js" */
@@ -31,14 +32,14 @@ export function createTimelineLegend(list, { doc }) {
       return;
     }
     shown = key;
-    const entries = phases.map((phase) => make("li", "", swatch(drawPhase(theme, phase)), phase));
+    const entries = phases.map((phase) => make("li", "", swatch(drawPhase(theme, phase)), named(phase)));
     if (waits) {
-      entries.push(make("li", "", swatch(drawWait(theme)), "waits"));
+      entries.push(make("li", "", swatch(drawWait(theme)), say("timelinelegend.waits")));
     }
     if (path.length > 0) {
-      entries.push(make("li", "", swatch(drawLine(palette(theme).path, 1.5)), "critical path"));
+      entries.push(make("li", "", swatch(drawLine(palette(theme).path, 1.5)), say("timelinelegend.critical_path")));
     }
-    entries.push(make("li", "", swatch(drawLine(palette(theme).cursor, 3.5)), "now"));
+    entries.push(make("li", "", swatch(drawLine(palette(theme).cursor, 3.5)), say("timelinelegend.now")));
     list.replaceChildren(...entries);
   };
 }

@@ -1,6 +1,8 @@
 // A tour: ten to twelve stops, each a still picture with a few sentences. Where the next one is, and
 // what is said at it.
 
+import { say } from "#player/words.js";
+
 /** @import { Model } from "#player/scene.d.ts" */
 
 /** Not on a tour. */
@@ -31,7 +33,7 @@ export function playedAt({ doc }, stop, tween) {
 
 /** "stop 3 of 12" @param {Model} model @param {number} stop */
 export function nameOfStop({ doc }, stop) {
-  return `stop ${stop + 1} of ${doc.tour.length}`;
+  return say("tour.stop_of", { stop: stop + 1, tour: doc.tour.length });
 }
 
 /** What a stop says. @param {Model} model @param {number} stop */

@@ -1,6 +1,8 @@
 """The player's modules keep their own unit tests, in JavaScript: tests/player/*.test.js."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ def test_the_players_unit_tests_pass():
     tests = sorted(str(path) for path in (REPOSITORY / "tests/player").glob("*.test.js"))
     assert tests, "tests/player holds no *.test.js"
     ran = subprocess.run(
-        [find_node(), "--test", *tests],
+        [find_node(), "--import", "./tests/player/english.js", "--test", *tests],
         cwd=REPOSITORY,
+        env=os.environ | {"PYTHON": sys.executable},
         capture_output=True,
         text=True,
         timeout=120,

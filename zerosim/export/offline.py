@@ -3,7 +3,7 @@
 The modules are the server's: the import map names each as a data: address. The policy lets
 scripts be those and no others, and forbids every connection. A replay is made of the player's
 files; of any other page the server's HTML is taken, and what it refers to is put into it.
-Imports the standard library and `export.player`.
+Imports the standard library, `export.player` and zerosim's language.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from html import escape, unescape
 from typing import Any
 
 from zerosim.export import player
+from zerosim.language import spoken
 
 DOCUMENT_ID = "replay-document"
 _START = f'import "{player.PREFIX}{player.MAIN}";'
@@ -28,7 +29,7 @@ def offline_page(document: dict[str, Any]) -> str:
     style = player.read(player.STYLE)
     assert "</style" not in style.lower()
     return f"""<!doctype html>
-<html lang="en">
+<html lang="{player.TAGS[spoken()]}">
 <head>
 <meta charset="utf-8">
 {_policy([import_map, _START], [style])}
@@ -40,6 +41,7 @@ def offline_page(document: dict[str, Any]) -> str:
 </head>
 <body>
 {_without_comments(player.fragment())}
+{player.words(player.modules())}
 <script type="application/json" id="{DOCUMENT_ID}">{_as_text(document)}</script>
 <script type="module">{_START}</script>
 </body>

@@ -1,13 +1,21 @@
-"""The player's modules, style and page, as text; the server and the offline page are made of them.
+"""The player's modules, style, page and words, as text; server and offline page have them.
 
-Imports the standard library. The files lie beside the dashboard, which is not imported.
+Imports the standard library, zerosim's language and names. The files lie beside the dashboard,
+which is not imported.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from typing import Any
+
+from zerosim.language import Language, Words, spoken
+from zerosim.names import shown_names
 
 FOLDER = Path(__file__).parents[1] / "dashboards" / "player"
 PREFIX = "#player/"
@@ -15,6 +23,12 @@ PREFIX = "#player/"
 MAIN = "main.js"
 STYLE = "player.css"
 FRAGMENT = "player.html"
+WORDS_ID = "player-words"
+"""Of the element in a page that holds what the player says."""
+TAGS = {Language.ENGLISH: "en", Language.CHINESE: "zh-Hans"}
+"""Languages as a page's `lang` names them."""
+_WORDS = Words(FOLDER.parent / "words" / "player.toml")
+_SAID = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"(?:[a-z][a-z0-9-]*/)*[a-z][a-z0-9-]*\.(?:js|css)")
 _PART = re.compile(r"<!-- part: ([a-z]+) -->")
 _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.js)"', re.MULTILINE)
@@ -44,12 +58,45 @@ def read(name: str) -> str:
 def fragment() -> str:
     """The player's page, without <html>."""
     text = (FOLDER / FRAGMENT).read_text(encoding="utf-8")
-    return _PART.sub(lambda found: part(found[1]).strip(), text)
+    return _said(_PART.sub(lambda found: part(found[1]).strip(), text))
 
 
 def part(name: str) -> str:
     """What several pages have in common, as HTML."""
-    return (FOLDER / "parts" / f"{name}.html").read_text(encoding="utf-8")
+    return _said((FOLDER / "parts" / f"{name}.html").read_text(encoding="utf-8"))
+
+
+def _said(text: str) -> str:
+    """HTML with its words in it, in the language that is spoken."""
+    return _SAID.sub(lambda found: escape(_WORDS(f"page.{found[1]}")), text)
+
+
+def words(names: Iterable[str]) -> str:
+    """What some modules say, as the element of a page that they find it in.
+
+    Args:
+        names: of modules; those of the assets are "assets/NAME.js".
+    """
+    said: dict[str, Any] = {"shared": _WORDS.table["shared"], "names": dict(shown_names())}
+    for name in names:
+        *folders, last = name.removesuffix(".js").split("/")
+        found: Any = _WORDS.table
+        for part_of in (*folders, last):
+            found = found.get(part_of, {})
+        if found:
+            place = said
+            for folder in folders:
+                place = place.setdefault(folder, {})
+            own = {key: text for key, text in found.items() if _is_text(text)}
+            place.setdefault(last, {}).update(own)
+    held = json.dumps({"language": spoken(), "words": said}, separators=(",", ":"))
+    safe = held.replace("<", "\\u003c")
+    return f'<script type="application/json" id="{WORDS_ID}">{safe}</script>'
+
+
+def _is_text(text: object) -> bool:
+    """What is no table of another module: a text, or one for each number."""
+    return isinstance(text, str) or (isinstance(text, dict) and "other" in text and len(text) == 2)
 
 
 def modules(main: str = MAIN) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import math
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import CARD, MUTED, PHASES, figure, plain
+from zerosim.plots.theme import CARD, MUTED, PHASES, WORDS, figure, plain
 from zerosim.tables import Table
 
 _TOP = 1.1
@@ -20,7 +20,7 @@ def laws(table: Table) -> go.Figure:
     Args:
         table: of columns `curve`, `kind` ("own", "other" or "run"), `ranks` and `sent_psi`.
     """
-    drawn = figure(table.title, "ranks N", "\N{GREEK CAPITAL LETTER PSI}")
+    drawn = figure(table.title, WORDS("laws.ranks_n"), "\N{GREEK CAPITAL LETTER PSI}")
     below = {"x": 1, "xanchor": "right", "y": 0.02, "yanchor": "bottom"}  # where no curve comes
     drawn.update_layout(legend=below, margin={"r": 50})
     own = PHASES[Phase.FORWARD]

@@ -7,7 +7,8 @@ from collections import Counter
 from plotly import graph_objects as go
 
 from zerosim.memory import Role
-from zerosim.plots.theme import CARD, LINE, OUTCOMES, ROLES, TEXT, figure, plain
+from zerosim.names import named
+from zerosim.plots.theme import CARD, LINE, OUTCOMES, ROLES, TEXT, WORDS, figure, plain
 from zerosim.quantities import format_bytes
 from zerosim.tables import Table
 
@@ -17,8 +18,6 @@ _PATTERNS: dict[Role | None, str] = {
     Role.CHECKPOINTS: "\\",
     Role.SECONDARY: "x",
 }
-_BESIDE = "temporary, and a margin"
-"""What no role has."""
 _BESIDE_BARS = 0.75
 """Of the room of a bar, for what the line says."""
 _TOP = 1.15
@@ -33,7 +32,7 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         table: of columns `layout`, `part`, `bytes`, `role`.
         card_bytes: what a card has.
     """
-    drawn = figure(table.title, "", "bytes")
+    drawn = figure(table.title, "", named("bytes"))
     names = list(dict.fromkeys(table["layout"]))
     sizes: Counter[tuple[str, str | None]] = Counter()
     for row in table:
@@ -43,7 +42,7 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         heights = [sizes[name, role] for name in names]
         if not any(heights):
             continue
-        words = _BESIDE if role is None else role.value
+        words = WORDS("peaks.beside") if role is None else named(role.value)
         drawn.add_bar(
             x=names,
             y=heights,
@@ -56,7 +55,8 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
                     "fgcolor": CARD,
                 },
             },
-            hovertemplate="%{y:,} B, predicted: " + plain(words) + "<extra></extra>",
+            hovertemplate=WORDS("peaks.hover", value="%{y:,}", what=plain(words))
+            + "<extra></extra>",
         )
     top = _TOP * max(card_bytes, min(max(totals, default=0), _MOST_ABOVE * card_bytes))
     bad = OUTCOMES["unexplained"][0]
@@ -73,7 +73,7 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         xref="paper",
         x=1,
         y=card_bytes,
-        text=f"the card<br><b>{format_bytes(card_bytes)}</b>",
+        text=WORDS("peaks.the_card_br_b_b", card_bytes=format_bytes(card_bytes)),
         xanchor="right",
         yanchor="bottom",
         showarrow=False,

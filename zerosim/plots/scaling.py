@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from plotly import graph_objects as go
 
-from zerosim.plots.theme import CARD, MUTED, OUTCOMES, PHASES, figure, plain
+from zerosim.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figure, plain
 from zerosim.quantities import format_amount
 from zerosim.tables import Table
 
@@ -25,7 +25,7 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
             `hiding_tokens`, `hides`, `fits`.
         chosen: the layout that is drawn strongest.
     """
-    drawn = figure(table.title, "GPUs, and tokens of a micro-batch of each", "tokens")
+    drawn = figure(table.title, WORDS("scaling.gpus"), WORDS("scaling.tokens"))
     colours = tuple(dict.fromkeys(PHASES.values()))
     top = _TOP * max(table["tokens_per_second_per_gpu"], default=1)
     for place, name in enumerate(dict.fromkeys(table["layout"])):
@@ -43,7 +43,8 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
                 "color": [colour if row["fits"] else CARD for row in rows],
                 "line": {"color": colour, "width": 2},
             },
-            hovertemplate="%{x} GPUs: %{y:,.0f} tokens/s each, predicted<extra></extra>",
+            hovertemplate=WORDS("scaling.hover", gpus="%{x}", tokens="%{y:,.0f}")
+            + "<extra></extra>",
         )
     ticks = {row["gpus"]: row["tokens_per_gpu"] for row in table}
     for gpus, words in _stops_hiding(table):
@@ -58,7 +59,7 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
         tickvals=list(ticks),
         ticktext=[f"{gpus}<br>{format_amount(tokens)}" for gpus, tokens in ticks.items()],
     )
-    drawn.update_yaxes(range=[0, top], ticksuffix="", title="tokens/s a GPU")
+    drawn.update_yaxes(range=[0, top], ticksuffix="", title=WORDS("scaling.rate"))
     drawn.update_layout(legend={"y": -0.32})
     return drawn
 
@@ -70,6 +71,6 @@ def _stops_hiding(table: Table) -> list[tuple[float, str]]:
         for before, after in pairwise(rows):
             if before["hides"] and not after["hides"]:
                 between = math.sqrt(before["gpus"] * after["gpus"])
-                words = f"fewer than C/W = {format_amount(after['hiding_tokens'])} tokens<br>"
-                return [(between, f"{words}from here on: gathers show ")]
+                tokens = format_amount(after["hiding_tokens"])
+                return [(between, WORDS("scaling.stops_hiding", tokens=tokens))]
     return []

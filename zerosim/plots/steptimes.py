@@ -5,7 +5,18 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import CARD, COMMUNICATION, COPYING, LINE, PHASES, WAIT, figure, plain
+from zerosim.names import named
+from zerosim.plots.theme import (
+    CARD,
+    COMMUNICATION,
+    COPYING,
+    LINE,
+    PHASES,
+    WAIT,
+    WORDS,
+    figure,
+    plain,
+)
 from zerosim.tables import Table
 
 _LOOKS = {
@@ -36,13 +47,14 @@ def step_times(table: Table) -> go.Figure:
             x=[spent.get((name, cause), 0) for name in names],
             y=names,
             orientation="h",
-            name=plain(cause),
+            name=plain(named(cause)),
             marker={
                 "color": colour,
                 "line": {"width": 0},
                 "pattern": {"shape": pattern, "fgcolor": CARD},
             },
-            hovertemplate="%{x:.4f} s, predicted: " + plain(cause) + "<extra></extra>",
+            hovertemplate=WORDS("steptimes.hover", value="%{x:.4f}", what=plain(named(cause)))
+            + "<extra></extra>",
         )
     totals = {name: sum(row["seconds"] for row in table if row["layout"] == name) for name in names}
     for name, total in totals.items():

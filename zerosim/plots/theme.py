@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import html
 import textwrap
+import unicodedata
 
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
+from zerosim.language import Words
 from zerosim.memory import Role
 from zerosim.tables import Evidence, Table
 
@@ -51,6 +53,7 @@ OUTCOMES = {
     "unexplained": ("#C0392B", "x"),
 }
 """Colour and pattern of what a difference makes of a law."""
+WORDS = Words.beside(__file__)
 SMALLEST_TEXT_PX = 15
 
 
@@ -61,7 +64,9 @@ def plain(text: str) -> str:
 
 def wrapped(text: str, width: int) -> str:
     """Text for a figure in lines of about `width` characters."""
-    return "<br>".join(map(plain, textwrap.wrap(text, width, break_on_hyphens=False)))
+    is_wide = any(unicodedata.east_asian_width(letter) == "W" for letter in text)
+    letters = width // 2 if is_wide else width
+    return "<br>".join(map(plain, textwrap.wrap(text, letters, break_on_hyphens=False)))
 
 
 def time_axis(table: Table) -> str:
@@ -69,7 +74,7 @@ def time_axis(table: Table) -> str:
     is_predicted = any(
         one.evidence is Evidence.PREDICTED and one.name.endswith("_ns") for one in table.columns
     )
-    return "ms, predicted" if is_predicted else "ms"
+    return WORDS("theme.ms_predicted") if is_predicted else "ms"
 
 
 def figure(title: str, x: str = "", y: str = "") -> go.Figure:

@@ -5,14 +5,24 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import COMMUNICATION, COPYING, LINE, PHASES, WAIT, figure, time_axis
+from zerosim.names import named
+from zerosim.plots.theme import (
+    COMMUNICATION,
+    COPYING,
+    LINE,
+    PHASES,
+    WAIT,
+    WORDS,
+    figure,
+    time_axis,
+)
 from zerosim.tables import Table
 
 _NS_A_MS = 1e6
 _STATES = {
-    "waiting": ("waits for another rank", WAIT, "x"),
-    "copying": ("waits for a copy", COPYING, "\\"),
-    "other": ("own code", LINE, ""),
+    "waiting": ("timeline.waits_rank", WAIT, "x"),
+    "copying": ("timeline.waits_copy", COPYING, "\\"),
+    "other": ("timeline.own_code", LINE, ""),
 }
 Piece = tuple[int, int, int]
 """Rank, begin and duration, ns."""
@@ -35,36 +45,44 @@ def timeline(table: Table) -> go.Figure:
         piece = (row["rank"], row["start_ns"], row["duration_ns"])
         kinds.setdefault(_kind(str(row["state"]), phase), []).append(piece)
         if row["communicates"]:
-            kind = ("communication", COMMUNICATION[phase], "/")
+            kind = (WORDS("timeline.communication"), COMMUNICATION[phase], "/")
             moving.setdefault(kind, []).append(piece)
-    for found, lane in ((kinds, "rank {}"), (moving, "rank {}, network")):
-        named: set[str] = set()
+    for found, lane in ((kinds, "timeline.rank"), (moving, "timeline.network")):
+        known: set[str] = set()
         for (name, colour, pattern), pieces in found.items():
             drawn.add_bar(
                 x=[duration / _NS_A_MS for _, _, duration in pieces],
                 base=[start / _NS_A_MS for _, start, _ in pieces],
-                y=[lane.format(rank) for rank, _, _ in pieces],
+                y=[WORDS(lane, rank=rank) for rank, _, _ in pieces],
                 orientation="h",
                 name=name,
                 legendgroup=name,
-                showlegend=name not in named,
+                showlegend=name not in known,
                 marker={
                     "color": colour,
                     "line": {"width": 0},
                     "pattern": {"shape": pattern, "fgcolor": "#ffffff"},
                 },
-                hovertemplate=name + ": %{x:.3f} ms from %{base:.3f} ms<extra></extra>",
+                hovertemplate=WORDS(
+                    "timeline.hover", name=name, long="%{x:.3f}", begin="%{base:.3f}"
+                )
+                + "<extra></extra>",
             )
-            named.add(name)
+            known.add(name)
     ranks = sorted(set(table["rank"]), reverse=True)
-    lanes = [lane for rank in ranks for lane in (f"rank {rank}, network", f"rank {rank}")]
+    lanes = [
+        lane
+        for rank in ranks
+        for lane in (WORDS("timeline.network", rank=rank), WORDS("timeline.rank", rank=rank))
+    ]
     drawn.update_yaxes(categoryorder="array", categoryarray=lanes)
     return drawn
 
 
 def _kind(state: str, phase: Phase) -> tuple[str, str, str]:
     if state == "compute":
-        return f"computes: {phase}", PHASES[phase], ""
+        return WORDS("timeline.computes", phase=named(phase)), PHASES[phase], ""
     if state == "exposed":
-        return "waits for communication", COMMUNICATION[phase], "x"
-    return _STATES[state]
+        return WORDS("timeline.waits"), COMMUNICATION[phase], "x"
+    key, colour, pattern = _STATES[state]
+    return WORDS(key), colour, pattern

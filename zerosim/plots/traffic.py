@@ -5,7 +5,8 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.plots.theme import CARD, PHASES, figure, plain
+from zerosim.names import named
+from zerosim.plots.theme import CARD, PHASES, WORDS, figure, plain
 from zerosim.tables import Table
 
 _PATTERNS = {"theory": ".", "trace": "", "wire": "/"}
@@ -17,17 +18,17 @@ def traffic(table: Table) -> go.Figure:
     Args:
         table: of columns `phase`, `purpose`, `op`, `theory_bytes`, `trace_bytes`, `wire_bytes`.
     """
-    drawn = figure(table.title, "", "bytes sent")
+    drawn = figure(table.title, "", WORDS("traffic.bytes_sent"))
     drawn.update_layout(barmode="group")
     phases = list(dict.fromkeys(table["phase"]))
     for ledger, pattern in _PATTERNS.items():
         for phase in phases:
             rows = [row for row in table if row["phase"] == phase]
-            reasons = [plain(f"{row['purpose']}: {row['op']}") for row in rows]
+            reasons = [plain(f"{named(row['purpose'])}: {named(row['op'])}") for row in rows]
             drawn.add_bar(
-                x=[[phase] * len(rows), reasons],
+                x=[[named(phase)] * len(rows), reasons],
                 y=[row[f"{ledger}_bytes"] for row in rows],
-                name=ledger,
+                name=named(ledger),
                 legendgroup=ledger,
                 offsetgroup=ledger,
                 showlegend=phase == phases[0],
@@ -35,6 +36,7 @@ def traffic(table: Table) -> go.Figure:
                     "color": PHASES[Phase(phase)],
                     "pattern": {"shape": pattern, "fgcolor": CARD},
                 },
-                hovertemplate="%{y:,} B by " + ledger + "<extra></extra>",
+                hovertemplate=WORDS("traffic.hover", value="%{y:,}", ledger=named(ledger))
+                + "<extra></extra>",
             )
     return drawn

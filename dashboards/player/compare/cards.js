@@ -19,6 +19,7 @@ import {
 import { eachChanged } from "#player/draw/moment.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { isOffline } from "#player/load.js";
+import { named } from "#player/words.js";
 
 /** @import { Run } from "#player/compare/model.js" */
 /** @import { Theme } from "#player/colours.js" */
@@ -73,11 +74,11 @@ export class RunCard {
     this.map.setAttribute("role", "img");
     this.next = make("p", "next");
     this.link = make("a", "where");
-    const title = make("h2", "", aligned.title);
+    const title = make("h2", "", named(aligned.title));
     title.title = aligned.name;
     const head = make("div", "heading", title, make("p", "law", aligned.law));
     this.element = make("section", "card run-card", head, this.map, this.next, this.link);
-    this.element.setAttribute("aria-label", aligned.title);
+    this.element.setAttribute("aria-label", named(aligned.title));
     this.base = new Layer(this.map);
     this.layer = new Layer(this.map);
     this.marks = new Layer(this.map);
@@ -100,7 +101,7 @@ export class RunCard {
       this.link.href = replayAddress(aligned.name, step, fragment);
     }
     this.element.classList.toggle("still", !aligned.came[at]);
-    this.map.setAttribute("aria-label", WORDS.map(aligned.title, rank));
+    this.map.setAttribute("aria-label", WORDS.map(named(aligned.title), rank));
     const { clientWidth: width, clientHeight: height } = this.map;
     const frame = this.frameChanged(theme, present, rank, width, height, devicePixelRatio);
     if (frame || !this.layout) {

@@ -3,6 +3,7 @@
 import { DocumentError, flag, list, nullable, finite, record, text, whole } from "#player/checks.js";
 import { paceOfTimes } from "#player/pace.js";
 import { readModel } from "#player/model.js";
+import { say } from "#player/words.js";
 
 /** @import { Model, PhaseSpan, Track } from "#player/scene.d.ts" */
 /** @import { AlignedRun, Alignment, Moment } from "#player/types.d.ts" */
@@ -56,7 +57,7 @@ function checkAlignment(value, models) {
   record({ moments: list(record({ phase: text, what: text, unit: text, micro_step: whole(0) })) })(value, "");
   const { length } = /** @type {Alignment} */ (value).moments;
   if (length === 0) {
-    throw new DocumentError("the runs have no moment in common");
+    throw new DocumentError(say("compare.model.the_runs_have_no_moment_in"));
   }
   record({
     titles: list(text, length),
@@ -81,7 +82,7 @@ function checkAlignment(value, models) {
     list(whole(0, models[r].numSteps))(steps, `runs[${r}].steps`);
     for (const rank of alignment.ranks) {
       if (!models[r].doc.ranks.includes(rank)) {
-        throw new DocumentError(`${name} holds no rank ${rank}`);
+        throw new DocumentError(say("compare.model.holds_no_rank", { name, rank }));
       }
     }
   }

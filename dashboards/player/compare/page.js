@@ -19,6 +19,7 @@ import { failure, isOffline, serverSource } from "#player/load.js";
 import { Screen, themeOfAddress } from "#player/screen.js";
 import { markPage } from "#player/theme.js";
 import { first, last, next, nextPhase, previous, previousPhase } from "#player/transport.js";
+import { named } from "#player/words.js";
 
 /** @import { Comparison } from "#player/compare/model.js" */
 
@@ -102,7 +103,7 @@ export class ComparePage extends Screen {
 
   start() {
     const { alignment, track } = this.comparison;
-    document.title = WORDS.pageTitle(alignment.runs.map(({ title }) => title));
+    document.title = WORDS.pageTitle(alignment.runs.map(({ title }) => named(title)));
     const notes = find(this.root, "#notes", HTMLElement);
     notes.hidden = alignment.notes.length === 0;
     write(notes, alignment.notes.join(" · "));

@@ -9,6 +9,7 @@ import { Gauges } from "#player/draw/gauges.js";
 import { legendEntries } from "#player/draw/stack.js";
 import { textures, waitFill } from "#player/draw/textures.js";
 import { swatch } from "#player/legend.js";
+import { named } from "#player/words.js";
 
 /** @import { Row } from "#player/compare/figures.js" */
 /** @import { Comparison, Run } from "#player/compare/model.js" */
@@ -87,7 +88,7 @@ function hasTier({ memory, states }, tier) {
 }
 
 /** @param {string} phase @returns {Entry} */
-const entryOf = (phase) => ({ label: phase, roles: [phase] });
+const entryOf = (phase) => ({ label: named(phase), roles: [phase] });
 
 /**
  * Memory's roles in the order in which they lie on each other; those that are hardly to be seen in
@@ -138,7 +139,7 @@ function makePanel(root, name, fill, entries) {
         law.replaceChildren(...(rows.some((row) => row.law !== null) ? [lawItem(palette(theme))] : []));
       }
       const shownRows = rows.map(({ title, parts, total, law }) => ({
-        name: title,
+        name: named(title),
         parts,
         mark: law,
         value: total === null ? WORDS.notRecorded : say(total, law),

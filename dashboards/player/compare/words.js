@@ -2,6 +2,7 @@
 // (zerosim/replay/moments.toml).
 
 import { formatBytes, formatDuration, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Run } from "#player/types.d.ts" */
 
@@ -11,63 +12,63 @@ const common = (values) => (new Set(values).size === 1 ? values[0] : "");
 export const WORDS = {
   choose: (/** @type {readonly Run[]} */ runs) =>
     joinDots([
-      `${runs.length} runs`,
+      say("compare.words.runs", { num: runs.length }),
       common(runs.map(({ model }) => model)),
-      common(runs.map(({ num_ranks: count }) => (count === 1 ? "1 rank" : `${count} ranks`))),
+      common(runs.map(({ num_ranks: count }) => say("compare.words.ranks", { num: count }))),
       common(runs.map(({ algorithm }) => algorithm)),
     ]),
   pageTitle: (/** @type {readonly string[]} */ titles) => joinDots([titles.join(", "), "zerosim"]),
-  cannot: "These runs cannot be compared",
-  hint: "Choose other runs, or reload the page.",
-  position: (/** @type {number} */ at, /** @type {number} */ of) => `moment ${at} / ${of}`,
+  cannot: say("compare.words.these_runs_cannot_be_compared"),
+  hint: say("compare.words.choose_other_runs_or_reload_the"),
+  position: (/** @type {number} */ at, /** @type {number} */ of) => say("compare.words.moment", { at, of }),
   spoken: (/** @type {number} */ at, /** @type {number} */ of, /** @type {string} */ title) =>
-    `moment ${at} of ${of}: ${title}`,
-  rank: (/** @type {number} */ rank) => `rank ${rank}`,
-  memory: (/** @type {number} */ rank) => `Memory now, rank ${rank}`,
-  states: (/** @type {number} */ rank) => `Model states now, rank ${rank}`,
-  sent: (/** @type {number} */ rank) => `Sent so far, rank ${rank}`,
+    say("compare.words.moment_of", { at, of, title }),
+  rank: (/** @type {number} */ rank) => say("shared.rank", { rank }),
+  memory: (/** @type {number} */ rank) => say("compare.words.memory_now_rank", { rank }),
+  states: (/** @type {number} */ rank) => say("compare.words.model_states_now_rank", { rank }),
+  sent: (/** @type {number} */ rank) => say("compare.words.sent_so_far_rank", { rank }),
   time: (/** @type {number} */ rank, /** @type {readonly boolean[]} */ predicted) =>
-    `Time so far, rank ${rank}${predicted.every(Boolean) ? ", predicted" : predicted.some(Boolean) ? ", partly predicted" : ""}`,
-  replay: (/** @type {number} */ step, /** @type {number} */ of) => `step ${step} of ${of} in Replay`,
+    say(predicted.every(Boolean) ? "compare.words.time_predicted" : predicted.some(Boolean) ? "compare.words.time_partly" : "compare.words.time", { rank }),
+  replay: (/** @type {number} */ step, /** @type {number} */ of) => say("compare.words.step_of_in_replay", { step, of }),
   map: (/** @type {string} */ title, /** @type {number} */ rank) =>
-    `${title}: what rank ${rank} holds; the table says it in numbers`,
-  noStates: "model states are not known",
-  notRecorded: "not recorded",
+    say("compare.words.what_rank_holds_the_table_says", { title, rank }),
+  noStates: say("shared.no_states"),
+  notRecorded: say("shared.not_recorded"),
   /** What was sent, and what the law says of it. */
   sentOf(/** @type {number} */ bytes, /** @type {number | null} */ law, /** @type {number} */ psi) {
     if (psi <= 0) {
       return formatBytes(bytes);
     }
     const sent = formatPsi(bytes, psi);
-    return law === null ? sent : `${sent.replace(" Ψ", "")} of ${formatPsi(law, psi)}`;
+    return law === null ? sent : say("shared.amount_of", { amount: sent.replace(" Ψ", ""), whole: formatPsi(law, psi) });
   },
-  law: "law",
-  onTier: (/** @type {string} */ tier) => `on the ${tier}`,
+  law: say("compare.words.law"),
+  onTier: (/** @type {string} */ tier) => say("compare.words.on_the", { tier: named(tier) }),
   /** What lies beside the device. */
   elsewhere: (/** @type {readonly {kind: string, amount: number}[]} */ parts) =>
-    parts.map(({ kind, amount }) => ` + ${formatBytes(amount)} ${kind}`).join(""),
+    parts.map(({ kind, amount }) => ` + ${formatBytes(amount)} ${named(kind)}`).join(""),
   bytes: formatBytes,
   exact: (/** @type {number} */ bytes) => `${formatExact(bytes)} B`,
   duration: formatDuration,
   spent: formatTime,
-  computing: "computing",
-  waiting: "waiting for communication",
-  other: "other",
-  table: (/** @type {string} */ title) => `${title}: each run`,
-  columns: ["run", "step", "next", "memory now", "law", "sent so far", "law", "computing", "waiting"],
+  computing: say("compare.words.computing"),
+  waiting: say("compare.words.waiting_for_communication"),
+  other: say("compare.words.other"),
+  table: (/** @type {string} */ title) => say("compare.words.each_run", { title }),
+  columns: [say("compare.words.run"), say("compare.words.step"), say("compare.words.next"), say("compare.words.memory_now"), say("compare.words.law"), say("compare.words.sent_so_far"), say("compare.words.law"), say("compare.words.computing"), say("compare.words.waiting")],
   none: "–",
-  tooFew: (/** @type {number} */ fewest) => `Choose ${fewest} or more.`,
-  tooMany: (/** @type {number} */ most) => `No more than ${most}.`,
-  playing: "Pause",
-  paused: "Play",
+  tooFew: (/** @type {number} */ fewest) => say("compare.words.choose_or_more", { fewest }),
+  tooMany: (/** @type {number} */ most) => say("compare.words.no_more_than", { most }),
+  playing: say("compare.words.pause"),
+  paused: say("compare.words.play"),
 };
 
 /** What keys do here, where it is not what they do in Replay. */
 export const KEY_WORDS = {
-  forward: "forward one moment",
-  back: "back one moment",
-  first: "first moment",
-  last: "last moment",
-  table: "this moment as a table",
-  run: "choose the runs",
+  forward: say("compare.words.forward_one_moment"),
+  back: say("compare.words.back_one_moment"),
+  first: say("compare.words.first_moment"),
+  last: say("compare.words.last_moment"),
+  table: say("compare.words.this_moment_as_a_table"),
+  run: say("compare.words.choose_the_runs"),
 };

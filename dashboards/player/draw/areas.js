@@ -5,6 +5,7 @@ import { isGathered } from "#player/draw/stack.js";
 import { niceStep } from "#player/draw/text.js";
 import { hatchFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */
 /** @import { Layer } from "#player/draw/layer.js" */
@@ -160,12 +161,12 @@ export function drawPeak(ctx, peak, plot, taken, colours, fonts, measure) {
   ctx.arc(x, y, 5, 0, 7);
   ctx.stroke();
   ctx.fill();
-  const w = measure("peak", fonts.strong);
+  const w = measure(say("draw.areas.peak"), fonts.strong);
   const free = [x + 12, x - 12 - w]
-    .map((at) => boxOf("peak", at, Math.max(fonts.size * 0.7, y), fonts, measure))
+    .map((at) => boxOf(say("draw.areas.peak"), at, Math.max(fonts.size * 0.7, y), fonts, measure))
     .find((box) => box.x > left && box.x + box.w < left + width && !(taken && meet(box, taken)));
   if (free) {
-    drawTag(ctx, "peak", free, colours, fonts);
+    drawTag(ctx, say("draw.areas.peak"), free, colours, fonts);
   }
 }
 

@@ -5,6 +5,7 @@ import { PHASES, inkOn, shardColour } from "#player/colours.js";
 import { laneHeight, laneY } from "#player/draw/lanes.js";
 import { niceStep } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { Layer } from "#player/draw/layer.js" */
@@ -157,7 +158,7 @@ export function drawNames(ctx, doc, lanes, width, selected, colours, fonts) {
     ctx.font = rank === selected ? fonts.strong : fonts.text;
     const baseline = Math.max(fonts.size * 0.8, Math.min(lanes.axisY - 1, y + fonts.size * 0.36));
     if (few) {
-      ctx.fillText(`rank ${doc.ranks[rank]}`, 2 * radius + 7, baseline);
+      ctx.fillText(say("shared.rank", { rank: doc.ranks[rank] }), 2 * radius + 7, baseline);
       ctx.fillStyle = shardColour(colours, doc.ranks[rank]);
       ctx.beginPath();
       ctx.arc(radius + 1, y, radius, 0, 7);

@@ -1,5 +1,7 @@
 // Calls in the magnifier of which no messages were recorded.
 
+import { say } from "#player/words.js";
+
 /** @import { Palette } from "#player/colours.js" */
 /** @import { MagnifierLayout } from "#player/draw/magnifierlayout.js" */
 /** @import { Fonts } from "#player/draw/text.js" */
@@ -34,7 +36,7 @@ export function drawCall(ctx, { document: doc, position }, call, { lenses, packe
       ctx.lineTo(x, bottom);
     }
     ctx.stroke();
-    const says = `${call}: its messages were not recorded`;
+    const says = say("draw.calls.its_messages_were_not_recorded", { call });
     const half = Math.max(wide, ctx.measureText(says).width) / 2 + 10;
     const middle = (left + right) / 2;
     ctx.fillStyle = colours.inset;

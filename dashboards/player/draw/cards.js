@@ -13,6 +13,7 @@ import { drawRoles } from "#player/draw/roles.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { CardLayout } from "#player/draw/layout.js" */
@@ -149,7 +150,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     ctx.fillStyle = colours.text;
     ctx.font = fonts.strong;
     const room = card.w - 2 * pad - 2 * radius - 6;
-    const names = [nameOfRank(doc, r), `rank ${doc.ranks[r]}`];
+    const names = [nameOfRank(doc, r), say("shared.rank", { rank: doc.ranks[r] })];
     const name = names.find((one) => measure(one, fonts.strong) <= room) ?? `${doc.ranks[r]}`;
     ctx.fillText(name, card.x + pad + 2 * radius + 6, nameY);
     if (!gutter) {
@@ -167,7 +168,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     if (doc.states.length > 0) {
       ctx.font = fonts.text;
       ctx.fillStyle = colours.muted;
-      ctx.fillText(!layout.isTight && doc.states.some(({ tier }) => tier !== "device") ? "device" : "states", place.left, layout.bytesY);
+      ctx.fillText(!layout.isTight && doc.states.some(({ tier }) => tier !== "device") ? say("draw.cards.device") : say("draw.cards.states"), place.left, layout.bytesY);
     }
     ctx.textAlign = "left";
   }
@@ -254,7 +255,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.fillStyle = colours.muted;
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
-      const where = gutter ? "" : model.tiers.length > 1 ? "states, device " : "states ";
+      const where = gutter ? "" : model.tiers.length > 1 ? say("draw.cards.states_device") : say("draw.cards.states_2");
       ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
       ctx.textAlign = "right";
       for (const [s, { seamY }] of bands.entries()) {

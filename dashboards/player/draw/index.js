@@ -4,6 +4,7 @@ import { MemoryView } from "#player/draw/memory.js";
 import { Stage } from "#player/draw/stage.js";
 import { TimelineView } from "#player/draw/timeline.js";
 import { TrafficView } from "#player/draw/traffic.js";
+import { say } from "#player/words.js";
 
 export { legend } from "#player/draw/legend.js";
 
@@ -12,7 +13,7 @@ export { legend } from "#player/draw/legend.js";
 /** @import { Hosts, Scene, ViewCallbacks, Views } from "#player/scene.d.ts" */
 
 /** What a screen reader calls them. @type {Readonly<Record<keyof Hosts, string>>} */
-const LABELS = { stage: "Ranks", timeline: "Timeline", traffic: "Traffic sent", memory: "Memory" };
+const LABELS = { stage: say("draw.index.ranks"), timeline: say("draw.index.timeline"), traffic: say("draw.index.traffic_sent"), memory: say("draw.index.memory") };
 /** Each figure, by the name of its host. @type {Record<keyof Hosts, (host: HTMLElement, callbacks: ViewCallbacks) => View & Drawing>} */
 const FIGURES = {
   stage: (host, callbacks) => new Stage(host, callbacks),

@@ -1,6 +1,8 @@
 // Canvases on top of each other in one host. What changes seldom and what changes in every frame
 // lie on different ones, so that a frame clears and draws little.
 
+import { say } from "#player/words.js";
+
 /** What a view of a host must do.
  *  @typedef {object} View
  *  @property {(scene: import("#player/scene.d.ts").Scene) => void} render
@@ -40,7 +42,7 @@ export class Layer {
     host.append(this.canvas);
     const ctx = this.paper?.pen ? this.paper.pen(this.canvas) : this.canvas.getContext("2d");
     if (!ctx) {
-      throw new Error("this browser gives no 2d canvas");
+      throw new Error(say("shared.no_canvas"));
     }
     this.ctx = ctx;
     this.width = 0;

@@ -1,6 +1,7 @@
 // Where everything of the stage lies: cards, bands, unit columns, the room of the ring. Pure.
 
 import { shortRole } from "#player/draw/stack.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { State, Unit } from "#player/types.d.ts" */
@@ -116,7 +117,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
   const isTight = height < leastHeight(states, nodes.length, fonts);
   const isOneTier = states.every(({ tier }) => tier === "device");
-  const roleWidth = Math.max(0, ...states.map(({ role, tier }) => measure(isOneTier ? shortRole(role) : `${tier} ${shortRole(role)}`, fonts.text)));
+  const roleWidth = Math.max(0, ...states.map(({ role, tier }) => measure(isOneTier ? shortRole(role) : `${named(tier)} ${shortRole(role)}`, fonts.text)));
 
   /** @param {boolean} gutter */
   const attempt = (gutter) => {
@@ -125,8 +126,8 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const cardWidth = Math.floor(Math.min(room / numRanks, mostWide));
     const pad = cardWidth < 190 ? 8 : 12;
     const inner = cardWidth - 2 * pad;
-    const name = measure("rank 0", fonts.strong) + size + 5;
-    const widest = gutter ? "99.9 MB" : numSeams === 0 ? "states 99.9 MB" : "states, device 99.9 MB";
+    const name = measure(say("shared.rank", { rank: 0 }), fonts.strong) + size + 5;
+    const widest = gutter ? "99.9 MB" : numSeams === 0 ? `${say("draw.cards.states_2")}99.9 MB` : `${say("draw.cards.states_device")}99.9 MB`;
     const twoLines = name + 10 + measure(widest, fonts.mono) > inner;
     const header = twoLines ? 2 * size + 18 : size + 17;
     // where nothing is known of units, a bar of what memory holds and a line below it
@@ -291,7 +292,7 @@ export function nodesOf(ranks, perNode) {
   /** @type {{name: string, places: number[]}[]} */
   const nodes = [];
   for (const [place, rank] of ranks.entries()) {
-    const name = `node ${Math.floor(rank / perNode)}`;
+    const name = say("draw.layout.node", { rank: Math.floor(rank / perNode) });
     const last = nodes.at(-1);
     if (last?.name === name) {
       last.places.push(place);

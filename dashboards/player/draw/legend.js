@@ -2,6 +2,7 @@
 
 import { palette, shardColour, shardEdge } from "#player/colours.js";
 import { CODE, paintSlice } from "#player/draw/cells.js";
+import { say } from "#player/words.js";
 
 /** @import { Theme } from "#player/colours.js" */
 
@@ -14,13 +15,13 @@ import { CODE, paintSlice } from "#player/draw/cells.js";
  */
 
 const LABELS = /** @type {const} */ ([
-  [CODE.KEPT, "kept"],
-  [CODE.GATHERED, "gathered, freed after use"],
-  [CODE.ARRIVING, "arriving"],
-  [CODE.PARTIAL, "gradient, not yet reduced"],
-  [CODE.SUMMED, "partial sum"],
-  [CODE.REDUCED, "reduced"],
-  [CODE.STALE, "old value"],
+  [CODE.KEPT, say("draw.legend.kept")],
+  [CODE.GATHERED, say("draw.legend.gathered_freed_after_use")],
+  [CODE.ARRIVING, say("draw.legend.arriving")],
+  [CODE.PARTIAL, say("draw.legend.gradient_not_yet_reduced")],
+  [CODE.SUMMED, say("draw.legend.partial_sum")],
+  [CODE.REDUCED, say("draw.legend.reduced")],
+  [CODE.STALE, say("draw.legend.old_value")],
 ]);
 
 /** @param {Theme} theme @returns {LegendEntry[]} */

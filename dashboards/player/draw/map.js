@@ -5,6 +5,7 @@ import { paintUnit } from "#player/draw/cells.js";
 import { isTogether } from "#player/draw/layout.js";
 import { shortRole } from "#player/draw/stack.js";
 import { numberOf, pickLabels, unitLabel } from "#player/draw/text.js";
+import { named } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { Band, Column } from "#player/draw/layout.js" */
@@ -74,7 +75,7 @@ export function drawGutter(ctx, { left, bands }, states, colours, fonts) {
     }
     const isTight = last > first && bands[first + 1].y - bands[first].y < fonts.size;
     if (isTight) {
-      ctx.fillText(label("optimizer", first), left, Math.round((bands[first].labelY + bands[last].labelY) / 2));
+      ctx.fillText(label(named("optimizer"), first), left, Math.round((bands[first].labelY + bands[last].labelY) / 2));
     }
     for (let s = first; !isTight && s <= last; s += 1) {
       ctx.fillText(label(shortRole(states[s].role), s), left, bands[s].labelY);
@@ -106,8 +107,8 @@ export function drawTightGutter(ctx, { left, bands }, states, colours, fonts) {
     }
     const middle = (bands[first].y + bands[last].y + bands[last].h) / 2;
     if (middle - fonts.size / 2 >= free) {
-      const name = last > first ? "optimizer" : shortRole(states[first].role);
-      ctx.fillText(isOneTier ? name : states[first].tier, left, Math.round(middle + fonts.size * 0.36));
+      const name = last > first ? named("optimizer") : shortRole(states[first].role);
+      ctx.fillText(isOneTier ? name : named(states[first].tier), left, Math.round(middle + fonts.size * 0.36));
       free = middle + fonts.size / 2;
     }
     first = last + 1;
@@ -145,7 +146,7 @@ export function drawTierNames(ctx, { left, bands }, states, colours, fonts) {
   ctx.font = fonts.strong;
   for (const [s, { tier }] of states.entries()) {
     if (!Number.isNaN(bands[s].seamY)) {
-      ctx.fillText(tier, left, bands[s].seamY);
+      ctx.fillText(named(tier), left, bands[s].seamY);
     }
   }
 }

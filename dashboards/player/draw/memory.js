@@ -11,6 +11,7 @@ import { formatBytes } from "#player/format.js";
 import { lastAt } from "#player/frames.js";
 import { layerAt } from "#player/naming/find.js";
 import { nameArea } from "#player/naming/names.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Palette, Theme } from "#player/colours.js" */
 /** @import { Plot } from "#player/draw/areas.js" */
@@ -68,7 +69,7 @@ export function stripsOf({ roles, tiers, laws, law, law_bytes: bytes }, own) {
 function drawStripHead(ctx, { tier, law, law_bytes: bytes }, { left, width, top }, colours, fonts, measure) {
   ctx.font = fonts.strong;
   ctx.fillStyle = colours.text;
-  ctx.fillText(tier, left, top - 4);
+  ctx.fillText(named(tier), left, top - 4);
   if (law === "" || !bytes) {
     return;
   }
@@ -94,7 +95,7 @@ function drawStripName(ctx, { tier }, { left, width, top, bottom }, colours, fon
   ctx.font = fonts.text;
   ctx.fillStyle = colours.muted;
   ctx.textAlign = "right";
-  ctx.fillText(tier, left - 8, Math.round((top + bottom) / 2 + fonts.size * 0.36));
+  ctx.fillText(named(tier), left - 8, Math.round((top + bottom) / 2 + fonts.size * 0.36));
   ctx.textAlign = "left";
 }
 
@@ -153,7 +154,7 @@ export class MemoryView {
       ctx.font = fonts.text;
       ctx.fillStyle = colours.muted;
       ctx.textAlign = "center";
-      ctx.fillText("memory was not recorded", width / 2, height / 2);
+      ctx.fillText(say("draw.memory.memory_was_not_recorded"), width / 2, height / 2);
       ctx.textAlign = "left";
       return;
     }

@@ -4,6 +4,7 @@ import { roleColour } from "#player/colours.js";
 import { localTime } from "#player/draw/moment.js";
 import { shorten } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
@@ -43,7 +44,7 @@ export function drawRoles(ctx, scene, rank, place, colours, fonts, measure) {
   ctx.font = fonts.text;
   if (!held) {
     ctx.fillStyle = colours.muted;
-    ctx.fillText(shorten("model states are not known", right - left, (t) => measure(t, fonts.text)), left, textY);
+    ctx.fillText(shorten(say("shared.no_states"), right - left, (t) => measure(t, fonts.text)), left, textY);
     return;
   }
   ctx.fillStyle = colours.track;
@@ -56,7 +57,7 @@ export function drawRoles(ctx, scene, rank, place, colours, fonts, measure) {
     x += width;
   }
   const each = held.map(({ role, bytes }) => `${role} ${formatBytes(bytes)}`).join(" · ");
-  const all = `holds ${formatBytes(held.reduce((sum, { bytes }) => sum + bytes, 0))}`;
+  const all = say("draw.roles.holds", { value: formatBytes(held.reduce((sum, { bytes }) => sum + bytes, 0)) });
   const said = measure(each, fonts.text) <= right - left ? each : all;
   ctx.fillStyle = colours.text;
   ctx.fillText(shorten(said, right - left, (t) => measure(t, fonts.text)), left, textY);

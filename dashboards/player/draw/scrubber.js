@@ -4,6 +4,7 @@
 import { inkOn, palette } from "#player/colours.js";
 import { Cursor, Layer, pointIn, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
+import { named } from "#player/words.js";
 
 /** @import { Track, TrackScene } from "#player/scene.d.ts" */
 
@@ -108,9 +109,9 @@ export class Scrubber {
       ctx.beginPath();
       ctx.roundRect(x, top, w, barHeight, Math.min(4, w / 2));
       ctx.fill();
-      if (barHeight >= fonts.size + 2 && this.measure(phase, fonts.strong) + 12 <= w) {
+      if (barHeight >= fonts.size + 2 && this.measure(named(phase), fonts.strong) + 12 <= w) {
         ctx.fillStyle = inkOn(colours.phases[phase]);
-        ctx.fillText(phase, x + w / 2, top + barHeight / 2 + fonts.size * 0.35);
+        ctx.fillText(named(phase), x + w / 2, top + barHeight / 2 + fonts.size * 0.35);
       }
     }
     ctx.fillStyle = colours.break;

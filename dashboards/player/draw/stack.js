@@ -1,5 +1,7 @@
 // Memory as stacked areas: sums by role, thinned to what a screen can show. Pure.
 
+import { named } from "#player/words.js";
+
 /** @import { RankMemory } from "#player/types.d.ts" */
 
 /** @typedef {{times: number[], tops: Float64Array[]}} Stack tops by role, then by time */
@@ -11,6 +13,11 @@ export function isGathered(role) {
 
 /** A role's name where there is little room: "gathered" of "gathered parameters". @param {string} role */
 export function shortRole(role) {
+  return named(brief(role));
+}
+
+/** The same as documents call it. @param {string} role */
+function brief(role) {
   return SHORT.get(role) ?? role;
 }
 
@@ -31,16 +38,16 @@ const OPTIMIZER = ["master", "momentum", "variance"];
 /**
  * Entries of the legend, in the order in which the roles lie on each other.
  * @param {readonly string[]} roles
- * @param {boolean} brief the optimizer's states as one
+ * @param {boolean} isBrief the optimizer's states as one
  * @returns {Entry[]}
  */
-export function legendEntries(roles, brief) {
+export function legendEntries(roles, isBrief) {
   /** @type {Entry[]} */
   const entries = [];
   for (const role of roles) {
-    const label = shortRole(role);
+    const label = brief(role);
     const last = entries.at(-1);
-    if (brief && OPTIMIZER.includes(label)) {
+    if (isBrief && OPTIMIZER.includes(label)) {
       if (last?.label === "optimizer") {
         last.roles.push(role);
         continue;
@@ -50,7 +57,7 @@ export function legendEntries(roles, brief) {
       entries.push({ label, roles: [role] });
     }
   }
-  return entries;
+  return entries.map(({ label, roles: own }) => ({ label: named(label), roles: own }));
 }
 
 /**

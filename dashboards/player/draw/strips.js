@@ -12,6 +12,7 @@ import { edgesOf, progress } from "#player/draw/ring.js";
 import { shortRole } from "#player/draw/stack.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { FoldLayout } from "#player/draw/fold.js" */
@@ -203,13 +204,13 @@ function drawHeader(ctx, layout, { document: doc }, colours, fonts, measure) {
   /** @param {string} text */
   const width = (text) => measure(text, fonts.text);
   if (doc.states.length === 0) {
-    ctx.fillText("model states are not known", layout.labelWidth + layout.railWidth + 16, layout.headerY);
+    ctx.fillText(say("shared.no_states"), layout.labelWidth + layout.railWidth + 16, layout.headerY);
   }
   for (const side of layout.sides) {
     for (const [s, { label, role }] of doc.states.entries()) {
       const block = layout.blocks[s];
-      const fits = [label, role, shortRole(role), BRIEF.get(role) ?? role].find((text) => width(text) <= block.w + 8);
-      ctx.fillText(fits ?? shorten(role, block.w + 8, width), side.x + block.x, layout.headerY);
+      const fits = [label, named(role), shortRole(role), named(BRIEF.get(role) ?? role)].find((text) => width(text) <= block.w + 8);
+      ctx.fillText(fits ?? shorten(named(role), block.w + 8, width), side.x + block.x, layout.headerY);
     }
   }
 }

@@ -1,6 +1,6 @@
 // Text on canvases: sizes for a reader at the desk and one in the last row, and text that fits.
 
-const FAMILY = 'system-ui, -apple-system, "Segoe UI", Inter, Roboto, "DejaVu Sans", sans-serif';
+const FAMILY = 'system-ui, -apple-system, "Segoe UI", Inter, Roboto, "DejaVu Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 /**

@@ -3,6 +3,7 @@
 
 import { mix } from "#player/colours.js";
 import { Pen } from "#player/take/pen.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 
@@ -32,7 +33,7 @@ class Textures {
     if (!pattern) {
       const made = ctx.createPattern(drawTile(texture, ink, ground, scale), "repeat");
       if (!made) {
-        throw new Error("this browser draws no patterns");
+        throw new Error(say("draw.textures.this_browser_draws_no_patterns"));
       }
       pattern = made;
       const tile = Math.round(SIZES[texture] * scale);

@@ -10,6 +10,7 @@ import { nameBar } from "#player/naming/names.js";
 import { Layer, pointIn, watch } from "#player/draw/layer.js";
 import { localTime } from "#player/draw/moment.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
+import { say } from "#player/words.js";
 
 /** @import { Lanes } from "#player/draw/lanes.js" */
 /** @import { View } from "#player/draw/layer.js" */
@@ -165,7 +166,7 @@ export class TimelineView {
     const longest = `${doc.ranks[doc.ranks.length - 1]}`;
     const few = model.numRanks <= 8;
     const labelWidth = few
-      ? this.measure(`rank ${longest}`, fonts.strong) + fonts.size * 0.68 + 7
+      ? this.measure(say("shared.rank", { rank: longest }), fonts.strong) + fonts.size * 0.68 + 7
       : this.measure(`▸ ${longest}`, fonts.strong);
     const numRanks = model.numRanks;
     const copyLanes = copyLanesIn(doc.timeline);

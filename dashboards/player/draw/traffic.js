@@ -6,6 +6,7 @@ import { Layer, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
 import { nameSent } from "#player/naming/names.js";
+import { say } from "#player/words.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { View } from "#player/draw/layer.js" */
@@ -31,10 +32,10 @@ import { nameSent } from "#player/naming/names.js";
 
 /** What a link is called where there is little room. @type {Readonly<Record<Link, string>>} */
 export const LINK_NAMES = {
-  "within a node": "in the node",
-  "between nodes": "across nodes",
-  bus: "bus",
-  storage: "disk",
+  "within a node": say("draw.traffic.in_node"),
+  "between nodes": say("draw.traffic.across_nodes"),
+  bus: say("draw.traffic.bus"),
+  storage: say("draw.traffic.disk"),
 };
 
 /**
@@ -118,7 +119,7 @@ export class TrafficView {
     const linkRow = links > 0 ? Math.min(30, Math.max(fonts.size + 3, Math.floor(height * 0.115))) : 0;
     const linkHeight = links > 0 ? links * linkRow + fonts.size + 12 : 0;
     const hasLaw = traffic.law !== "" && traffic.law_bytes !== null;
-    const longest = `${few ? "rank " : ""}${ranks[ranks.length - 1]}`;
+    const longest = few ? say("shared.rank", { rank: ranks[ranks.length - 1] }) : String(ranks[ranks.length - 1]);
     const left = Math.ceil(this.measure(longest, fonts.strong)) + 12;
     const lawTop = hasLaw ? fonts.size + 8 : 2;
     const bottom = Math.max(lawTop + 10, height - fonts.size - 10 - linkHeight);
@@ -152,7 +153,7 @@ export class TrafficView {
         ctx.fillStyle = r === selected ? colours.text : colours.muted;
         ctx.font = r === selected ? fonts.strong : fonts.text;
         const baseline = Math.max(fonts.size * 0.8, y + layout.bar / 2 + fonts.size * 0.36);
-        ctx.fillText(`${few ? "rank " : ""}${rank}`, 0, baseline);
+        ctx.fillText(few ? say("shared.rank", { rank }) : String(rank), 0, baseline);
       }
     }
     drawAxis(ctx, traffic, layout, colours, fonts);
@@ -284,7 +285,7 @@ function drawLinks(ctx, above, { traffic, ranks }, rank, { linkTop, linkRow, lin
   const room = width - linkLeft - valueRoom((text, font) => measured(ctx, text, font), fonts);
   ctx.font = fonts.strong;
   ctx.fillStyle = colours.text;
-  ctx.fillText(`rank ${ranks[rank]} by link`, 0, linkTop - 6);
+  ctx.fillText(say("draw.traffic.rank_by_link", { rank: ranks[rank] }), 0, linkTop - 6);
   for (const [k, { link, law_bytes: law }] of traffic.links.entries()) {
     const y = linkTop + k * linkRow;
     ctx.font = fonts.text;

@@ -1,6 +1,7 @@
 // What keys and buttons of the Graph page do.
 
 import { openDialog } from "#player/dialogs.js";
+import { switchLanguage } from "#player/language.js";
 import { replayAddress } from "#player/graph/address.js";
 import { across, along, alongPath, toEnd } from "#player/graph/walk.js";
 import { effectiveTheme, storeTheme } from "#player/theme.js";
@@ -54,6 +55,7 @@ export function createActions(page) {
       page.change({ theme });
     },
     present: () => page.change({ present: !page.place.present }),
+    language: switchLanguage,
     help: () => openDialog(root, "help"),
   };
 }

@@ -5,6 +5,7 @@ import { TABLES } from "#player/graph/address.js";
 import { DASHES } from "#player/graph/edges.js";
 import { edgeKindsIn, kindsIn, phasesIn, unitsIn } from "#player/graph/filter.js";
 import { EDGE_TITLES, EDGE_WORDS, KIND_WORDS, TEXTS } from "#player/graph/words.js";
+import { named } from "#player/words.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { Filter } from "#player/graph/filter.js" */
@@ -20,7 +21,7 @@ export function createControls(root, model, wishes) {
   const select = (/** @type {string} */ name) => find(root, `#filter-${name}`, HTMLSelectElement);
   const [kind, phase, unit, rank] = ["kind", "phase", "unit", "rank"].map(select);
   fillSelect(kind, [["", TEXTS.allKinds], ...kindsIn(model).map(pairOf(KIND_WORDS))]);
-  fillSelect(phase, [["", TEXTS.allPhases], ...phasesIn(model).map(pairOf({}))]);
+  fillSelect(phase, [["", TEXTS.allPhases], ...phasesIn(model).map((one) => /** @type {const} */ ([one, named(one)]))]);
   fillSelect(unit, [["", TEXTS.allUnits], ...unitsIn(model).map(pairOf({}))]);
   fillSelect(rank, [
     ["-1", TEXTS.allRanks],

@@ -8,6 +8,7 @@ import { shareBar } from "#player/graph/ranks.js";
 import { labelOf, wordsOf } from "#player/graph/model.js";
 import { neighbours } from "#player/graph/walk.js";
 import { CAUSE_WORDS, KIND_WORDS, TEXTS } from "#player/graph/words.js";
+import { named, say } from "#player/words.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -59,7 +60,7 @@ function wholePath({ doc }) {
   const rows = path.by_cause_ns.map((ns, code) => {
     const key = make("i", `key ${SORTS[causes[code]]}`);
     key.setAttribute("aria-hidden", "true");
-    const words = make("span", "", make("b", "", causes[code]), ` ${CAUSE_WORDS[causes[code]]}`);
+    const words = make("span", "", make("b", "", named(causes[code])), ` ${CAUSE_WORDS[causes[code]]}`);
     return make("li", "", key, words, make("span", "figure", formatDuration(ns)));
   });
   return [
@@ -104,7 +105,7 @@ function ofNode(model, node) {
   }
   const { before, after } = neighbours(model, node);
   const parts = [
-    make("p", "small", joinDots([who, doc.phases[nodes.phase[node]], KIND_WORDS[kind]])),
+    make("p", "small", joinDots([who, named(doc.phases[nodes.phase[node]]), KIND_WORDS[kind]])),
     make("p", "why-text", reasonOf(model, node)),
     facts,
     ...neighbourList(model, TEXTS.before, before, doc.edges.source, doc.edges.binding[node]),
@@ -143,7 +144,7 @@ export function reasonOf(model, node) {
   const ready = doc.edges.ready[edge];
   /** @param {number} ns */
   const time = (ns) => formatTime(ns, doc.is_predicted);
-  const parts = [TEXTS.bound(wordsOf(model, edge), named(model, source, rank[node]), time(ready))];
+  const parts = [TEXTS.bound(wordsOf(model, edge), withRank(model, source, rank[node]), time(ready))];
   if (at[node] > ready) {
     parts.push(TEXTS.lag(time(at[node] - ready)));
   }
@@ -157,9 +158,9 @@ export function reasonOf(model, node) {
 
 /** A node's name, with its rank where that is another one. @param {GraphModel} model
  *  @param {number} node @param {number} rank */
-function named(model, node, rank) {
+function withRank(model, node, rank) {
   const own = model.rank[node];
-  const where = own === rank || model.kinds[node] === "collective" ? "" : ` on rank ${model.doc.ranks[own]}`;
+  const where = own === rank || model.kinds[node] === "collective" ? "" : say("graph.details.on_rank", { rank: model.doc.ranks[own] });
   return `${labelOf(model, node)}${where}`;
 }
 

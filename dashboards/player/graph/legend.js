@@ -5,6 +5,7 @@ import { palette } from "#player/colours.js";
 import { dots, rules } from "#player/graph/accents.js";
 import { phasesIn } from "#player/graph/filter.js";
 import { DISK } from "#player/graph/model.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Theme } from "#player/colours.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -19,15 +20,15 @@ export function createLegend(list, model) {
     const communication = phases.map((phase) => colours.communication[phase]);
     const path = `linear-gradient(${colours.strong} 0 0) center / 100% 4px no-repeat`;
     list.replaceChildren(
-      ...phases.map((phase) => entry(phase, colours.phases[phase])),
-      entry("collective", halves(communication)),
-      entry("arrived, others missing", dots(colours.phases[phases[0]] ?? colours.phases.outside)),
+      ...phases.map((phase) => entry(named(phase), colours.phases[phase])),
+      entry(say("graph.legend.collective"), halves(communication)),
+      entry(say("graph.legend.arrived_others_missing"), dots(colours.phases[phases[0]] ?? colours.phases.outside)),
       ...model.copyTracks.map((track) => {
         const isDisk = track === DISK;
-        return entry(isDisk ? "copy, disk" : "copy, bus", colours.copies[Number(isDisk)]);
+        return entry(isDisk ? say("graph.legend.copy_disk") : say("graph.legend.copy_bus"), colours.copies[Number(isDisk)]);
       }),
-      entry("waits", rules(colours.wait)),
-      ...(model.doc.path ? [entry("critical path", path)] : []),
+      entry(say("graph.legend.waits"), rules(colours.wait)),
+      ...(model.doc.path ? [entry(say("graph.legend.critical_path"), path)] : []),
     );
   };
 }

@@ -2,6 +2,7 @@
 // of time, and the edges of each node.
 
 import { NUMBERS_PER_PIECE, checkGraph } from "#player/graph/document.js";
+import { say } from "#player/words.js";
 
 /** @import { EdgeKind, GraphDocument, NodeKind } from "#player/graph/types.d.ts" */
 
@@ -226,8 +227,8 @@ export function wordsOf(model, edge) {
   const fields = {
     source_rank: String(ranks[nodes.rank[source]]),
     target_rank: String(ranks[nodes.rank[target]]),
-    source_unit: unitOf(model, source) || "a unit",
-    target_unit: unitOf(model, target) || "a unit",
+    source_unit: unitOf(model, source) || say("graph.model.a_unit"),
+    target_unit: unitOf(model, target) || say("graph.model.a_unit"),
     shard: String(nodes.shard[target]),
   };
   return reasons[edges.reason[edge]].words.replace(/\{(\w+)\}/g, (_, name) => fields[name] ?? "");

@@ -3,6 +3,7 @@
 import { find, make, write } from "#player/dom.js";
 import { formatDuration, formatTime } from "#player/format.js";
 import { TEXTS, timesOf } from "#player/graph/words.js";
+import { named, say } from "#player/words.js";
 
 /** @import { GraphModel } from "#player/graph/model.js" */
 
@@ -50,7 +51,7 @@ export function fillRanks(root, { doc }) {
         make("span", "figure", formatDuration(time.exposed_ns)),
       );
       const words = times.map(({ field, name }) => `${name} ${formatTime(time[field], doc.is_predicted)}`);
-      const cause = most && `most of it: ${most.purpose} in ${most.phase}`;
+      const cause = most && say("graph.ranks.most_of_it_in", { purpose: named(most.purpose), phase: named(most.phase) });
       item.title = [...words, cause].filter(Boolean).join(", ");
       item.append(make("span", "unseen", item.title));
       return item;

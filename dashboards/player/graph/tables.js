@@ -5,6 +5,7 @@ import { find, make } from "#player/dom.js";
 import { formatDecimal, formatExact } from "#player/format.js";
 import { NUMBERS_PER_PIECE, NUMBERS_PER_WAIT } from "#player/graph/document.js";
 import { ARRIVALS, CAPTIONS, COLUMNS, COPY_CAPTION, COPY_COLUMNS, TEXTS, copies } from "#player/graph/words.js";
+import { named, say } from "#player/words.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
@@ -12,7 +13,7 @@ import { ARRIVALS, CAPTIONS, COLUMNS, COPY_CAPTION, COPY_COLUMNS, TEXTS, copies 
 /** Rows that a table shows. */
 const MOST_ROWS = 500;
 /** Columns that are words and stand to the left. */
-const WORDS = new Set(["what", "cause", "phase", "purpose"]);
+const WORDS = new Set(["what", "cause", "phase", "purpose"].map((name) => say(`graph.words.${name}`)));
 
 /**
  * @param {HTMLElement} root
@@ -97,7 +98,7 @@ const ROWS = {
         number(ms(start)),
         number(ms(end - start)),
         number(rank),
-        make("td", "", doc.causes[cause]),
+        make("td", "", named(doc.causes[cause])),
         make("td", "", button),
       );
       row.dataset.of = String(node);
@@ -131,7 +132,7 @@ const ROWS = {
         "tr",
         "",
         heading(String(doc.ranks[rank])),
-        make("td", "", phase),
+        make("td", "", named(phase)),
         make("td", "", purpose || "–"),
         number(formatExact(waits)),
         number(ms(ns)),

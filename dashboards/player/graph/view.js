@@ -12,6 +12,7 @@ import { leavesOut } from "#player/graph/filter.js";
 import { laneAt, layoutGraph } from "#player/graph/layout.js";
 import { TRACKS } from "#player/graph/model.js";
 import { nodeAt } from "#player/graph/walk.js";
+import { say } from "#player/words.js";
 
 /** @import { Theme } from "#player/colours.js" */
 /** @import { Filter } from "#player/graph/filter.js" */
@@ -210,7 +211,7 @@ export class GraphView {
     const fonts = fontsFor(scene.present);
     const { ranks } = model.doc;
     const numRanks = ranks.length;
-    const name = numRanks <= 8 ? `rank ${ranks[numRanks - 1]}` : `▸ ${ranks[numRanks - 1]}`;
+    const name = numRanks <= 8 ? say("shared.rank", { rank: ranks[numRanks - 1] }) : `▸ ${ranks[numRanks - 1]}`;
     const lanes = layoutGraph({
       width,
       height,

@@ -1,54 +1,55 @@
 // All that the Graph page says, in one place. What a trace says (labels, reasons, notes) is not here.
 
 import { formatExact } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Cause, EdgeKind, NodeKind, RankTime, Time } from "#player/graph/types.d.ts" */
 
 /** @type {Readonly<Record<NodeKind, string>>} */
 export const KIND_WORDS = {
-  phase: "beginning of a phase",
-  compute: "computation",
-  wait: "wait",
-  call: "arrival at a collective",
-  collective: "collective",
-  send: "send",
-  receive: "receive",
-  copy: "copy between tiers",
-  mark: "mark",
+  phase: say("graph.words.beginning_of_a_phase"),
+  compute: say("graph.words.computation"),
+  wait: say("graph.words.wait"),
+  call: say("graph.words.arrival_at_a_collective"),
+  collective: say("graph.words.collective"),
+  send: say("graph.words.send"),
+  receive: say("graph.words.receive"),
+  copy: say("graph.words.copy_between_tiers"),
+  mark: say("graph.words.mark"),
 };
 
 /** @type {Readonly<Record<EdgeKind, string>>} */
 export const EDGE_WORDS = {
-  "program order": "order",
-  match: "match",
-  message: "message",
-  "tensor lifetime": "tensor",
+  "program order": say("graph.words.order"),
+  match: say("graph.words.match"),
+  message: say("graph.words.message"),
+  "tensor lifetime": say("graph.words.tensor"),
 };
 
 /** @type {Readonly<Record<EdgeKind, string>>} */
 export const EDGE_TITLES = {
-  "program order": "Edges of program order: one thing after another on a rank",
-  match: "Edges of a match: arrivals at a collective, and who continues when it completes",
-  message: "Edges of messages: what one rank sends and another receives",
-  "tensor lifetime": "Edges of a tensor's lifetime: what is made here and used there",
+  "program order": say("graph.words.edges_of_program_order_one_thing"),
+  match: say("graph.words.edges_of_a_match_arrivals_at"),
+  message: say("graph.words.edges_of_messages_what_one_rank"),
+  "tensor lifetime": say("graph.words.edges_of_a_tensor_s_lifetime"),
 };
 
 /** @type {Readonly<Record<Cause, string>>} */
 export const CAUSE_WORDS = {
-  compute: "units computing",
-  communication: "collectives moving bytes, once all ranks had arrived",
-  scheduling: "hand-over to and from the collectives' thread",
-  other: "the program's own code between these",
-  copying: "bytes moving between device, host and disk",
+  compute: say("graph.words.units_computing"),
+  communication: say("graph.words.collectives_moving_bytes_once_all_ranks"),
+  scheduling: say("graph.words.hand_over_to_and_from_the"),
+  other: say("graph.words.the_program_s_own_code_between"),
+  copying: say("graph.words.bytes_moving_between_device_host_and"),
 };
 
 /** What a rank's time went to, in the order in which it is shown. */
 const TIMES = /** @type {const} */ ([
-  { field: "compute_ns", name: "compute", sort: "compute" },
-  { field: "exposed_ns", name: "exposed", sort: "still" },
-  { field: "copying_ns", name: "copying", sort: "copying" },
-  { field: "waiting_ns", name: "for others", sort: "missing" },
-  { field: "other_ns", name: "other", sort: "other" },
+  { field: "compute_ns", name: say("graph.words.compute"), sort: "compute" },
+  { field: "exposed_ns", name: say("graph.words.exposed"), sort: "still" },
+  { field: "copying_ns", name: say("graph.words.copying"), sort: "copying" },
+  { field: "waiting_ns", name: say("graph.words.for_others"), sort: "missing" },
+  { field: "other_ns", name: say("graph.words.other"), sort: "other" },
 ]);
 
 /** The same of a run: one that copies nothing has no time of it. @param {Time} time */
@@ -62,72 +63,72 @@ export function copies({ copying_ns: stood, hidden_copying_ns: hidden }) {
 }
 
 export const TEXTS = {
-  all: "all",
-  allRanks: "all ranks",
-  allPhases: "all phases",
-  allUnits: "all units",
-  allKinds: "all kinds",
-  rank: (/** @type {number} */ rank) => `rank ${rank}`,
-  notSelected: "The critical path",
+  all: say("graph.words.all"),
+  allRanks: say("graph.words.all_ranks"),
+  allPhases: say("graph.words.all_phases"),
+  allUnits: say("graph.words.all_units"),
+  allKinds: say("graph.words.all_kinds"),
+  rank: (/** @type {number} */ rank) => say("shared.rank", { rank }),
+  notSelected: say("graph.words.the_critical_path"),
   notSelectedWhat:
-    "The chain of events that made the iteration take as long as it did. Select an event to see what it waited for.",
-  noPath: "The critical path and slack are not known here.",
-  title: (/** @type {string} */ name) => `${name} · Graph · zerosim`,
+    say("graph.words.the_chain_of_events_that_made"),
+  noPath: say("graph.words.the_critical_path_and_slack_are"),
+  title: (/** @type {string} */ name) => say("graph.words.graph_zerosim", { name }),
   predicted: (/** @type {string} */ words, /** @type {boolean} */ isPredicted) =>
-    isPredicted ? `${words}, predicted` : words,
-  timesPredicted: "All times of this run are predicted.",
-  facts: { begins: "begins", ends: "ends", lasts: "lasts", slack: "slack", bytes: "payload", path: "of the path" },
-  critical: "0: it is critical",
-  slackUnknown: "not known",
-  lastRank: (/** @type {number} */ rank) => `all its ranks; rank ${rank} arrived last`,
-  nothingBefore: "Nothing in this iteration came before it.",
+    isPredicted ? say("graph.words.predicted", { words }) : words,
+  timesPredicted: say("graph.words.all_times_of_this_run_are"),
+  facts: { begins: say("graph.words.begins"), ends: say("graph.words.ends"), lasts: say("graph.words.lasts"), slack: say("graph.words.slack"), bytes: say("graph.words.payload"), path: say("graph.words.of_the_path") },
+  critical: say("graph.words.0_it_is_critical"),
+  slackUnknown: say("graph.words.not_known"),
+  lastRank: (/** @type {number} */ rank) => say("graph.words.all_its_ranks_rank_arrived_last", { rank }),
+  nothingBefore: say("graph.words.nothing_in_this_iteration_came_before"),
   bound: (/** @type {string} */ reason, /** @type {string} */ source, /** @type {string} */ when) =>
-    `Bound by ${source}: ${reason}, at ${when}.`,
-  lag: (/** @type {string} */ time) => `It followed ${time} later.`,
+    say("graph.words.bound_by_at", { source, reason, when }),
+  lag: (/** @type {string} */ time) => say("graph.words.it_followed_later", { time }),
   waitedFor: (/** @type {string} */ time, /** @type {number} */ rank) =>
-    `It arrived ${time} before rank ${rank}, the last one.`,
-  before: "It follows",
-  after: "What follows it",
-  more: (/** @type {number} */ count) => `and ${formatExact(count)} more`,
-  binding: "what it was ready for last",
-  source: (/** @type {string} */ where) => `called from ${where}`,
-  replay: "Show in Replay",
-  replayTitle: "This moment in Replay (Enter)",
-  cannotReplay: "This iteration cannot be replayed.",
-  exposed: "exposed",
-  timeNotKnown: "Waits were not recorded, so what each rank's time went to is not known.",
-  nothingExposed: "No rank was stalled in communication.",
-  nobodyWaited: "No rank waited for another.",
+    say("graph.words.it_arrived_before_rank_the_last", { time, rank }),
+  before: say("graph.words.it_follows"),
+  after: say("graph.words.what_follows_it"),
+  more: (/** @type {number} */ count) => say("graph.words.and_more", { count: formatExact(count) }),
+  binding: say("graph.words.what_it_was_ready_for_last"),
+  source: (/** @type {string} */ where) => say("graph.words.called_from", { where }),
+  replay: say("graph.words.show_in_replay"),
+  replayTitle: say("graph.words.this_moment_in_replay_enter"),
+  cannotReplay: say("graph.words.this_iteration_cannot_be_replayed"),
+  exposed: say("graph.words.exposed"),
+  timeNotKnown: say("graph.words.waits_were_not_recorded_so_what"),
+  nothingExposed: say("graph.words.no_rank_was_stalled_in_communication"),
+  nobodyWaited: say("graph.words.no_rank_waited_for_another"),
   rows: (/** @type {number} */ shown, /** @type {number} */ all) =>
-    `The first ${formatExact(shown)} of ${formatExact(all)}; zerosim graph names the longest.`,
+    say("graph.words.the_first_of_zerosim_graph_names", { shown: formatExact(shown), all: formatExact(all) }),
   tooManyEdges: (/** @type {number} */ count) =>
-    `${formatExact(count)} edges in sight, too many to tell apart: zoom in to see them`,
-  hint: "drag moves, wheel zooms · arrows walk, + and − zoom · pale: has slack",
+    say("graph.words.edges_in_sight_too_many_to", { count: formatExact(count) }),
+  hint: say("graph.words.drag_moves_wheel_zooms_arrows_walk"),
   filtered: (/** @type {number} */ count, /** @type {number} */ all) =>
-    `${formatExact(count)} of ${formatExact(all)} events`,
-  failed: "The graph cannot be shown",
-  otherVersion: "The trace may be of another version of zerosim: run it again, or choose another one.",
+    say("graph.words.of_events", { count: formatExact(count), all: formatExact(all) }),
+  failed: say("graph.words.the_graph_cannot_be_shown"),
+  otherVersion: say("shared.other_version"),
 };
 
 /** Columns of the tables below the graph. */
 export const COLUMNS = {
-  path: ["at ms", "ms", "rank", "cause", "what"],
-  ranks: ["rank", "wall", "compute", "exposed", "for others", "other", "hidden", "overlap"],
-  exposed: ["rank", "phase", "purpose", "waits", "ms", "of its exposed"],
-  waited: ["rank", "waited for", "ms"],
+  path: [say("graph.words.at_ms"), say("graph.words.ms"), say("graph.words.rank"), say("graph.words.cause"), say("graph.words.what")],
+  ranks: [say("graph.words.rank"), say("graph.words.wall"), say("graph.words.compute"), say("graph.words.exposed"), say("graph.words.for_others"), say("graph.words.other"), say("graph.words.hidden"), say("graph.words.overlap")],
+  exposed: [say("graph.words.rank"), say("graph.words.phase"), say("graph.words.purpose"), say("graph.words.waits"), say("graph.words.ms"), say("graph.words.of_its_exposed")],
+  waited: [say("graph.words.rank"), say("graph.words.waited_for"), say("graph.words.ms")],
 };
 
 /** Of each rank's time, where bytes went between tiers. */
-export const COPY_COLUMNS = ["copying", "hidden copying", "overlap"];
-export const COPY_CAPTION = "; copying: stalled while bytes moved between device, host and disk";
+export const COPY_COLUMNS = [say("graph.words.copying"), say("graph.words.hidden_copying"), say("graph.words.overlap")];
+export const COPY_CAPTION = say("graph.words.copying_stalled_while_bytes_moved_between");
 
 /** @type {Readonly<Record<keyof typeof COLUMNS, string>>} */
 export const CAPTIONS = {
-  path: "The critical path in the order of time",
-  ranks: "What each rank's time went to, in ms: compute + exposed + for others + other = wall",
-  exposed: "Exposed communication and copying: what each rank was stalled for while bytes moved",
-  waited: "Who waited for whom to arrive",
+  path: say("graph.words.the_critical_path_in_the_order"),
+  ranks: say("graph.words.what_each_rank_s_time_went"),
+  exposed: say("graph.words.exposed_communication_and_copying_what_each"),
+  waited: say("graph.words.who_waited_for_whom_to_arrive"),
 };
 
 /** Of a program whose waits were not recorded. */
-export const ARRIVALS = "Whose collectives waited for whose arrival; whether it stalled is not known";
+export const ARRIVALS = say("graph.words.whose_collectives_waited_for_whose_arrival");

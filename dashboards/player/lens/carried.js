@@ -3,6 +3,7 @@
 
 import { NUMBERS_PER_PACKET } from "#player/document.js";
 import { edgesOf } from "#player/draw/ring.js";
+import { say } from "#player/words.js";
 
 /** @import { Edge } from "#player/draw/ring.js" */
 /** @import { Model } from "#player/scene.d.ts" */
@@ -130,7 +131,7 @@ function arrivalsAt({ changeStart, changeCell, changeAfter, numShards, numUnits,
  */
 export function sumText(places, ranks, numRanks) {
   if (places.length === numRanks) {
-    return "all";
+    return say("lens.carried.all");
   }
-  return places.length > MOST_NAMED ? `${places.length} ranks` : places.map((place) => ranks[place]).join("+");
+  return places.length > MOST_NAMED ? say("lens.carried.ranks", { places: places.length }) : places.map((place) => ranks[place]).join("+");
 }

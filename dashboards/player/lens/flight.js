@@ -3,6 +3,7 @@
 
 import { formatRanks, joinDots } from "#player/format.js";
 import { edgesOf } from "#player/draw/ring.js";
+import { say } from "#player/words.js";
 
 /** @import { Magnified } from "#player/lens/magnify.js" */
 /** @import { Model } from "#player/scene.d.ts" */
@@ -134,10 +135,10 @@ export function magnifyFlight(model, position, hops) {
   const isSent = purpose === FORWARD || purpose === BACKWARD;
   const numStages = new Set(stages.flat()).size;
   const count = flight.flat()[0]?.length ?? 0;
-  const whole = `${count} micro-batches through ${numStages} stages: which ones each keeps for backward`;
+  const whole = say("lens.flight.micro_batches_through_stages_which_ones", { count, stages: numStages });
   const rows = Math.max(...stages.map((own) => own.length));
   return {
-    caption: hops ? joinDots([unit, purpose, isSent && `micro-batch ${micro + 1} of ${count}`]) : whole,
+    caption: hops ? joinDots([unit, purpose, isSent && say("lens.flight.micro_batch_of", { micro: micro + 1, count })]) : whole,
     rows: Array.from({ length: rows }, (_, row) => ({ label: rowName(stages, row), states: [], isFlight: true })),
     tiles: flight.map((own, rank) => {
       const turn = hops ? null : turnIn(model, position, rank);
@@ -153,9 +154,9 @@ export function magnifyFlight(model, position, hops) {
         return own.length > 1 ? String(found.flat().length || "") : formatRanks(found.flat());
       };
       const parts = [
-        having(FLIGHT.HERE) && `keeps ${having(FLIGHT.HERE)}`,
-        having(FLIGHT.COMES) && `received ${having(FLIGHT.COMES)}`,
-        having(FLIGHT.DONE) && `done ${having(FLIGHT.DONE)}`,
+        having(FLIGHT.HERE) && say("lens.flight.keeps", { here: having(FLIGHT.HERE) }),
+        having(FLIGHT.COMES) && say("lens.flight.received", { comes: having(FLIGHT.COMES) }),
+        having(FLIGHT.DONE) && say("lens.flight.done", { done: having(FLIGHT.DONE) }),
       ];
       return parts.filter(Boolean).join(" · ");
     }),
@@ -165,5 +166,5 @@ export function magnifyFlight(model, position, hops) {
 /** What a row is of: the stages in it, if the ranks have several. @param {string[][]} stages @param {number} row */
 function rowName(stages, row) {
   const numbers = stages.flatMap((own) => (own[row] ? [Number(own[row].replace("stage ", ""))] : []));
-  return stages.every((own) => own.length < 2) ? "micro-batches" : `stage${numbers.length > 1 ? "s" : ""} ${formatRanks(numbers.sort((a, b) => a - b))}`;
+  return stages.every((own) => own.length < 2) ? say("lens.flight.micro_batches") : say("lens.flight.stages", { num: numbers.length, stages: formatRanks(numbers.sort((a, b) => a - b)) });
 }

@@ -9,6 +9,7 @@ import { lettersOf } from "#player/lens/letters.js";
 import { matricesAt } from "#player/lens/matrices.js";
 import { isOfStates, rowsOf, rowsOfTiles, unitsOf } from "#player/lens/subject.js";
 import { wordsOf } from "#player/lens/words.js";
+import { say } from "#player/words.js";
 
 /** @import { CarryingEdge } from "#player/lens/carried.js" */
 /** @import { Row } from "#player/lens/subject.js" */
@@ -191,20 +192,20 @@ function together(model, cells, rank, row, units, shard) {
  */
 function captionOf({ doc, numShards }, units, rows, call) {
   const moved = doc.collectives[call];
-  const name = units.length === 1 ? doc.units[units[0]].name : units.length === doc.units.length ? `all ${units.length} units` : units.map((unit) => doc.units[unit].name).join(" and ");
+  const name = units.length === 1 ? doc.units[units[0]].name : units.length === doc.units.length ? say("lens.magnify.all_units", { units: units.length }) : units.map((unit) => doc.units[unit].name).join(say("lens.magnify.and"));
   const padded = units.reduce((sum, unit) => sum + doc.units[unit].padded_elements, 0);
   const states = rows.flatMap((row) => row.states);
   if (states.length !== 1) {
-    return joinDots([name, `${formatExact(padded)} parameters, with padding`]);
+    return joinDots([name, say("lens.magnify.parameters_with_padding", { padded: formatExact(padded) })]);
   }
   const { label, bytes_per_parameter: each } = doc.states[states[0]];
   const ofBucket = moved && moved.unit < 0 && moved.unit_name;
   return joinDots([
-    ofBucket ? `${moved.unit_name} of ${name}` : name,
+    ofBucket ? say("lens.magnify.of", { unit_name: moved.unit_name, name }) : name,
     label,
     ofBucket ? formatBytes(moved.payload_bytes) : `${formatExact(padded)} × ${each} B`,
-    !ofBucket && numShards > 1 && `each shard ${formatExact((padded * each) / numShards)} B`,
-    moved?.bits > 0 && `on its way ${moved.bits} bits an element`,
+    !ofBucket && numShards > 1 && say("lens.magnify.each_shard_b", { padded: formatExact((padded * each) / numShards) }),
+    moved?.bits > 0 && say("lens.magnify.on_its_way_bits_an_element", { bits: moved.bits }),
   ]);
 }
 
@@ -212,7 +213,7 @@ function captionOf({ doc, numShards }, units, rows, call) {
 function tilesCaption({ doc, beatOf }, position) {
   const { within, units } = doc.beats[beatOf[position]];
   const padded = units.reduce((sum, unit) => sum + doc.units[unit].padded_elements, 0);
-  return joinDots([within, `parameters in ${units.length} tiles`, formatExact(padded)]);
+  return joinDots([within, say("lens.magnify.parameters_in_tiles", { units: units.length }), formatExact(padded)]);
 }
 
 /**

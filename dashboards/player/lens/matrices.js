@@ -1,6 +1,7 @@
 // Tensor parallel in the magnifier: of each weight of a unit the columns or rows that a rank holds. Pure.
 
 import { joinDots } from "#player/format.js";
+import { say } from "#player/words.js";
 
 /** @import { Magnified, Tile } from "#player/lens/magnify.js" */
 /** @import { Model } from "#player/scene.d.ts" */
@@ -21,7 +22,7 @@ export function matricesAt({ doc }, position) {
     return null;
   }
   return {
-    caption: joinDots([unit, `${own.length} weights, cut by columns or rows among ${own[0].num_parts} ranks`]),
+    caption: joinDots([unit, say("lens.matrices.weights_cut_by_columns_or_rows", { own: own.length, num_parts: own[0].num_parts })]),
     rows: own.map((matrix) => ({ label: labelOf(matrix, unit), states: [], isStacked: matrix.style === "row" })),
     tiles: doc.ranks.map((_, rank) => own.map((matrix) => tilesOf(matrix, rank))),
   };

@@ -1,6 +1,7 @@
 // What the magnifier is about at a step: some units, and the states of them that change. Pure.
 
 import { activeStates } from "#player/draw/moment.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { State, Step } from "#player/types.d.ts" */
@@ -115,7 +116,7 @@ function grouped(wanted, states) {
       last.states.push(s);
       continue;
     }
-    const label = `${isOptimizer ? "optimizer" : role}${tiers > 1 ? `, ${tier}` : ""}`;
+    const label = [named(isOptimizer ? "optimizer" : role), tiers > 1 && named(tier)].filter(Boolean).join(say("format.comma"));
     rows.push({ label, states: [s], tier, isOptimizer });
   }
   return rows.map(({ label, states: own }) => ({ label, states: own }));

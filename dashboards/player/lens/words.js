@@ -5,6 +5,7 @@ import { formatBytes, formatWait } from "#player/format.js";
 import { waitedIn } from "#player/frames.js";
 import { isPipeline, turnIn } from "#player/lens/flight.js";
 import { lettersOf } from "#player/lens/letters.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Magnified } from "#player/lens/magnify.js" */
 /** @import { Model } from "#player/scene.d.ts" */
@@ -42,7 +43,7 @@ export function wordsOf(model, position, rank, magnified) {
 /** @param {Model} model @param {number} position @param {number} rank */
 function waitWords({ doc }, position, rank) {
   const waited = waitedIn(doc.steps[position], rank);
-  return waited > 0 ? formatWait(waited, doc.run.is_predicted) : "takes no part";
+  return waited > 0 ? formatWait(waited, doc.run.is_predicted) : say("lens.words.takes_no_part");
 }
 
 /**
@@ -54,15 +55,15 @@ function callWords({ op, payload_bytes: payload }, count) {
   const [whole, part] = [formatBytes(payload), formatBytes(payload / count)];
   switch (op) {
     case "all-gather":
-      return `puts in ${part} · gets ${whole}`;
+      return say("lens.words.puts_in_gets", { part, whole });
     case "reduce-scatter":
-      return `puts in ${whole} · gets the sum of ${part}`;
+      return say("lens.words.puts_in_gets_the_sum_of", { whole, part });
     case "all-reduce":
-      return `puts in ${whole} · gets the sum of all`;
+      return say("lens.words.puts_in_gets_the_sum_of_2", { whole });
     case "broadcast":
-      return `one rank's ${whole} come to all`;
+      return say("lens.words.one_rank_s_come_to_all", { whole });
     default:
-      return `${op} of ${whole}`;
+      return say("lens.words.of", { op: named(op), whole });
   }
 }
 
@@ -80,17 +81,17 @@ function moveWords({ doc, numShards }, position, rank, { tiles, packets, rows })
   const who = come.filter(({ from }) => from >= 0).map(({ from }) => doc.ranks[from]).join(", ");
   const bytes = formatBytes(come.reduce((sum, one) => sum + one.bytes, 0));
   if (rows.length === 0 || comes + goes === "") {
-    return [gone.length > 0 && `sends ${formatBytes(gone.reduce((sum, one) => sum + one.bytes, 0))}`, come.length > 0 && `receives ${bytes} from ${who}`].filter(Boolean).join(" · ");
+    return [gone.length > 0 && say("lens.words.sends", { value: formatBytes(gone.reduce((sum, one) => sum + one.bytes, 0)) }), come.length > 0 && say("lens.words.receives_from", { bytes, who })].filter(Boolean).join(" · ");
   }
   const isSum = purpose === "reduce gradients" && come.some(({ from, shards }) => from >= 0 && !isWhole(tiles[from][0], shards));
   if (purpose === "reduce gradients") {
     const done = having(REDUCED);
-    return [done.length > 0 && `has the sum of ${lettersOf(done)}`, goes && `sends ${goes}`, comes && (isSum ? `adds ${comes}` : `receives ${comes}`)].filter(Boolean).join(" · ");
+    return [done.length > 0 && say("lens.words.has_the_sum_of", { done: lettersOf(done) }), goes && say("lens.words.sends_2", { goes }), comes && (isSum ? say("lens.words.adds", { comes }) : say("lens.words.receives", { comes }))].filter(Boolean).join(" · ");
   }
   return [
-    kept.length > 0 && (kept.length === numShards ? `keeps ${lettersOf(kept)}` : `owns ${lettersOf(kept)}`),
-    held.length > 0 && `has ${lettersOf(held)}`,
-    comes && `receives ${comes}`,
+    kept.length > 0 && (kept.length === numShards ? say("lens.words.keeps", { kept: lettersOf(kept) }) : say("lens.words.owns", { kept: lettersOf(kept) })),
+    held.length > 0 && say("lens.words.has", { held: lettersOf(held) }),
+    comes && say("lens.words.receives", { comes }),
   ].filter(Boolean).join(" · ");
 }
 
@@ -107,7 +108,7 @@ function copyWords({ doc }, position, rank) {
   for (let i = 0; i < copies.length; i += 4) {
     bytes += copies[i] === rank ? copies[i + 1] : 0;
   }
-  return bytes > 0 ? `${formatBytes(bytes)} from ${origin} to ${target}` : "copies nothing";
+  return bytes > 0 ? say("lens.words.from_to", { bytes: formatBytes(bytes), origin: named(origin), target: named(target) }) : say("lens.words.copies_nothing");
 }
 
 /** What a rank has, where nothing moves. @param {Model} model @param {number} rank
@@ -118,14 +119,14 @@ function heldWords({ numShards }, rank, { tiles }) {
   const having = (...codes) => lettersOf(own.filter((tile) => codes.includes(tile.code) && tile.isAll).map(({ shard }) => shard));
   const kept = own.filter(({ code, isAll }) => code === KEPT && isAll).length;
   const given = own.filter(({ isFreed }) => isFreed);
-  const freed = given.length > 0 && `${given[0].code === GATHERED ? "frees" : "has freed"} ${lettersOf(given.map(({ shard }) => shard))}`;
+  const freed = given.length > 0 && say(given[0].code === GATHERED ? "lens.words.frees" : "lens.words.has_freed", { shards: lettersOf(given.map(({ shard }) => shard)) });
   const held = freed ? "" : having(GATHERED);
   const parts = [
-    kept > 0 && `${kept === numShards ? "keeps" : "owns"} ${having(KEPT)}`,
-    held && `has ${held}`,
+    kept > 0 && say(kept === numShards ? "lens.words.keeps" : "lens.words.owns", { kept: having(KEPT) }),
+    held && say("lens.words.has", { held }),
     freed,
-    having(ARRIVING) && `receives ${having(ARRIVING)}`,
-    having(PARTIAL, SUMMED) && `its own gradient of ${having(PARTIAL, SUMMED)}`,
+    having(ARRIVING) && say("lens.words.receives_2", { arriving: having(ARRIVING) }),
+    having(PARTIAL, SUMMED) && say("lens.words.its_own_gradient_of", { partial: having(PARTIAL, SUMMED) }),
   ];
   return parts.filter(Boolean).join(" · ");
 }
@@ -136,10 +137,10 @@ export function besides(model, position, rank, hops) {
   const { doc } = model;
   const turn = hops || !isPipeline(model) ? null : turnIn(model, position, rank);
   if (turn) {
-    return `${turn.phase} ${turn.micro + 1}`;
+    return `${named(turn.phase)} ${turn.micro + 1}`;
   }
   const step = doc.steps[position];
   const waited = waitedIn(step, rank);
   const word = doing(step, rank);
-  return word === "waits" || (word === "" && waited > 0) ? formatWait(waited, doc.run.is_predicted) : word;
+  return word === "waits" || (word === "" && waited > 0) ? formatWait(waited, doc.run.is_predicted) : named(word);
 }

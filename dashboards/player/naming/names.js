@@ -3,6 +3,7 @@
 import { formatBytes, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
 import { sentInStep, waitedIn } from "#player/frames.js";
 import { letterOf } from "#player/lens/letters.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Step } from "#player/types.d.ts" */
@@ -15,18 +16,18 @@ import { letterOf } from "#player/lens/letters.js";
 
 /** By `CellCode`. */
 const HELD = [
-  "not here",
-  "kept from iteration to iteration",
-  "gathered, given back after use",
-  "on its way to this rank",
-  "this rank's own gradient, not yet reduced",
-  "a sum of some ranks' gradients",
-  "the sum of all ranks' gradients",
-  "kept, a value of before",
+  say("naming.names.not_here"),
+  say("naming.names.kept_from_iteration_to_iteration"),
+  say("naming.names.gathered_given_back_after_use"),
+  say("naming.names.on_its_way_to_this_rank"),
+  say("naming.names.this_rank_s_own_gradient_not"),
+  say("naming.names.a_sum_of_some_ranks_gradients"),
+  say("naming.names.the_sum_of_all_ranks_gradients"),
+  say("naming.names.kept_a_value_of_before"),
 ];
 
 /** @param {string} title @param {[string, string | false | undefined][]} rows @returns {Named} */
-function named(title, rows) {
+function thing(title, rows) {
   const known = rows.filter(([, value]) => value);
   return { title, rows: /** @type {[string, string][]} */ (known) };
 }
@@ -47,11 +48,11 @@ export function nameCell({ doc, numStates, numUnits, numShards }, cells, { rank,
   const { label, bytes_per_parameter: size, tier } = doc.states[state];
   const first = ((rank * numStates + state) * numUnits + unit) * numShards;
   const share = elements / numShards;
-  return named(`${name}, shard ${letterOf(shard)} on rank ${doc.ranks[rank]}`, [
-    ["state", tier === "device" ? label : `${label}, on the ${tier}`],
-    ["is", HELD[cells[first + shard]]],
-    ["bytes", `${formatBytes(share * size)}, ${formatExact(share)} elements`],
-    ["unit", `${formatBytes(elements * size)} in ${numShards} ${numShards === 1 ? "shard" : "shards"}`],
+  return thing(say("naming.names.shard_on_rank", { name, shard: letterOf(shard), rank: doc.ranks[rank] }), [
+    [say("naming.names.state"), tier === "device" ? label : say("naming.names.on_the", { label, tier: named(tier) })],
+    [say("naming.names.is"), HELD[cells[first + shard]]],
+    [say("naming.names.bytes"), say("naming.names.elements", { share: formatBytes(share * size), share_2: formatExact(share) })],
+    [say("naming.names.unit"), say("naming.names.in_shards", { bytes: formatBytes(elements * size), num: numShards })],
   ]);
 }
 
@@ -64,10 +65,10 @@ export function nameCell({ doc, numStates, numUnits, numShards }, cells, { rank,
  * @param {{shard: number, code: import("#player/types.d.ts").CellCode, isAll: boolean}} tile
  */
 export function nameTile({ doc }, rank, label, units, { shard, code, isAll }) {
-  const whose = units.length === 1 ? doc.units[units[0]].name : `${units.length} units`;
-  return named(`${whose}, shard ${letterOf(shard)} on rank ${doc.ranks[rank]}`, [
-    ["states", label],
-    ["is", isAll ? HELD[code] : `${HELD[code]}; not of all of them`],
+  const whose = units.length === 1 ? doc.units[units[0]].name : say("naming.names.units", { units: units.length });
+  return thing(say("naming.names.shard_on_rank_2", { whose, shard: letterOf(shard), rank: doc.ranks[rank] }), [
+    [say("naming.names.states"), label],
+    [say("naming.names.is"), isAll ? HELD[code] : say("naming.names.not_of_all_of_them", { held: HELD[code] })],
   ]);
 }
 
@@ -80,14 +81,14 @@ export function nameTile({ doc }, rank, label, units, { shard, code, isAll }) {
 export function namePacket({ doc }, position, { from, to, shard, bytes, start_ns: start, end_ns: end }) {
   const step = doc.steps[position];
   /** @param {number} rank */
-  const who = (rank) => (rank < 0 ? "a rank that is not in the trace" : `rank ${doc.ranks[rank]}`);
-  const what = shard < 0 ? step.unit_name : joinDots([step.unit_name, `shard ${letterOf(shard)}`]);
-  return named(`${who(from)} → ${who(to)}`, [
-    ["carries", what],
-    ["op", opOf(step)],
-    ["bytes", bytes < 1000 ? formatBytes(bytes) : `${formatBytes(bytes)}, ${formatExact(bytes)} B`],
-    ["took", end > start ? formatTime(end - start, doc.run.is_predicted) : ""],
-    ["asked for", sourceOf(doc, step)],
+  const who = (rank) => (rank < 0 ? say("naming.names.a_rank_that_is_not_in") : say("shared.rank", { rank: doc.ranks[rank] }));
+  const what = shard < 0 ? step.unit_name : joinDots([step.unit_name, say("naming.names.shard", { shard: letterOf(shard) })]);
+  return thing(`${who(from)} → ${who(to)}`, [
+    [say("naming.names.carries"), what],
+    [say("naming.names.op"), opOf(step)],
+    [say("naming.names.bytes"), bytes < 1000 ? formatBytes(bytes) : `${formatBytes(bytes)}, ${formatExact(bytes)} B`],
+    [say("naming.names.took"), end > start ? formatTime(end - start, doc.run.is_predicted) : ""],
+    [say("naming.names.asked_for"), sourceOf(doc, step)],
   ]);
 }
 
@@ -98,7 +99,7 @@ export function namePacket({ doc }, position, { from, to, shard, bytes, start_ns
  */
 export function nameOfRank(doc, rank) {
   const others = doc.stands_for[rank] - 1;
-  return `rank ${doc.ranks[rank]}${others > 0 ? ` and ${formatExact(others)} like it` : ""}`;
+  return others > 0 ? say("naming.names.and_others", { rank: doc.ranks[rank], others: formatExact(others) }) : say("shared.rank", { rank: doc.ranks[rank] });
 }
 
 /**
@@ -112,17 +113,17 @@ export function nameRank(model, position, rank) {
   const step = doc.steps[position];
   const sent = sentInStep(model, position, rank);
   const waited = waitedIn(step, rank);
-  return named(nameOfRank(doc, rank), [
-    ["step", step.ranks.includes(rank) ? doc.texts[step.title] : `takes no part in: ${doc.texts[step.title]}`],
-    ["sends", sent > 0 ? formatBytes(sent) : ""],
-    ["waits", waited > 0 ? formatTime(waited, doc.run.is_predicted) : ""],
-    ["for", waited > 0 ? doc.texts[step.waiting] : ""],
-    ["asked for", sourceOf(doc, step)],
+  return thing(nameOfRank(doc, rank), [
+    [say("naming.names.step"), step.ranks.includes(rank) ? doc.texts[step.title] : say("naming.names.takes_no_part_in", { title: doc.texts[step.title] })],
+    [say("naming.names.sends"), sent > 0 ? formatBytes(sent) : ""],
+    [say("naming.names.waits"), waited > 0 ? formatTime(waited, doc.run.is_predicted) : ""],
+    [say("naming.names.for"), waited > 0 ? doc.texts[step.waiting] : ""],
+    [say("naming.names.asked_for"), sourceOf(doc, step)],
   ]);
 }
 
 /** @type {readonly string[]} by kind of a bar */
-const BARS = ["computes", "communicates", "waits", "copies"];
+const BARS = [say("naming.names.computes"), say("naming.names.communicates"), say("naming.names.waits"), say("naming.names.copies")];
 
 /**
  * A bar of the timeline.
@@ -132,23 +133,23 @@ const BARS = ["computes", "communicates", "waits", "copies"];
 export function nameBar(model, at) {
   const { doc } = model;
   const [rank, , kind, , start, end, position] = doc.timeline.bars.slice(at, at + 7);
-  const title = `rank ${doc.ranks[rank]} ${BARS[kind]} ${formatTime(end - start, doc.run.is_predicted)}`;
+  const title = say("naming.names.rank", { rank: doc.ranks[rank], does: BARS[kind], end: formatTime(end - start, doc.run.is_predicted) });
   const step = doc.steps[position];
   if (!step) {
-    return named(title, [["from", formatTime(start, doc.run.is_predicted)]]);
+    return thing(title, [[say("naming.names.from"), formatTime(start, doc.run.is_predicted)]]);
   }
   const collective = doc.collectives[step.collective];
   const sent = collective?.trace[rank] ?? null;
-  return named(title, [
-    ["step", doc.texts[step.title]],
-    ["unit", step.unit_name],
-    ["op", opOf(step)],
-    ["payload", collective ? formatBytes(collective.payload_bytes) : ""],
-    ["sends", sent ? formatBytes(sent) : ""],
-    ["copies", step.copies.length > 0 ? formatBytes(step.copies[1]) : ""],
-    ["from", formatTime(start, doc.run.is_predicted)],
-    ["waits", kind === 2 ? (doc.texts[step.waiting] ?? "") : ""],
-    ["asked for", sourceOf(doc, step)],
+  return thing(title, [
+    [say("naming.names.step"), doc.texts[step.title]],
+    [say("naming.names.unit"), step.unit_name],
+    [say("naming.names.op"), opOf(step)],
+    [say("naming.names.payload"), collective ? formatBytes(collective.payload_bytes) : ""],
+    [say("naming.names.sends"), sent ? formatBytes(sent) : ""],
+    [say("naming.names.copies"), step.copies.length > 0 ? formatBytes(step.copies[1]) : ""],
+    [say("naming.names.from"), formatTime(start, doc.run.is_predicted)],
+    [say("naming.names.waits"), kind === 2 ? (doc.texts[step.waiting] ?? "") : ""],
+    [say("naming.names.asked_for"), sourceOf(doc, step)],
   ]);
 }
 
@@ -167,10 +168,10 @@ export function nameArea({ doc }, rank, series, sample) {
   }
   const tier = memory.tiers[series];
   const whole = own.bytes.reduce((sum, row, i) => sum + (memory.tiers[i] === tier ? row[sample] : 0), 0);
-  return named(memory.roles[series], [
-    ["rank", `${doc.ranks[rank]}, on the ${tier}`],
-    ["bytes", formatBytes(own.bytes[series][sample])],
-    ["of", `${formatBytes(whole)} in use at ${formatTime(own.times_ns[sample], doc.run.is_predicted)}`],
+  return thing(named(memory.roles[series]), [
+    [say("naming.names.rank_2"), say("naming.names.on_the_2", { rank: doc.ranks[rank], tier: named(tier) })],
+    [say("naming.names.bytes"), formatBytes(own.bytes[series][sample])],
+    [say("naming.names.of"), say("naming.names.in_use_at", { whole: formatBytes(whole), times_n: formatTime(own.times_ns[sample], doc.run.is_predicted) })],
   ]);
 }
 
@@ -183,18 +184,18 @@ export function nameArea({ doc }, rank, series, sample) {
 export function nameSent({ doc }, sent, rank) {
   const { psi_bytes: psi, law, law_bytes: expected, total } = doc.traffic;
   /** @param {number} bytes */
-  const say = (bytes) => joinDots([formatBytes(Math.round(bytes)), psi > 0 && formatPsi(bytes, psi)]);
+  const amount = (bytes) => joinDots([formatBytes(Math.round(bytes)), psi > 0 && formatPsi(bytes, psi)]);
   const whole = total[rank];
-  return named(`rank ${doc.ranks[rank]} has sent ${formatBytes(Math.round(sent[rank]))}`, [
-    ["in Ψ", psi > 0 && formatPsi(sent[rank], psi)],
-    ["iteration", whole !== null && say(whole)],
-    ["law", expected !== null && `${law}: ${say(expected)}`],
+  return thing(say("naming.names.rank_has_sent", { rank: doc.ranks[rank], sent: formatBytes(Math.round(sent[rank])) }), [
+    [say("naming.names.in_psi"), psi > 0 && formatPsi(sent[rank], psi)],
+    [say("naming.names.iteration"), whole !== null && amount(whole)],
+    [say("naming.names.law"), expected !== null && `${law}: ${amount(expected)}`],
   ]);
 }
 
 /** @param {Step} step */
 function opOf({ op, purpose, kind, hop }) {
-  return joinDots([op || (kind === "mark" ? "" : kind), purpose, hop >= 0 && `hop ${hop + 1}`]);
+  return joinDots([named(op || (kind === "mark" ? "" : kind)), named(purpose), hop >= 0 && say("shared.hop", { hop: hop + 1 })]);
 }
 
 /** @param {Model["doc"]} doc @param {Step} step */

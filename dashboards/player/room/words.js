@@ -5,7 +5,7 @@ import { find } from "#player/dom.js";
 /** @typedef {Record<string, string>} Plain sentences by name */
 /** @typedef {{one: string, other: string}} Forms of a sentence with a number in it */
 
-const RULES = new Intl.PluralRules("en");
+const RULES = new Intl.PluralRules(document.documentElement.lang || "en");
 /** @type {Record<string, Record<string, string | Forms>>} */
 const every = JSON.parse(find(document, "#room-words", HTMLElement).textContent ?? "{}");
 

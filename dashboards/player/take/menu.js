@@ -6,6 +6,7 @@ import { openDialog } from "#player/dialogs.js";
 import { find, write } from "#player/dom.js";
 import { filmType } from "#player/take/film.js";
 import { NO_STOP, nameOfStop } from "#player/tour.js";
+import { say } from "#player/words.js";
 
 /** @import { Hosts, Model, Scene } from "#player/scene.d.ts" */
 /** @typedef {ReturnType<typeof import("#player/take/takeaway.js").takeAway>} TakeAway */
@@ -51,13 +52,13 @@ export function createMenu(root, model, take, now) {
       const isTour = scene.tour !== NO_STOP;
       const stretch = { first: Number(first.value) - 1, last: Number(last.value) - 1, speed: 1, isTour };
       if (stretch.last < stretch.first) {
-        write(said, `A film goes from one beat to a later one: ${first.value} to ${last.value} does not.`);
+        write(said, say("take.menu.a_film_goes_from_one_beat", { value: first.value, value_2: last.value }));
         return;
       }
       recording = new AbortController();
       try {
         const film = { ...wanted, ...stretch, scale: 1 };
-        const blob = await take.webm(film, (part) => write(said, `recording: ${Math.round(100 * part)} %`), recording.signal);
+        const blob = await take.webm(film, (part) => write(said, say("take.menu.recording", { value: Math.round(100 * part) })), recording.signal);
         give(blob, nameOf(isTour ? "tour" : `beats-${first.value}-${last.value}`, figure, kind));
       } finally {
         recording = null;
@@ -83,7 +84,7 @@ export function createMenu(root, model, take, now) {
     link.download = name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
-    write(said, `made ${name}`);
+    write(said, say("take.menu.made", { name }));
   }
 
   return function open() {
@@ -91,7 +92,7 @@ export function createMenu(root, model, take, now) {
     const beat = model.beatOf[position];
     const isTour = tour !== NO_STOP;
     const spoken = isTour ? `${nameOfStop(model, tour)}: ${model.doc.tour[tour].title}` : spokenBeat(model, beat);
-    write(find(root, "#take-moment", HTMLElement), `this moment: ${spoken}`);
+    write(find(root, "#take-moment", HTMLElement), say("take.menu.this_moment", { spoken }));
     for (const input of [first, last]) {
       input.disabled = isTour; // on a tour, all of it is the film
     }
@@ -105,5 +106,5 @@ export function createMenu(root, model, take, now) {
 /** @param {unknown} error */
 function failed(error) {
   const isLeft = error instanceof DOMException && error.name === "AbortError";
-  return isLeft ? "" : `It could not be made: ${error instanceof Error ? error.message : error}`;
+  return isLeft ? "" : say("take.menu.it_could_not_be_made", { value: error instanceof Error ? error.message : error });
 }

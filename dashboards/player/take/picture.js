@@ -10,6 +10,7 @@ import { SWATCH, legendOf } from "#player/legend.js";
 import { Markup } from "#player/take/markup.js";
 import { Pen } from "#player/take/pen.js";
 import { captionOf, layoutSheet } from "#player/take/sheet.js";
+import { say } from "#player/words.js";
 
 /** @import { Hosts, Model, Scene } from "#player/scene.d.ts" */
 /** @import { Line, Sheet } from "#player/take/sheet.js" */
@@ -40,7 +41,7 @@ export class Picture {
     this.canvas.height = isVector ? 1 : Math.round(height * scale);
     const ctx = this.canvas.getContext("2d");
     if (!ctx) {
-      throw new Error("this browser gives no 2d canvas");
+      throw new Error(say("shared.no_canvas"));
     }
     this.measure = measurer(ctx);
     this.markup = new Markup(width, height);
@@ -149,7 +150,7 @@ export class Picture {
   png(scene) {
     this.draw(scene);
     return new Promise((done, fail) => {
-      this.canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("this browser makes no PNG"))), "image/png");
+      this.canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error(say("take.picture.this_browser_makes_no_png")))), "image/png");
     });
   }
 

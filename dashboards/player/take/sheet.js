@@ -7,6 +7,7 @@ import { wordsOf } from "#player/moment.js";
 import { summary } from "#player/shell.js";
 import { shorten } from "#player/draw/text.js";
 import { NO_STOP, nameOfStop } from "#player/tour.js";
+import { say } from "#player/words.js";
 
 /** @import { Fonts, Measure } from "#player/draw/text.js" */
 /** @import { Hosts, Scene } from "#player/scene.d.ts" */
@@ -48,19 +49,19 @@ export function captionOf(scene, figure) {
   const { model, document: doc, position, hops, tour, rank, sent } = scene;
   const { title, what } = wordsOf(scene);
   const stop = tour === NO_STOP ? "" : nameOfStop(model, tour);
-  const beat = `beat ${model.beatOf[position] + 1} of ${doc.beats.length}`;
-  const step = hops ? `step ${position + 1} of ${model.numSteps}` : "";
+  const beat = say("shared.beat_of", { beat: model.beatOf[position] + 1, beats: doc.beats.length });
+  const step = hops ? say("shared.step_of", { step: position + 1, steps: model.numSteps }) : "";
   const figures = {
     stage: "",
-    timeline: `Timeline${doc.run.is_predicted ? ", predicted" : ""}: compute above, communication below`,
-    traffic: `Traffic sent: rank ${doc.ranks[rank]} ${trafficText(model, sent[rank], rank)}`,
-    memory: `Memory of rank ${doc.ranks[rank]}`,
+    timeline: say(doc.run.is_predicted ? "take.sheet.timeline_predicted" : "take.sheet.timeline"),
+    traffic: say("take.sheet.traffic_sent_rank", { rank: doc.ranks[rank], model: trafficText(model, sent[rank], rank) }),
+    memory: say("take.sheet.memory_of_rank", { rank: doc.ranks[rank] }),
   };
   return {
     title,
     what,
     figure: figures[figure],
-    run: joinDots([doc.name, summary(doc), `iteration ${doc.run.iteration}`]),
+    run: joinDots([doc.name, summary(doc), say("shared.iteration", { iteration: doc.run.iteration })]),
     where: joinDots([stop, beat, step, formatTime(doc.steps[position].time_ns, doc.run.is_predicted)]),
   };
 }
