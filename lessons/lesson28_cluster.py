@@ -60,8 +60,8 @@ lab.reveal("order")
 # ## Who gets the fast links
 #
 # Within a node a GPU sends over NVLink, to other nodes over its share of the network, which is
-# about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are neighbours:
-# the axis that sends most belongs inside the node. A node has eight GPUs.
+# about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are
+# neighbours: the axis that sends most belongs inside the node. A node has eight GPUs.
 #
 # Two runs were done dry, with the same blocks and the same micro-batch: tensor parallel over the
 # eight GPUs of a node, and over sixteen, which are two nodes. With sixteen ranks each of them has

@@ -23,7 +23,7 @@ from zerosim.dashboards.components.parts import (
 )
 from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
 from zerosim.dashboards.texts import SITE, tied
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.quantities import format_amount, format_bytes, format_exact
 
 BODY = "planner"
@@ -229,7 +229,7 @@ def _fastest(shown: Shown) -> Component:
             name,
             row["tensor x pipeline x data"],
             row["micro-batch x steps"],
-            named(one.limit),
+            term(one.limit),
         )
         rows.append(html.Tr(cells_of(words, numbers)))
     head = head_of(

@@ -24,7 +24,7 @@ from zerosim.dashboards.components.parts import (
 from zerosim.dashboards.pages.places import PlaceRow
 from zerosim.dashboards.pages.verify import Choice, Planned, Question, Row, View
 from zerosim.dashboards.texts import SITE, tied
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.quantities import format_exact_bytes
 from zerosim.verify import Outcome, Verdict
 
@@ -60,7 +60,7 @@ def body(view: View, title: str) -> list[Component]:
 
 
 def _mark(outcome: Outcome | None) -> Component:
-    said = named(outcome.value) if outcome else SITE("verify.not_checked")
+    said = term(outcome.value) if outcome else SITE("verify.not_checked")
     look, sign = (outcome.look, outcome.sign) if outcome else ("unknown", "\N{EN DASH}")
     return html.Span(sign, className=f"mark {look}", role="img", title=said, **aria(label=said))
 
@@ -89,11 +89,9 @@ def _choices(name: str, choices: Sequence[Choice]) -> Component | None:
 def _ledgers(view: View) -> Component:
     def line(row: Row) -> Component:
         look = "repeats" if row.repeats else ""
-        phase = html.Th(html.Span(named(row.phase)), scope="row", className=look)
+        phase = html.Th(html.Span(term(row.phase)), scope="row", className=look)
         numbers = (row.theory, row.trace, row.wire)
-        return html.Tr(
-            cells_of((phase, named(row.purpose), row.calls), numbers), className=row.look
-        )
+        return html.Tr(cells_of((phase, term(row.purpose), row.calls), numbers), className=row.look)
 
     totals = [
         html.Td(getattr(view.totals, name), className="number", id=f"total-{name}")
@@ -104,7 +102,7 @@ def _ledgers(view: View) -> Component:
     parts = [
         head_of(
             (SITE("verify.phase"), SITE("verify.purpose"), SITE("verify.calls")),
-            map(named, _COLUMNS),
+            map(term, _COLUMNS),
         ),
         html.Tbody([line(row) for row in view.rows]),
         html.Tfoot(
@@ -128,7 +126,7 @@ def _way(view: View) -> Component:
         [
             html.Li(
                 [
-                    html.B(named(cause.cause)),
+                    html.B(term(cause.cause)),
                     f" {'+ ' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}: ",
                     cause.words,
                 ]
@@ -156,7 +154,7 @@ def _claims(view: View) -> Component:
     def line(claim: Verdict) -> Component:
         outcome, said = claim.outcome, None
         if outcome and outcome is not Outcome.AS_PREDICTED:
-            said = html.Span(named(outcome.value), className=f"outcome {outcome.look}")
+            said = html.Span(term(outcome.value), className=f"outcome {outcome.look}")
         formula = html.Span(claim.formula, className="formula")
         words = html.Div([html.B(claim.title), said, formula])
         return html.Li([_mark(outcome), words, html.Span(claim.measured, className="measured")])
@@ -223,7 +221,7 @@ def _place_rows(rows: Iterable[PlaceRow]) -> Component:
         [
             html.Tr(
                 cells_of(
-                    (row.where, named(row.phase), row.what, row.calls),
+                    (row.where, term(row.phase), row.what, row.calls),
                     (row.theory, row.trace, row.counted),
                 ),
                 className="sum" if row.is_total else "off" if row.is_off else "",

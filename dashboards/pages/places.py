@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from zerosim.dashboards.texts import SITE
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.quantities import format_exact
 from zerosim.tiers import Link
 from zerosim.verify import Report
@@ -91,9 +91,9 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
                     phase=row.phase.value,
                     what=SITE(
                         "verify.to",
-                        purpose=named(row.purpose),
-                        origin=named(row.origin),
-                        target=named(row.target),
+                        purpose=term(row.purpose),
+                        origin=term(row.origin),
+                        target=term(row.target),
                     ),
                     calls=f"{format_exact(row.calls[place])} ×",  # noqa: RUF001 - times
                     theory=_number(cell.theory, NO_LAW),

@@ -17,8 +17,7 @@ from zerosim.config import STAGE_NAMES, STAGES, Offload
 from zerosim.config.shapes import SHAPES
 from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError
-from zerosim.language import Language, spoken
-from zerosim.names import named
+from zerosim.language import Language, spoken, term
 from zerosim.placement import known_machines
 from zerosim.plan import (
     Plan,
@@ -200,7 +199,7 @@ def _said(words: str) -> str:
     """What an option is called: words of ours have a key."""
     if words == FREE:
         return SITE("plan.any")
-    return SITE(words) if words.startswith("plan.") else named(words)
+    return SITE(words) if words.startswith("plan.") else term(words)
 
 
 def _fixed(chosen: Mapping[str, str]) -> Fixed:
@@ -352,7 +351,7 @@ def _remark(one: Predicted) -> str:
         parts += [
             SITE("plan.tokens_a_day_2", tokens_per_day=format_amount(one.tokens_per_day)),
             SITE("plan.mfu_2", mfu=f"{one.mfu:.1%}"),
-            SITE("plan.limited_by_2", limit=named(one.limit)),
+            SITE("plan.limited_by_2", limit=term(one.limit)),
         ]
     return SITE("plan.predicted_2", parts=" · ".join(parts))
 
@@ -397,7 +396,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             secondary_partition=1,
         )
         each = replace(layout, config=plain)
-        found.append((named(STAGE_NAMES[stage]), predict(one.prices, question, each)))
+        found.append((term(STAGE_NAMES[stage]), predict(one.prices, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))
     return found

@@ -18,7 +18,7 @@ from zerosim.dashboards.pages.places import Places, places_of
 from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError, TraceError
 from zerosim.events import Algorithm
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
 from zerosim.reading import load
 from zerosim.reading.verification import TrafficVerification
@@ -203,7 +203,7 @@ def _choices(
 
 
 def _remark(report: Report) -> str:
-    parts = [SITE(NOT_PREDICTED) if report.outcome is None else named(report.outcome.value)]
+    parts = [SITE(NOT_PREDICTED) if report.outcome is None else term(report.outcome.value)]
     parts += [report.law] if report.law else []
     if report.unexplained_wire is not None:
         most = max(report.unexplained_trace, report.unexplained_wire)
@@ -234,7 +234,7 @@ def _rows(report: Report, place: int) -> list[Row]:
             Row(
                 row.phase.value,
                 row.purpose.value,
-                f"{format_exact(row.num_calls)} × {named(row.op)}",  # noqa: RUF001 - times
+                f"{format_exact(row.num_calls)} × {term(row.op)}",  # noqa: RUF001 - times
                 SITE(NO_PLAN) if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
                 format_exact(cell.trace),
                 _measured(cell.kernel),
@@ -334,7 +334,7 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
         states = stage_states(stage, count, psi)
         lines.append(
             Planned(
-                named(STAGE_NAMES[stage]),
+                term(STAGE_NAMES[stage]),
                 states.law(),
                 format_bytes(states.law_bytes()),
                 f"{payloads}Ψ(N\N{MINUS SIGN}1)/N",

@@ -14,8 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from zerosim.language import Language, Words, spoken
-from zerosim.names import shown_names
+from zerosim.language import Language, Words, spoken, terms
 
 FOLDER = Path(__file__).parents[1] / "dashboards" / "player"
 PREFIX = "#player/"
@@ -77,7 +76,7 @@ def words(names: Iterable[str]) -> str:
     Args:
         names: of modules; those of the assets are "assets/NAME.js".
     """
-    said: dict[str, Any] = {"shared": _WORDS.table["shared"], "names": dict(shown_names())}
+    said: dict[str, Any] = {"shared": _WORDS.table["shared"], "names": dict(terms())}
     for name in names:
         *folders, last = name.removesuffix(".js").split("/")
         found: Any = _WORDS.table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from plotly import graph_objects as go
 
+from zerosim.language import term
 from zerosim.memory import Role
-from zerosim.names import named
 from zerosim.plots.theme import ROLES, WORDS, figure, time_axis
 from zerosim.tables import Table
 
@@ -18,7 +18,7 @@ def memory(table: Table) -> go.Figure:
     Args:
         table: of columns `time_ns`, `role`, `bytes`.
     """
-    drawn = figure(table.title, time_axis(table), named("bytes"))
+    drawn = figure(table.title, time_axis(table), term("bytes"))
     held = {(row["time_ns"], row["role"]): row["bytes"] for row in table}
     times = sorted(set(table["time_ns"]))
     for role in Role:
@@ -27,13 +27,13 @@ def memory(table: Table) -> go.Figure:
         drawn.add_scatter(
             x=[time / _NS_A_MS for time in times],
             y=[held.get((time, role.value), 0) for time in times],
-            name=named(role.value),
+            name=term(role.value),
             stackgroup="held",
             mode="lines",
             line={"shape": "hv", "width": 0.5, "color": ROLES[role]},
             fillcolor=ROLES[role],
             hovertemplate=WORDS(
-                "memory.hover", value="%{y:,}", role=named(role.value), time="%{x:.3f}"
+                "memory.hover", value="%{y:,}", role=term(role.value), time="%{x:.3f}"
             )
             + "<extra></extra>",
         )

@@ -6,8 +6,8 @@ from collections import Counter
 
 from plotly import graph_objects as go
 
+from zerosim.language import term
 from zerosim.memory import Role
-from zerosim.names import named
 from zerosim.plots.theme import CARD, LINE, OUTCOMES, ROLES, TEXT, WORDS, figure, plain
 from zerosim.quantities import format_bytes
 from zerosim.tables import Table
@@ -32,7 +32,7 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         table: of columns `layout`, `part`, `bytes`, `role`.
         card_bytes: what a card has.
     """
-    drawn = figure(table.title, "", named("bytes"))
+    drawn = figure(table.title, "", term("bytes"))
     names = list(dict.fromkeys(table["layout"]))
     sizes: Counter[tuple[str, str | None]] = Counter()
     for row in table:
@@ -42,7 +42,7 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         heights = [sizes[name, role] for name in names]
         if not any(heights):
             continue
-        words = WORDS("peaks.beside") if role is None else named(role.value)
+        words = WORDS("peaks.beside") if role is None else term(role.value)
         drawn.add_bar(
             x=names,
             y=heights,

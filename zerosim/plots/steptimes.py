@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.plots.theme import (
     CARD,
     COMMUNICATION,
@@ -47,13 +47,13 @@ def step_times(table: Table) -> go.Figure:
             x=[spent.get((name, cause), 0) for name in names],
             y=names,
             orientation="h",
-            name=plain(named(cause)),
+            name=plain(term(cause)),
             marker={
                 "color": colour,
                 "line": {"width": 0},
                 "pattern": {"shape": pattern, "fgcolor": CARD},
             },
-            hovertemplate=WORDS("steptimes.hover", value="%{x:.4f}", what=plain(named(cause)))
+            hovertemplate=WORDS("steptimes.hover", value="%{x:.4f}", what=plain(term(cause)))
             + "<extra></extra>",
         )
     totals = {name: sum(row["seconds"] for row in table if row["layout"] == name) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.plots.theme import (
     COMMUNICATION,
     COPYING,
@@ -81,7 +81,7 @@ def timeline(table: Table) -> go.Figure:
 
 def _kind(state: str, phase: Phase) -> tuple[str, str, str]:
     if state == "compute":
-        return WORDS("timeline.computes", phase=named(phase)), PHASES[phase], ""
+        return WORDS("timeline.computes", phase=term(phase)), PHASES[phase], ""
     if state == "exposed":
         return WORDS("timeline.waits"), COMMUNICATION[phase], "x"
     key, colour, pattern = _STATES[state]

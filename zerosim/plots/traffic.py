@@ -5,7 +5,7 @@ from __future__ import annotations
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.plots.theme import CARD, PHASES, WORDS, figure, plain
 from zerosim.tables import Table
 
@@ -24,11 +24,11 @@ def traffic(table: Table) -> go.Figure:
     for ledger, pattern in _PATTERNS.items():
         for phase in phases:
             rows = [row for row in table if row["phase"] == phase]
-            reasons = [plain(f"{named(row['purpose'])}: {named(row['op'])}") for row in rows]
+            reasons = [plain(f"{term(row['purpose'])}: {term(row['op'])}") for row in rows]
             drawn.add_bar(
-                x=[[named(phase)] * len(rows), reasons],
+                x=[[term(phase)] * len(rows), reasons],
                 y=[row[f"{ledger}_bytes"] for row in rows],
-                name=named(ledger),
+                name=term(ledger),
                 legendgroup=ledger,
                 offsetgroup=ledger,
                 showlegend=phase == phases[0],
@@ -36,7 +36,7 @@ def traffic(table: Table) -> go.Figure:
                     "color": PHASES[Phase(phase)],
                     "pattern": {"shape": pattern, "fgcolor": CARD},
                 },
-                hovertemplate=WORDS("traffic.hover", value="%{y:,}", ledger=named(ledger))
+                hovertemplate=WORDS("traffic.hover", value="%{y:,}", ledger=term(ledger))
                 + "<extra></extra>",
             )
     return drawn

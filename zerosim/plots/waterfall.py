@@ -8,7 +8,7 @@ from typing import Any
 from plotly import graph_objects as go
 
 from zerosim.events import Phase
-from zerosim.names import named
+from zerosim.language import term
 from zerosim.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figure, wrapped
 from zerosim.quantities import format_bytes
 from zerosim.tables import Table
@@ -29,7 +29,7 @@ def waterfall(table: Table) -> go.Figure:
     """
     drawn = figure(table.title)
     levels = list(accumulate(table["bytes"]))
-    names = [*map(named, table["cause"]), *[WORDS("waterfall.sent")] * bool(levels)]
+    names = [*map(term, table["cause"]), *[WORDS("waterfall.sent")] * bool(levels)]
     lengths = [*table["bytes"], *levels[-1:]]
     bases = [0, *levels[:-1], 0]
     ends = [0, len(levels)] if levels else []
@@ -71,7 +71,7 @@ def _add(
         base=bases,
         orientation="h",
         width=2 * _HALF,
-        name=named(name),
+        name=term(name),
         showlegend=bool(name and bars),
         marker={
             "color": colour,
