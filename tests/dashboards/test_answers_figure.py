@@ -59,7 +59,16 @@ def test_what_is_rare_is_counted_together_but_never_the_right_one():
     answers.append(counted("1", 0, 1, right=True))
     found = bars(QuestionKind.NUMBER, (), "", answers)
     assert len(found) == MOST_BARS
-    assert [bar.label for bar in found] == ["1", "14", "15", "16", "17", "18", "19", "other answers"]
+    assert [bar.label for bar in found] == [
+        "1",
+        "14",
+        "15",
+        "16",
+        "17",
+        "18",
+        "19",
+        "other answers",
+    ]
     assert found[-1] == Bar("other answers", sum(range(2, 14)), sum(range(2, 14)))
     assert bars(QuestionKind.NUMBER, (), "", []) == ()
 

@@ -77,7 +77,9 @@ def test_verify_and_plan_are_drawn_in_the_language_of_the_page(client):
 @pytest.mark.parametrize("language", Language)
 def test_a_page_holds_the_words_of_its_own_modules(client, language):
     page = client.get(f"/graph?{ASKED}={language}").text
-    held = re.search(rf'<script type="application/json" id="{player.WORDS_ID}">(.*?)</script>', page)
+    held = re.search(
+        rf'<script type="application/json" id="{player.WORDS_ID}">(.*?)</script>', page
+    )
     found = json.loads(held[1])
     assert found["language"] == language
     assert set(found["words"]) == {"shared", "names", *_tables(player.modules("graph/main.js"))}
