@@ -1,0 +1,121 @@
+"""Every page in every language: whole, without complaints, and the choice stays."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.test_access import violations
+from tests.browser.test_plan_page import DRAWN
+
+pytestmark = [pytest.mark.browser, pytest.mark.ranks]
+
+PAGES = {
+    "replay": ("/replay?trace=stage-3", "window.__player !== undefined"),
+    "runs": ("/replay?trace=stage-0", "window.__player !== undefined"),
+    "compare": ("/compare", "window.__player !== undefined"),
+    "verify": ("/verify?trace=stage-3", "document.querySelector('.js-plotly-plot .main-svg')"),
+    "graph": ("/graph?trace=stage-3", "window.__graph !== undefined"),
+    "plan": ("/plan?model=gpt-2&gpus=16&tokens=512k", DRAWN),
+    "lessons": ("/lessons", "document.querySelector('.cards')"),
+    "room": ("/room", "document.querySelector('#open')"),
+}
+LANGUAGES = {"en": ("en", "Replay"), "zh": ("zh-Hans", "回放")}
+OVERFLOWS = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const one = walker.currentNode.parentElement;
+    const style = getComputedStyle(one);
+    const isBox = style.display !== "inline" && style.overflowX === "visible" && one.clientWidth > 0;
+    if (isBox && !one.closest("script, svg, .unseen") && one.scrollWidth > one.clientWidth + 1) {
+      found.push(`${one.tagName}#${one.id}.${one.className}: ${one.textContent.slice(0, 40)}`);
+    }
+  }
+  return [...new Set(found)];
+}"""
+SAID = """() => {
+  const shown = "header, button, label, legend, summary, nav, h2, th, dt, .legend, .hint, .controls";
+  const told = "#runs-list, #run-text, #strip, #tables, #memory-more, .lesson-about, tbody";
+  const own = (one) => !one.closest(told) && !one.querySelector("select, #run-text, #strip, #runs-list");
+  const texts = [...document.querySelectorAll(shown)].filter(own).map((one) => one.textContent);
+  const named = [...document.querySelectorAll("[aria-label], [placeholder]")]
+    .filter((one) => !one.closest(told))
+    .flatMap((one) => [one.getAttribute("aria-label"), one.getAttribute("placeholder")]);
+  return [...texts, ...named].filter(Boolean);
+}"""
+"""What the page itself says, not a run, a plan or a lesson."""
+ENGLISH = re.compile(r"\b[a-z]{3,},? [a-z]{2,} [a-z]{2,}\b")
+
+
+def visit(one, name: str, language: str) -> None:
+    path, ready = PAGES[name]
+    one.page.goto(f"{one.address}{path}{'&' if '?' in path else '?'}lang={language}")
+    one.wait(ready)
+    one.settle()
+    if name == "runs":
+        one.page.locator("#runs summary").click()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_in_a_language(watch, name, language):
+    one = watch(reduced_motion="reduce")
+    visit(one, name, language)
+    tag, tab = LANGUAGES[language]
+    assert one.page.evaluate("() => document.documentElement.lang") == tag
+    assert tab in one.text("nav.tabs")
+    assert violations(one.page) == []
+    assert one.page.evaluate(OVERFLOWS) == []
+    if language != "en":
+        said = one.page.evaluate(SAID)
+        assert [text for text in said if ENGLISH.search(text)] == []
+    for width, _ in one.sized((390, 844)):
+        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert one.page.evaluate(OVERFLOWS) == []
+
+
+def test_the_choice_stays_over_a_reload_and_on_other_pages(watch):
+    one = watch()
+    one.open("/replay?trace=stage-3#at=20")
+    one.press("l")
+    one.wait("document.documentElement.lang === 'zh-Hans' && window.__player !== undefined")
+    assert one.state()["position"] == 19
+    assert "lang=zh" in one.page.url
+    one.page.reload()
+    one.wait("document.documentElement.lang === 'zh-Hans'")
+    one.page.goto(f"{one.address}/lessons")
+    assert one.page.evaluate("() => document.documentElement.lang") == "zh-Hans"
+    one.page.goto(f"{one.address}/graph?trace=stage-3")
+    one.wait("window.__graph !== undefined")
+    assert "依赖图" in one.page.title()
+    one.page.locator("#language").click()
+    one.wait("document.documentElement.lang === 'en' && window.__graph !== undefined")
+    one.page.goto(f"{one.address}/verify?trace=stage-3")
+    assert one.page.evaluate("() => document.documentElement.lang") == "en"
+
+
+def test_two_readers_of_one_server_read_their_own(watch):
+    here, there = watch(), watch(color_scheme="dark")
+    there.page.goto(f"{there.address}/plan?lang=zh")
+    here.page.goto(f"{here.address}/plan")
+    there.wait(DRAWN)
+    here.wait(DRAWN)
+    there.page.get_by_role("navigation", name="流水线并行").get_by_text("2", exact=True).click()
+    there.wait("document.querySelector('nav[aria-label=流水线并行] .chosen')?.textContent === '2'")
+    here.page.get_by_role("navigation", name="Pipeline parallel").get_by_text(
+        "2", exact=True
+    ).click()
+    here.wait(
+        "document.querySelector('nav[aria-label=\"Pipeline parallel\"] .chosen').textContent === '2'"
+    )
+    assert "预测" in there.text("main")
+    assert "Predicted" in here.text("main")
+
+
+def test_the_help_names_the_switch(watch):
+    one = watch()
+    one.open("/replay?trace=stage-3")
+    one.press("Shift+?")
+    assert "中文" in one.text("#help-keys")
