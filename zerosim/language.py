@@ -195,7 +195,7 @@ def typeset(text: str) -> str:
 
 def in_each_language(say: Callable[_Given, _Said]) -> Callable[_Given, _Said]:
     """Keep what a function returns, as `functools.cache` does, apart for each language."""
-    kept = cache(lambda _, *args, **options: say(*args, **options))
+    kept: Callable[..., _Said] = cache(lambda _, *args, **options: say(*args, **options))
 
     @wraps(say)
     def said(*args: _Given.args, **options: _Given.kwargs) -> _Said:

@@ -62,9 +62,9 @@ class Faults(Base):
         last = max(calls, key=lambda one: one.issue_ns or 0)
         return _WORDS(
             "facts.call_of" if last.unit else "facts.call_for",
-            op=term(last.op),
+            op=term(last.op or ""),
             unit=last.unit,
-            purpose=term(last.purpose),
+            purpose=term(last.purpose or ""),
             phase=term(last.phase),
             iteration=last.iteration,
         )

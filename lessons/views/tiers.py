@@ -20,7 +20,7 @@ def copies(facts: Facts, run: str, *links: str) -> FigureTable:
     for way in dict.fromkeys((one.purpose, one.origin, one.target) for one in chosen):
         cells = [one.sent[0] for one in chosen if (one.purpose, one.origin, one.target) == way]
         counted = [cell.kernel for cell in cells if cell.kernel is not None]
-        purpose, origin, target = map(term, way)
+        purpose, origin, target = (term(one or "") for one in way)
         name = said("copies.way", purpose=purpose, origin=origin, target=target)
         rows.append((name, *_sizes(facts, run, sum(cell.trace for cell in cells), sum(counted))))
     for link in (one for one in _OVER if any(row.link is one for row in chosen)):

@@ -9,6 +9,8 @@ from rich.text import Text
 
 from zerosim.analysis.addresses import AddressRow, address_table, sketch
 from zerosim.cli.plot import GLYPHS
+from zerosim.cli.wording import said
+from zerosim.language import term
 from zerosim.memory import AddressMap, Role
 from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import Trace
@@ -33,16 +35,21 @@ def print_addresses(console: Console, trace: Trace, rank: int, iteration: int | 
     console.print(_told(row, shown, rank))
     console.print(_map(shown))
     roles = {block.role for block in shown.blocks}
-    names = [f"{letter} {role}" for role, (letter, _) in GLYPHS.items() if role in roles]
-    console.print(Text("  " + ", ".join([*names, f"{_FREE} free"]), style="dim"))
+    names = [f"{letter} {term(role)}" for role, (letter, _) in GLYPHS.items() if role in roles]
+    free = said("plot.free", sign=_FREE)
+    console.print(Text("  " + said("plot.comma").join([*names, free]), style="dim"))
 
 
 def _told(row: AddressRow, shown: AddressMap, rank: int) -> str:
-    when = "when most memory was in use" if row.full is None else "when an allocation did not fit"
-    return (
-        f"rank {rank}'s device of {format_bytes(shown.limit_bytes)} {when}, in {shown.phase}: "
-        f"{format_bytes(shown.free_bytes)} free, {_share(shown)} of it in one piece; "
-        f"at the worst moment of the iteration, in {row.scattered.phase}, {_share(row.scattered)}"
+    return said(
+        "plot.peak" if row.full is None else "plot.full",
+        rank=rank,
+        limit=format_bytes(shown.limit_bytes),
+        phase=term(shown.phase),
+        free=format_bytes(shown.free_bytes),
+        share=_share(shown),
+        worst=term(row.scattered.phase),
+        worst_share=_share(row.scattered),
     )
 
 

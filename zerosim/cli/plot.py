@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis.memory import Bytes, Timeline, whole_iteration
+from zerosim.cli.wording import said
 from zerosim.events import STEP_PHASES, Phase
+from zerosim.language import term
 from zerosim.memory import MODEL_STATES, Moment, Role
 from zerosim.quantities import format_bytes, format_exact_bytes
 from zerosim.tiers import Tier
@@ -92,10 +95,9 @@ def print_plot(
     is_plain = console.color_system is None or console.no_color
     is_ascii = console.options.ascii_only
     axis, corner, dash, low = "|+-_" if is_ascii else "│└╌─"
-    what = "everything recorded" if iteration is None else f"iteration {iteration}"
-    kind = "bytes in files" if line.tier is Tier.DISK else "bytes alive"
-    where = f"{place} of" if place else "on"
-    console.print(Text(f"{kind} {where} rank {line.rank}: {what}", style="dim"))
+    what = said("common.everything" if iteration is None else "plot.iteration", iteration=iteration)
+    key = f"plot.{'files' if line.tier is Tier.DISK else 'alive'}{'_at' if place else ''}"
+    console.print(Text(said(key, place=place, rank=line.rank, what=what), style="dim"))
     step = picture.top / _HEIGHT
     mark = None if theory_bytes is None else int(theory_bytes / step)
     for row in reversed(range(_HEIGHT)):
@@ -171,8 +173,8 @@ def _phases(picture: _Picture) -> str:
     columns = [column for column, _ in picture.starts] + [picture.tops.shape[1]]
     for (column, phase), end in zip(picture.starts, columns[1:], strict=True):
         room = end - column - 1
-        fitting = [name for name in (phase.value, *_SHORT[phase]) if len(name) <= room]
-        words = words.ljust(column)[:column] + (fitting or [""])[0]
+        fitting = [name for name in (term(phase), *_SHORT[phase]) if cell_len(name) <= room]
+        words += " " * (column - cell_len(words)) + (fitting or [""])[0]
     return words
 
 
@@ -186,12 +188,12 @@ def _print_legend(
         for index, role in enumerate(_STACK)
         if heights[index].any()
     ]
-    text = Text("at its highest, from below: ", style="dim")
+    text = Text(said("plot.highest"), style="dim")
     for place, (role, size) in enumerate(parts):
         letter, colour = GLYPHS[role]
-        text.append(", " if place else "")
+        text.append(said("plot.comma") if place else "")
         text.append(letter if is_plain else "█", style=f"not dim {colour}")
-        text.append(f" {role} {format_bytes(size)}")
+        text.append(f" {term(role)} {format_bytes(size)}")
     if theory_bytes is not None:
-        text.append(f"; {dash} theory for model states {format_exact_bytes(theory_bytes)}")
+        text.append(said("plot.theory", dash=dash, bytes=format_exact_bytes(theory_bytes)))
     console.print(text)

@@ -401,8 +401,8 @@ def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
             "awaited": what,
         }
         said.append(fill(find("waiting", "for"), fields))
-    waits = find("waiting", "then").join(said)
-    return fill(find("waiting", "all"), {"waits": waits}) if said else ""
+    together = find("waiting", "then").join(said)
+    return fill(find("waiting", "all"), {"waits": together}) if said else ""
 
 
 def _awaited(event: Event) -> str:
