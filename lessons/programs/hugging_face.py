@@ -10,7 +10,9 @@ micro-steps, the size of a bucket and the folder of the trace.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -19,7 +21,8 @@ from gpt2 import small_gpt2
 import zerosim
 from zerosim.models import Batches
 
-TOKENS, MICRO_BATCH, STEPS = 64, 2, 2
+CONFIG = Path(__file__).with_name("ds_config.json")
+TOKENS, STEPS = 64, 2
 FOR_A_SMALL_MODEL = {
     "stage3_param_persistence_threshold": 1_000,
     "stage3_prefetch_bucket_size": 5_000,
@@ -28,43 +31,40 @@ FOR_A_SMALL_MODEL = {
 """DeepSpeed's stage 3 would keep a model as small as this one whole: its limits, made as small."""
 
 
-def configuration(stage: int, accumulate: int, bucket: int, num_ranks: int) -> dict[str, Any]:
-    """The file `ds_config.json`, as a dictionary."""
-    zero: dict[str, Any] = {
-        "stage": stage,
-        "allgather_partitions": True,
-        "allgather_bucket_size": int(2e8),
-        "overlap_comm": True,
-        "reduce_scatter": True,
-        "reduce_bucket_size": bucket,
-        "contiguous_gradients": True,
-    }
-    return {
-        "train_batch_size": MICRO_BATCH * accumulate * num_ranks,
-        "train_micro_batch_size_per_gpu": MICRO_BATCH,
-        "gradient_accumulation_steps": accumulate,
-        # PyTorch's own: DeepSpeed's is compiled first
-        "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
-        "bf16": {"enabled": True},  # a CPU has no operators of fp16 for DeepSpeed
-        "zero_optimization": zero | (FOR_A_SMALL_MODEL if stage == 3 else {}),
-    }
+def configuration(given: argparse.Namespace, num_ranks: int) -> dict[str, Any]:
+    """What `ds_config.json` says, with what was given on the command line in its place."""
+    config: dict[str, Any] = json.loads(CONFIG.read_text(encoding="utf-8"))
+    zero = config["zero_optimization"]
+    if given.stage is not None:
+        zero["stage"] = given.stage
+    if given.bucket_elements is not None:
+        zero["reduce_bucket_size"] = given.bucket_elements
+    if zero["stage"] == 3:
+        zero |= FOR_A_SMALL_MODEL
+    if given.accumulate is not None:
+        config["gradient_accumulation_steps"] = given.accumulate
+    config["train_batch_size"] = (
+        config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"] * num_ranks
+    )
+    return config
 
 
 def main() -> None:
     """Train for two steps, recorded."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
-    parser.add_argument("--stage", type=int, default=2)
-    parser.add_argument("--accumulate", type=int, default=4)
-    parser.add_argument("--bucket-elements", type=int, default=int(2e8))
+    parser.add_argument("--stage", type=int)
+    parser.add_argument("--accumulate", type=int)
+    parser.add_argument("--bucket-elements", type=int)
     parser.add_argument("--deepspeed", action="store_true")
     parser.add_argument("--no-memory", action="store_true")
     given, _ = parser.parse_known_args()
     deepspeed = the_real_one() if given.deepspeed else zerosim
     deepspeed.init_distributed("gloo")
     rank, num_ranks = dist.get_rank(), dist.get_world_size()
-    batches = Batches(seed=0, rank=rank, num_ranks=num_ranks, batch=MICRO_BATCH, context=TOKENS - 1)
-    config = configuration(given.stage, given.accumulate, given.bucket_elements, num_ranks)
+    config = configuration(given, num_ranks)
+    batch = config["train_micro_batch_size_per_gpu"]
+    batches = Batches(seed=0, rank=rank, num_ranks=num_ranks, batch=batch, context=TOKENS - 1)
     with zerosim.trace(given.out, memory=not given.no_memory):
         train(deepspeed, small_gpt2(TOKENS), batches, config)
     dist.destroy_process_group()
