@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,8 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         out = folder / setting
         if not _is_profiled(setting) and len(chosen) == 1:
             out /= chosen[0]  # for one stage `zerosim run` writes into the folder itself
+        if "program" in settings()[setting]:
+            shutil.rmtree(out, ignore_errors=True)  # a program overwrites no trace
         with tempfile.TemporaryDirectory(prefix="zerosim-disk-") as disk:
             options = [disk if word == _DISK else word for word in _options(setting, changes)]
             ways = _chosen(setting, chosen)
