@@ -13,10 +13,14 @@ lab = Lab("lesson25_hugging_face")
 #
 # ```python
 # engine, *_ = deepspeed.initialize(
-#     model=model, model_parameters=model.parameters(), config_params=config
+#     model=model,
+#     model_parameters=model.parameters(),
+#     config_params=config,
 # )
 # for tokens in batches:
-#     outputs = engine(input_ids=tokens, labels=tokens)
+#     outputs = engine(
+#         input_ids=tokens, labels=tokens
+#     )
 #     engine.backward(outputs.loss)
 #     engine.step()
 # ```
@@ -36,13 +40,19 @@ lab.graph("hugging-face/stage-2")
 #   "train_batch_size": 16,
 #   "train_micro_batch_size_per_gpu": 2,
 #   "gradient_accumulation_steps": 4,
-#   "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "torch_adam": true}},
+#   "optimizer": {
+#     "type": "AdamW",
+#     "params": {"lr": 0.001, "torch_adam": true}
+#   },
 #   "bf16": {"enabled": true},
 #   "zero_optimization": {
 #     "stage": 2,
-#     "allgather_partitions": true, "allgather_bucket_size": 2e8,
-#     "overlap_comm": true, "contiguous_gradients": true,
-#     "reduce_scatter": true, "reduce_bucket_size": 2e8
+#     "allgather_partitions": true,
+#     "allgather_bucket_size": 2e8,
+#     "overlap_comm": true,
+#     "reduce_scatter": true,
+#     "reduce_bucket_size": 2e8,
+#     "contiguous_gradients": true
 #   }
 # }
 # ```

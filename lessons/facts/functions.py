@@ -91,7 +91,10 @@ class Functions(Base):
             before = found.get(key)
             if before is not None:
                 step = AskedStep(
-                    *key[:-1],  # type: ignore[arg-type]
+                    phase=step.phase,
+                    purpose=step.purpose,
+                    op=step.op,
+                    is_ahead=step.is_ahead,
                     calls=before.calls + 1,
                     elements=before.elements + step.elements,
                     way=before.way,

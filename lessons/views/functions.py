@@ -22,14 +22,13 @@ def asked(facts: Facts, run: str, ours: str) -> FigureTable:
             (
                 f"{step.phase}: {step.purpose}{', ahead' if step.is_ahead else ''}",
                 _called(step),
-                step.decides.short,
-                step.decides.where,
+                _shown(step.decides),
                 "nothing" if mine is None else _shown(mine.way[-1]),
             )
         )
     return FigureTable(
         f"{facts.title(run)}: what rank 0 asks for until its first update is over, and who asks",
-        ("step", "called", "DeepSpeed's function", "file and line", "zerosim's"),
+        ("step", "called", "DeepSpeed's function", "zerosim's"),
         tuple(rows),
     )
 
@@ -43,13 +42,10 @@ def way(facts: Facts, run: str, ours: str, *step: str) -> FigureTable:
     phase, purpose, *through = step
     found = facts.way_of(run, phase, purpose, *through)
     own = facts.way_of(ours, phase, purpose)
-    rows = tuple(
-        (_name(one), _where(one), _name(mine), _where(mine))
-        for one, mine in zip_longest(found, own)
-    )
+    rows = tuple((_shown(one), _shown(mine)) for one, mine in zip_longest(found, own))
     return FigureTable(
         f"{facts.title(run)}, {phase}, {purpose}: from the program's line to the call",
-        ("DeepSpeed's functions", "file and line", "zerosim's functions", "file and line"),
+        ("DeepSpeed's functions", "zerosim's, for the same act"),
         rows,
     )
 
@@ -61,13 +57,5 @@ def _called(step: AskedStep) -> str:
     return f"{times}, {step.elements:,} element{'s' * (step.elements > 1)}"
 
 
-def _shown(place: Place) -> str:
-    return f"{place.short}, {place.where}"
-
-
-def _name(place: Place | None) -> str:
-    return "" if place is None else place.short
-
-
-def _where(place: Place | None) -> str:
-    return "" if place is None else place.where
+def _shown(place: Place | None) -> str:
+    return "" if place is None else f"{place.short}, {place.where}"
