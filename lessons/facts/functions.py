@@ -6,7 +6,7 @@ Imports the standard library, `facts.base` and zerosim's L0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind
@@ -90,15 +90,8 @@ class Functions(Base):
             key = (step.phase, step.purpose, step.op, step.is_ahead, step.decides.name)
             before = found.get(key)
             if before is not None:
-                step = AskedStep(
-                    phase=step.phase,
-                    purpose=step.purpose,
-                    op=step.op,
-                    is_ahead=step.is_ahead,
-                    calls=before.calls + 1,
-                    elements=before.elements + step.elements,
-                    way=before.way,
-                )
+                more = before.elements + step.elements
+                step = replace(before, calls=before.calls + 1, elements=more)
             found[key] = step
         return list(found.values())
 

@@ -1,6 +1,7 @@
 """What DeepSpeed is told in `programs/ds_config.json`, and what it would send if told otherwise.
 
-Imports the standard library, `facts.base`, `lessons.recordings` and `zerosim.deepspeed`.
+Imports the standard library, `facts.base`, `lessons.recordings` and what
+`zerosim.deepspeed` tells before anything runs.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from zerosim.deepspeed import Explanation, explain
+from zerosim.deepspeed.explanation import Explanation, explain
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import HERE
 
