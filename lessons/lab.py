@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
@@ -204,7 +204,8 @@ def print_view(console: Console, shown: View) -> None:
     table = RichTable(box=None, pad_edge=False)
     if not isinstance(shown, Bars):
         for number, (column, is_text) in enumerate(zip(shown.columns, shown.is_text, strict=True)):
-            table.add_column(column, justify="right" if number and not is_text else "left")
+            justify: JustifyMethod = "right" if number and not is_text else "left"
+            table.add_column(column, justify=justify, overflow="fold")
         for row in shown.rows:
             table.add_row(*row)
         console.print(table)

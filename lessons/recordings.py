@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
     that torchrun starts first and that is killed, with the same disk; a run that `fails` is one
     that has no room on its device, or a rank at fault. `says` are the commands for whoever holds
     the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`.
-    Figures call a run by its `title`.
+    Figures call a run by its `title`, with its stage where that has the brace.
     """
     return overlaid(HERE / "runs.toml")
 
@@ -75,7 +76,7 @@ def can_record() -> bool:
 
 
 def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> dict[str, Path]:
-    """Train and trace for real, all runs of a setting with one command.
+    """Train and trace for real, all runs of a setting with one command; a program trains one.
 
     Args:
         runs: by name.
@@ -89,14 +90,12 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         ConfigError: there is no such run.
         RunError: the command failed; with what it said.
     """
-    names: dict[str, list[str]] = defaultdict(list)
-    for run in runs:
-        setting, name = _split(run)
-        names[setting].append(name)
-    for setting, chosen in names.items():
+    for setting, chosen in _at_once(runs):
         out = folder / setting
         if not _is_profiled(setting) and len(chosen) == 1:
             out /= chosen[0]  # for one stage `zerosim run` writes into the folder itself
+        if "program" in settings()[setting]:
+            shutil.rmtree(out, ignore_errors=True)  # a program overwrites no trace
         with tempfile.TemporaryDirectory(prefix="zerosim-disk-") as disk:
             options = [disk if word == _DISK else word for word in _options(setting, changes)]
             ways = _chosen(setting, chosen)
@@ -120,6 +119,19 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
             answer = (done.stderr or done.stdout).strip()
             raise RunError(f"zerosim {' '.join(command)} ended with {done.returncode}: {answer}")
     return {run: folder / run for run in runs}
+
+
+def _at_once(runs: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """By setting the names that one command records."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for run in runs:
+        setting, name = _split(run)
+        names[setting].append(name)
+    for setting, chosen in names.items():
+        if "program" in settings()[setting]:
+            yield from ((setting, [name]) for name in chosen)
+        else:
+            yield setting, chosen
 
 
 def _said(setting: str) -> list[str]:
@@ -206,7 +218,9 @@ def name_in(run: str) -> str:
 
 def title_of(run: str) -> str:
     """What `runs.toml` calls a run; "" if its stage says all."""
-    return str(settings()[_split(run)[0]].get("title", ""))
+    setting, name = _split(run)
+    title = str(settings()[setting].get("title", ""))
+    return title.format(stage=name.removeprefix(_STAGE))
 
 
 def _is_profiled(setting: str) -> bool:

@@ -169,12 +169,12 @@ RECORDS = {
     "Event": """
         id parent rank kind iteration micro_step phase unit purpose op operator algorithm group
         sequence peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes
-        wire issue_ns start_ns end_ns source tensors hop shard origin target counted_bytes work
-        error
+        wire issue_ns start_ns end_ns source functions tensors hop shard origin target
+        counted_bytes work error
     """,
     "Template": """
         number kind phase unit purpose op operator algorithm group peers dtype elements
-        payload_bytes parts received_parts source tensors origin target
+        payload_bytes parts received_parts source functions tensors origin target
     """,
     "Occurrence": "template id parent iteration micro_step sequence issue_ns start_ns end_ns",
     "Close": """

@@ -222,6 +222,8 @@ class Event:
         start_ns: when it began; None if it had not begun.
         end_ns: when it was over; None if it never ended or could not be seen to end.
         source: "file.py:41 in function" of the caller's code; "" if unknown.
+        functions: of a collective or copy, those of DeepSpeed or of zerosim's engine that stand
+            between `source` and the call, the outermost first, written likewise.
         tensors: names of the parameters or buffers concerned.
         hop: position of a transfer in its ring, counted from 0.
         shard: index of the shard that a transfer carries (its owner's position in the group).
@@ -259,6 +261,7 @@ class Event:
     start_ns: int | None = None
     end_ns: int | None = None
     source: str = ""
+    functions: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
     hop: int | None = None
     shard: int | None = None
@@ -303,6 +306,7 @@ class Template:
     parts: tuple[int, ...] = ()
     received_parts: tuple[int, ...] = ()
     source: str = ""
+    functions: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
     origin: Tier | None = None
     target: Tier | None = None

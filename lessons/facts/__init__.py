@@ -13,6 +13,7 @@ from typing import Any
 from zerosim.lessons.facts.activations import Activations
 from zerosim.lessons.facts.claims import Claims
 from zerosim.lessons.facts.faults import Faults
+from zerosim.lessons.facts.functions import Functions
 from zerosim.lessons.facts.hops import HopFacts
 from zerosim.lessons.facts.layouts import Layouts
 from zerosim.lessons.facts.patterns import Patterns
@@ -22,11 +23,13 @@ from zerosim.lessons.facts.programs import Programs
 from zerosim.lessons.facts.scaling import Scaling
 from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
+from zerosim.lessons.facts.told import Told
 
 
 class Facts(
     Pipeline,
     Programs,
+    Functions,
     Activations,
     Tiers,
     HopFacts,
@@ -37,6 +40,7 @@ class Facts(
     Patterns,
     Claims,
     Faults,
+    Told,
 ):
     """The facts of some recordings."""
 

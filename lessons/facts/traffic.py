@@ -5,7 +5,7 @@ Imports `facts.base` and zerosim's L0, theory and verify.
 
 from __future__ import annotations
 
-from zerosim.config import DType, EngineConfig
+from zerosim.config import EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.lessons.facts.base import Base
@@ -235,8 +235,8 @@ class Traffic(Base):
         return num_bytes / (self.psi(run) * self.element_bytes(run))
 
     def in_model(self, num_bytes: float, run: str) -> float:
-        """Bytes as a multiple of the model's parameters, which all programs keep in fp32."""
-        return num_bytes / (self.model_psi(run) * DType.FP32.element_bytes)
+        """Bytes as a multiple of the model's parameters, in the dtype that they are sent in."""
+        return num_bytes / (self.model_psi(run) * self.element_bytes(run))
 
     def on_ring(self, payload: float, num_ranks: int) -> float:
         """What a rank of a ring sends of a payload."""

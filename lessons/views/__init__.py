@@ -15,6 +15,7 @@ from zerosim.lessons.views.blocks import blocks
 from zerosim.lessons.views.claims import claim, verdicts
 from zerosim.lessons.views.compared import figure_one, trade
 from zerosim.lessons.views.faults import endings, orders, session, verdict
+from zerosim.lessons.views.functions import asked, way
 from zerosim.lessons.views.gathered import gathered
 from zerosim.lessons.views.hops import hops, shares
 from zerosim.lessons.views.journey import journey
@@ -41,6 +42,7 @@ from zerosim.lessons.views.tiers import (
     tiled,
 )
 from zerosim.lessons.views.time import budget, compute, overlap, path
+from zerosim.lessons.views.told import keys, told
 from zerosim.lessons.views.traffic import ledgers, micro_steps, purposes, traffic
 
 __all__ = ["VIEWS", "Bar", "Bars", "Drawing", "FigureTable", "Part", "View", "view"]
@@ -112,6 +114,10 @@ VIEWS: dict[str, Callable[..., View]] = {
     "orders": orders,
     "verdict": verdict,
     "session": session,
+    "asked": asked,
+    "way": way,
+    "keys": keys,
+    "told": told,
 }
 """By the names that lessons use."""
 

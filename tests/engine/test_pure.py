@@ -106,6 +106,16 @@ def test_units_are_blocks_and_the_rest_is_root():
     assert first_frozen == [f"blocks.{i}{s}" for i in range(3) for s in ("", ".frozen")]
 
 
+def test_what_a_module_outside_of_all_units_holds_as_well_is_root():
+    model = nn.Module()  # as GPT-2's: the head is a unit, the embedding is none
+    model.transformer = nn.Module()
+    model.transformer.wte = nn.Embedding(5, 3)
+    model.transformer.h = nn.ModuleList([nn.Linear(3, 3)])
+    model.lm_head = nn.Linear(3, 5, bias=False)
+    model.lm_head.weight = model.transformer.wte.weight
+    assert names(model) == [ROOT, "transformer.h.0"]
+
+
 def test_patterns_choose_units():
     assert names(samples.gpt(), ("blocks.*",)) == [ROOT, "blocks.0", "blocks.1"]
     assert names(samples.gpt(), ("blocks.1", "head")) == [ROOT, "blocks.1", "head"]

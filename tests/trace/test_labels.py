@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import zerosim
 from zerosim.events import Algorithm, Op, Phase, Purpose
 from zerosim.trace import labels
 from zerosim.trace.sink import CollectiveRequest, Labels, Position
@@ -154,6 +155,27 @@ def test_the_source_is_the_callers_line(sink):
     (opened,) = [call for call in sink.calls if call[0] == "open_collective"]
     here = Path(__file__)
     assert opened[1].source.startswith(f"{here.parent.name}/{here.name}:")
+
+
+def test_the_functions_of_an_engine_are_told_beside_it(sink):
+    folder = Path(zerosim.__file__).parent / "engine"
+    space = {"labels": labels, "REQUEST": REQUEST}
+    text = """
+def reduce():
+    with labels.collective(REQUEST):
+        pass
+
+def step():
+    reduce()
+"""
+    exec(compile(text, str(folder / "pretended.py"), "exec"), space)  # noqa: S102
+    space["step"]()
+    (opened,) = [call for call in sink.calls if call[0] == "open_collective"]
+    assert opened[1].source.endswith("in test_the_functions_of_an_engine_are_told_beside_it")
+    assert opened[1].functions == (
+        "zerosim/engine/pretended.py:7 in step",
+        "zerosim/engine/pretended.py:3 in reduce",
+    )
 
 
 def test_a_program_in_a_folder_named_torch_is_no_machinery(tmp_path):

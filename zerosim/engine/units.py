@@ -73,7 +73,8 @@ def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) ->
     """Divide a model's parameters into units, in the order in which modules were registered.
 
     A parameter belongs to the unit whose module holds it. One that several units hold (tied
-    weights), or none, belongs to "root", which is complete while the whole model computes. The
+    weights), or none, or that a module outside of all units holds as well, belongs to "root",
+    which is complete while the whole model computes. The
     root is the first unit, because backward completes its gradient last.
 
     Args:
@@ -94,13 +95,18 @@ def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) ->
     for block in blocks:
         for parameter in block[1].parameters():
             owners[parameter].append(block)
+    outside = {
+        parameter
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if not any(name.startswith(f"{block}.") for block, _ in blocks)
+    }
     if not owners:
         raise ConfigError(f"{type(model).__name__} has no parameters: there is nothing to train")
     members: dict[str, tuple[nn.Module, list[nn.Parameter]]] = {
         name: (module, []) for name, module in [(ROOT, model), *blocks]
     }
     for parameter, holders in owners.items():
-        name = holders[0][0] if len(holders) == 1 else ROOT
+        name = ROOT if parameter in outside or len(holders) > 1 else holders[0][0]
         members[name][1].append(parameter)
     units = []
     for name, (module, parameters) in members.items():

@@ -69,6 +69,7 @@ class _OfTemplate(msgspec.Struct, kw_only=True, gc=False):
     parts = property(attrgetter("said.parts"))
     received_parts = property(attrgetter("said.received_parts"))
     source = property(attrgetter("said.source"))
+    functions = property(attrgetter("said.functions"))
     tensors = property(attrgetter("said.tensors"))
     origin = property(attrgetter("said.origin"))
     target = property(attrgetter("said.target"))
@@ -90,6 +91,7 @@ class _OfCall(msgspec.Struct, kw_only=True, gc=False):
     received_parts: ClassVar[tuple[int, ...]] = ()
     wire: ClassVar[tuple[()]] = ()
     source: ClassVar[str] = ""
+    functions: ClassVar[tuple[str, ...]] = ()
     tensors: ClassVar[tuple[str, ...]] = ()
     origin: ClassVar[None] = None
     target: ClassVar[None] = None

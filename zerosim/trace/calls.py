@@ -150,7 +150,9 @@ class Calls:
             return None
         if is_between:  # it begins the next one that is
             asked = labels.snapshot()
-            current = current._replace(source=asked.source, issue_ns=asked.issue_ns)
+            current = current._replace(
+                source=asked.source, functions=asked.functions, issue_ns=asked.issue_ns
+            )
         return current
 
     def performed(self, token: int, work: Any) -> None:

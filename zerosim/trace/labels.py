@@ -26,7 +26,7 @@ from typing import Any
 from zerosim.errors import first_line
 from zerosim.events import Op, Phase, Purpose
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position, Sink
-from zerosim.trace.source import caller
+from zerosim.trace.source import asked_through
 
 
 class Hop:
@@ -140,9 +140,13 @@ def snapshot() -> Labels:
     if sink is None:
         return current()
     mine = _thread.labels
+    source, functions = mine.source, mine.functions
+    if not source and not functions:
+        source, functions = asked_through()
     return mine._replace(
         position=mine.position or _state.position,
-        source=mine.source or caller(),
+        source=source,
+        functions=functions,
         issue_ns=sink.now_ns() if mine.issue_ns is None else mine.issue_ns,
     )
 

@@ -29,6 +29,7 @@ class Labels(NamedTuple):
 
     Attributes:
         position: None on a thread that follows the process.
+        functions: that stand between `source` and the work, as `Event` has them.
         issue_ns: when the work was asked for, if that was earlier, on another thread.
         is_alone: a native collective has the sockets for itself from its call to its end.
     """
@@ -38,6 +39,7 @@ class Labels(NamedTuple):
     purpose: Purpose = Purpose.UNLABELLED
     tensors: tuple[str, ...] = ()
     source: str = ""
+    functions: tuple[str, ...] = ()
     issue_ns: int | None = None
     is_alone: bool = False
 

@@ -1,4 +1,7 @@
-"""The line of a program that asked for something. Imports torch and the standard library."""
+"""The line of a program that asked for something, and the functions between it and the call.
+
+Imports torch and the standard library.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _FRAMEWORKS = ("torch", "deepspeed")
 def _machinery() -> tuple[str, ...]:
     """Where the code lives that stands between a program's line and what it asked for."""
     package = Path(__file__).parents[1]
-    own = ("trace", "engine", "collectives", "offload", "simulate", "puzzles")
+    own = ("trace", "engine", "deepspeed", "collectives", "offload", "simulate", "puzzles")
     folders = [package / name for name in own]
     for name in _FRAMEWORKS:
         spec = find_spec(name)
@@ -30,7 +33,24 @@ def _machinery() -> tuple[str, ...]:
     return (*(f"{folder}/" for folder in folders), *files)
 
 
+def _engines() -> dict[str, int]:
+    """Where the functions live that an event names: engines that decide what is sent.
+
+    By folder the length of what stands before its package.
+    """
+    package = Path(__file__).parents[1]
+    before = len(f"{package.parent}/")
+    found = {f"{package / name}/": before for name in ("engine", "deepspeed", "offload")}
+    spec = find_spec("deepspeed")
+    for path in (spec and spec.submodule_search_locations) or ():
+        found[f"{path}/"] = len(f"{Path(path).parent}/")
+    return found
+
+
 _MACHINERY = _machinery()
+_ENGINES = _engines()
+_PASS_ON = ("/deepspeed/comm/", "/deepspeed/utils/nvtx.py")
+"""What stands between each of DeepSpeed's functions and the next, or PyTorch's."""
 _PASSING_ON = (f"{Path(__file__).parents[1] / 'simulate'}/", torch._tensor.__file__, "<")
 """Where a value passes on its way to who asked for it."""
 
@@ -38,6 +58,20 @@ _PASSING_ON = (f"{Path(__file__).parents[1] / 'simulate'}/", torch._tensor.__fil
 def caller() -> str:
     """The innermost line that belongs neither to a framework nor to the machinery here."""
     return next(program_lines(sys._getframe(1)), "")
+
+
+def asked_through() -> tuple[str, tuple[str, ...]]:
+    """The same, and the functions of engines on the way from there, the outermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[str] = []
+    while frame is not None:
+        code = frame.f_code
+        if file := _program_file(code.co_filename):
+            return f"{file}:{frame.f_lineno} in {code.co_qualname}", tuple(reversed(found))
+        if file := _engine_file(code.co_filename):
+            found.append(f"{file}:{frame.f_lineno} in {code.co_qualname}")
+        frame = frame.f_back
+    return "", tuple(reversed(found))
 
 
 def program_lines(frame: FrameType | None) -> Iterator[str]:
@@ -73,3 +107,11 @@ def is_asked_by_framework() -> bool:
 def _program_file(name: str) -> str:
     """The short name of a file of the program; "" for all others."""
     return "" if name.startswith((*_MACHINERY, "<")) else "/".join(name.rsplit("/", 2)[-2:])
+
+
+@lru_cache(4096)
+def _engine_file(name: str) -> str:
+    """The name of an engine's file, from its package on; "" for all others."""
+    if any(part in name for part in _PASS_ON):
+        return ""
+    return next((name[n:] for folder, n in _ENGINES.items() if name.startswith(folder)), "")

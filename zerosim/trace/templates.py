@@ -30,7 +30,8 @@ class Templates:
         Raises:
             EnvironmentFault: it cannot be written.
         """
-        said = (kind, phase, labels.unit, labels.source, labels.tensors, *more, *more.values())
+        own = (labels.unit, labels.source, labels.functions, labels.tensors)
+        said = (kind, phase, *own, *more, *more.values())
         known = self._known.get(said)
         if known is not None:
             return known
@@ -41,6 +42,7 @@ class Templates:
             phase=phase,
             unit=labels.unit,
             source=labels.source,
+            functions=labels.functions,
             tensors=labels.tensors,
             **more,
         )

@@ -1,0 +1,151 @@
+# A lesson of zerosim in percent format: `python lessons/lesson24_deepspeed_engine.py` runs it, an
+# editor opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson24_deepspeed_engine")
+
+# %% [markdown]
+# # DeepSpeed's engine, function by function
+#
+# You know what DeepSpeed sends. Here you see who sends it. Each call of a trace names the functions
+# that stand between the line of the program and the call: DeepSpeed's, and those of zerosim's
+# engine where that trains. So a walk through the source needs no debugger: read the table, and open
+# the file at the line.
+#
+# One program, `lessons/programs/hugging_face.py`, was carried out by both engines: a GPT of GPT-2's
+# shape, two micro-steps in a step, buckets so small that a backward fills several of them.
+# DeepSpeed is not installed together with zerosim; its runs were recorded beforehand. This is the
+# one of stage 2.
+
+# %%
+lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
+
+# %% [markdown]
+# ## initialize
+#
+# `deepspeed.initialize()` chooses the engine: `DeepSpeedEngine`, unless the model is a
+# `PipelineModule`. `DeepSpeedEngine.__init__` broadcasts every parameter (`_broadcast_model`);
+# `_configure_zero_optimizer()` then chooses who trains. In stages 1 and 2 it is one class,
+# `DeepSpeedZeroOptimizer`: it flattens each parameter group and cuts it into even parts.
+#
+# In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It makes a `DeepSpeedZeRoOffload`, which passes
+# each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups become
+# sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks` hangs a
+# hook on each parameter, and gathers it for that. Count the calls that all this takes.
+
+# %%
+lab.ask("setup")
+
+# %%
+lab.record("walk/stage-1", "walk/stage-2", "walk/stage-3")
+
+# %%
+lab.show(
+    "way", "walk-deepspeed/stage-3", "walk/stage-3", "initialize", "broadcast initial state",
+    "_zero_init_param",
+)  # fmt: skip
+lab.reveal("setup")
+
+# %% [markdown]
+# ## The way of a gradient
+#
+# Autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
+# `reduce_partition_and_remove_grads` in stage 3, which was its name in all stages once. The hook
+# copies the gradient into a bucket. "ipg" in many names is for independent parallel gradient: one
+# that can be reduced while backward goes on.
+#
+# A gradient that would not fit any more sends the bucket on its way first: `reduce_ipg_grads()`,
+# `average_tensor()`, and by default an all-reduce. Then whoever owns a part copies it out, and in
+# stage 2 the others free it. Backward fills three buckets here. How many of them does a hook send?
+
+# %%
+lab.ask("hook")
+
+# %%
+lab.show("way", "walk-deepspeed/stage-2", "walk/stage-2", "backward", "reduce gradients")
+lab.reveal("hook")
+
+# %% [markdown]
+# ## When backward is over
+#
+# `engine.backward(loss)` runs autograd (through `optimizer.backward()` in older versions, which
+# scales the loss), and then `_backward_epilogue()`. That asks `allreduce_gradients()`: stage 1
+# calls `reduce_gradients()`, and only in the last micro-step, at the boundary of accumulation;
+# stages 2 and 3 call `overlapping_partition_gradients_reduce_epilogue()` in each. Both end in the
+# same place, for what is still in a bucket.
+#
+# Put the functions of stage 1 in order, the outermost first.
+
+# %%
+lab.ask("order")
+
+# %%
+lab.show(
+    "way", "walk-deepspeed/stage-1", "walk/stage-1", "backward", "reduce gradients",
+    "reduce_gradients",
+)  # fmt: skip
+lab.reveal("order")
+
+# %% [markdown]
+# ## step
+#
+# `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. What follows
+# is in all stages the same: ask whether a gradient overflowed, tell the `LossScaler`, compute the
+# norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. What follows
+# then in stages 1 and 2 is the gather: `all_gather_dp_groups`.
+#
+# `check_overflow` is made for fp16, whose loss is scaled by a `DynamicLossScaler`. These runs are
+# in bf16, which reaches as far as fp32 does, and their `LossScaler` has the scale one. Do the ranks
+# of stage 2 still tell each other whether something overflowed?
+
+# %%
+lab.ask("overflow")
+
+# %%
+lab.show("way", "walk-deepspeed/stage-2", "walk/stage-2", "update", "gather parameters")
+lab.reveal("overflow")
+
+# %% [markdown]
+# ## Fetching in stage 3
+#
+# In stage 3 every module has hooks around its forward and its backward. They ask the
+# `PartitionedParameterCoordinator`: `fetch_sub_module()` before, `release_sub_module()` after. The
+# first micro-step records in which order modules compute. From the second on the coordinator knows
+# it, compares it with the other ranks', and fetches ahead: the next parameters in that order, while
+# a module computes.
+#
+# A look ahead goes on past what is there already, and what it has passed is not released before its
+# use. Forward and backward are one order to it. The first micro-step gathers in both. What does the
+# second one gather in backward?
+
+# %%
+lab.ask("fetch")
+
+# %%
+lab.show("way", "walk-deepspeed/stage-3", "walk/stage-3", "forward", "gather parameters")
+lab.reveal("fetch")
+
+# %% [markdown]
+# ## Beside ours
+#
+# After its update stage 3 lets everything go (`partition_all_parameters`) and gathers the smallest
+# parameters alone, to keep them whole. There is no gather of all.
+#
+# Read the table to its end: each step, the function of DeepSpeed, and that of zerosim's engine for
+# the same act. "nothing" is no gap. zerosim's first weights are broadcast once, unit by unit; its
+# ranks know each other's order because there is one; and it keeps no parameter back.
+#
+# Some names of this lesson are in none of the tables, because they ask nobody. Which of these?
+
+# %%
+lab.ask("silent")
+
+# %%
+lab.show("asked", "walk-deepspeed/stage-1", "walk/stage-1")
+lab.show("asked", "walk-deepspeed/stage-3", "walk/stage-3")
+lab.reveal("silent")
+
+# %%
+lab.end()

@@ -1,0 +1,145 @@
+# A lesson of zerosim in percent format: `python lessons/lesson25_hugging_face.py` runs it, an
+# editor opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson25_hugging_face")
+
+# %% [markdown]
+# # A configuration and a Hugging Face loop
+#
+# Articles on ZeRO end with a few lines like these. Here they are executed.
+#
+# ```python
+# engine, *_ = deepspeed.initialize(
+#     model=model,
+#     model_parameters=model.parameters(),
+#     config_params=config,
+# )
+# for tokens in batches:
+#     outputs = engine(
+#         input_ids=tokens, labels=tokens
+#     )
+#     engine.backward(outputs.loss)
+#     engine.step()
+# ```
+#
+# The model is `GPT2LMHeadModel`, small and with random weights, from transformers if that is
+# installed, else from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
+# zerosim's engine; DeepSpeed itself has trained it with the same lines, recorded beforehand.
+
+# %%
+lab.graph("hugging-face/stage-2")
+
+# %% [markdown]
+# ## The configuration
+#
+# ```json
+# {
+#   "train_batch_size": 16,
+#   "train_micro_batch_size_per_gpu": 2,
+#   "gradient_accumulation_steps": 4,
+#   "optimizer": {
+#     "type": "AdamW",
+#     "params": {"lr": 0.001, "torch_adam": true}
+#   },
+#   "bf16": {"enabled": true},
+#   "zero_optimization": {
+#     "stage": 2,
+#     "allgather_partitions": true,
+#     "allgather_bucket_size": 2e8,
+#     "overlap_comm": true,
+#     "reduce_scatter": true,
+#     "reduce_bucket_size": 2e8,
+#     "contiguous_gradients": true
+#   }
+# }
+# ```
+#
+# Articles have fp16, for which DeepSpeed has no operators on a CPU; bf16 sends as much. The first
+# three keys are one fact told thrice: a batch is what all ranks read in a step, a micro-batch what
+# one rank reads in a forward. Where they do not fit, DeepSpeed refuses to begin.
+
+# %%
+lab.ask("ranks")
+
+# %%
+lab.record("hugging-face/stage-1", "hugging-face/stage-2", "hugging-face/stage-3")
+
+# %%
+lab.reveal("ranks")
+
+# %% [markdown]
+# ## What it sends
+#
+# In stage 2 a rank keeps a share of the gradients, so they are reduced in each micro-step, and the
+# updated parameters are gathered once. `reduce_scatter` is true. You know the law, and you know
+# DeepSpeed's default.
+#
+# The same can be told before anything runs: `zerosim.deepspeed.explain` reads the file. Say first
+# what DeepSpeed itself communicates in a step with this configuration.
+
+# %%
+lab.ask("sent")
+
+# %%
+lab.show("told")
+lab.show("micro_steps", "hugging-face-deepspeed/stage-2", "hugging-face/stage-2")
+lab.reveal("sent")
+
+# %% [markdown]
+# ## A bucket
+#
+# `reduce_bucket_size` and `allgather_bucket_size` are numbers of elements. With
+# `contiguous_gradients` a backward copies gradients into one long buffer, which DeepSpeed reserves
+# as long as a bucket may become: so gradients do not leave memory in pieces behind them.
+#
+# GPT-2 in its smallest size has fewer parameters than such a bucket, and our model fewer by far. So
+# there is one bucket, and it is sent when backward is over. `overlap_comm` has nothing to overlap
+# with. How much does a rank of DeepSpeed reserve for gradients?
+
+# %%
+lab.ask("bucket")
+
+# %%
+lab.show("peaks", "hugging-face-deepspeed/stage-2", "hugging-face/stage-2")
+lab.reveal("bucket")
+
+# %% [markdown]
+# ## Key by key
+#
+# What becomes of the traffic if one key is changed? Some keys say what is sent, others how many
+# calls there are, when they are made, or where gradients lie.
+#
+# Before you look at the table: `reduce_scatter` is set to false, and everything else stays as it
+# is. What does DeepSpeed send then, compared with before?
+
+# %%
+lab.ask("scatter")
+
+# %%
+lab.show("keys")
+lab.reveal("scatter")
+
+# %% [markdown]
+# ## For and against each stage
+#
+# In stage 1 optimizer states are divided. It sends least, however many micro-steps there are, but a
+# whole gradient is kept. In stage 2 gradients are divided as well, and each micro-step pays for it.
+# In stage 3 parameters are divided, too: nothing limits the model but the sum of all devices. They
+# are gathered twice in each micro-step, and a rank waits where nothing is fetched ahead.
+#
+# So take the first stage that fits. Before you choose: put the three in order by what they send in
+# a step of this loop.
+
+# %%
+lab.ask("stages")
+
+# %%
+lab.show("handed", "hugging-face/stage-1", "hugging-face/stage-2", "hugging-face/stage-3")
+lab.show("trade")
+lab.reveal("stages")
+
+# %%
+lab.end()

@@ -1,0 +1,53 @@
+"""Figures of a configuration: what DeepSpeed would send with it.
+
+Imports `lessons.facts` and `views.model`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from zerosim.lessons.facts import Facts
+from zerosim.lessons.views.model import FigureTable
+from zerosim.quantities import PSI
+
+_ZERO = "zero_optimization."
+_CHANGES: Mapping[str, tuple[object, ...]] = {
+    f"{_ZERO}stage": (0, 1),
+    "gradient_accumulation_steps": (1,),
+    f"{_ZERO}use_multi_rank_bucket_allreduce": (False,),
+    f"{_ZERO}reduce_scatter": (False,),
+    f"{_ZERO}reduce_bucket_size": (1_000_000,),
+    f"{_ZERO}overlap_comm": (False,),
+    f"{_ZERO}contiguous_gradients": (False,),
+    f"{_ZERO}allgather_partitions": (False,),
+    f"{_ZERO}allgather_bucket_size": (1_000_000,),
+}
+
+
+def keys(facts: Facts) -> FigureTable:
+    """What DeepSpeed would send in a step with one key of the file changed."""
+    rows = [_row(facts, "as it stands")]
+    for key, values in _CHANGES.items():
+        for value in values:
+            said = f"{key.removeprefix(_ZERO)}: {json.dumps(value)}"
+            rows.append(_row(facts, said, key, value))
+    return FigureTable(
+        "ds_config.json with one key changed: what DeepSpeed sends in a step, computed",
+        ("", f"sends, {PSI}", f"the law, {PSI}"),
+        tuple(rows),
+    )
+
+
+def told(facts: Facts) -> FigureTable:
+    """What is said of the file before anything runs."""
+    lines = str(facts.explanation_of()).splitlines()
+    return FigureTable(
+        'zerosim.deepspeed.explain("ds_config.json")', ("",), tuple((one,) for one in lines)
+    )
+
+
+def _row(facts: Facts, said: str, *change: object) -> tuple[str, str, str]:
+    found = facts.explanation_of(*change)  # type: ignore[arg-type]
+    return said, f"{float(found.sends):.0f}", f"{float(found.law):.0f}"
