@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from zerosim.launch.forkserver import keep
-from zerosim.puzzles import Submission, find_puzzle, judge, judge_all, puzzles
+from zerosim.puzzles import find_puzzle, puzzles
+from zerosim.puzzles.judge import judge, judge_all
 from zerosim.puzzles.rank import Limits
+from zerosim.puzzles.running import Submission
 
 pytestmark = pytest.mark.ranks
 NAMES = [puzzle.name for puzzle in puzzles()]

@@ -104,7 +104,8 @@ def _print_hints(chosen: Puzzle, count: int) -> int:
 
 
 def _check(chosen: Puzzle, file: Path, out: Path, *, as_json: bool) -> int:
-    from zerosim.puzzles import Submission, judge
+    from zerosim.puzzles.judge import judge
+    from zerosim.puzzles.running import Submission
 
     if not file.is_file():
         raise ConfigError(
