@@ -133,7 +133,9 @@ def _print_verdict(console: Console, verdict: Verdict) -> None:
     ]
     if verdict.trace is not None:
         folder = shlex.quote(str(verdict.trace))
-        at = "" if verdict.step is None else f" --at step:{verdict.step}"
+        at = ""
+        if verdict.step is not None:
+            at = f" --iteration {verdict.iteration} --at step:{verdict.step}"
         lines.append(f"watch it: zerosim replay {folder}{at}")
         lines.append(f"list its calls: zerosim show {folder} --rank all --iteration all")
     name = verdict.puzzle.name

@@ -23,6 +23,8 @@ from zerosim.puzzles.words import words
 ALWAYS = ("loads", "messages", "ends", "values")
 """What is looked at of every program."""
 BOUNDED = ("crossing", "sent", "rounds", "num_calls", "held", "turns", "overlap")
+ASKED = ("calls", "contents", "values", *BOUNDED)
+"""What tells a right program from one that only runs, in the order in which it is looked at."""
 LEAST = frozenset({"overlap"})
 """Of which a bound is the least, not the most."""
 SIZES = FOLDER / "sizes.json"
@@ -54,6 +56,11 @@ class Bound:
 def is_asked(check: str, promise: Promise) -> bool:
     """Whether a puzzle asks for a check."""
     return check in ALWAYS or bool(getattr(promise, check))
+
+
+def asked_of(promise: Promise) -> tuple[str, ...]:
+    """The checks by which a right program is known from one that only runs."""
+    return tuple(check for check in ASKED if is_asked(check, promise))
 
 
 def check_words(check: str, promise: Promise) -> str:

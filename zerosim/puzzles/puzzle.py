@@ -1,7 +1,7 @@
 """What a puzzle is, declared once in a folder of `lessons/puzzles`.
 
     puzzle.toml    its place, title, ranks, what is promised, hints, programs that are wrong
-    zh/puzzle.toml what is said of it in another language: title, task, hints, problems
+    zh/puzzle.toml what is said of it in another language: title, able, task, hints, problems
     task.py        what a student gets: the task, and a body that is not implemented
     reference.py   a solution
     case.py        `run(program, rank, ranks)`: inputs, the call, what is right
@@ -111,6 +111,11 @@ class Puzzle:
         return str(self._told["title"])
 
     @property
+    def able(self) -> str:
+        """What one is able to do who has solved it."""
+        return str(self._told["able"])
+
+    @property
     def hints(self) -> tuple[str, ...]:
         """One after another."""
         return tuple(self._told["hints"])
@@ -200,7 +205,7 @@ def puzzle_of(text: str, name: str) -> Puzzle:
 def _read(path: Path) -> Puzzle:
     with path.open("rb") as file:
         plain = tomllib.load(file)
-    for said in ("title", "hints", "problems"):
+    for said in ("title", "able", "hints", "problems"):
         plain.pop(said, None)
     broken = plain.pop("broken", None)
     return Puzzle(

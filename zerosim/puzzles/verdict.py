@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.events import Event, Op
+from zerosim.puzzles.promised import LEAST
 from zerosim.puzzles.puzzle import Puzzle
 from zerosim.puzzles.words import words
 
@@ -98,6 +99,12 @@ class Verdict:
         return self.reason is None
 
     @property
+    def iteration(self) -> int | None:
+        """That of the first illegal step; None if no step is."""
+        event = None if self.reason is None else self.reason.event
+        return None if event is None or self.step is None else event.iteration
+
+    @property
     def passed(self) -> tuple[str, ...]:
         """What was looked at and holds, a sentence each."""
         return tuple(one.words for one in self.rows if one.outcome is Outcome.HOLDS)
@@ -115,6 +122,7 @@ class Verdict:
             "passed": list(self.passed),
             "scores": {one.what: {"found": one.found, "bound": one.bound} for one in self.scores},
             "checks": [self._plain(one) for one in self.rows],
+            "iteration": self.iteration,
             "step": self.step,
             "trace": None if self.trace is None else str(self.trace),
         }
@@ -134,6 +142,7 @@ class Verdict:
             "outcome": row.outcome.value,
             "found": given[0],
             "expected": given[1],
+            "bound": "" if score is None else "least" if row.check in LEAST else "most",
         }
 
 
