@@ -147,14 +147,14 @@ def _told(job: Job, tried: Tried) -> dict[str, Any]:
     at = ""
     if verdict["step"] is not None:
         at = f"&iteration={verdict['iteration']}#at={verdict['step']}"
-    trace = verdict["trace"] is not None
+    is_seen = verdict["trace"] is not None and (verdict["passes"] or verdict["step"] is not None)
     return {
         "passes": verdict["passes"],
         "checks": verdict["checks"],
         "failed": verdict["check"],
         "reason": verdict["reason"],
         "line": verdict["line"],
-        "replay": f"{replay.address_of(job.name_of(name))}{at}" if trace else "",
+        "replay": f"{replay.address_of(job.name_of(name))}{at}" if is_seen else "",
         "step": verdict["step"],
         "printed": tried.printed,
         "solution": find_puzzle(name).reference if verdict["passes"] else "",

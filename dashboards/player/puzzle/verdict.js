@@ -37,7 +37,7 @@ import { fill } from "#player/lesson/words.js";
  */
 export function drawVerdict(section, verdict, words, goTo) {
   const { passes, reason, printed, solution } = verdict;
-  section.className = `card verdict-card ${passes ? "right" : "wrong"}`;
+  section.className = `card verdict-card ${passes ? "passes" : "not-yet"}`;
   const parts = [make("h2", "", passes ? words.passes : words.fails)];
   section.replaceChildren(...parts);
   if (reason) {
