@@ -64,12 +64,15 @@ def judge(name: str, folder: Path) -> None:
     file.parent.mkdir()
     (folder / _PROGRAM).replace(file)
     options = ["--check", str(file), "--out", str(folder / puzzle.name), "--json"]
-    with subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-m", "zerosim.cli", "puzzle", puzzle.name, *options],
-        stdout=(folder / _VERDICT).open("wb"),
-        stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "ZEROSIM_LANGUAGE": spoken()},
-    ) as process:
+    with (
+        (folder / _VERDICT).open("wb") as verdict,
+        subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "zerosim.cli", "puzzle", puzzle.name, *options],
+            stdout=verdict,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "ZEROSIM_LANGUAGE": spoken()},
+        ) as process,
+    ):
         assert process.stderr is not None
         printed = b""
         while part := process.stderr.read1(1 << 16):
