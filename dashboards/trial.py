@@ -75,7 +75,7 @@ def judge(name: str, folder: Path) -> None:
     ):
         assert process.stderr is not None
         printed = b""
-        while part := process.stderr.read1(1 << 16):
+        while part := os.read(process.stderr.fileno(), 1 << 16):
             printed = (printed + part)[-_MOST_PRINTED:]
     text = printed.decode(errors="replace")
     if process.returncode not in _JUDGED:
