@@ -131,7 +131,8 @@ class Classroom:
 
     def _done(self, ticket: str) -> Job | None:
         job = self.workbench.find(ticket) if ticket else None
-        return job if job is not None and job.state is State.DONE else None
+        is_run = job is not None and job.state is State.DONE and job.program is None
+        return job if is_run else None
 
     def _write(self, lesson: Lesson, job: Job | None) -> Taught:
         facts = self._committed if job is None else Facts(LessonRecordings(job.folders))

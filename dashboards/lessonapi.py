@@ -30,7 +30,6 @@ from zerosim.dashboards.pages.blocks import AnyBlock
 from zerosim.dashboards.pages.slides import Deck
 from zerosim.dashboards.pages.steps import rest_of
 from zerosim.dashboards.rooms import Rooms
-from zerosim.dashboards.workbench import Job
 from zerosim.errors import ConfigError, ZerosimError, first_line
 from zerosim.export import player
 from zerosim.lessons.course import course, find_lesson
@@ -167,15 +166,15 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
         if not can_record():
             raise ConfigError(said["no_torch"])
         job = classroom.record(taught, text_of(given, "block"), text_of(given, "value", ""))
-        return _plain(classroom, job), HTTPStatus.ACCEPTED
+        return classroom.workbench.state_of(job), HTTPStatus.ACCEPTED
 
     @api.get("/api/lessons/<lesson_id>/record/<ticket>")
     @_answered
     def _recorded(lesson_id: str, ticket: str) -> tuple[dict[str, Any], int]:
         job = classroom.workbench.find(ticket)
-        if job is None or job.lesson_id != lesson_id:
+        if job is None or job.page != f"lessons/{lesson_id}":
             raise NoLessonError("there is no such recording, or none any more")
-        return _plain(classroom, job), HTTPStatus.OK
+        return classroom.workbench.state_of(job), HTTPStatus.OK
 
     return api
 
@@ -237,13 +236,3 @@ def _shown(taught: Taught, question_id: str, given: object) -> str:
     if isinstance(answer, float):
         return f"{answer:g}"
     return answer if isinstance(answer, str) else " ".join(answer)
-
-
-def _plain(classroom: Classroom, job: Job) -> dict[str, Any]:
-    return {
-        "ticket": job.ticket,
-        "state": job.state.value,
-        "seconds": round(job.seconds, 1),
-        "before": classroom.workbench.num_before(job),
-        "problem": job.problem,
-    }

@@ -22,6 +22,7 @@ from zerosim.dashboards.components.markup import to_html
 from zerosim.dashboards.lessonapi import make_lesson_pages
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import compare, graph, lessons, plan, replay, verify
+from zerosim.dashboards.puzzleapi import make_puzzle_pages
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.texts import SITE
@@ -112,6 +113,7 @@ def add_pages(
     around = Surroundings(library, assets, policy)
     teaching = partial(around.answer, policy=page.framing(policy))  # a replay in a frame, too
     server.register_blueprint(make_lesson_pages(classroom, around.frame, teaching))
+    server.register_blueprint(make_puzzle_pages(around.frame, around.answer))
     for add in (_add_runs, _add_replay, _add_compare, _add_graph):
         add(server, around)
     _add_verify(server, around, drawn.verify)

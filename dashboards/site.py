@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, quote
 
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.library import Library
-from zerosim.dashboards.pages import compare, graph, lessons, plan, replay, verify
+from zerosim.dashboards.pages import compare, graph, lessons, plan, puzzles, replay, verify
 from zerosim.dashboards.texts import SITE
 
-PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, plan, lessons)}
-_WITHOUT_RUN = frozenset({lessons.PATH, plan.PATH})
+PAGES = {page.PATH: page.TITLE for page in (replay, compare, verify, graph, plan, lessons, puzzles)}
+_WITHOUT_RUN = frozenset({lessons.PATH, plan.PATH, puzzles.PATH})
 """Pages that show no run of the user's."""
 
 

@@ -1,8 +1,9 @@
-"""Records a lesson's runs anew on this machine: one after another, with a deadline.
+"""Runs what a page asks for on this machine: one after another, with a deadline.
 
-A run is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended
-together with its ranks. What it writes lies in a temporary folder and can be asked for by name.
-Imports the standard library, `lessons.recordings`, `dashboards.shelf` and zerosim's errors.
+That is a lesson's runs, recorded anew, or a student's program, which is checked. Each is a process
+of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended together with its
+ranks. What it writes lies in a temporary folder and can be asked for by name.
+Imports the standard library, `lessons.recordings`, its siblings and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from zerosim.dashboards import trial
 from zerosim.dashboards.shelf import Shelf
+from zerosim.dashboards.trial import Tried
 from zerosim.errors import ConfigError, ZerosimError, first_line
 from zerosim.lessons.recordings import DEADLINE_S, record
 
@@ -46,21 +50,26 @@ class State(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A recording.
+    """A recording, or the check of a program.
 
     Attributes:
         ticket: by which it is asked for.
-        runs: by name.
+        page: of which it was asked: "lessons/zero3", "puzzles/zero-3".
+        runs: by name; a puzzle's is that of the puzzle.
         changes: options beside those of the runs' settings.
+        program: that is checked; None of a recording.
+        tried: what became of the program; None before that.
         problem: why it failed, in one line.
         seconds: since it began, or that it took.
         folders: where each run's trace is.
     """
 
     ticket: str
-    lesson_id: str
+    page: str
     runs: tuple[str, ...]
-    changes: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+    program: str | None = None
+    tried: Tried | None = None
     state: State = State.WAITING
     problem: str = ""
     begun: float = 0.0
@@ -73,9 +82,13 @@ class Job:
         end = self.ended or time.monotonic()
         return end - self.begun if self.begun else 0.0
 
+    def name_of(self, run: str) -> str:
+        """How its trace of a run is asked for."""
+        return name_of(run, self.ticket, self.page.partition("/")[0])
+
 
 class Workbench:
-    """Recordings of one server."""
+    """What runs for the pages of one server."""
 
     def __init__(
         self,
@@ -89,7 +102,7 @@ class Workbench:
         Args:
             shelf: where what is recorded can be found.
             deadline_s: of one recording.
-            command: what records; it is given a folder and a job as JSON.
+            command: what runs; it is given a folder and a job as JSON.
         """
         self._shelf = shelf
         self._deadline_s, self._command = deadline_s, tuple(command)
@@ -102,7 +115,25 @@ class Workbench:
         self._is_closed = False
 
     def submit(self, lesson_id: str, runs: Sequence[str], changes: Sequence[str] = ()) -> Job:
-        """Record runs as soon as it is their turn.
+        """Record runs of a lesson as soon as it is their turn.
+
+        Raises:
+            ConfigError: too many wait already.
+        """
+        return self._submit(f"lessons/{lesson_id}", runs, changes, None)
+
+    def check(self, puzzle: str, program: str) -> Job:
+        """Check a program as soon as it is its turn.
+
+        Raises:
+            ConfigError: too many wait already.
+        """
+        return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
+
+    def _submit(
+        self, page: str, runs: Sequence[str], changes: Sequence[str], program: str | None
+    ) -> Job:
+        """Let it wait for its turn.
 
         Raises:
             ConfigError: too many wait already.
@@ -116,16 +147,17 @@ class Workbench:
             folders = {run: self._folder / ticket / run for run in runs}
             job = Job(
                 ticket=ticket,
-                lesson_id=lesson_id,
+                page=page,
                 runs=tuple(runs),
                 changes=tuple(changes),
+                program=program,
                 folders=folders,
             )
             try:
                 self._waiting.put_nowait(job)
             except queue.Full:
                 raise ConfigError(
-                    f"{MOST_WAITING} recordings wait already: try again in a minute"
+                    f"{MOST_WAITING} others wait already: try again in a minute"
                 ) from None
             self._jobs[ticket] = job
             self._forget_old()
@@ -149,6 +181,16 @@ class Workbench:
                 before.append(each)
             return sum(each.state in (State.WAITING, State.RUNNING) for each in before)
 
+    def state_of(self, job: Job) -> dict[str, Any]:
+        """How far something is, as JSON."""
+        return {
+            "ticket": job.ticket,
+            "state": job.state.value,
+            "seconds": round(job.seconds, 1),
+            "before": self.num_before(job),
+            "problem": job.problem,
+        }
+
     def close(self) -> None:
         """End what is under way and remove what was recorded."""
         with self._lock:
@@ -169,7 +211,7 @@ class Workbench:
         for job in over[: max(0, len(over) - MOST_KEPT)]:
             del self._jobs[job.ticket]
             for run in job.runs:
-                self._shelf.remove(name_of(run, job.ticket))
+                self._shelf.remove(job.name_of(run))
             assert self._folder is not None
             shutil.rmtree(self._folder / job.ticket, ignore_errors=True)
 
@@ -177,24 +219,29 @@ class Workbench:
         while (job := self._waiting.get()) is not None:
             job.begun, job.state = time.monotonic(), State.RUNNING
             try:
-                job.problem = self._record(job)
+                job.problem = self._run(job)
             except OSError as error:
                 job.problem = first_line(error)
             for run, folder in job.folders.items() if not job.problem else ():
-                self._shelf.add(name_of(run, job.ticket), folder)
+                if job.program is None or folder.is_dir():  # a program may leave no trace
+                    self._shelf.add(job.name_of(run), folder)
             job.ended = time.monotonic()
             job.state = State.FAILED if job.problem else State.DONE
 
-    def _record(self, job: Job) -> str:
+    def _run(self, job: Job) -> str:
         """Why it failed; "" if it did not."""
         assert self._folder is not None
-        plain = json.dumps({"runs": job.runs, "changes": job.changes})
+        own, deadline_s = self._folder / job.ticket, self._deadline_s
+        plain: dict[str, Any] = {"runs": job.runs, "changes": job.changes}
+        if job.program is not None:
+            trial.put(own, job.program)
+            plain, deadline_s = {"puzzle": job.runs[0]}, max(deadline_s, trial.LONGEST_S)
         with tempfile.TemporaryFile() as said:
             with self._lock:
                 if self._is_closed:
                     return "the server is ending"
                 process = self._process = subprocess.Popen(  # noqa: S603 - our own program
-                    [*self._command, str(self._folder / job.ticket), plain],
+                    [*self._command, str(own), json.dumps(plain)],
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=subprocess.STDOUT,
@@ -202,22 +249,23 @@ class Workbench:
                     start_new_session=True,
                 )
             try:
-                code = process.wait(self._deadline_s)
+                code = process.wait(deadline_s)
             except subprocess.TimeoutExpired:
                 _end(process)
-                return f"it was not over within {self._deadline_s:g} s"
+                return f"it was not over within {deadline_s:g} s"
             finally:
                 self._process = None
             if code == 0:
+                job.tried = None if job.program is None else trial.read(own)
                 return ""
             said.seek(0)
             lines = said.read().decode(errors="replace").strip().splitlines()
         return " ".join(lines[-1:])[:_LONGEST_REASON] or f"it ended with code {code}"
 
 
-def name_of(run: str, ticket: str = "") -> str:
-    """How a run of the lessons is asked for."""
-    return f"lessons/{ticket}/{run}" if ticket else f"lessons/{run}"
+def name_of(run: str, ticket: str = "", pages: str = "lessons") -> str:
+    """How a run of the lessons or puzzles is asked for."""
+    return f"{pages}/{ticket}/{run}" if ticket else f"{pages}/{run}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -233,11 +281,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
-    """Record one job: a folder, and the job as JSON."""
+    """Do one job: a folder, and the job as JSON."""
     folder, plain = Path(arguments[0]), json.loads(arguments[1])
     threading.Thread(target=_end_with_server, args=(os.getppid(),), daemon=True).start()
     try:
-        make(plain["runs"], folder, plain["changes"])
+        if "puzzle" in plain:
+            trial.judge(plain["puzzle"], folder)
+        else:
+            make(plain["runs"], folder, plain["changes"])
     except (ZerosimError, subprocess.TimeoutExpired, OSError) as error:
         print(first_line(error))  # noqa: T201 - it is read by the server
         return 1

@@ -294,3 +294,8 @@ def _call_of(statement: ast.stmt) -> Call | None:
         tuple(ast.literal_eval(each) for each in call.args),
         {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg},
     )
+
+
+def cells_of(path: Path) -> list[tuple[bool, str]]:
+    """The cells of a lesson's file in order: whether each is text, and what it says."""
+    return list(_cells(path.read_text(encoding="utf-8")))

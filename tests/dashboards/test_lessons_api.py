@@ -442,7 +442,7 @@ def test_only_so_many_wait_and_the_end_leaves_nothing(tmp_path):
         time.sleep(0.02)
     jobs += [bench.submit("zero3", ["ring/stage-3"]) for _ in range(MOST_WAITING)]
     assert [bench.num_before(job) for job in jobs] == [0, 1, 2, 3]
-    with pytest.raises(ConfigError, match="recordings wait already"):
+    with pytest.raises(ConfigError, match="others wait already"):
         bench.submit("zero3", ["ring/stage-3"])
     folder = jobs[0].folders["ring/stage-3"].parents[2]
     assert folder.is_dir()

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from zerosim.launch.forkserver import keep
-from zerosim.puzzles import Submission, find_puzzle, judge, judge_all, puzzles
+from zerosim.puzzles import find_puzzle, puzzles
+from zerosim.puzzles.judge import judge, judge_all
+from zerosim.puzzles.promised import BOUNDED, bounds_of
 from zerosim.puzzles.rank import Limits
+from zerosim.puzzles.running import Submission
 
 pytestmark = pytest.mark.ranks
 NAMES = [puzzle.name for puzzle in puzzles()]
@@ -68,6 +71,19 @@ def test_the_reference_passes(verdicts, name):
     assert all(score.bound > 0 for score in verdict.scores)
 
 
+@pytest.mark.parametrize("name", OFTEN)
+def test_what_a_page_promises_is_what_the_judge_holds_it_against(verdicts, name):
+    _as_promised(verdicts[name, "reference"])
+
+
+def _as_promised(verdict):
+    promised = {one.check: one for one in bounds_of(verdict.puzzle)}
+    assert {one.check for one in verdict.scores} == set(promised)
+    for score in verdict.scores:
+        assert promised[score.check].low <= score.bound <= promised[score.check].high
+        assert promised[score.check].what == score.what
+
+
 @pytest.mark.parametrize(("name", "wrong"), SAMPLE)
 def test_a_wrong_program_fails_for_its_reason(verdicts, name, wrong):
     _fails_as_declared(verdicts[name, wrong], _wrong(find_puzzle(name))[wrong])
@@ -77,6 +93,8 @@ def test_a_wrong_program_fails_for_its_reason(verdicts, name, wrong):
 def test_there_are_several_wrong_programs(name):
     wrong = find_puzzle(name).wrong
     assert len(wrong) >= 5
+    assert all(one.check and (one.says or one.check in BOUNDED) for one in wrong)
+    assert len({one.check for one in wrong}) > 1
     assert len({one.name for one in wrong}) == len(wrong)
 
 
@@ -89,6 +107,7 @@ def test_a_puzzle_passes_and_fails_as_declared(tmp_path, name):
     programs |= {"reference": (puzzle, puzzle.reference), "task": (puzzle, puzzle.task)}
     verdicts = _judged(programs, tmp_path)
     assert verdicts["reference"].reason is None
+    _as_promised(verdicts["reference"])
     assert not verdicts["task"].holds
     for one in wrong.values():
         _fails_as_declared(verdicts[one.name], one)

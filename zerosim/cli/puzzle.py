@@ -104,7 +104,8 @@ def _print_hints(chosen: Puzzle, count: int) -> int:
 
 
 def _check(chosen: Puzzle, file: Path, out: Path, *, as_json: bool) -> int:
-    from zerosim.puzzles import Submission, judge
+    from zerosim.puzzles.judge import judge
+    from zerosim.puzzles.running import Submission
 
     if not file.is_file():
         raise ConfigError(
@@ -132,7 +133,9 @@ def _print_verdict(console: Console, verdict: Verdict) -> None:
     ]
     if verdict.trace is not None:
         folder = shlex.quote(str(verdict.trace))
-        at = "" if verdict.step is None else f" --at step:{verdict.step}"
+        at = ""
+        if verdict.step is not None:
+            at = f" --iteration {verdict.iteration} --at step:{verdict.step}"
         lines.append(f"watch it: zerosim replay {folder}{at}")
         lines.append(f"list its calls: zerosim show {folder} --rank all --iteration all")
     name = verdict.puzzle.name

@@ -8,6 +8,22 @@ from typing import Any
 
 import torch
 
+from zerosim.puzzles.words import result_name, words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Between what a program returned and what is right.
+
+    Attributes:
+        sentence: all of it.
+        found, expected: the first thing that differs, in a few words; "" where that is no value.
+    """
+
+    sentence: str
+    found: str = ""
+    expected: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -30,23 +46,29 @@ class Answer:
     contents: Mapping[str, torch.Tensor] = field(default_factory=dict)
     problem: str = ""
 
-    def difference(self, *, exact: bool) -> str:
-        """The first result that is not right, in a sentence; "" if all are."""
+    def difference(self, *, exact: bool) -> Difference | None:
+        """The first result that is not right; None if all are."""
         for name, right in self.expected.items():
-            words = _difference(self.found.get(name), right, self.within.get(name, 0.0), exact)
-            if words:
-                return f"{name} {words}"
-        return self.problem
+            found = self.found.get(name)
+            given = _difference(
+                result_name(name), found, right, self.within.get(name, 0.0), exact=exact
+            )
+            if given is not None:
+                return given
+        return Difference(sentence=self.problem) if self.problem else None
 
 
-def _difference(found: Any, right: torch.Tensor, within: float, exact: bool) -> str:
+def _difference(
+    name: str, found: Any, right: torch.Tensor, within: float, *, exact: bool
+) -> Difference | None:
     if not isinstance(found, torch.Tensor):
-        return f"is {type(found).__name__}: expected a tensor of {_shape(right)}"
+        is_a, expected = type(found).__name__, words("values.tensor", shape=_shape(right))
+        sentence = words("values.type", name=name, found=is_a, expected=expected)
+        return Difference(sentence=sentence, found=is_a, expected=expected)
     if found.shape != right.shape or found.dtype != right.dtype:
-        return (
-            f"is a tensor of {_shape(found)}, {found.dtype}: expected {_shape(right)}, "
-            f"{right.dtype}"
-        )
+        is_a, expected = _kind(found), _kind(right)
+        sentence = words("values.type", name=name, found=is_a, expected=expected)
+        return Difference(sentence=sentence, found=is_a, expected=expected)
     found = found.detach()
     if within:
         far = (found.double() - right.double()).abs()
@@ -56,17 +78,25 @@ def _difference(found: Any, right: torch.Tensor, within: float, exact: bool) -> 
     else:
         wrong = ~torch.isclose(found, right, rtol=1e-5, atol=1e-6)
     if not bool(wrong.any()):
-        return ""
+        return None
     place = int(wrong.flatten().nonzero()[0, 0])
-    here, there = found.flatten()[place].item(), right.flatten()[place].item()
-    bits = " (another order of additions: not the same bits)"
-    is_close = exact and torch.allclose(found.double(), right.double(), rtol=1e-5)
-    number = int(wrong.sum())
-    return (
-        f"is wrong in {number} of {right.numel()} elements, first in element {place}: {here:g}, "
-        f"expected {there:g}{f', within {within:g}' if within else ''}{bits if is_close else ''}"
+    here, there = (f"{one.flatten()[place].item():g}" for one in (found, right))
+    if within:
+        there = words("values.within", expected=there, within=f"{within:g}")
+    sentence = words(
+        "values.wrong", name=name, count=int(wrong.sum()), total=right.numel(), place=place,
+        found=here, expected=there,
+    )  # fmt: skip
+    if exact and torch.allclose(found.double(), right.double(), rtol=1e-5):
+        sentence = words("values.bits", sentence=sentence)
+    return Difference(
+        sentence=sentence, found=words("values.element", found=here, place=place), expected=there
     )
 
 
+def _kind(tensor: torch.Tensor) -> str:
+    return words("values.tensor_of", shape=_shape(tensor), dtype=tensor.dtype)
+
+
 def _shape(tensor: torch.Tensor) -> str:
-    return " x ".join(map(str, tensor.shape)) or "one number"
+    return " x ".join(map(str, tensor.shape)) or words("values.one_number")

@@ -16,6 +16,7 @@ from zerosim.puzzles.messages import calls_of, overlapping
 from zerosim.puzzles.turns import longest_idle
 from zerosim.puzzles.turns import turns as turns_of
 from zerosim.puzzles.verdict import Reason, Score, call_words, reason_at
+from zerosim.puzzles.words import words
 
 
 def sent(seen: Evidence) -> Iterator[Reason | Score]:
@@ -32,7 +33,7 @@ def crossing(seen: Evidence) -> Iterator[Reason | Score]:
 
 def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason | Score]:
     most = seen.value_of(formula)
-    check, words = ("crossing", " to other nodes") if is_crossing else ("sent", "")
+    check = "crossing" if is_crossing else "sent"
     sums = [0] * seen.puzzle.ranks
     beyond: dict[int, Event] = {}
     for call in traced_calls(seen.trace) if seen.trace is not None else ():
@@ -41,12 +42,17 @@ def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason
         sums[call.rank] += total([call]).sent_bytes or 0
         if sums[call.rank] > most:
             beyond.setdefault(call.rank, call.event)
-    yield Score(what=f"bytes sent{words}", found=max(sums), bound=most)
+    yield Score(check=check, found=max(sums), bound=most)
     for rank, event in beyond.items():
         yield reason_at(
             check,
-            f"rank {rank} sends {sums[rank]:,} bytes{words}, the bound is {most:,}: "
-            f"{call_words(event)} goes beyond it",
+            words(
+                f"bounds.{check}",
+                rank=rank,
+                found=f"{sums[rank]:,}",
+                bound=f"{most:,}",
+                call=call_words(event),
+            ),
             event,
         )
 
@@ -58,16 +64,17 @@ def rounds(seen: Evidence) -> Iterator[Reason | Score]:
     most = seen.value_of(seen.promise.rounds)
     depths = messages.rounds(seen.trace)
     found = max(depths.values(), default=0)
-    yield Score(what="rounds", found=found, bound=most)
+    yield Score(check="rounds", found=found, bound=most)
     if found > most:
         beyond = [
             event for event in seen.events()
             if depths.get((event.rank, event.id), 0) > most
         ]  # fmt: skip
         yield reason_at(
-            "rounds", f"the messages take {found} rounds one after the other, {most} do: "
-            f"rank {beyond[0].rank} sends in round {most + 1}", beyond[0],
-        )  # fmt: skip
+            "rounds",
+            words("bounds.rounds", found=found, bound=most, rank=beyond[0].rank, next=most + 1),
+            beyond[0],
+        )
 
 
 def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
@@ -79,12 +86,17 @@ def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
         rank.rank: [one for one in calls_of(rank) if seen.counts(one)] for rank in seen.trace.ranks
     }
     rank = max(found, key=lambda one: len(found[one]))
-    yield Score(what="calls", found=len(found[rank]), bound=most)
+    yield Score(check="num_calls", found=len(found[rank]), bound=most)
     if len(found[rank]) > most:
         yield reason_at(
             "num_calls",
-            f"rank {rank} makes {len(found[rank])} calls, {most} do: "
-            f"{call_words(found[rank][most])} is one more",
+            words(
+                "bounds.num_calls",
+                rank=rank,
+                found=len(found[rank]),
+                bound=most,
+                call=call_words(found[rank][most]),
+            ),
             found[rank][most],
         )
 
@@ -103,13 +115,18 @@ def held(seen: Evidence) -> Iterator[Reason | Score]:
     ]
     nearest = max(found, key=lambda one: one[0] - mosts[one[1].rank], default=None)
     if nearest is not None:
-        yield Score(what="bytes held", found=nearest[0], bound=mosts[nearest[1].rank])
+        yield Score(check="held", found=nearest[0], bound=mosts[nearest[1].rank])
     for num_bytes, event in found:
         if num_bytes > mosts[event.rank]:
             yield reason_at(
                 "held",
-                f"rank {event.rank} holds tensors of {num_bytes:,} bytes at {call_words(event)}, "
-                f"the bound is {mosts[event.rank]:,}",
+                words(
+                    "bounds.held",
+                    rank=event.rank,
+                    found=f"{num_bytes:,}",
+                    bound=f"{mosts[event.rank]:,}",
+                    call=call_words(event),
+                ),
                 event,
             )
 
@@ -121,14 +138,21 @@ def turns(seen: Evidence) -> Iterator[Reason | Score]:
     most = seen.value_of(seen.promise.turns)
     taken = turns_of(seen.trace, seen.puzzle.iteration)
     found = max((one.number for one in taken), default=0)
-    yield Score(what="turns", found=found, bound=most)
+    yield Score(check="turns", found=found, bound=most)
     idle = longest_idle(taken)
     if found > most and idle is not None:
         event = idle.event
         yield reason_at(
             "turns",
-            f"the last rank is done after {found} turns, {most} do: rank {event.rank} stands idle "
-            f"for {idle.idle} turns before the {event.phase} of micro-batch {event.micro_step}",
+            words(
+                "bounds.turns",
+                found=found,
+                bound=most,
+                rank=event.rank,
+                idle=idle.idle,
+                phase=words(f"phases.{event.phase}"),
+                micro=event.micro_step,
+            ),
             event,
         )
 
@@ -141,11 +165,10 @@ def overlap(seen: Evidence) -> Iterator[Reason | Score]:
     counts = {one.rank: overlapping(one, seen.puzzle.iteration) for one in seen.trace.ranks}
     rank = min(counts, key=lambda one: counts[one])
     found = counts[rank]
-    yield Score(what="calls beside computation", found=found, bound=least)
+    yield Score(check="overlap", found=found, bound=least)
     if found < least:
         yield Reason(
             check="overlap",
-            sentence=f"rank {rank} computes while {found} calls are under way, at least "
-            f"{least} could be: it waits for the others before it computes on",
+            sentence=words("bounds.overlap", rank=rank, found=found, bound=least),
             event=seen.last_of(rank),
         )

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import first_illegal
-from zerosim.puzzles.verdict import Reason, call_words, reason_at
+from zerosim.puzzles.verdict import Reason, call_words, op_words, reason_at
+from zerosim.puzzles.words import words
 
 
 def calls(seen: Evidence) -> Iterator[Reason]:
@@ -17,11 +18,15 @@ def calls(seen: Evidence) -> Iterator[Reason]:
     allowed = seen.promise.calls
     for event in seen.events() if allowed else ():
         if str(event.op) not in allowed:
-            names = " and ".join(allowed)
+            names = words("calls.and").join(map(op_words, allowed))
+            called = call_words(event, is_placed=False)
             yield reason_at(
-                "calls", f"rank {event.rank} calls {call_words(event)}: this puzzle is to be "
-                f"solved with {names}", event,
-            )  # fmt: skip
+                "calls",
+                words("calls.not_allowed", rank=event.rank, call=call_words(event), names=names),
+                event,
+                called,
+                names,
+            )
 
 
 def contents(seen: Evidence) -> Iterator[Reason]:
@@ -34,9 +39,15 @@ def contents(seen: Evidence) -> Iterator[Reason]:
         event = found.event
         yield reason_at(
             "contents",
-            f"in round {found.round} rank {event.rank} sends to rank {event.peers[0]} "
-            f"{found.words}",
+            words(
+                "contents.illegal",
+                round=found.round,
+                rank=event.rank,
+                peer=event.peers[0],
+                what=found.words,
+            ),
             event,
+            found.words,
         )
 
 
@@ -45,6 +56,9 @@ def values(seen: Evidence) -> Iterator[Reason]:
     for rank, said in enumerate(seen.ran.said):
         if said is not None and said.difference:
             yield Reason(
-                check="values", sentence=f"on rank {rank} {said.difference}",
+                check="values",
+                sentence=words("values.on_rank", rank=rank, what=said.difference),
                 event=seen.last_of(rank),
-            )  # fmt: skip
+                found=said.found,
+                expected=said.expected,
+            )

@@ -15,12 +15,11 @@ from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
 from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.puzzles.verdict import Reason, buffer_words, call_words, reason_at
+from zerosim.puzzles.words import words
 from zerosim.record.postmortem import end_words
 
 _LOST = re.compile("[Cc]onnection (closed|reset)|Broken pipe|[Tt]imed out|Timeout")
 """What a rank says that another one has left."""
-_OVERTIME = "used more processor time than a program may, and was ended"
-_LATE = "the ranks did not come to an end in time"
 _DISAGREE = frozenset({Wrong.SIZE, Wrong.DTYPE, Wrong.OTHER_CALL, Wrong.ORDER, Wrong.GROUP})
 
 
@@ -30,22 +29,24 @@ def loads(seen: Evidence) -> Iterator[Reason]:
         if said is not None and not said.is_loaded:
             yield _raised(seen, "loads", rank, said)
         if said is not None and said.error.startswith("NotImplementedError"):
-            words = "the body is not filled in yet: it raises NotImplementedError"
-            yield Reason(check="loads", sentence=words, line=seen.line(said))
+            yield Reason(check="loads", sentence=words("loads.unfilled"), line=seen.line(said))
 
 
 def fit_together(seen: Evidence) -> Iterator[Reason]:
     """Each message is received as it is sent, and what is received is waited for."""
     if seen.trace is None:
         return
-    stuck = "" if seen.is_over else ": no rank can go on"
     for rank in seen.trace.ranks if seen.is_over and not seen.failed else ():
         unread = never_waited(rank)
         if unread is not None:
             yield reason_at(
                 "messages",
-                f"rank {unread.rank} never waits for the message from rank {unread.peers[0]} "
-                f"at {unread.source}: what it reads may not have come yet",
+                words(
+                    "messages.unwaited",
+                    rank=unread.rank,
+                    peer=unread.peers[0],
+                    line=unread.source,
+                ),
                 unread,
             )
     unmatched = []
@@ -56,31 +57,38 @@ def fit_together(seen: Evidence) -> Iterator[Reason]:
         elif (send.payload_bytes, send.dtype) != (receive.payload_bytes, receive.dtype):
             yield reason_at(
                 "messages",
-                f"rank {send.rank} sends {buffer_words(send)} to rank {receive.rank}, which "
-                f"receives into {buffer_words(receive)}",
+                words(
+                    "messages.unlike",
+                    sender=send.rank,
+                    sent=buffer_words(send),
+                    receiver=receive.rank,
+                    taken=buffer_words(receive),
+                ),
                 send,
+                buffer_words(send),
+                buffer_words(receive),
             )
     if not seen.failed:
-        yield from _alone(seen, unmatched, stuck)
+        yield from _alone(seen, unmatched)
 
 
-def _alone(seen: Evidence, unmatched: Sequence[Message], stuck: str) -> Iterator[Reason]:
+def _alone(seen: Evidence, unmatched: Sequence[Message]) -> Iterator[Reason]:
     """Messages of which one end never called: first who waits in vain, then what is not read."""
     for receive in filter(None, (one.receive for one in unmatched)):
-        peer = f"rank {receive.peers[0]}" if receive.peers else "some rank"
-        yield reason_at(
-            "messages",
-            f"rank {receive.rank} waits for a message from {peer}, which never sends it{stuck}",
-            receive,
-        )
+        peers = receive.peers
+        form, peer = ("unsent", peers[0]) if peers else ("unsent_by_any", None)
+        said = words(f"messages.{form}", rank=receive.rank, peer=peer)
+        yield reason_at("messages", _stuck(seen, said), receive)
     for send in filter(None, (one.send for one in unmatched)):
         if seen.is_over or seen.is_stuck:
-            yield reason_at(
-                "messages",
-                f"rank {send.rank} sends {buffer_words(send)} to rank {send.peers[0]}, which never "
-                f"receives it{stuck}",
-                send,
+            said = words(
+                "messages.unread", rank=send.rank, sent=buffer_words(send), peer=send.peers[0]
             )
+            yield reason_at("messages", _stuck(seen, said), send)
+
+
+def _stuck(seen: Evidence, sentence: str) -> str:
+    return sentence if seen.is_over else words("messages.stuck", sentence=sentence)
 
 
 def come_to_an_end(seen: Evidence) -> Iterator[Reason]:
@@ -93,7 +101,7 @@ def come_to_an_end(seen: Evidence) -> Iterator[Reason]:
         yield _raised(seen, "ends", rank, said)
     for rank, code in seen.ran.codes.items():
         if code != STOOD_STILL and seen.ran.said[rank] is None:
-            yield _died(seen, rank, _OVERTIME if code == -signal.SIGXCPU else end_words(code))
+            yield _died(seen, rank, code)
     for rank, said in failed:
         yield _raised(seen, "ends", rank, said)
     if not seen.is_over:
@@ -112,8 +120,12 @@ def _found(seen: Evidence, finding: Finding) -> Reason:
     return Reason(check="ends", sentence=finding.sentence, line=finding.place.source, event=event)
 
 
-def _died(seen: Evidence, rank: int, words: str) -> Reason:
-    return Reason(check="ends", sentence=f"rank {rank} {words}", event=seen.last_of(rank))
+def _died(seen: Evidence, rank: int, code: int) -> Reason:
+    if code == -signal.SIGXCPU:
+        said = words("ends.overtime", rank=rank)
+    else:
+        said = words("ends.died", rank=rank, how=end_words(code))
+    return Reason(check="ends", sentence=said, event=seen.last_of(rank))
 
 
 def _hang(seen: Evidence) -> Reason:
@@ -126,19 +138,19 @@ def _hang(seen: Evidence) -> Reason:
         if event.id in rank.unfinished
     ]
     for event in waiting:
-        words = f"no rank can go on: rank {event.rank} is in {call_words(event)}"
-        return reason_at("ends", words, event)
+        said = words("ends.hangs", rank=event.rank, call=call_words(event))
+        return reason_at("ends", said, event)
     if seen.trace is not None and seen.is_stuck:
-        return Reason(check="ends", sentence="the ranks stand still outside of any call")
-    return Reason(check="ends", sentence=_LATE)
+        return Reason(check="ends", sentence=words("ends.outside"))
+    return Reason(check="ends", sentence=words("ends.late"))
 
 
 def _raised(seen: Evidence, check: str, rank: int, said: RankSaid) -> Reason:
     line = seen.line(said)
-    at = f" at {line}" if line else ""
+    form = "ends.fails_at" if line else "ends.fails"
     return Reason(
         check=check,
-        sentence=f"rank {rank} fails{at}: {said.error}",
+        sentence=words(form, rank=rank, line=line, error=said.error),
         line=line,
         event=seen.last_of(rank),
     )

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from zerosim.puzzles import bounded, contents, endings
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.moments import step_of
-from zerosim.puzzles.puzzle import Promise
+from zerosim.puzzles.promised import check_words, is_asked
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Ran, Submission, run_submissions
-from zerosim.puzzles.verdict import Reason, Score, Verdict
+from zerosim.puzzles.verdict import Outcome, Reason, Row, Score, Verdict
 from zerosim.record.judged import Judged, write_judged
 
 
@@ -25,30 +25,28 @@ class _Check:
     """One thing that is looked at.
 
     Attributes:
-        words: what holds if it passes.
-        promised: the field of a promise that asks for it; "" for what every puzzle asks for.
+        name: as in `promised`.
         look: says scores, and reasons why it does not hold.
     """
 
-    words: str
-    promised: str
+    name: str
     look: Callable[[Evidence], Iterator[Reason | Score]]
 
 
 _CHECKS = (
-    _Check("every rank loads it", "", endings.loads),
-    _Check("sends and receives fit together", "", endings.fit_together),
-    _Check("every rank comes to its end", "", endings.come_to_an_end),
-    _Check("it calls what the task allows", "calls", contents.calls),
-    _Check("each message holds what it should", "contents", contents.contents),
-    _Check("the results are right", "", contents.values),
-    _Check("it sends no more to other nodes than the bound", "crossing", bounded.crossing),
-    _Check("it sends no more than the bound", "sent", bounded.sent),
-    _Check("it takes no more rounds than the bound", "rounds", bounded.rounds),
-    _Check("it makes no more calls than the bound", "num_calls", bounded.num_calls),
-    _Check("it holds no more memory than the bound", "held", bounded.held),
-    _Check("no stage stands idle for longer than it has to", "turns", bounded.turns),
-    _Check("communication runs beside computation", "overlap", bounded.overlap),
+    _Check("loads", endings.loads),
+    _Check("messages", endings.fit_together),
+    _Check("ends", endings.come_to_an_end),
+    _Check("calls", contents.calls),
+    _Check("contents", contents.contents),
+    _Check("values", contents.values),
+    _Check("crossing", bounded.crossing),
+    _Check("sent", bounded.sent),
+    _Check("rounds", bounded.rounds),
+    _Check("num_calls", bounded.num_calls),
+    _Check("held", bounded.held),
+    _Check("turns", bounded.turns),
+    _Check("overlap", bounded.overlap),
 )
 
 
@@ -65,21 +63,23 @@ def judge_all(submissions: Sequence[Submission], limits: Limits | None = None) -
 
 def _verdict(ran: Ran) -> Verdict:
     seen = Evidence(ran)
-    passed: list[str] = []
+    rows: list[Row] = []
     scores: list[Score] = []
     reason = None
     for check in _CHECKS:
-        reason = _look(check, seen, scores)
-        if reason is not None:
-            break
-        if not check.promised or getattr(seen.promise, check.promised):
-            passed.append(_words(check, seen.promise))
+        if not is_asked(check.name, seen.promise):
+            continue
+        outcome = Outcome.NOT_LOOKED_AT
+        if reason is None:
+            reason = _look(check, seen, scores)
+            outcome = Outcome.HOLDS if reason is None else Outcome.FAILS
+        rows.append(Row(check.name, check_words(check.name, seen.promise), outcome))
     submission = ran.submission
     return Verdict(
         puzzle=submission.puzzle,
         file=submission.file,
         reason=reason,
-        passed=tuple(passed),
+        rows=tuple(rows),
         scores=tuple(scores),
         trace=None if seen.trace is None else submission.folder,
         step=_mark(seen, reason),
@@ -93,10 +93,6 @@ def _look(check: _Check, seen: Evidence, scores: list[Score]) -> Reason | None:
             return said
         scores.append(said)
     return None
-
-
-def _words(check: _Check, promise: Promise) -> str:
-    return check.words + ", bit by bit" * (check.look is contents.values and promise.exact)
 
 
 def _mark(seen: Evidence, reason: Reason | None) -> int | None:

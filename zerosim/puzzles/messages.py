@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from zerosim.events import Event, Held, Kind, Op
+from zerosim.puzzles.words import words as say
 from zerosim.record import RankTrace, Trace, match_collectives
 
 _Key = tuple[int, int]
 """Rank and event."""
+_PIECE = "piece "
 PART = re.compile(r"(piece \d+) of ranks (\d+(?:, \d+)*)")
 
 
@@ -98,10 +100,11 @@ def first_illegal(trace: Trace, contents: Mapping[str, str]) -> Illegal | None:
             if not is_send:
                 received[name] |= members
                 continue
-            wrong = "" if words else "what no partial result of this task is"
+            wrong = "" if words else say("contents.unknown")
             lost = received[name] - members
-            if lost and members:
-                wrong = f"{words}, without what it has received of it (ranks {_names(lost)})"
+            if lost and part is not None:
+                said = say("contents.part", piece=name.removeprefix(_PIECE), ranks=part[2])
+                wrong = say("contents.lost", part=said, ranks=_names(lost))
             if wrong:
                 found.append(Illegal(events[number], depths.get(key, 0), wrong))
     return min(found, key=lambda one: (one.round, one.event.rank), default=None)

@@ -1,6 +1,7 @@
 """What a puzzle is, declared once in a folder of `lessons/puzzles`.
 
     puzzle.toml    its place, title, ranks, what is promised, hints, programs that are wrong
+    zh/puzzle.toml what is said of it in another language: title, able, task, hints, problems
     task.py        what a student gets: the task, and a body that is not implemented
     reference.py   a solution
     case.py        `run(program, rank, ranks)`: inputs, the call, what is right
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.errors import ConfigError
+from zerosim.language import Words
 
+DECLARED = "puzzle.toml"
 FOLDER = Path(__file__).resolve().parents[1] / "lessons" / "puzzles"
 
 
@@ -85,11 +88,9 @@ class Puzzle:
 
     number: int
     name: str
-    title: str
     ranks: int
     functions: tuple[str, ...]
     promise: Promise
-    hints: tuple[str, ...]
     wrong: tuple[Wrong, ...]
     iteration: int = 0
     broken: Wrong | None = None
@@ -105,14 +106,40 @@ class Puzzle:
         return f"{self.name.replace('-', '_')}.py"
 
     @property
+    def title(self) -> str:
+        """What it is called."""
+        return str(self._told["title"])
+
+    @property
+    def able(self) -> str:
+        """What one is able to do who has solved it."""
+        return str(self._told["able"])
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """One after another."""
+        return tuple(self._told["hints"])
+
+    @property
     def task(self) -> str:
         """What a student gets."""
-        return (self.folder / "task.py").read_text(encoding="utf-8")
+        text = (self.folder / "task.py").read_text(encoding="utf-8")
+        said = self._told.get("task")
+        if said is None:
+            return text
+        docstring = ast.parse(text).body[0]
+        rest = text.splitlines(keepends=True)[docstring.end_lineno :]
+        return f'"""{said.strip()}\n"""\n{"".join(rest)}'
 
     @property
     def words(self) -> str:
         """The task in words."""
         return ast.get_docstring(ast.parse(self.task)) or ""
+
+    @property
+    def _told(self) -> Mapping[str, Any]:
+        """What is said of it in the language that is spoken; in English the task says itself."""
+        return Words(self.folder / DECLARED).table
 
     @property
     def reference(self) -> str:
@@ -131,7 +158,7 @@ class Puzzle:
 @cache
 def puzzles() -> tuple[Puzzle, ...]:
     """All of them, in order."""
-    found = [_read(path) for path in FOLDER.glob("*/puzzle.toml")]
+    found = [_read(path) for path in FOLDER.glob(f"*/{DECLARED}")]
     return tuple(sorted(found, key=lambda one: one.number))
 
 
@@ -178,13 +205,14 @@ def puzzle_of(text: str, name: str) -> Puzzle:
 def _read(path: Path) -> Puzzle:
     with path.open("rb") as file:
         plain = tomllib.load(file)
+    for said in ("title", "able", "hints", "problems"):
+        plain.pop(said, None)
     broken = plain.pop("broken", None)
     return Puzzle(
         name=path.parent.name.replace("_", "-"),
         broken=None if broken is None else Wrong(**broken),
         functions=tuple(plain.pop("functions")),
         promise=_promise(plain.pop("promise")),
-        hints=tuple(plain.pop("hints")),
         wrong=tuple(map(_wrong, plain.pop("wrong"))),
         **plain,
     )

@@ -28,6 +28,7 @@ from torch._C._distributed_c10d import PrefixStore
 
 from zerosim.errors import first_line
 from zerosim.events import Phase
+from zerosim.language import Language, speaking
 from zerosim.launch.rendezvous import JoinedRanks, joined
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.standstill import StandstillWatch
@@ -64,6 +65,7 @@ class Task:
         case: the file of the puzzle's case.
         exact: its results must be equal bit by bit.
         counts_held: what it holds is counted at its calls.
+        language: what is said of it.
     """
 
     file: Path
@@ -71,6 +73,7 @@ class Task:
     case: Path
     exact: bool
     counts_held: bool = False
+    language: Language = Language.ENGLISH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class RankSaid:
         error: the exception, in one line; "" if there was none.
         line: of the program where it was raised; 0 if it was not in the program.
         is_loaded: the program could be imported.
-        difference: what is not right in its results.
+        difference, found, expected: what is not right in its results.
         sizes, contents: of its answer; contents as checksums.
         held_bytes: at each of its calls, in order; empty if nobody asked.
     """
@@ -90,6 +93,8 @@ class RankSaid:
     line: int = 0
     is_loaded: bool = True
     difference: str = ""
+    found: str = ""
+    expected: str = ""
     sizes: dict[str, int] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
     held_bytes: list[int] = field(default_factory=list)
@@ -120,7 +125,8 @@ def work_through(tasks: Sequence[Task], limits: Limits, group: str) -> None:
         _limit_processor(limits.processor_s)
         _join(ranks, rank, number)
         watch.begins(number + 1)
-        said = _run(task, rank, ranks.num_ranks)
+        with speaking(task.language):
+            said = _run(task, rank, ranks.num_ranks)
         if said.error:
             watch.failed()
         _say(said_file(task.folder, rank), said)
@@ -159,8 +165,11 @@ def _run_case(task: Task, case: ModuleType, rank: int, num_ranks: int) -> RankSa
                 labels.enter(-1, Phase.OUTSIDE)
     except BaseException as error:  # noqa: BLE001 - whatever a program raises
         return RankSaid(error=_words(error), line=_line(error, task.file))
+    wrong = answer.difference(exact=task.exact)
     return RankSaid(
-        difference=answer.difference(exact=task.exact),
+        difference="" if wrong is None else wrong.sentence,
+        found="" if wrong is None else wrong.found,
+        expected="" if wrong is None else wrong.expected,
         sizes=dict(answer.sizes),
         contents={str(digest(tensor)): name for name, tensor in answer.contents.items()},
     )

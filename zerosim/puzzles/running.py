@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from zerosim.errors import RunError
+from zerosim.language import spoken
 from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
 from zerosim.launch.forkserver import lent
 from zerosim.puzzles.puzzle import Puzzle
@@ -88,6 +89,7 @@ def _run(submissions: Sequence[Submission], num_ranks: int, limits: Limits) -> l
             case=one.puzzle.folder / "case.py",
             exact=one.puzzle.promise.exact,
             counts_held=bool(one.puzzle.promise.held),
+            language=spoken(),
         )
         for one in submissions
     ]

@@ -6,11 +6,14 @@ Imports its siblings and zerosim's L0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from zerosim.events import Event, Op
+from zerosim.puzzles.promised import LEAST
 from zerosim.puzzles.puzzle import Puzzle
+from zerosim.puzzles.words import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +26,15 @@ class Reason:
         sentence: all of it.
         event: the first step that is illegal; None if no step is.
         line: of the program, "ring.py:14"; "" if it is not known.
+        found, expected: what the sentence holds against each other, where that is not a score.
     """
 
     check: str
     sentence: str
     event: Event | None = None
     line: str = ""
+    found: str = ""
+    expected: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +42,35 @@ class Score:
     """What the program took beside the bound; the same unit in both.
 
     Attributes:
-        what: bytes sent, bytes held, rounds, calls that overlap.
-        bound: computed by theory.
+        check: which one has it: sent, held, rounds ...
+        bound: computed by theory: the most, of overlap the least.
     """
 
-    what: str
+    check: str
     found: int
     bound: int
+
+    @property
+    def what(self) -> str:
+        """Bytes sent, bytes held, rounds, calls that overlap."""
+        return words(f"scores.{self.check}")
+
+
+class Outcome(StrEnum):
+    """Of one check."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_LOOKED_AT = "not looked at"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check of a puzzle: what it asks in a sentence, what became of it."""
+
+    check: str
+    words: str
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +79,7 @@ class Verdict:
 
     Attributes:
         reason: None if it passes.
-        passed: what was looked at and holds, a sentence each.
+        rows: every check that the puzzle asks for, in the order in which they are looked at.
         scores: of what has a bound, as far as it was looked at.
         trace: its folder; None if there is none.
         step: of its replay, from 1, that is the first illegal one; None if no step is.
@@ -60,7 +88,7 @@ class Verdict:
     puzzle: Puzzle
     file: Path
     reason: Reason | None
-    passed: tuple[str, ...]
+    rows: tuple[Row, ...]
     scores: tuple[Score, ...]
     trace: Path | None
     step: int | None = None
@@ -69,6 +97,17 @@ class Verdict:
     def holds(self) -> bool:
         """Whether it passes."""
         return self.reason is None
+
+    @property
+    def iteration(self) -> int | None:
+        """That of the first illegal step; None if no step is."""
+        event = None if self.reason is None else self.reason.event
+        return None if event is None or self.step is None else event.iteration
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """What was looked at and holds, a sentence each."""
+        return tuple(one.words for one in self.rows if one.outcome is Outcome.HOLDS)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -82,24 +121,64 @@ class Verdict:
             "line": None if reason is None else reason.line,
             "passed": list(self.passed),
             "scores": {one.what: {"found": one.found, "bound": one.bound} for one in self.scores},
+            "checks": [self._plain(one) for one in self.rows],
+            "iteration": self.iteration,
             "step": self.step,
             "trace": None if self.trace is None else str(self.trace),
         }
 
+    def _plain(self, row: Row) -> dict[str, Any]:
+        """A check with what was given and what was expected: numbers of a score, else words."""
+        score = next((one for one in self.scores if one.check == row.check), None)
+        reason = self.reason if row.outcome is Outcome.FAILS else None
+        given: tuple[int | str, int | str] = ("", "")
+        if score is not None:
+            given = (score.found, score.bound)
+        elif reason is not None:
+            given = (reason.found, reason.expected)
+        return {
+            "check": row.check,
+            "words": row.words,
+            "outcome": row.outcome.value,
+            "found": given[0],
+            "expected": given[1],
+            "bound": "" if score is None else "least" if row.check in LEAST else "most",
+        }
 
-def reason_at(check: str, sentence: str, event: Event) -> Reason:
+
+def reason_at(
+    check: str, sentence: str, event: Event, found: str = "", expected: str = ""
+) -> Reason:
     """The reason that a step is, with the line of the program that did it."""
-    return Reason(check=check, sentence=sentence, event=event, line=event.source)
+    return Reason(
+        check=check,
+        sentence=sentence,
+        event=event,
+        line=event.source,
+        found=found,
+        expected=expected,
+    )
 
 
 def buffer_words(event: Event) -> str:
     """What a call was given, "64 elements of float32"."""
-    return f"{event.elements:,} elements of {event.dtype}"
+    return words("calls.buffer", elements=f"{event.elements:,}", dtype=event.dtype)
 
 
-def call_words(event: Event) -> str:
+def call_words(event: Event, *, is_placed: bool = True) -> str:
     """Which call it is, and where, "the send to rank 1 at ring.py:14"."""
-    where = {Op.SEND: " to rank ", Op.RECEIVE: " from rank "}.get(event.op or Op.UNKNOWN, "")
-    peer = f"{where}{event.peers[0]}" if where and event.peers else ""
-    name = f"the {event.op}{peer}" if event.op is not None else f"the computation of {event.unit}"
-    return f"{name} at {event.source}" if event.source else name
+    if event.op is None:
+        call = words("calls.compute", unit=event.unit)
+    else:
+        form = (
+            {Op.SEND: "to", Op.RECEIVE: "from"}.get(event.op, "plain") if event.peers else "plain"
+        )
+        peer = event.peers[0] if event.peers else ""
+        call = words(f"calls.{form}", op=op_words(event.op), peer=peer)
+    is_at = is_placed and bool(event.source)
+    return words("calls.at", call=call, line=event.source) if is_at else call
+
+
+def op_words(op: str) -> str:
+    """An operation as it is called in this language."""
+    return words(f"calls.ops.{op}")

@@ -31,19 +31,21 @@ export function listenToRuns(root, lesson, words) {
     const copy = target.closest(".copy");
     const here = target.closest(".run-here");
     if (copy instanceof HTMLButtonElement) {
-      copyCommand(card, copy, words);
+      copyText(find(card, ".command code", HTMLElement), copy, words.copied);
     } else if (here instanceof HTMLButtonElement) {
       runHere(card, here, lesson, words);
     }
   });
 }
 
-/** @param {HTMLElement} card @param {HTMLButtonElement} button @param {Words} words */
-async function copyCommand(card, button, words) {
-  const code = find(card, ".command code", HTMLElement);
+/**
+ * Copy a command, and say so on its button; where the browser does not let us, select it.
+ * @param {HTMLElement} code @param {HTMLButtonElement} button @param {string} copied
+ */
+export async function copyText(code, button, copied) {
   try {
     await navigator.clipboard.writeText(code.textContent ?? "");
-    write(button, words.copied);
+    write(button, copied);
   } catch {
     getSelection()?.selectAllChildren(code);
   }

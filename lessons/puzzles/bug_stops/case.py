@@ -7,9 +7,12 @@ from types import ModuleType
 
 import torch
 
+from zerosim.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import numbered
 from zerosim.puzzles.toy import ITERATIONS, Toy, trained_with
+
+told = Words.beside(__file__, "puzzle")
 
 
 def run(program: ModuleType, rank: int, ranks: int) -> Answer:
@@ -24,7 +27,7 @@ def run(program: ModuleType, rank: int, ranks: int) -> Answer:
         answer,
         found={**answer.found, **numbered(trainer.log, name)},
         expected={**answer.expected, **numbered(right, name)},
-        problem=f"the log has {len(trainer.log)} lines, not {len(right)}" if is_long else "",
+        problem=told("problems.long", found=len(trainer.log), right=len(right)) if is_long else "",
     )
 
 

@@ -7,10 +7,12 @@ from types import ModuleType
 import torch
 
 from zerosim.events import Phase
+from zerosim.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 
 ELEMENTS, BLOCK = 256, 32
+told = Words.beside(__file__, "puzzle")
 
 
 def run(program: ModuleType, rank: int, ranks: int) -> Answer:
@@ -29,10 +31,8 @@ def run(program: ModuleType, rank: int, ranks: int) -> Answer:
     problem = ""
     if len(wrong):
         one = int(wrong[0])
-        problem = (
-            f"block {one} is off by {float(far[one]):.3g}: expected at most half of its step, "
-            f"{float(allowed[one]):.3g}"
-        )
+        given, most = (f"{float(each[one]):.3g}" for each in (far, allowed))
+        problem = told("problems.off", block=one, far=given, allowed=most)
     return Answer(found={}, expected={}, sizes=sizes, problem=problem)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 
 from zerosim.events import Phase
+from zerosim.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 from zerosim.puzzles.stage import Stage, summed
 
 MICROS = 8
+told = Words.beside(__file__, "puzzle")
 
 
 def run(program: ModuleType, rank: int, ranks: int) -> Answer:
@@ -23,5 +25,5 @@ def run(program: ModuleType, rank: int, ranks: int) -> Answer:
         found=stage.gradients(),
         expected=summed(ranks, MICROS)[rank],
         sizes={"micros": MICROS, **stage.sizes},
-        problem=f"micro-batches {left} have had no backward" if left else "",
+        problem=told("problems.left", left=left) if left else "",
     )

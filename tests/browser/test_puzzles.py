@@ -1,0 +1,138 @@
+"""The Puzzles page in a browser: a program is written, checked, kept, shown where it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import serving
+from tests.browser.test_access import violations_in_both_themes
+from zerosim.puzzles import find_puzzle, puzzles
+
+pytestmark = pytest.mark.browser
+
+PUZZLE = find_puzzle("ring-reduce-scatter")
+ADDRESS = f"/puzzles/{PUZZLE.name}"
+SIZES = [(1920, 1080), (1280, 720), (1024, 768), (390, 844)]
+PAGES = ["/puzzles", ADDRESS, "/puzzles/bug-memory", "/puzzles/one-f-one-b"]
+
+
+@pytest.fixture(scope="module")
+def school(tmp_path_factory):
+    """A server without a trace of its own."""
+    with serving(tmp_path_factory.mktemp("empty")) as address:
+        yield address
+
+
+def visit(watch, school, path, **options):
+    one = watch(address=school, **options)
+    one.page.goto(school + path)
+    one.wait("document.querySelector('#state, .cards')")
+    one.settle()
+    return one
+
+
+def check(one, program):
+    """Write a program, have it checked, wait for the verdict."""
+    one.page.locator("#program").fill(program)
+    one.page.locator("#verdict").evaluate("section => { section.hidden = true; }")
+    one.page.locator("#program").press("Control+Enter")
+    one.wait("!document.querySelector('#verdict').hidden")
+    one.wait("!document.querySelector('#check').disabled")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_anyone_can_use_it(watch, school, path):
+    one = visit(watch, school, path, reduced_motion="reduce")
+    assert violations_in_both_themes(one) == []
+    for _ in one.sized(*SIZES):
+        assert one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        smallest = one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+            .filter(e => e.checkVisibility() && e.textContent.trim())
+            .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
+        assert smallest >= 15
+
+
+def test_keys_write_and_let_go(watch, school):
+    one = visit(watch, school, ADDRESS)
+    editor = one.page.locator("#program")
+    editor.fill("")
+    editor.press_sequentially("def f():\n")
+    one.press("Tab")
+    editor.press_sequentially("x")
+    assert editor.input_value() == "def f():\n        x"
+    one.press("Shift+Tab")
+    assert editor.input_value() == "def f():\n    x"
+    one.press("Control+z")
+    assert editor.input_value() == "def f():\n        x"
+    one.press("Escape", "Tab")
+    assert one.page.evaluate("() => document.activeElement.id") == "check"
+    assert one.page.locator("#program").get_attribute("aria-describedby") == "keys"
+
+
+def test_hints_come_one_after_another(watch, school):
+    one = visit(watch, school, ADDRESS)
+    assert one.page.locator(".hint:visible").count() == 1
+    for number in (1, 2, 3):
+        one.page.locator(".hint:visible summary").last.click()
+        one.settle()
+        assert one.page.locator(".hint:visible").count() == min(number + 1, len(PUZZLE.hints))
+
+
+def test_what_is_written_stays_until_it_is_forgotten(watch, school):
+    one = visit(watch, school, ADDRESS)
+    assert one.page.locator("#program").input_value() == PUZZLE.task
+    assert one.page.locator("#reset").is_disabled()
+    one.page.locator("#program").fill("mine = 1\n")
+    one.page.goto(school + "/puzzles")
+    one.wait(f"document.querySelector('[data-puzzle={PUZZLE.name}] .puzzle-state').textContent")
+    one.page.goto(school + ADDRESS)
+    assert one.page.locator("#program").input_value() == "mine = 1\n"
+    with one.page.expect_download() as download:
+        one.page.locator("#download").click()
+    assert download.value.suggested_filename == PUZZLE.file_name
+    assert download.value.path().read_text() == "mine = 1\n"
+    one.page.locator("#reset").click()
+    one.page.locator("#reset").click()
+    assert one.page.locator("#program").input_value() == PUZZLE.task
+    with one.page.expect_download() as download:
+        one.page.locator("#download").click()
+    assert download.value.path().read_text() == PUZZLE.task
+    one.page.goto(school + "/puzzles")
+    one.page.locator("#forget").click()
+    one.page.locator("#forget").click()
+    assert one.page.evaluate("() => localStorage.getItem('zerosim-puzzles')") is None
+
+
+@pytest.mark.ranks
+def test_a_program_is_judged_where_it_is_written(watch, school):
+    one = visit(watch, school, ADDRESS, reduced_motion="reduce")
+    wrong = PUZZLE.wrong[1]
+    check(one, PUZZLE.program_of(wrong))
+    assert wrong.says in one.text("#verdict .why")
+    rows = one.page.locator("#verdict tbody tr")
+    assert rows.count() == 8
+    assert one.page.locator("#verdict tr.fails").count() == 1
+    assert one.page.locator("#verdict .solution").count() == 0
+    assert violations_in_both_themes(one) == []
+    for _ in one.sized((390, 844), (1280, 720)):
+        assert one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    one.page.locator("#verdict button").click()
+    line = one.page.evaluate("""() => {
+        const field = document.querySelector("#program");
+        return field.value.slice(field.selectionStart, field.selectionEnd);
+    }""")
+    assert line.strip().startswith("sent = dist.isend(")
+    one.page.locator("#verdict a.watch").click()
+    one.wait("window.__player !== undefined")
+    one.settle()
+    shown = one.document()["steps"][one.state()["position"]]
+    assert one.document()["texts"][shown["why"]].startswith("The first illegal step: ")
+    one.page.go_back()
+    one.wait("document.querySelector('#check')")
+    check(one, PUZZLE.reference)
+    assert one.page.locator("#verdict .why").count() == 0
+    assert one.text("#verdict h2") == "Your program passes."
+    assert one.page.locator("#verdict .solution").text_content() == PUZZLE.reference
+    one.page.goto(school + "/puzzles")
+    one.wait(f"document.querySelector('.lesson-card.done[data-puzzle={PUZZLE.name}]')")
+    assert one.text("#kept").startswith(f"1 of {len(puzzles())} solved")
