@@ -16,7 +16,7 @@ from zerosim.puzzles.promised import Bound, asked_of, bounds_of, check_words
 from zerosim.puzzles.puzzle import Puzzle, puzzles
 
 PATH = "/puzzles"
-TITLE = "Puzzles"
+TITLE = "pages.puzzles"
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:
