@@ -5,7 +5,7 @@ Imports `facts.base` and zerosim's L0, theory and verify.
 
 from __future__ import annotations
 
-from zerosim.config import EngineConfig
+from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind, Op, Phase, Purpose
 from zerosim.lessons.facts.base import Base
@@ -235,8 +235,9 @@ class Traffic(Base):
         return num_bytes / (self.psi(run) * self.element_bytes(run))
 
     def in_model(self, num_bytes: float, run: str) -> float:
-        """Bytes as a multiple of the model's parameters, in the dtype that they are sent in."""
-        return num_bytes / (self.model_psi(run) * self.element_bytes(run))
+        """Bytes as a multiple of the model's parameters, fp32 where no law says otherwise."""
+        each = self.element_bytes(run) or DType.FP32.element_bytes
+        return num_bytes / (self.model_psi(run) * each)
 
     def on_ring(self, payload: float, num_ranks: int) -> float:
         """What a rank of a ring sends of a payload."""
