@@ -141,6 +141,11 @@ def term(name: str) -> str:
     return str(_TERMS.table.get(str(name), name))
 
 
+def terms() -> Mapping[str, str]:
+    """All that have an entry, for what draws elsewhere."""
+    return _TERMS.table
+
+
 def fill(text: str, fields: Mapping[str, object]) -> str:
     """A text with its braces filled in."""
     return typeset(text.format_map(fields))
