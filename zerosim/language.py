@@ -142,7 +142,7 @@ def term(name: str) -> str:
 
 
 def terms() -> Mapping[str, str]:
-    """What `term` knows, for what says it elsewhere."""
+    """All that have an entry, for what draws elsewhere."""
     return _TERMS.table
 
 

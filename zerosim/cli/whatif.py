@@ -11,8 +11,10 @@ from rich.text import Text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, TraceFolder, decimal, integer, open_run
 from zerosim.errors import ConfigError
+from zerosim.language import term
 from zerosim.placement.changes import Changes
 from zerosim.reading import Prediction
+from zerosim.reading.wording import said
 from zerosim.record import write
 
 
@@ -86,7 +88,7 @@ def whatif(  # noqa: PLR0913 - as many things can be different
     console.print()
     print_table(console, _table(prediction))
     if out is not None:
-        console.print(f"wrote {out}; next: zerosim replay {out}")
+        console.print(said("whatif.wrote", out=out))
     return 0
 
 
@@ -105,12 +107,15 @@ def _table(prediction: Prediction) -> Any:
     before, after = prediction.before.path, prediction.after.path
     assert before is not None
     assert after is not None
-    recorded = "without that, predicted, ms" if prediction.before.is_predicted else "recorded, ms"
-    table = make_table("cause", recorded, "predicted, ms", title="the critical path")
+    is_predicted = prediction.before.is_predicted
+    columns = said.each("whatif.columns_predicted" if is_predicted else "whatif.columns")
+    table = make_table(*columns, title=said("whatif.path"))
     was, would = before.by_cause(), after.by_cause()
     for cause in dict.fromkeys([*was, *would]):
-        table.add_row(cause.value, _ms(was.get(cause, 0)), _ms(would.get(cause, 0)))
-    table.add_row("total", _ms(before.duration_ns), _ms(after.duration_ns), style="bold")
+        table.add_row(term(cause), _ms(was.get(cause, 0)), _ms(would.get(cause, 0)))
+    table.add_row(
+        said("whatif.total"), _ms(before.duration_ns), _ms(after.duration_ns), style="bold"
+    )
     return table
 
 

@@ -11,11 +11,13 @@ from typing import Any
 from zerosim.analysis import CriticalPath, GraphReport
 from zerosim.analysis.report import milliseconds, shares_of
 from zerosim.errors import ConfigError
+from zerosim.language import enumerated, listed, term
 from zerosim.manifest import Source
 from zerosim.placement.changes import Changed, Changes
 from zerosim.placement.disturbed import Disturbed
 from zerosim.placement.place import place
 from zerosim.placement.straggler import Straggler
+from zerosim.reading.wording import said
 from zerosim.record import Trace
 
 
@@ -64,53 +66,55 @@ class Prediction:
     def headline(self) -> str:
         """The answer in two sentences."""
         before, after = _path(self.before), _path(self.after)
-        was = "predicted without that" if self.before.is_predicted else "recorded"
-        took, takes = milliseconds(before.duration_ns), milliseconds(after.duration_ns)
-        return (
-            f"Predicted: {self._condition()}, iteration {self.after.iteration} would take "
-            f"{takes} ms instead of {took} ms, {self.share:.2f} of the time{self._each()}. Its "
-            "critical path "
-            f"would be {_causes(after)}; as {was} it is {_causes(before)}."
+        return said(
+            "whatif.headline_predicted" if self.before.is_predicted else "whatif.headline",
+            condition=self._condition(),
+            iteration=self.after.iteration,
+            takes=milliseconds(after.duration_ns),
+            took=milliseconds(before.duration_ns),
+            share=f"{self.share:.2f}",
+            each=self._each(),
+            after=_causes(after),
+            before=_causes(before),
         )
 
     def _each(self) -> str:
         batch = self.changes.batch
-        return "" if batch == 1 else f", {self.share / batch:.2f} of it for a sequence"
+        return "" if batch == 1 else said("whatif.each", share=f"{self.share / batch:.2f}")
 
     def _condition(self) -> str:
         changes = self.changes
-        said = [
-            f"with {_times(changes.bandwidth)} the bandwidth between ranks",
-            f"with {_times(changes.latency)} the latency",
-            f"with {_times(changes.bus)} the bandwidth between device and host",
-            f"with {_times(changes.disk)} the bandwidth of the disk",
-            f"with computations {_times(changes.compute)} as fast",
-            f"with {_times(changes.batch)} the sequences in a micro-batch",
-            self._without(),
-            "with communication hidden where it can be",
-            "with nothing beside the communication",
-            ", ".join(
-                f"with computations of rank {rank} taking {_times(factor)} as long"
-                for rank, factor in changes.slow.items()
-            ),
-            f"with computations that vary by {changes.jitter:g} (seed {changes.seed})",
+        factors = {
+            name: getattr(changes, name)
+            for name in ("bandwidth", "latency", "bus", "disk", "compute", "batch")
+        }
+        parts = [
+            said(f"whatif.{name}", factor=f"{factor:g}")
+            for name, factor in factors.items()
+            if factor != 1
         ]
-        is_said = [
-            changes.bandwidth != 1, changes.latency != 1, changes.bus != 1, changes.disk != 1,
-            changes.compute != 1, changes.batch != 1, changes.without_straggler,
-            changes.overlap is True, changes.overlap is False,
-            bool(changes.slow), changes.jitter != 0,
-        ]  # fmt: skip
-        parts = [words for words, applies in zip(said, is_said, strict=True) if applies]
-        return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        if changes.without_straggler:
+            parts.append(self._without())
+        if changes.overlap is not None:
+            parts.append(said("whatif.overlap" if changes.overlap else "whatif.serial"))
+        if changes.slow:
+            parts.append(
+                enumerated(
+                    said("whatif.slow", rank=rank, factor=f"{factor:g}")
+                    for rank, factor in changes.slow.items()
+                )
+            )
+        if changes.jitter:
+            jitter = f"{changes.jitter:g}"
+            parts.append(said("whatif.jitter", jitter=jitter, seed=changes.seed))
+        return listed(parts)
 
     def _without(self) -> str:
         one = self.straggler
         if one is None or one.rank < 0:
-            return "without a straggler, as there is but one rank"
+            return said("whatif.no_straggler")
         own, others = (milliseconds(ns) for ns in one.own_ns)
-        works = f"its own work took {own} ms, theirs {others} ms"
-        return f"with rank {one.rank} as fast as the others ({works})"
+        return said("whatif.straggler", rank=one.rank, own=own, others=others)
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON knows; what is predicted says so."""
@@ -137,8 +141,6 @@ def _path(report: GraphReport) -> CriticalPath:
 
 def _causes(path: CriticalPath) -> str:
     shares = shares_of(path.by_cause())
-    return ", ".join(f"{share} % {cause}" for cause, share in shares) or "nothing"
-
-
-def _times(factor: float) -> str:
-    return f"{factor:g} times"
+    return enumerated(f"{share} % {term(cause)}" for cause, share in shares) or said(
+        "whatif.nothing"
+    )

@@ -1,6 +1,6 @@
 """What of a run a trace covers, and what it leaves out on purpose.
 
-Imports `zerosim.events` and the loaded `Trace`.
+Imports zerosim's L0 and the loaded `Trace`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from collections.abc import Iterator
 
 from zerosim.errors import TraceError
 from zerosim.events import WHOLE
+from zerosim.language import Words
 from zerosim.manifest import Source
 from zerosim.record.store import Trace
 from zerosim.record.text import name_ranks
+
+_SAID = Words.beside(__file__)
 
 
 def left_out(trace: Trace) -> tuple[str, ...]:
@@ -21,15 +24,13 @@ def left_out(trace: Trace) -> tuple[str, ...]:
     light = trace.manifest.light
     if light is None:
         return (*_predicted(trace), *_not_imported(trace))
-    which = "each iteration" if light.every == 1 else f"one iteration in {light.every}"
-    kept = f"at least the last {light.keep:,} of these are kept"
-    without = "memory, computations and waits were not recorded"
-    found = [f"a light trace: {which} was recorded, and {kept}; {without}"]
+    key = "light.each" if light.every == 1 else "light.some"
+    found = [_SAID(key, every=light.every, keep=f"{light.keep:,}")]
     begins = next((rank.begins for rank in trace.ranks if rank.begins is not None), None)
     if begins == WHOLE:
-        found.append("its beginning is gone: what is told of are the last collectives")
+        found.append(_SAID("light.calls"))
     elif begins is not None:
-        found.append(f"its beginning is gone: what is told of begins with iteration {begins}")
+        found.append(_SAID("light.begins", iteration=begins))
     return tuple(found)
 
 
@@ -37,20 +38,21 @@ def _predicted(trace: Trace) -> Iterator[str]:
     """What of a run was never measured: its times, if it was not run at these."""
     match trace.manifest.source:
         case Source.SIMULATED:
-            machine = f" for {trace.manifest.machine}" if trace.manifest.machine else ""
-            yield f"a simulated run: all its times are predicted{machine}, nothing was sent"
+            machine = trace.manifest.machine
+            key = "predicted.simulated_for" if machine else "predicted.simulated"
+            yield _SAID(key, machine=machine)
         case Source.PREDICTED:
-            yield "a predicted run: all its times are predicted, the rest is as recorded"
+            yield _SAID("predicted.changed")
 
 
 def _not_imported(trace: Trace) -> Iterator[str]:
     """What an imported run leaves out."""
     if trace.manifest.source is not Source.IMPORTED:
         return
-    yield "an imported run: memory, waits and the wire are not recorded"
+    yield _SAID("imported.lacks")
     if lacks := trace.lacks:
         own = name_ranks(rank.rank for rank in trace.ranks)
-        yield f"of {name_ranks(lacks)} there was no file: what is told is of {own}"
+        yield _SAID("imported.no_file", ranks=name_ranks(lacks), own=own)
     yield from trace.manifest.notes
 
 
