@@ -104,7 +104,7 @@ def _ledgers(view: View) -> Component:
     parts = [
         head_of(
             (SITE("verify.phase"), SITE("verify.purpose"), SITE("verify.calls")),
-            map(named, _COLUMNS),
+            [named(one) for one in _COLUMNS],
         ),
         html.Tbody([line(row) for row in view.rows]),
         html.Tfoot(

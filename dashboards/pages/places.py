@@ -92,8 +92,8 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
                     what=SITE(
                         "verify.to",
                         purpose=named(row.purpose),
-                        origin=named(row.origin),
-                        target=named(row.target),
+                        origin=named(str(row.origin)),
+                        target=named(str(row.target)),
                     ),
                     calls=f"{format_exact(row.calls[place])} ×",  # noqa: RUF001 - times
                     theory=_number(cell.theory, NO_LAW),
