@@ -7,7 +7,7 @@ Imports the standard library, werkzeug, flask, zerosim's export and language.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -83,10 +83,12 @@ class Speaking:
         """The language that is spoken now is that of who says nothing."""
         self._inner, self._usual = inner, spoken()
 
-    def __call__(self, environ: Mapping[str, Any], start: StartResponse) -> Iterable[bytes]:
+    def __call__(
+        self, environ: dict[str, Any], start_response: StartResponse, /
+    ) -> Iterable[bytes]:
         """Answer one request."""
-        with speaking(language_of(Request(dict(environ)), self._usual)):
-            return self._inner(dict(environ), start)
+        with speaking(language_of(Request(environ), self._usual)):
+            return self._inner(environ, start_response)
 
 
 def remember(server: Flask) -> None:

@@ -102,7 +102,7 @@ def _ledgers(view: View) -> Component:
     parts = [
         head_of(
             (SITE("verify.phase"), SITE("verify.purpose"), SITE("verify.calls")),
-            map(term, _COLUMNS),
+            [term(one) for one in _COLUMNS],
         ),
         html.Tbody([line(row) for row in view.rows]),
         html.Tfoot(

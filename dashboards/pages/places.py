@@ -92,8 +92,8 @@ def _copies(report: Report, place: int) -> list[PlaceRow]:
                     what=SITE(
                         "verify.to",
                         purpose=term(row.purpose),
-                        origin=term(row.origin),
-                        target=term(row.target),
+                        origin=term(str(row.origin)),
+                        target=term(str(row.target)),
                     ),
                     calls=f"{format_exact(row.calls[place])} ×",  # noqa: RUF001 - times
                     theory=_number(cell.theory, NO_LAW),

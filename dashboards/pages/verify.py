@@ -234,7 +234,7 @@ def _rows(report: Report, place: int) -> list[Row]:
             Row(
                 row.phase.value,
                 row.purpose.value,
-                f"{format_exact(row.num_calls)} × {term(row.op)}",  # noqa: RUF001 - times
+                f"{format_exact(row.num_calls)} × {term(str(row.op))}",  # noqa: RUF001 - times
                 SITE(NO_PLAN) if _has_no_plan(report, row) else _measured(cell.theory, NO_LAW),
                 format_exact(cell.trace),
                 _measured(cell.kernel),

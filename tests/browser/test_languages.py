@@ -28,17 +28,20 @@ OVERFLOWS = """() => {
   while (walker.nextNode()) {
     const one = walker.currentNode.parentElement;
     const style = getComputedStyle(one);
-    const isBox = style.display !== "inline" && style.overflowX === "visible" && one.clientWidth > 0;
-    if (isBox && !one.closest("script, svg, .unseen") && one.scrollWidth > one.clientWidth + 1) {
+    const isOpen = style.display !== "inline" && style.overflowX === "visible";
+    if (isOpen && one.clientWidth > 0 && !one.closest("script, svg, .unseen") &&
+        one.scrollWidth > one.clientWidth + 1) {
       found.push(`${one.tagName}#${one.id}.${one.className}: ${one.textContent.slice(0, 40)}`);
     }
   }
   return [...new Set(found)];
 }"""
 SAID = """() => {
-  const shown = "header, button, label, legend, summary, nav, h2, th, dt, .legend, .hint, .controls";
+  const shown =
+    "header, button, label, legend, summary, nav, h2, th, dt, .legend, .hint, .controls";
   const told = "#runs-list, #run-text, #strip, #tables, #memory-more, .lesson-about, tbody";
-  const own = (one) => !one.closest(told) && !one.querySelector("select, #run-text, #strip, #runs-list");
+  const own = (one) =>
+    !one.closest(told) && !one.querySelector("select, #run-text, #strip, #runs-list");
   const texts = [...document.querySelectorAll(shown)].filter(own).map((one) => one.textContent);
   const named = [...document.querySelectorAll("[aria-label], [placeholder]")]
     .filter((one) => !one.closest(told))
@@ -100,18 +103,16 @@ def test_two_readers_of_one_server_read_their_own(watch):
     here, there = watch(), watch(color_scheme="dark")
     there.page.goto(f"{there.address}/plan?lang=zh")
     here.page.goto(f"{here.address}/plan")
-    there.wait(DRAWN)
-    here.wait(DRAWN)
-    there.page.get_by_role("navigation", name="流水线并行").get_by_text("2", exact=True).click()
-    there.wait("document.querySelector('nav[aria-label=流水线并行] .chosen')?.textContent === '2'")
-    here.page.get_by_role("navigation", name="Pipeline parallel").get_by_text(
-        "2", exact=True
-    ).click()
-    here.wait(
-        "document.querySelector('nav[aria-label=\"Pipeline parallel\"] .chosen').textContent === '2'"
-    )
-    assert "预测" in there.text("main")
-    assert "Predicted" in here.text("main")
+    for one, name, word in (
+        (there, "流水线并行", "预测"),
+        (here, "Pipeline parallel", "Predicted"),
+    ):
+        one.wait(DRAWN)
+        one.page.get_by_role("navigation", name=name).get_by_text("2", exact=True).click()
+        one.wait(
+            f"document.querySelector('nav[aria-label=\"{name}\"] .chosen').textContent === '2'"
+        )
+        assert word in one.text("main")
 
 
 def test_the_help_names_the_switch(watch):

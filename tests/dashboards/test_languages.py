@@ -5,9 +5,14 @@ import re
 
 import pytest
 
+from tests.dashboards.samples import put_trace
+from zerosim.dashboards.away import Away
 from zerosim.dashboards.languages import ASKED
 from zerosim.export import player
+from zerosim.export.offline import offline_page
 from zerosim.language import Language, speaking
+from zerosim.record import load
+from zerosim.replay import replay_document
 
 PAGES = ("/replay", "/compare", "/verify", "/graph", "/plan", "/lessons", "/room", "/join")
 
@@ -96,3 +101,19 @@ def _tables(modules):
         for name in (module.removesuffix(".js").replace("/", ".") for module in modules)
         if name in known
     }
+
+
+@pytest.mark.parametrize(
+    ("language", "tag", "word"), [("en", "en", "Replay"), ("zh", "zh-Hans", "回放")]
+)
+def test_a_file_is_in_the_language_that_is_spoken_and_has_no_switch(tmp_path, language, tag, word):
+    folders = [put_trace(tmp_path / f"stage-{stage}", stage) for stage in (0, 3)]
+    with speaking(Language(language)):
+        document = replay_document(load(folders[0]), None, "t")
+        away = Away(folders)
+        pages = (offline_page(document), away.compare(), away.verify(None))
+    for page in pages:
+        assert re.search(r'<html[^>]* lang="([^"]+)"', page)[1] == tag
+        assert word in page
+        assert 'id="language"' not in page
+    assert all(f'id="{player.WORDS_ID}"' in page for page in pages[:2])
