@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from zerosim.language import Language, speaking
 from zerosim.launch.forkserver import keep
 from zerosim.puzzles import find_puzzle, puzzles
 from zerosim.puzzles.judge import judge, judge_all
@@ -153,6 +154,20 @@ def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     said = document["texts"][step["why"]]
     assert said == f"The first illegal step: {verdict.reason.sentence}."
     assert verdict.reason.line.endswith("in reduce_scatter")
+
+
+def test_a_verdict_is_said_in_the_language_that_is_spoken(tmp_path):
+    puzzle = find_puzzle("zero-3")
+    wrong = {one.name: one for one in puzzle.wrong}["sums and does not divide"]
+    with speaking(Language.CHINESE):
+        verdict = _judged({"wrong": (puzzle, puzzle.program_of(wrong))}, tmp_path)["wrong"]
+        plain = verdict.to_dict()
+    assert "第 0 层的 2304 个元素中有 " in plain["reason"]
+    assert [one["words"] for one in plain["checks"]][:3] == [
+        *("每个 rank 都能加载它", "发送与接收一一对应", "每个 rank 都运行到结束"),
+    ]
+    values = next(one for one in plain["checks"] if one["outcome"] == "fails")
+    assert (values["check"], "元素 " in values["found"]) == ("values", True)
 
 
 @pytest.mark.parametrize("name", ["bug-edge", "bug-stops"])

@@ -48,6 +48,7 @@ def contents(seen: Evidence) -> Iterator[Reason]:
             ),
             event,
             found.words,
+            words("contents.expected"),
         )
 
 
