@@ -66,10 +66,11 @@ def asked_through() -> tuple[str, tuple[str, ...]]:
     found: list[str] = []
     while frame is not None:
         code = frame.f_code
-        if file := _program_file(code.co_filename):
-            return f"{file}:{frame.f_lineno} in {code.co_qualname}", tuple(reversed(found))
-        if file := _engine_file(code.co_filename):
-            found.append(f"{file}:{frame.f_lineno} in {code.co_qualname}")
+        program, engine = _files(code.co_filename)
+        if program:
+            return f"{program}:{frame.f_lineno} in {code.co_qualname}", tuple(reversed(found))
+        if engine:
+            found.append(f"{engine}:{frame.f_lineno} in {code.co_qualname}")
         frame = frame.f_back
     return "", tuple(reversed(found))
 
@@ -110,6 +111,11 @@ def _program_file(name: str) -> str:
 
 
 @lru_cache(4096)
+def _files(name: str) -> tuple[str, str]:
+    """What a file is called if it is the program's, and if it is an engine's: looked up at once."""
+    return _program_file(name), _engine_file(name)
+
+
 def _engine_file(name: str) -> str:
     """The name of an engine's file, from its package on; "" for all others."""
     if any(part in name for part in _PASS_ON):
