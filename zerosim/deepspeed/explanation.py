@@ -27,6 +27,7 @@ from zerosim.deepspeed.described import (
     without_padding,
 )
 from zerosim.errors import ConfigError
+from zerosim.language import Words, term
 from zerosim.memory import MOMENTS, Role
 from zerosim.quantities import PSI, format_bytes, format_decimal, format_exact
 from zerosim.theory.causes import Cause
@@ -34,6 +35,7 @@ from zerosim.theory.memory import ModelStates
 from zerosim.theory.programs import Plan, program_states
 from zerosim.theory.programs.deepspeed import plan_deepspeed
 
+_SAID = Words.beside(__file__)
 _SETTLED = 2
 """An iteration from which on stage 3 repeats itself."""
 _AS_THE_LAW: Mapping[str, object] = {
@@ -101,24 +103,34 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """What is sent, why it is not the law, which keys would make it so, and what is kept."""
-        size = f", {PSI} = {format_exact(self.plan.num_parameters)}" if self.has_model else ""
-        steps = f"g = {self.num_micro_steps} micro-step{'s' * (self.num_micro_steps > 1)}"
-        yield f"{self.plan.title} itself, on {self.num_ranks} ranks, {steps} a step{size}"
-        law = self._in_symbols(lambda plan: plan.law.payloads)
-        yield f"sends {self._in_symbols(_sent)} a step; the law of {self.plan.law_name} has {law}"
+        count = self.num_micro_steps
+        yield _SAID(
+            "title",
+            title=self.plan.title,
+            ranks=self.num_ranks,
+            steps=_SAID("micro_step" if count == 1 else "micro_steps", n=count),
+            size=self._size(),
+        )
+        yield _SAID(
+            "sends",
+            sent=self._in_symbols(_sent),
+            name=term(self.plan.law_name),
+            law=self._in_symbols(lambda plan: plan.law.payloads),
+        )
         for one in self.plan.merged_causes():
             if digits := self.plan.scale.in_digits(one.bytes):
-                yield f"  {digits}: {one.words}"
+                yield _SAID("cause", digits=digits, words=one.words)
         if self.to_get_there:
             keys = ", ".join(f'"{key}": {shown(it)}' for key, it in self.to_get_there.items())
-            why = "" if self.sends > self.law else "it sends less because it keeps more; "
-            yield f"  {why}set {keys} to get to the law"
+            yield _SAID("set" if self.sends > self.law else "set_more", keys=keys)
         if self.states is None:
-            yield "what it keeps is not told: no law here speaks of states that are kept like that"
+            yield _SAID("not_told")
             return
-        yield f"keeps {self.states.keeps}, with Adam{self._kept(self.states)}"
+        kept = format_bytes(sum(one.bytes for one in self.states.parts))
+        name = "keeps_bytes" if self.has_model else "keeps"
+        yield _SAID(name, states=self.states.keeps, bytes=kept)
         if self.states.unknown:
-            yield f"  {self.states.unknown}"
+            yield _SAID("unknown", what=self.states.unknown)
 
     def to_plain(self) -> dict[str, object]:
         """What `--json` prints, with multiples of Psi as numbers."""
@@ -142,8 +154,10 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def _kept(self, states: ModelStates) -> str:
-        return f": {format_bytes(sum(one.bytes for one in states.parts))}" * self.has_model
+    def _size(self) -> str:
+        if not self.has_model:
+            return ""
+        return _SAID("size", parameters=format_exact(self.plan.num_parameters))
 
     def _in_symbols(self, of: Callable[[Plan], Fraction]) -> str:
         """`2g + 1 = 9 Psi`: a step is told from one of one micro-step more."""
