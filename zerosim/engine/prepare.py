@@ -126,9 +126,10 @@ def _gradient_arena(
 ) -> Arena | None:
     """Memory for all gradients that a stage keeps on the device at once; None if not asked for.
 
-    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows and the complete
-    gradients of two buckets in a row: one is on its way while the next is computed. If the
-    optimizer is offloaded the rows are on the host, and pieces of earlier buckets are leaving.
+    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows, or an owner those
+    of its units, and the complete gradients of two buckets in a row: one is on its way while the
+    next is computed. If the optimizer is offloaded the rows are on the host, and pieces of earlier
+    buckets are leaving.
     """
     if not config.contiguous_memory:
         return None
@@ -149,7 +150,10 @@ def _gradient_arena(
             sum(complete[name] for _, name in set().union(*parts[first : first + at_once]))
             for first in range(len(parts))
         )
-        if stays:
+        if config.owners_update:
+            owned = units[units[0].rank :: units[0].num_ranks]
+            num_bytes += sum(complete.get(flat.name, 0) for flat in owned)
+        elif stays:
             num_bytes += sum(rounded(flat.row_bytes) for flat in trained.values())
     some = next(iter(trained.values()))
     arena = Arena(some.flat.device, Role.GRADIENTS)

@@ -168,7 +168,7 @@ def _call_formula(call: Movement) -> str:
 def _copy_formula(workload: Workload, copy: Movement) -> str:
     if copy.purpose in (Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS):
         return "checkpoint"
-    whole = workload.config.owner_broadcast and copy.purpose in (
+    whole = workload.config.has_owners and copy.purpose in (
         Purpose.FETCH_PARAMETERS,
         Purpose.STORE_PARAMETERS,
     )

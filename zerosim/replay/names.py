@@ -20,7 +20,7 @@ def system_of(config: EngineConfig) -> str:
         ("Infinity", is_infinity),
         ("Offload", optimizer is Offload.CPU and not is_infinity),
         ("delayed update", config.delayed_update),
-        ("owners", config.owner_broadcast),
+        ("owners", config.has_owners),
         ("qwZ", config.quantize_weights),
         ("hpZ", config.has_secondary),
         ("qgZ", config.quantize_gradients),

@@ -194,7 +194,7 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         return ("title", "end"), ("what", "end"), ("why", _end(setting))
     why = f"begin_{step.phase}"
     if step.phase is Phase.FORWARD and setting.stage == 3:
-        why += "_owners" if setting.options.owner_broadcast else "_3"
+        why += "_owners" if setting.options.has_owners else "_3"
     elif step.phase is Phase.BACKWARD:
         is_last = step.micro_step == setting.options.accumulate - 1
         why += "" if is_last or setting.stage not in (0, 1) else "_adds"
@@ -229,7 +229,7 @@ def _end(setting: Setting) -> str:
     if setting.options.quantizes or setting.num_ranks == 1:
         return "end"
     if setting.stage == max(STAGES):
-        return "end_owners" if setting.options.owner_broadcast else "end_3"
+        return "end_owners" if setting.options.has_owners else "end_3"
     return "end_0"
 
 
@@ -247,8 +247,8 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         why = ("why", "update_from_disk" if is_on_disk else what)
         why = ("why", "update_late") if setting.options.delayed_update else why
     elif step.phase is Phase.FORWARD and setting.options.offload_param.tier is not Tier.DEVICE:
-        why = ("why", "forward_owners" if setting.options.owner_broadcast else "forward_away")
-    elif step.phase is Phase.UPDATE and setting.options.owner_broadcast:
+        why = ("why", "forward_owners" if setting.options.has_owners else "forward_away")
+    elif step.phase is Phase.UPDATE and setting.options.has_owners:
         why = ("why", phase, "owners")
     elif setting.num_ranks == 1:
         why = ("why", "alone")
@@ -328,7 +328,7 @@ def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
     if purpose is Purpose.FETCH_PARAMETERS and event is not None:
         if event.origin is Tier.DISK:
             return ("why", purpose, "disk")
-        return ("why", purpose, "owner" if setting.options.owner_broadcast else "host")
+        return ("why", purpose, "owner" if setting.options.has_owners else "host")
     known = isinstance(texts()["why"].get(purpose), str)
     return ("why", purpose) if known else ("why", "unlabelled")
 
@@ -346,7 +346,7 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     one = everyone or len(step.events) == 1
     amounts = texts()["what"]["amount"]
     key = str(event.purpose)
-    if setting.options.owner_broadcast and event.purpose in (
+    if setting.options.has_owners and event.purpose in (
         Purpose.FETCH_PARAMETERS,
         Purpose.STORE_PARAMETERS,
     ):
