@@ -4,8 +4,8 @@
                                rank gets the sum of all rows
     ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
     ReduceAtOnce               in every micro-step a rank gets the sum of its own row, or the unit's
-                               owner that of all rows, and frees the complete gradient: no rank could
-                               add up what none keeps
+                               owner that of all rows, and the complete gradient is freed: no rank
+                               could add up what none keeps
 
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
 """

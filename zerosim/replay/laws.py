@@ -158,7 +158,7 @@ def _call_formula(call: Movement) -> str:
     """The formula's name: of quantized buffers and of broadcasts it is another one."""
     if call.quantized_bytes is not None:
         return "quantized"
-    if call.op is Op.BROADCAST:
+    if call.op in (Op.BROADCAST, Op.REDUCE):
         return "broadcast"
     if call.purpose not in _OF_UNITS:
         return "scalar"

@@ -215,6 +215,8 @@ def _of_update(setting: Setting) -> str:
         return "_skipped"
     if setting.options.offloads_optimizer:
         return "_host"
+    if setting.options.owners_update:
+        return "_owned"
     return "_1" if setting.stage else "_0"
 
 
@@ -248,6 +250,8 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         why = ("why", "update_late") if setting.options.delayed_update else why
     elif step.phase is Phase.FORWARD and setting.options.offload_param.tier is not Tier.DEVICE:
         why = ("why", "forward_owners" if setting.options.has_owners else "forward_away")
+    elif step.phase is Phase.UPDATE and setting.options.owners_update and setting.num_ranks > 1:
+        what, why = "update_owned", ("why", phase, "owned")
     elif step.phase is Phase.UPDATE and setting.options.has_owners:
         why = ("why", phase, "owners")
     elif setting.num_ranks == 1:
@@ -262,12 +266,14 @@ def _of_family(step: Step, purpose: Purpose, setting: Setting) -> str | None:
     event = step.event
     if event is None or setting.stage is None:
         return None
-    if purpose is Purpose.REDUCE_GRADIENTS and event.op is Op.ALL_TO_ALL:
-        return f"exchange_{_span(step, setting)}"
+    if purpose is Purpose.REDUCE_GRADIENTS:
+        exchange = f"exchange_{_span(step, setting)}"
+        return {Op.ALL_TO_ALL: exchange, Op.REDUCE: "reduce_owner"}.get(event.op or Op.UNKNOWN)
     if purpose is not Purpose.GATHER_PARAMETERS:
         return None
     if event.op in _OF_OWNERS:
-        return _OF_OWNERS[event.op]
+        is_owned = event.op is Op.BROADCAST and setting.options.owners_update
+        return "gather_owned" if is_owned else _OF_OWNERS[event.op]
     if event.dtype in BITS:
         return "gather_quantized"
     is_part = bool(step.groups) and setting.options.has_secondary
