@@ -42,7 +42,7 @@ ON_TWO = {
     "all on disk, at once": {"stage": 3, **INFINITY, "overlap": False},
     "owners": {"stage": 3, **CPU, "offload_param": "cpu", "owner_broadcast": "parameters"},
     "owners of all": {"stage": 3, "owner_broadcast": "states", "accumulate": 2, "clip": 1.0}
-    | {"frozen": True, "contiguous_memory": True},
+    | {"contiguous_memory": True},
     "qwZ": {"stage": 3, "quantize_weights": True, "ranks_per_node": 1},
     "qgZ": {"stage": 3, "quantize_gradients": True, "ranks_per_node": 1},
 }
@@ -52,7 +52,7 @@ ON_FOUR = {
     "all on disk": {"stage": 3, **INFINITY},
     "owners": {"stage": 3, **INFINITY, "owner_broadcast": "parameters", "ranks_per_node": 2},
     "owners of all": {"stage": 3, "owner_broadcast": "states", "ranks_per_node": 2}
-    | {"chunk_bytes": 512},
+    | {"chunk_bytes": 512, "frozen": True},
     "owners, native": {"stage": 3, "owner_broadcast": "states", "collectives": "native"},
     "hpZ": {"stage": 3, "secondary_partition": 2, "ranks_per_node": 2, "accumulate": 2},
     "hpZ, parameters on host": {"stage": 3, "secondary_partition": 4, "offload_param": "cpu"}

@@ -16,6 +16,7 @@ from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.host_rows import MOST_LEAVING
 from zerosim.engine.local import local_part
+from zerosim.engine.made_late import as_made, device_of
 from zerosim.engine.saving import Saved, open_disk
 from zerosim.engine.stages import Stage
 from zerosim.engine.units import partition
@@ -60,7 +61,7 @@ def prepare(
         EnvironmentFault: the folder for the disk is of no use.
     """
     group, dtype = collectives.group, TORCH_DTYPES[config.dtype]
-    device = next(iter(model.parameters())).device
+    device = device_of(model)
     units = [
         FlatUnit(unit, group.size, group.rank, dtype, device)
         for unit in partition(model, group.size, config.units)
@@ -94,7 +95,8 @@ def take_over(
 ) -> None:
     """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
 
-    One unit after another, so that no more than one is complete where parameters are partitioned.
+    One unit after another, so that no more than one is complete where parameters are partitioned:
+    of a model that has no memory yet, ever.
 
     Args:
         resumes: go on with what an earlier run kept, where that is possible.
@@ -102,9 +104,10 @@ def take_over(
     collectives = context.collectives
     for flat in context.units:
         for slot in flat.unit.slots:  # as the model made them
-            hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
+            if not slot.parameter.is_meta:
+                hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
     labels.enter(-1, Phase.SETUP)
-    for flat in context.units:
+    for flat in as_made(model, context.units, context.units[0].flat.device):
         flat.materialize()
         if context.communicates:
             with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
