@@ -29,7 +29,10 @@ from zerosim.config import EngineConfig
 from zerosim.events import Phase
 from zerosim.trace import labels
 
-LAYERS, WIDTH, BATCH, SEED = 12, 256, 4, 0
+LAYERS, WIDTH, BATCH, SEED = 8, 256, 4, 0
+
+
+FIRST_PART = "sum of the own part of the first layer"
 
 
 class Stack(nn.Module):
@@ -47,27 +50,35 @@ class Stack(nn.Module):
         return x.square().mean()
 
 
-def with_engine(where: str) -> Callable[[torch.Tensor], None]:
+Step = Callable[[torch.Tensor], float]
+"""Does one step with this rank's data; its loss."""
+
+
+def with_engine(where: str) -> Step:
     """Zerosim's engine, and how it does a step."""
     with torch.device(where):
         model = Stack()
     engine = zerosim.initialize(model, EngineConfig(stage=3, dtype="fp32"))
 
-    def step(x: torch.Tensor) -> None:
-        engine.backward(engine(x))
+    def step(x: torch.Tensor) -> float:
+        loss = engine(x)
+        engine.backward(loss)
         engine.step()
         engine.close()
+        return float(loss)
 
     return step
 
 
-def with_pytorch(module: nn.Module) -> Callable[[torch.Tensor], None]:
+def with_pytorch(module: nn.Module) -> Step:
     """A module of PyTorch's, and how it does a step."""
 
-    def step(x: torch.Tensor) -> None:
+    def step(x: torch.Tensor) -> float:
         optimizer = torch.optim.AdamW(module.parameters())
-        module(x).backward()
+        loss = module(x)
+        loss.backward()
         optimizer.step()
+        return float(loss)
 
     return step
 
@@ -83,10 +94,12 @@ def sharded(where: str) -> nn.Module:
         model.to_empty(device="cpu")
         for layer in model.layers:
             layer.reset_parameters()
+    first = model.layers[0].weight.to_local()
+    labels.metric(FIRST_PART, first.sum().item())
     return model
 
 
-WAYS: dict[str, Callable[[], Callable[[torch.Tensor], None]]] = {
+WAYS: dict[str, Callable[[], Step]] = {
     "whole": lambda: with_engine("cpu"),
     "late": lambda: with_engine("meta"),
     "ddp": lambda: with_pytorch(DistributedDataParallel(Stack())),
@@ -110,7 +123,7 @@ def main() -> None:
         step = WAYS[given.way]()
         torch.manual_seed(SEED + 1 + dist.get_rank())
         labels.enter(-1, Phase.OUTSIDE)
-        step(torch.randn(BATCH, WIDTH))
+        labels.metric("loss", step(torch.randn(BATCH, WIDTH)))
     dist.destroy_process_group()
 
 
