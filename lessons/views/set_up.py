@@ -12,7 +12,6 @@ _WAYS = (
     "made-late/stage-3",
     "made-fsdp2-late/stage-3",
 )
-_KIND = 1e3
 
 
 def set_ups(facts: Facts, *runs: str) -> Bars:
@@ -49,11 +48,11 @@ def by_rank(facts: Facts, *runs: str) -> Bars:
     bars = []
     for run in runs:
         for rank, held in enumerate(facts.held_by_rank(run)):
-            part = Part(f"rank {rank}", held / _KIND)
+            part = Part(f"rank {rank}", held / facts.psi(run))
             label = f"{facts.title(run)}, rank {rank}"
-            bars.append(Bar(label, (part,), facts.law_held(run) / _KIND))
+            bars.append(Bar(label, (part,), facts.law_held(run) / facts.psi(run)))
     title = "Model states of each rank when the update begins, measured"
-    return Bars(title, "kB", tuple(bars), "16Ψ/N")
+    return Bars(title, "bytes for each parameter of the model", tuple(bars), "16Ψ/N")
 
 
 def sent_by_rank(facts: Facts, *runs: str) -> FigureTable:
