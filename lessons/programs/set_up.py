@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,7 +26,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import zerosim
-from zerosim.config import EngineConfig
+from zerosim.config import DType, EngineConfig
 from zerosim.events import Phase
 from zerosim.trace import labels
 
@@ -41,7 +42,8 @@ class Stack(nn.Module):
     def __init__(self) -> None:
         """Make all layers where PyTorch makes tensors now."""
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
+        self.linear = [nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)]
+        self.layers = nn.ModuleList(self.linear)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """How far the last layer is from nothing."""
@@ -58,14 +60,14 @@ def with_engine(where: str) -> Step:
     """Zerosim's engine, and how it does a step."""
     with torch.device(where):
         model = Stack()
-    engine = zerosim.initialize(model, EngineConfig(stage=3, dtype="fp32"))
+    engine = zerosim.initialize(model, EngineConfig(stage=3, dtype=DType.FP32))
 
     def step(x: torch.Tensor) -> float:
         loss = engine(x)
         engine.backward(loss)
         engine.step()
         engine.close()
-        return float(loss)
+        return loss.detach().item()
 
     return step
 
@@ -78,24 +80,24 @@ def with_pytorch(module: nn.Module) -> Step:
         loss = module(x)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return loss.detach().item()
 
     return step
 
 
-def sharded(where: str) -> nn.Module:
+def sharded(where: str) -> Stack:
     """FSDP2, as its tutorial does it."""
     with torch.device(where):
         model = Stack()
-    for layer in model.layers:
+    for layer in model.linear:
         fully_shard(layer)
     fully_shard(model)
     if where == "meta":
         model.to_empty(device="cpu")
-        for layer in model.layers:
+        for layer in model.linear:
             layer.reset_parameters()
-    first = model.layers[0].weight.to_local()
-    labels.metric(FIRST_PART, first.sum().item())
+    first: Any = model.linear[0].weight
+    labels.metric(FIRST_PART, first.to_local().sum().item())
     return model
 
 

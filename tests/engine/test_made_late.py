@@ -60,7 +60,7 @@ def _made(kind: type[nn.Module], device: str) -> nn.Module:
 
 
 def _train(changes: dict) -> tuple[list[dict], list[float]]:
-    """Parameters and buffers before the first step and after it, and the losses; whole, and late."""
+    """Parameters and buffers before the first step and after it, and the losses: whole, late."""
     found, losses = [], []
     for device in ("cpu", "meta"):
         model = _made(Model, device)

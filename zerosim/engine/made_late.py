@@ -11,6 +11,7 @@ The calls are those of PyTorch's FSDP: `to_empty`, then `reset_parameters`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -60,7 +61,8 @@ def as_made(
         for tensor in own:
             _give_memory(tensor, device)
         if own:
-            module.reset_parameters()  # type: ignore[operator] - see `require_makeable`
+            draw: Any = module  # that it has this, `require_makeable` has seen
+            draw.reset_parameters()
         for flat in [flat for flat in waiting if own and _is_made(flat)]:
             waiting.remove(flat)
             yield flat
