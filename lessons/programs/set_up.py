@@ -63,11 +63,11 @@ def with_engine(where: str) -> Step:
     engine = zerosim.initialize(model, EngineConfig(stage=3, dtype=DType.FP32))
 
     def step(x: torch.Tensor) -> float:
-        loss = engine(x)
+        loss: torch.Tensor = engine(x)
         engine.backward(loss)
         engine.step()
         engine.close()
-        return loss.detach().item()
+        return float(loss.detach())
 
     return step
 
@@ -77,10 +77,10 @@ def with_pytorch(module: nn.Module) -> Step:
 
     def step(x: torch.Tensor) -> float:
         optimizer = torch.optim.AdamW(module.parameters())
-        loss = module(x)
+        loss: torch.Tensor = module(x)
         loss.backward()
         optimizer.step()
-        return loss.detach().item()
+        return float(loss.detach())
 
     return step
 
