@@ -92,6 +92,8 @@ class ModelStates:
         words: of the causes.
         unknown: why some roles cannot be told; "" if all can.
         unsettled: an iteration during which the very first update may still be under way.
+        whose: what each rank keeps by the law, or what one keeps in the mean where whole units have
+            owners.
     """
 
     name: str
@@ -100,6 +102,7 @@ class ModelStates:
     words: Mapping[Cause, str]
     unknown: str = ""
     unsettled: int | None = None
+    whose: str = "on each rank"
 
     @property
     def num_parameters(self) -> int:
@@ -133,7 +136,7 @@ class ModelStates:
         host of each rank".
         """
         if self.tiers == (Tier.DEVICE,):
-            return f"{self.law(Tier.DEVICE)} of {self.what} on each rank"
+            return f"{self.law(Tier.DEVICE)} of {self.what} {self.whose}"
         laws = ", ".join(f"{self.law(tier)} {tier.place}" for tier in self.tiers)
         return f"{self.what} of {laws} of each rank"
 

@@ -131,6 +131,7 @@ def zero_states(
             Cause.UNEQUAL_PARTS: f"unit i is kept whole by rank i % {num_ranks}, and by no other",
         },
         unsettled=first_update + 1 if config.delayed_update else None,
+        whose="on a rank in the mean" if config.owners_update else "on each rank",
     )
 
 
