@@ -21,6 +21,7 @@ from zerosim.lessons.facts.pipeline import Pipeline
 from zerosim.lessons.facts.predicted import Predicted
 from zerosim.lessons.facts.programs import Programs
 from zerosim.lessons.facts.scaling import Scaling
+from zerosim.lessons.facts.set_up import SetUp
 from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
 from zerosim.lessons.facts.told import Told
@@ -38,6 +39,7 @@ class Facts(
     Layouts,
     Scaling,
     Patterns,
+    SetUp,
     Claims,
     Faults,
     Told,

@@ -30,6 +30,7 @@ from zerosim.lessons.views.patterns import broadcasts, senders, tree, trees
 from zerosim.lessons.views.predicted import changes, scales
 from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
 from zerosim.lessons.views.scaling import formats, precisions, scaling, updates
+from zerosim.lessons.views.set_up import by_rank, sent_by_rank, set_up_calls, set_ups
 from zerosim.lessons.views.tiers import (
     checkpoints,
     copies,
@@ -104,6 +105,10 @@ VIEWS: dict[str, Callable[..., View]] = {
     "kept": kept,
     "saved": saved,
     "variants": variants,
+    "set_ups": set_ups,
+    "set_up_calls": set_up_calls,
+    "by_rank": by_rank,
+    "sent_by_rank": sent_by_rank,
     "figure_one": figure_one,
     "trade": trade,
     "journey": journey,

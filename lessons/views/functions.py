@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.facts.functions import AskedStep, Place
 from zerosim.lessons.views.model import FigureTable
+from zerosim.lessons.views.wording import each, said
 
 
 def asked(facts: Facts, run: str, ours: str) -> FigureTable:
@@ -20,15 +22,19 @@ def asked(facts: Facts, run: str, ours: str) -> FigureTable:
         mine = own.get((step.phase, step.purpose))
         rows.append(
             (
-                f"{step.phase}: {step.purpose}{', ahead' if step.is_ahead else ''}",
+                said(
+                    "asked.ahead" if step.is_ahead else "asked.step",
+                    phase=term(step.phase),
+                    purpose=term(step.purpose),
+                ),
                 _called(step),
                 _shown(step.decides),
-                "nothing" if mine is None else _shown(mine.way[-1]),
+                said("asked.nothing") if mine is None else _shown(mine.way[-1]),
             )
         )
     return FigureTable(
-        f"{facts.title(run)}: what rank 0 asks for until its first update is over, and who asks",
-        ("step", "called", "DeepSpeed's function", "zerosim's"),
+        said("asked.title", run=facts.title(run)),
+        each("asked.columns"),
         tuple(rows),
     )
 
@@ -44,17 +50,15 @@ def way(facts: Facts, run: str, ours: str, *step: str) -> FigureTable:
     own = facts.way_of(ours, phase, purpose)
     rows = tuple((_shown(one), _shown(mine)) for one, mine in zip_longest(found, own))
     return FigureTable(
-        f"{facts.title(run)}, {phase}, {purpose}: from the program's line to the call",
-        ("DeepSpeed's functions", "zerosim's, for the same act"),
+        said("way.title", run=facts.title(run), phase=term(phase), purpose=term(purpose)),
+        each("way.columns"),
         rows,
     )
 
 
 def _called(step: AskedStep) -> str:
-    times = f"{step.calls} {step.op}{'s' * (step.calls > 1)}"
-    if not step.elements:
-        return times
-    return f"{times}, {step.elements:,} element{'s' * (step.elements > 1)}"
+    key = "asked.called" if step.elements else "asked.called_alone"
+    return said(key, count=step.calls, op=term(step.op), elements=f"{step.elements:,}")
 
 
 def _shown(place: Place | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import FigureTable
-from zerosim.quantities import PSI
+from zerosim.lessons.views.wording import each, said
 
 _ZERO = "zero_optimization."
 _CHANGES: Mapping[str, tuple[object, ...]] = {
@@ -28,16 +28,12 @@ _CHANGES: Mapping[str, tuple[object, ...]] = {
 
 def keys(facts: Facts) -> FigureTable:
     """What DeepSpeed would send in a step with one key of the file changed."""
-    rows = [_row(facts, "as it stands")]
+    rows = [_row(facts, said("keys.as_it_stands"))]
     for key, values in _CHANGES.items():
         for value in values:
-            said = f"{key.removeprefix(_ZERO)}: {json.dumps(value)}"
-            rows.append(_row(facts, said, key, value))
-    return FigureTable(
-        "ds_config.json with one key changed: what DeepSpeed sends in a step, computed",
-        ("", f"sends, {PSI}", f"the law, {PSI}"),
-        tuple(rows),
-    )
+            changed = f"{key.removeprefix(_ZERO)}: {json.dumps(value)}"
+            rows.append(_row(facts, changed, key, value))
+    return FigureTable(said("keys.title"), each("keys.columns"), tuple(rows))
 
 
 def told(facts: Facts) -> FigureTable:
@@ -48,6 +44,6 @@ def told(facts: Facts) -> FigureTable:
     )
 
 
-def _row(facts: Facts, said: str, *change: object) -> tuple[str, str, str]:
+def _row(facts: Facts, label: str, *change: object) -> tuple[str, str, str]:
     found = facts.explanation_of(*change)  # type: ignore[arg-type]
-    return said, f"{float(found.sends):.0f}", f"{float(found.law):.0f}"
+    return label, f"{float(found.sends):.0f}", f"{float(found.law):.0f}"

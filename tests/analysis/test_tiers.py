@@ -219,12 +219,12 @@ def test_an_owner_fetches_all_of_its_units_and_broadcasts_them():
     script.fetch(ranks=(0,))
     script.gather(op=Op.BROADCAST, peers=(0,))
     script.compute(Phase.FORWARD)
-    frames = play(layout({**ALL_HOST, "owner_broadcast": True}), BUCKETS, script.steps)
+    frames = play(layout({**ALL_HOST, "owner_broadcast": "parameters"}), BUCKETS, script.steps)
     assert frames.broken is None
     assert cells_at(frames, 0, Role.PARAMETERS, HOST) == [KEPT, KEPT]
     assert cells_at(frames, 0, Role.PARAMETERS, HOST, rank=1) == [A, A]
     assert cells_at(frames, 2, Role.PARAMETERS, rank=1) == [GATHERED, GATHERED]
-    alone = play(layout({**ALL_HOST, "owner_broadcast": True}), BUCKETS, script.steps[1:])
+    alone = play(layout({**ALL_HOST, "owner_broadcast": "parameters"}), BUCKETS, script.steps[1:])
     assert alone.broken is not None
     assert alone.broken.reason.startswith("rank 0 sends shard 0 of block")
 

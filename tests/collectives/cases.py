@@ -18,9 +18,9 @@ from zerosim.events import Op, Phase
 from zerosim.trace import labels
 
 WHOLE = 1 << 20
-NUM_CASES = 40
+NUM_CASES = 48
 NUM_IN_FLIGHT = 12
-OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST, Op.SEND)
+OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST, Op.REDUCE, Op.SEND)
 DTYPES = ("float32", "bfloat16", "float16", "int64")
 BORDER = 3
 """Columns of a wider matrix on either side of the buffer, which nothing may touch."""
@@ -105,6 +105,15 @@ def folded(case, num_ranks, *, rounds):
     return torch.stack(rows) if case.is_matrix else torch.cat(rows)
 
 
+def chained(case, num_ranks, *, rounds):
+    """The sum at the root: that of the rank behind it, plus the next one's, ..., plus its own."""
+    total = inner(case, content(case, (case.root + 1) % num_ranks, num_ranks, rounds=rounds))
+    for step in range(2, num_ranks + 1):
+        other = content(case, (case.root + step) % num_ranks, num_ranks, rounds=rounds)
+        total = total + inner(case, other)
+    return total
+
+
 def expected(case, rank, num_ranks, *, rounds):
     """The whole tensor of a rank afterwards; only its own row counts after a reduce-scatter."""
     wide = content(case, rank, num_ranks, rounds=rounds)
@@ -116,6 +125,9 @@ def expected(case, rank, num_ranks, *, rounds):
     elif case.op is Op.ALL_GATHER:
         for other in range(num_ranks):
             target[other] = inner(case, content(case, other, num_ranks, rounds=rounds))[other]
+    elif case.op is Op.REDUCE:
+        if rank == case.root:
+            target.copy_(chained(case, num_ranks, rounds=rounds))
     elif case.op is Op.BROADCAST or rank == (case.root + 1) % num_ranks:
         target.copy_(inner(case, content(case, case.root, num_ranks, rounds=rounds)))
     return wide
@@ -131,8 +143,9 @@ def perform(collectives, case, wide):
         return collectives.reduce_scatter(buffer)
     if case.op is Op.ALL_GATHER:
         return collectives.all_gather(buffer)
-    if case.op is Op.BROADCAST:
-        return collectives.broadcast(buffer, case.root)
+    if case.op in (Op.BROADCAST, Op.REDUCE):
+        of_a_root = collectives.broadcast if case.op is Op.BROADCAST else collectives.reduce
+        return of_a_root(buffer, case.root)
     if rank == case.root:
         return collectives.send(buffer, to)
     return collectives.receive(buffer, case.root) if rank == to else None
@@ -142,6 +155,8 @@ def differs(case, rank, found, wanted):
     if case.op is Op.REDUCE_SCATTER:  # the other rows hold partial sums, the border nothing new
         inner(case, found)[:rank] = inner(case, wanted)[:rank]
         inner(case, found)[rank + 1 :] = inner(case, wanted)[rank + 1 :]
+    if case.op is Op.REDUCE and rank != case.root:
+        inner(case, found).copy_(inner(case, wanted))
     return not torch.equal(bits(found), bits(wanted))
 
 

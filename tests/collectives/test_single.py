@@ -22,6 +22,9 @@ from zerosim.trace import labels
 CPU = torch.device("cpu")
 
 
+OF_ALL, OF_A_ROOT = ("all_reduce", "reduce_scatter", "all_gather"), ("broadcast", "reduce")
+
+
 class Refusing:
     """An executor for collectives that must not run."""
 
@@ -33,12 +36,12 @@ class Refusing:
 
 
 @pytest.mark.parametrize("kind", CollectivesKind)
-@pytest.mark.parametrize("name", ["all_reduce", "reduce_scatter", "all_gather", "broadcast"])
+@pytest.mark.parametrize("name", [*OF_ALL, *OF_A_ROOT])
 def test_a_group_of_one_does_nothing(kind, name):
     collectives = make_collectives(kind, world(), Refusing(), 64)
     assert collectives.group.size == 1
     buffer = torch.arange(5.0).view(1, 5)
-    arguments = (0,) if name == "broadcast" else ()
+    arguments = (0,) if name in OF_A_ROOT else ()
     getattr(collectives, name)(buffer, *arguments).wait()
     assert torch.equal(buffer, torch.arange(5.0).view(1, 5))
 

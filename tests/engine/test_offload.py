@@ -35,12 +35,12 @@ SYSTEMS: dict[str, tuple[tuple[int, ...], dict]] = {
     "many buffers": ((3,), {**NVME, "offload_param": "nvme", "disk_buffers": 9, "prefetch": 2}),
     "no prefetch": ((3,), {**NVME, "offload_param": "nvme", "prefetch": 0}),
     "no overlap": ((1, 2, 3), {**NVME, "overlap": False}),
-    "an owner's host": ((3,), {**CPU, "offload_param": "cpu", "owner_broadcast": True}),
+    "an owner's host": ((3,), {**CPU, "offload_param": "cpu", "owner_broadcast": "parameters"}),
     "an owner's host, optimizer on the device": (
         (3,),
-        {"offload_param": "cpu", "owner_broadcast": True},
+        {"offload_param": "cpu", "owner_broadcast": "parameters"},
     ),
-    "an owner's disk": ((3,), {**NVME, "offload_param": "nvme", "owner_broadcast": True}),
+    "an owner's disk": ((3,), {**NVME, "offload_param": "nvme", "owner_broadcast": "parameters"}),
     "native": ((1, 2, 3), {**NVME, "collectives": CollectivesKind.NATIVE}),
 }
 """What is kept beside the device: the stages that can do so, and how it is configured."""
@@ -238,7 +238,7 @@ def test_there_must_be_a_state_of_this_model_to_go_on_from(tmp_path):
         ({"stage": 2, "offload_param": "cpu"}, "offload-param is asked for in stage 2"),
         ({"stage": 1, **NVME}, "nvme-path is not given"),
         ({"stage": 1, "delayed_update": True}, "delayed-update"),
-        ({"stage": 3, "owner_broadcast": True}, "owner-broadcast"),
+        ({"stage": 3, "owner_broadcast": "parameters"}, "owner-broadcast"),
         ({"stage": 1, **CPU, "disk_buffers": 1}, "disk-buffers is 1"),
     ],
 )

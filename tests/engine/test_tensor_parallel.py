@@ -49,7 +49,7 @@ CASES = {
 }
 TOGETHER_WITH = {
     "on a disk": {"stage": 3, "offload_optimizer": "nvme", "offload_param": "nvme", **ON_HOST},
-    "an owner": {"stage": 3, "offload_param": "cpu", "owner_broadcast": True, **ON_HOST},
+    "an owner": {"stage": 3, "offload_param": "cpu", "owner_broadcast": "parameters", **ON_HOST},
     "a second copy": {"stage": 3, "secondary_partition": NUM_DATA, **PARTITIONED},
     "buffers": {"stage": 2, "bucket_elements": 2000, "constant_buffers": True, **ON_HOST},
 }

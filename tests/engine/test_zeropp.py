@@ -504,7 +504,7 @@ def test_native_collectives_carry_no_quantized_bytes(name):
 @pytest.mark.parametrize("changes", [QWZ, HPZ])
 def test_an_owners_broadcast_is_neither_quantized_nor_kept(changes):
     with pytest.raises(ConfigError, match="is asked for with owner-broadcast: expected one of"):
-        engine_config(stage=3, offload_param="cpu", owner_broadcast=True, **changes)
+        engine_config(stage=3, offload_param="cpu", owner_broadcast="parameters", **changes)
 
 
 # a hundred steps

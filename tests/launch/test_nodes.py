@@ -53,7 +53,7 @@ CONFIGS = {
     },
     "optimizer on the host": {"offload_optimizer": "cpu"},
     "all on a disk": {"offload_optimizer": "nvme", "offload_param": "nvme"},
-    "owner broadcasts": {"offload_param": "cpu", "owner_broadcast": True},
+    "owner broadcasts": {"offload_param": "cpu", "owner_broadcast": "parameters"},
     "checkpoints on the host": {"checkpoint_activations": True, "cpu_checkpointing": True},
 }
 """Systems on stage 3."""

@@ -409,3 +409,14 @@ def test_a_unit_that_its_computation_gathers_is_seen_when_it_has_come():
         say("next", "stays"),
         say("next", "freed"),
     ]
+
+
+def test_owners_that_update_side_by_side_are_compared_unit_by_unit():
+    """Whose unit is updated first is chance: what is left is one order of all else."""
+    folders = [COMMITTED / name / "stage-3" for name in ("cut", "owned")]
+    alignment = align([replay_document(load(folder), 1) for folder in folders])
+    assert alignment.notes == ()
+    seen = {(moment.phase, moment.unit) for moment in alignment.moments}
+    assert {(Phase.FORWARD, "blocks.2"), (Phase.BACKWARD, "blocks.2")} <= seen
+    assert not {unit for phase, unit in seen if phase is Phase.UPDATE and unit}
+    assert {len(run.steps) for run in alignment.runs} == {len(alignment.moments)}

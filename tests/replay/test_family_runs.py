@@ -34,7 +34,8 @@ def test_a_replay_agrees_with_what_was_measured(num_ranks, name):
         document = replay_document(trace, iteration)
         assert document["broken"] is None
         assert document["notes"] == []
-        assert_moved(document, trace, iteration)
+        if cases[name].get("collectives") != "native":  # of such calls no message is seen
+            assert_moved(document, trace, iteration)
         if not cases[name].get("delayed_update"):  # it keeps two generations of gradients
             assert_held(document, trace)
     if "copies" in {step["kind"] for step in document["steps"]}:

@@ -18,7 +18,8 @@ from zerosim.tiers import Tier
 STAGES = (None, 0, 1, 2, 3)
 OPTIONS = {option.name for option in EngineConfig.options()} - {"ranks_per_node"}
 HOST = {"offload_optimizer": "cpu"}
-OWNERS = {"offload_param": "cpu", "owner_broadcast": True}
+OWNERS = {"offload_param": "cpu", "owner_broadcast": "parameters"}
+OWNED = {"owner_broadcast": "states"}
 
 
 def setting(stage, **changes) -> Setting:
@@ -66,6 +67,9 @@ def of_the_family():
     for op in (Op.SEND, Op.BROADCAST):
         call = event(Kind.COLLECTIVE, Phase.UPDATE, op=op, **gather)
         yield step(Kind.COLLECTIVE, Phase.UPDATE, [call]), 0
+    reduce = gather | {"purpose": Purpose.REDUCE_GRADIENTS, "op": Op.REDUCE}
+    call = event(Kind.COLLECTIVE, Phase.BACKWARD, **reduce)
+    yield step(Kind.TRANSFER, Phase.BACKWARD, [call], hop=2), 3
     for phase in Phase:
         yield step(Kind.MARK, phase, []), 0
         yield step(Kind.COMPUTE, phase, [event(Kind.COMPUTE, phase, unit="block")]), 0
@@ -122,6 +126,7 @@ FAMILY = (
     {**HOST, "delayed_update": True},
     {"offload_optimizer": "nvme", "offload_param": "nvme"},
     OWNERS,
+    OWNED,
     {"ranks_per_node": 2, "secondary_partition": 2},
 )
 
@@ -177,6 +182,9 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
         (Op.ALL_REDUCE, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
         (Op.ALL_REDUCE, 2, "each shard's sum is finished on one rank"),
         (Op.ALL_REDUCE, 3, "hop 4 of 6: the finished sums circulate"),
+        (Op.REDUCE, 0, "a chain to the owner, hop 1 of 6: the rank behind it"),
+        (Op.REDUCE, 3, "hop 4 of 6: a rank passes on the partial sum"),
+        (Op.REDUCE, 5, "the owner adds its own gradient"),
     ],
 )
 def test_a_hop_is_told_by_what_it_does(op, hop, words):
@@ -222,6 +230,7 @@ def test_waits_say_who_waits_how_long_and_for_what():
         (2, {}, "Every rank has all the new parameters"),
         (3, {}, "the new values of its own shard, 1/4 of every unit"),
         (3, OWNERS, "on the one rank that keeps all of it"),
+        (3, OWNED, "on the one rank that keeps all of it"),
         (2, {**HOST, "delayed_update": True}, "one step behind"),
         (2, {"is_skipped": True, "has_update": False}, "every parameter is as it was"),
         (3, {"quantize_weights": True}, "What every rank holds now"),

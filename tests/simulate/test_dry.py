@@ -32,7 +32,7 @@ pytestmark = pytest.mark.ranks
 
 OVERFLOWS = "skipped"
 """Whether a step is left out depends on numbers, which a dry run does not have."""
-BRIEF = {"ZeRO-3", "owners", "hpZ"}
+BRIEF = {"ZeRO-3", "owners", "owners of all", "hpZ"}
 """Of those on four ranks: the others are combinations, and take longer."""
 FAMILY = [
     pytest.param(num_ranks, name, marks=[pytest.mark.long] * (num_ranks == 4 and name not in BRIEF))

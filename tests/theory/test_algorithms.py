@@ -8,7 +8,7 @@ from zerosim.errors import ConfigError
 from zerosim.events import Algorithm, Op
 from zerosim.theory import Cost, Framing, cost, framing
 
-RING_OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST)
+RING_OPS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.BROADCAST, Op.REDUCE)
 IN_PARTS = (Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER)
 GROUP_OPS = tuple(op for op in Op if op not in (Op.SEND, Op.RECEIVE, Op.UNKNOWN))
 RANKS = st.integers(1, 9)
@@ -126,6 +126,8 @@ def test_ring_by_hand():
     assert cost(Algorithm.RING, Op.ALL_GATHER, 4, 0, 2, 4) == Cost(4, 4, 1, 1)
     chain = costs(Algorithm.RING, Op.BROADCAST, 3, 10, 2, root=1)
     assert chain == [Cost(0, 20, 0, 1), Cost(20, 0, 1, 0), Cost(20, 20, 1, 1)]
+    back = costs(Algorithm.RING, Op.REDUCE, 3, 10, 2, root=1)
+    assert back == [Cost(20, 20, 1, 1), Cost(0, 20, 0, 1), Cost(20, 0, 1, 0)]
     assert cost(Algorithm.RING, Op.SEND, 2, 0, 10, 2) == Cost(20, 0, 1, 0)
     assert cost(Algorithm.RING, Op.RECEIVE, 2, 1, 10, 2) == Cost(0, 20, 0, 1)
 

@@ -121,9 +121,22 @@ def test_what_zeropp_cannot_group_is_refused():
 # ---- owners
 
 
+def test_owners_of_all_states_broadcast_and_are_reduced_to():
+    """3 Psi in the mean; a rank sends less the more often it is the last of a chain."""
+    units = tuple(UnitSize(f"u{i}", 400) for i in range(3))
+    step = make(3, 4, units, owner_broadcast="states")
+    roots = [(call.op, call.root) for call in calls(step, 3)]
+    broadcasts = [(Op.BROADCAST, rank) for rank in range(3)]
+    assert roots == 2 * broadcasts + [(Op.REDUCE, rank) for rank in (2, 1, 0)]
+    # a broadcast of unit i ends before rank i, a reduction on it: rank 3 ends two, and no reduction
+    ends = [2 + 1, 2 + 1, 0 + 1, 2 + 0]
+    assert [sent(step, rank=rank) for rank in range(4)] == [(9 - last) * 800 for last in ends]
+    assert sum(sent(step, rank=rank) for rank in range(4)) == 3 * 3 * 1200 * 2
+
+
 def test_owners_broadcast_and_are_sent_the_updated_rows():
     units = tuple(UnitSize(f"u{i}", 400) for i in range(3))
-    step = make(3, 4, units, **HOST, **HOST_PARAMETERS, owner_broadcast=True)
+    step = make(3, 4, units, **HOST, **HOST_PARAMETERS, owner_broadcast="parameters")
     found = [[(c.op, c.root) for c in calls(step, rank)] for rank in range(4)]
     assert found[3][:6] == [(Op.BROADCAST, 0), (Op.BROADCAST, 1), (Op.BROADCAST, 2)] * 2
     assert found[3][-3:] == [(Op.SEND, 0), (Op.SEND, 1), (Op.SEND, 2)]

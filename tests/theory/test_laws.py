@@ -76,7 +76,10 @@ def test_what_no_paper_prints_is_said_to_be_derived():
     assert "derived" in sources[1]
     assert all("derived" not in sources[stage] for stage in (0, 2, 3))
     assert "owners broadcast" in sources[3]
-    owned = make(3, 2, units, offload_param=Offload.CPU, owner_broadcast=True)
+    owned = make(3, 2, units, offload_param=Offload.CPU, owner_broadcast="parameters")
     assert law(owned).source.startswith("derived")
     assert "2104.07857" not in law(owned).source
+    as_printed = law(make(3, 2, units, owner_broadcast="states"))
+    assert "derived" not in as_printed.source
+    assert (as_printed.symbols, law(make(3, 2, units)).symbols) == ("3Ψ(N-1)/N",) * 2
     assert "derived" in law(owned, link=Link.BUS).source

@@ -193,7 +193,7 @@ def test_owners_by_hand():
         UnitSize("blocks.0.frozen", 10, trainable=False),
         UnitSize("head", 40),
     )
-    step = placed(3, 3, units, DISK, HOST, owner_broadcast=True)
+    step = placed(3, 3, units, DISK, HOST, owner_broadcast="parameters")
     sizes = {"embedding": 11, "blocks.0": 22, "head": 14}
     own = [
         {"embedding": 2 * 3 * 11, "head": 2 * 3 * 14},
@@ -209,6 +209,33 @@ def test_owners_by_hand():
         assert found.bytes(DISK) == {
             (role, unit): 4 * row for unit, row in sizes.items() for role in OPTIMIZER_STATES
         }
+
+
+def test_owners_of_all_states_by_hand():
+    """Rows of 31, 64, 10 and 40 parameters on 3 ranks: what is whole is three of them."""
+    units = (
+        UnitSize("embedding", 31),
+        UnitSize("blocks.0", 64),
+        UnitSize("blocks.0.frozen", 10, trainable=False),
+        UnitSize("head", 40),
+    )
+    step = workload(3, 3, units, owner_broadcast="states")
+    own = [{"embedding": 33, "head": 42}, {"blocks.0": 66}, {"blocks.0.frozen": 12}]
+    for rank, sizes in enumerate(own):
+        found = zero_states(step, rank)
+        trained = {unit: size for unit, size in sizes.items() if not unit.endswith("frozen")}
+        assert found.bytes() == {
+            **{(Role.PARAMETERS, unit): 2 * size for unit, size in sizes.items()},
+            **{(Role.GRADIENTS, unit): 2 * size for unit, size in trained.items()},
+            **{
+                (role, unit): 4 * size
+                for unit, size in trained.items()
+                for role in OPTIMIZER_STATES
+            },
+        }
+        assert found.keeps == "16Ψ/N of model states on a rank in the mean"
+    in_all = sum(sum(zero_states(step, rank).bytes().values()) for rank in range(3))
+    assert in_all == 16 * (33 + 42 + 66) + 2 * 12
 
 
 def test_what_comes_later():
@@ -238,9 +265,11 @@ def test_law_and_causes_are_the_bytes_and_no_byte_gets_lost(
     units, place, num_ranks, dtype, optimizer, flag
 ):
     stage, states, parameters = place
+    owners = "parameters" if parameters is not DEVICE else "states"
+    can_own = parameters is not DEVICE or (stage == 3 and states is DEVICE)
     step = placed(
         stage, num_ranks, units, states, parameters, dtype=dtype,
-        owner_broadcast=flag and parameters is not DEVICE,
+        owner_broadcast=owners if flag and can_own else "none",
         delayed_update=flag and (states, parameters) == (HOST, DEVICE),
     )  # fmt: skip
     owned: dict[str, int] = {}

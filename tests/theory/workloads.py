@@ -48,6 +48,7 @@ def families(draw):
     parameters = draw(tiers) if is_last else Offload.NONE
     can_delay = optimizer is Offload.CPU and parameters is Offload.NONE
     owners = parameters is not Offload.NONE and draw(st.booleans())
+    owned = is_last and (optimizer, parameters) == (Offload.NONE,) * 2 and draw(st.booleans())
     checkpoints = draw(st.booleans())
     return workload(
         stage,
@@ -55,21 +56,23 @@ def families(draw):
         draw(UNITS),
         dtype=draw(st.sampled_from([DType.BF16, DType.FP32])),
         accumulate=draw(st.integers(1, 3)),
-        bucket_elements=draw(st.none() | st.integers(1, 9000)),
+        bucket_elements=None if owned else draw(st.none() | st.integers(1, 9000)),
         clip=draw(st.none() | st.just(1.0)),
         averages_loss=draw(st.booleans()),
         update_skipped=draw(st.booleans()),
         offload_optimizer=optimizer,
         offload_param=parameters,
         nvme_path="disk",
-        owner_broadcast=owners,
+        owner_broadcast="states" if owned else owners,
         delayed_update=can_delay and draw(st.booleans()),
         has_pending_update=draw(st.booleans()),
         tensor_parallel=together,
         ranks_per_node=node_size * together,
-        quantize_weights=is_last and not owners and draw(st.booleans()),
-        secondary_partition=draw(st.sampled_from(divisors)) if is_last and not owners else 1,
-        quantize_gradients=is_last and draw(st.booleans()),
+        quantize_weights=is_last and not (owners or owned) and draw(st.booleans()),
+        secondary_partition=draw(st.sampled_from(divisors))
+        if is_last and not (owners or owned)
+        else 1,
+        quantize_gradients=is_last and not owned and draw(st.booleans()),
         quantization_block=2 * draw(st.integers(1, 200)),
         checkpoint_activations=checkpoints,
         partition_activations=checkpoints and draw(st.booleans()),

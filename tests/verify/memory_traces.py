@@ -208,12 +208,12 @@ class Training:
     def set_up(self) -> None:
         config, kept_in = self.config, PREFIXES[self.config.offload_param]
         kept = self.row if config.stage == 3 else self.whole
-        if config.owner_broadcast:
+        if config.has_owners:
             names = [*self.whole][self.to.rank :: self.to.num_ranks]
             kept = {name: self.whole[name] for name in names}
         self.to.enter(-1, Phase.SETUP, parameters=self.whole)
         begin = {}
-        shares_rows = self.states == kept_in != "disk_" and not config.owner_broadcast
+        shares_rows = self.states == kept_in != "disk_" and not config.has_owners
         if not (shares_rows and config.dtype is DType.FP32):
             begin[f"{self.states}master"] = self.updated
         if self.states == "disk_":

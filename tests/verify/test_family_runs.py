@@ -40,7 +40,9 @@ ON_TWO = {
     "all on disk": {"stage": 3, **INFINITY, "accumulate": 2, "constant_buffers": True}
     | {"bucket_elements": 500},
     "all on disk, at once": {"stage": 3, **INFINITY, "overlap": False},
-    "owners": {"stage": 3, **CPU, "offload_param": "cpu", "owner_broadcast": True},
+    "owners": {"stage": 3, **CPU, "offload_param": "cpu", "owner_broadcast": "parameters"},
+    "owners of all": {"stage": 3, "owner_broadcast": "states", "accumulate": 2, "clip": 1.0}
+    | {"contiguous_memory": True},
     "qwZ": {"stage": 3, "quantize_weights": True, "ranks_per_node": 1},
     "qgZ": {"stage": 3, "quantize_gradients": True, "ranks_per_node": 1},
 }
@@ -48,7 +50,10 @@ ON_FOUR = {
     "ZeRO-3": {"stage": 3, "ranks_per_node": 2},
     "ZeRO-2 offload": {"stage": 2, **CPU, "ranks_per_node": 2},
     "all on disk": {"stage": 3, **INFINITY},
-    "owners": {"stage": 3, **INFINITY, "owner_broadcast": True, "ranks_per_node": 2},
+    "owners": {"stage": 3, **INFINITY, "owner_broadcast": "parameters", "ranks_per_node": 2},
+    "owners of all": {"stage": 3, "owner_broadcast": "states", "ranks_per_node": 2}
+    | {"chunk_bytes": 512, "frozen": True},
+    "owners, native": {"stage": 3, "owner_broadcast": "states", "collectives": "native"},
     "hpZ": {"stage": 3, "secondary_partition": 2, "ranks_per_node": 2, "accumulate": 2},
     "hpZ, parameters on host": {"stage": 3, "secondary_partition": 4, "offload_param": "cpu"}
     | {"frozen": True},

@@ -27,7 +27,8 @@ SYSTEMS = {
     "3-cpu-fp32": {"stage": 3, **CPU, "dtype": "fp32"},
     "3-both-cpu-fp32": {"stage": 3, **CPU, "offload_param": "cpu", "dtype": "fp32"},
     "3-both-nvme": {"stage": 3, **NVME, "offload_param": "nvme"},
-    "3-owners": {"stage": 3, "offload_param": "cpu", "owner_broadcast": True},
+    "3-owners": {"stage": 3, "offload_param": "cpu", "owner_broadcast": "parameters"},
+    "3-owners-states": {"stage": 3, "owner_broadcast": "states", "clip": 0.5},
     "3-plus-plus": {
         "stage": 3, "quantize_weights": True, "secondary_partition": 2,
         "quantize_gradients": True, "ranks_per_node": 2,
@@ -40,9 +41,15 @@ MORE = {
     "3-cpu-fp16": {"stage": 3, **CPU, "dtype": "fp16"},
     "3-param-nvme": {"stage": 3, "offload_param": "nvme", "prefetch": 2},
     "3-param-cpu-fp32": {"stage": 3, "offload_param": "cpu", "dtype": "fp32"},
-    "3-owners-nvme": {"stage": 3, **NVME, "offload_param": "nvme", "owner_broadcast": True},
+    "3-owners-nvme": {"stage": 3, **NVME, "offload_param": "nvme", "owner_broadcast": "parameters"},
     "3-owners-fp32": {
-        "stage": 3, **CPU, "offload_param": "cpu", "owner_broadcast": True, "dtype": "fp32",
+        "stage": 3, **CPU, "offload_param": "cpu", "owner_broadcast": "parameters", "dtype": "fp32",
+    },
+    "3-owners-states-fp32": {
+        "stage": 3, "owner_broadcast": "states", "dtype": "fp32", "accumulate": 2,
+    },
+    "3-owners-states-contiguous": {
+        "stage": 3, "owner_broadcast": "states", "contiguous_memory": True,
     },
     "3-no-overlap": {"stage": 3, **CPU, "offload_param": "cpu", "overlap": False},
     "3-hpz-accumulate": {"stage": 3, "secondary_partition": 2, "accumulate": 2},

@@ -24,8 +24,11 @@ SYSTEMS = {
     "parameters cpu": (3, {"offload_param": "cpu"}),
     "both cpu": (3, {"offload_optimizer": "cpu", "offload_param": "cpu"}),
     "both nvme": (3, {"offload_optimizer": "nvme", "offload_param": "nvme"}),
-    "owners": (3, {"offload_optimizer": "cpu", "offload_param": "cpu", "owner_broadcast": True}),
-    "owners nvme": (3, {"offload_param": "nvme", "owner_broadcast": True}),
+    "owners": (
+        3,
+        {"offload_optimizer": "cpu", "offload_param": "cpu", "owner_broadcast": "parameters"},
+    ),
+    "owners nvme": (3, {"offload_param": "nvme", "owner_broadcast": "parameters"}),
 }
 
 

@@ -43,7 +43,7 @@ def places(rows, kind, **fields):
         (2, {"offload_optimizer": "cpu", "accumulate": 2, "delayed_update": True}),
         (2, {**NVME, "clip": 1.0}),
         (3, {"offload_param": "cpu"}),
-        (3, {"offload_param": "cpu", "offload_optimizer": "cpu", "owner_broadcast": True}),
+        (3, {"offload_param": "cpu", "offload_optimizer": "cpu", "owner_broadcast": "parameters"}),
         (3, {**INFINITY, "accumulate": 2}),
         (3, {**ZEROPP, "accumulate": 2}),
         (3, {**ZEROPP, **INFINITY}),

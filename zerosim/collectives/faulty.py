@@ -51,6 +51,10 @@ class Faulty:
         """See `Collectives.broadcast`."""
         return self._call(Op.BROADCAST, buffer, lambda given: self._sound.broadcast(given, root))
 
+    def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
+        """See `Collectives.reduce`."""
+        return self._call(Op.REDUCE, buffer, lambda given: self._sound.reduce(given, root))
+
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
         return self._sound.send(buffer, to)

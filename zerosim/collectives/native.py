@@ -73,6 +73,13 @@ class Native:
             lambda: _discard(dist.broadcast(buffer, source, group=self.group.process_group))
         )
 
+    def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
+        """See `Collectives.reduce`."""
+        target = self.group.ranks[root]
+        return self._submit(
+            lambda: _discard(dist.reduce(buffer, target, group=self.group.process_group))
+        )
+
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
         peer = self.group.ranks[to]

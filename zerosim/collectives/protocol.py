@@ -91,6 +91,14 @@ class Collectives(Protocol):
         """
         ...
 
+    def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
+        """Sum over all ranks, on the rank at position `root`; others hold partial sums afterwards.
+
+        Args:
+            buffer: contiguous, any shape.
+        """
+        ...
+
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """Send a contiguous buffer to the rank at position `to`."""
         ...

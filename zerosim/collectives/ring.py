@@ -8,8 +8,15 @@ the matrix, which is the least possible (Patarasuk and Yuan 2009, section 3).
     all-gather      hop h: send row r-h,   receive row r-1-h, keep     every row ends on every rank
     all-reduce      the first, then the second
 
+What has a root goes along a chain, chunk by chunk: a broadcast begins at the root, a reduction ends
+there, having begun at the rank behind it. All but the last of a chain send the whole buffer once.
+
+    broadcast       hop h: rank root + h sends, the next one keeps
+    reduce          hop h: rank root + 1 + h sends, the next one adds
+
 The sum of row j is always taken in the order j+1, j+2, ..., j, so results have the same bits in
-every run, on every rank, and for every way of cutting a unit into buckets.
+every run, on every rank, and for every way of cutting a unit into buckets. A chain to a root takes
+all rows in the root's order, which for other rows rounds otherwise from three ranks on.
 Imports torch, zerosim's L0, trace.labels and trace.holdings.
 """
 
@@ -86,7 +93,13 @@ class Ring:
 
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.broadcast`: a chain from the root, chunk by chunk."""
-        return self._submit(Op.BROADCAST, buffer, lambda: self._chain(buffer.view(-1), root))
+        return self._submit(Op.BROADCAST, buffer, lambda: self._chain(buffer.view(-1), root, None))
+
+    def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
+        """See `Collectives.reduce`: a chain to the root, chunk by chunk."""
+        flat = buffer.view(-1)
+        scratch = self._make_room([flat])
+        return self._submit(Op.REDUCE, buffer, lambda: self._chain(flat, root + 1, scratch))
 
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
@@ -195,17 +208,26 @@ class Ring:
             sent.wait()
             step.finish_label(Op.SEND)
 
-    def _chain(self, buffer: torch.Tensor, root: int) -> None:
+    def _chain(self, buffer: torch.Tensor, first: int, scratch: _Scratch | None) -> None:
+        """Pass a buffer from rank to rank, once around but for the last step.
+
+        Args:
+            first: the position that it begins at.
+            scratch: where chunks arrive that are added; None if they are kept.
+        """
         group = self.group
-        distance = (group.rank - root) % group.size
+        place = (group.rank - first) % group.size
         sends = []
         for index, chunk in enumerate(self._chunks(buffer)):
-            if distance > 0:
-                with labels.hop(distance - 1, None, index) as arriving:
-                    dist.recv(chunk, group.previous, group=group.process_group)
+            if place > 0:
+                landing = chunk if scratch is None else scratch.take(chunk.numel())
+                with labels.hop(place - 1, None, index) as arriving:
+                    dist.recv(landing, group.previous, group=group.process_group)
                 arriving.finish(Op.RECEIVE)
-            if distance < group.size - 1:
-                with labels.hop(distance, index, None) as leaving:
+                if scratch is not None:
+                    chunk.add_(landing)
+            if place < group.size - 1:
+                with labels.hop(place, index, None) as leaving:
                     sent = dist.isend(chunk, group.next, group=group.process_group)
                 assert sent is not None
                 sends.append((leaving, sent))

@@ -97,6 +97,23 @@ class Offload(StrEnum):
         return _TIERS[self]
 
 
+class Owners(StrEnum):
+    """What one rank keeps whole of a unit in stage 3, where else each keeps a part."""
+
+    NONE = "none"
+    PARAMETERS = "parameters"
+    """Its parameters beside the device; gradients and optimizer states are divided."""
+    STATES = "states"
+    """All its model states, on the device: ZeRO-3 as its paper has it."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Owners | None:
+        """A trace of before there were two ways says whether there are owners, of parameters."""
+        if not isinstance(value, bool):
+            return None
+        return cls.PARAMETERS if value else cls.NONE
+
+
 _TIERS = {Offload.NONE: Tier.DEVICE, Offload.CPU: Tier.HOST, Offload.NVME: Tier.DISK}
 
 

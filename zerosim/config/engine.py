@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from zerosim.config.checks import require, require_divisor
-from zerosim.config.choices import STAGES, CollectivesKind, DType, Offload
+from zerosim.config.choices import STAGES, CollectivesKind, DType, Offload, Owners
 from zerosim.config.option import (
     AT_LEAST_ONE,
     Configuration,
@@ -150,14 +150,17 @@ class EngineConfig(Configuration):
     ] = False
     """ZeRO-Offload's delayed parameter update; with `offload_optimizer`."""
     owner_broadcast: Annotated[
-        bool,
+        Owners,
         Spec(
-            "Keep each unit at one rank that broadcasts it, not a part at each.",
+            "Stage 3: keep each unit at one rank that broadcasts it, not a part at each: "
+            f"{', '.join(Owners)}.",
             panel=TIERS,
-            needs=("offload_param", "offload-param cpu or nvme"),
+            least_stage=3,
         ),
-    ] = False
-    """What ZeRO-Infinity's bandwidth-centric partitioning is held against."""
+    ] = Owners.NONE
+    """With "states" gradients are reduced to the owner, who updates all of its units: the ZeRO-3 of
+    the paper. With "parameters" only these are whole, beside the device: what ZeRO-Infinity's
+    bandwidth-centric partitioning is held against."""
     quantize_weights: Annotated[
         bool,
         Spec(
@@ -240,6 +243,16 @@ class EngineConfig(Configuration):
         return self.offload_optimizer is not Offload.NONE
 
     @property
+    def has_owners(self) -> bool:
+        """True if the parameters of each unit are at one rank, which broadcasts them."""
+        return self.owner_broadcast is not Owners.NONE
+
+    @property
+    def owners_update(self) -> bool:
+        """True if gradients are reduced to that rank, and it updates all of its units."""
+        return self.owner_broadcast is Owners.STATES
+
+    @property
     def quantizes(self) -> bool:
         """True if parameters or gradients travel with fewer bits (qwZ, qgZ)."""
         return self.quantize_weights or self.quantize_gradients
@@ -281,8 +294,24 @@ class EngineConfig(Configuration):
             "secondary-partition": self.has_secondary,
         }
         for what, is_asked in gathers.items():
-            is_alone = not (self.owner_broadcast and is_asked)
+            is_alone = not (self.has_owners and is_asked)
             require(is_alone, what, "asked for with owner-broadcast", "one of the two")
+        self._require_owners()
+
+    def _require_owners(self) -> None:
+        """Refuse what would have no meaning where whole units have owners."""
+        asked, is_away = f"{self.owner_broadcast} with", self.offload_param is not Offload.NONE
+        if self.owner_broadcast is Owners.PARAMETERS:
+            found = f"{asked} offload-param {self.offload_param}"
+            require(is_away, "owner-broadcast", found, "offload-param cpu or nvme with it")
+        others = {
+            "offload-param": is_away,
+            "offload-optimizer": self.offloads_optimizer,
+            "quantize-gradients": self.quantize_gradients,
+            "bucket-elements": self.bucket_elements is not None,  # a unit is reduced to one rank
+        }
+        for what, is_asked in others.items() if self.owners_update else ():
+            require(not is_asked, "owner-broadcast", f"{asked} {what}", "one of the two")
 
     def require_ranks(self, num_ranks: int, tensor_parallel: int = 1) -> None:
         """See that so many ranks can be grouped as this asks for.

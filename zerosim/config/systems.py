@@ -92,7 +92,7 @@ SYSTEMS = (
     Preset(
         "infinity-owner",
         "ZeRO-Infinity, on a disk at owners",
-        {"stage": 3, **_DISK, "owner_broadcast": True},
+        {"stage": 3, **_DISK, "owner_broadcast": "parameters"},
     ),
     Preset("infinity-tiles", "ZeRO-Infinity, 4 tiles", {"stage": 3, **_ALL_HOST}, {"tiles": 4}),
     Preset("qwz", "ZeRO++, qwZ", {"stage": 3, "quantize_weights": True}),

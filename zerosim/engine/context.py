@@ -52,9 +52,21 @@ class Context:
         """False for a group of one."""
         return self.num_ranks > 1
 
-    @property
-    def updated_rows(self) -> range:
-        """The rows of a unit whose optimizer states this rank has: all of them in stage 0."""
+    def owner(self, flat: FlatUnit) -> int:
+        """Position in the group of the rank that keeps a unit, where units have owners in turn."""
+        return self.units.index(flat) % self.num_ranks
+
+    def owns(self, flat: FlatUnit) -> bool:
+        """Whether that is this rank."""
+        return self.owner(flat) == self.rank
+
+    def updated_rows(self, flat: FlatUnit) -> range:
+        """The rows of a unit whose optimizer states this rank has.
+
+        All of them in stage 0, and all or none where units have owners who update them.
+        """
+        if self.config.owners_update:
+            return range(self.num_ranks if self.owns(flat) else 0)
         if self.config.stage == 0:
             return range(self.num_ranks)
         return range(self.rank, self.rank + 1)

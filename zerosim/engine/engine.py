@@ -31,6 +31,7 @@ from zerosim.device import on_device
 from zerosim.engine.checkpoints import make_checkpoints
 from zerosim.engine.groups import ParameterGroups
 from zerosim.engine.local import full_tensor
+from zerosim.engine.made_late import device_of, require_makeable
 from zerosim.engine.moments import StageHooks
 from zerosim.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.engine.saving import Saver, describe
@@ -83,7 +84,7 @@ class Engine:
         self.micro_step = 0
         self.skipped_steps = 0
         self._state = EngineState.READY
-        self._device = next(iter(model.parameters())).device
+        self._device = device_of(model)
         tensor = tensor_group(model)
         require_sound(config, tensor, group)
         # tensor parallelism calls its collectives while it computes: one at a time, then
@@ -285,7 +286,8 @@ def initialize(
 
     The model's parameters are moved into flat vectors, one for each unit, cast to the compute
     dtype, and made equal to rank 0's. Call it after the model was moved to its device, on every
-    rank, with the same configuration.
+    rank, with the same configuration. A model on the meta device is made on PyTorch's default
+    device, module by module with `reset_parameters`, and divided as it is made.
 
     Args:
         model: any module; its parameters may be tied or frozen.
@@ -301,11 +303,13 @@ def initialize(
 
     Raises:
         ConfigError: the model has no trainable floating point parameter, or it is cut and
-            something was asked for that would then be wrong; or there is nothing to resume.
+            something was asked for that would then be wrong; or it is on the meta device and has a
+            module without `reset_parameters`; or there is nothing to resume.
         DiskError: the state on the disk is damaged, or cannot be written.
         EnvironmentFault: the folder for the disk is of no use.
     """
     require_trainable(model)
+    require_makeable(model)
     return Engine(model, config or EngineConfig(), group or world(), resumes=resume)
 
 

@@ -3,23 +3,42 @@
     AllReduce                  in the last micro-step of an accumulation (at the boundary) every
                                rank gets the sum of all rows
     ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
-    ReduceScatterAtOnce        in every micro-step a rank gets the sum of its own row, and frees the
-                               complete gradient: no rank could add up what none keeps
+    ReduceAtOnce               in every micro-step a rank gets the sum of its own row, or the unit's
+                               owner that of all rows, and the complete gradient is freed: no rank
+                               could add up what none keeps
 
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from zerosim.collectives import Handle
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.host_rows import HostRows
-from zerosim.engine.reduced_rows import DeviceRows, InPlaceRows, ReducedRows
+from zerosim.engine.reduced_rows import DeviceRows, InPlaceRows, OwnedRows, ReducedRows
 from zerosim.engine.reducer import GradientReducer, Reduce
 from zerosim.engine.zeropp import QuantizedReduction
-from zerosim.manifest import Segment
+from zerosim.manifest import BucketLayout, Segment
+
+
+def _each(collective: Callable[[torch.Tensor], Handle]) -> Reduce:
+    """The same for every bucket."""
+    return lambda matrix, _: collective(matrix)
+
+
+def _to_owner(context: Context) -> Reduce:
+    """Sums on the rank that owns the bucket's unit: with owners a bucket is one unit, whole."""
+    owners = {flat.name: context.owner(flat) for flat in context.units}
+
+    def reduce(matrix: torch.Tensor, bucket: BucketLayout) -> Handle:
+        return context.collectives.reduce(matrix, owners[bucket.segments[0].unit])
+
+    return reduce
 
 
 class Gradients:
@@ -87,7 +106,7 @@ class AllReduce(Gradients):
 
     def __init__(self, context: Context) -> None:
         """Take over the gradients of all units."""
-        super().__init__(context, context.collectives.all_reduce, InPlaceRows(context))
+        super().__init__(context, _each(context.collectives.all_reduce), InPlaceRows(context))
 
 
 class ReduceScatterAtBoundary(Gradients):
@@ -96,24 +115,29 @@ class ReduceScatterAtBoundary(Gradients):
     def __init__(self, context: Context) -> None:
         """Take over the gradients of all units."""
         kept = HostRows if context.config.offloads_optimizer else InPlaceRows
-        super().__init__(context, context.collectives.reduce_scatter, kept(context))
+        super().__init__(context, _each(context.collectives.reduce_scatter), kept(context))
 
 
-class ReduceScatterAtOnce(Gradients):
-    """Reduce-scatters a bucket as soon as backward has it, and frees what it was made of.
+class ReduceAtOnce(Gradients):
+    """Reduces a bucket as soon as backward has it, and frees what it was made of.
 
-    The complete gradient of a unit is freed when its last piece is reduced; one bucket is on its
-    way while the next is computed. Micro-steps are added up in this rank's row.
+    The complete gradient of a unit is freed when its last piece is reduced, except where its owner
+    keeps it; one bucket is on its way while the next is computed. Micro-steps are added up in this
+    rank's row, or in all rows at the owner.
     """
 
     def __init__(self, context: Context) -> None:
         """Take over the gradients of all units."""
-        kept = HostRows(context) if context.config.offloads_optimizer else DeviceRows()
+        kept: ReducedRows = DeviceRows()
         self._quantized: QuantizedReduction | None = None
-        reduce: Reduce = context.collectives.reduce_scatter
+        reduce = _each(context.collectives.reduce_scatter)
+        if context.config.owners_update:
+            kept, reduce = OwnedRows(context), _to_owner(context)
+        elif context.config.offloads_optimizer:
+            kept = HostRows(context)
         if context.config.quantize_gradients:
             self._quantized = QuantizedReduction(context)
-            reduce = self._quantized.reduce
+            reduce = _each(self._quantized.reduce)
         super().__init__(context, reduce, kept, in_flight=1)
         self._missing: dict[str, int] = {}
         self._accumulates: set[str] = set()

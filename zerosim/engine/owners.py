@@ -1,10 +1,14 @@
-"""Parameters that one rank owns and broadcasts, where else each rank keeps a row and all gather.
+"""Units that one rank owns and broadcasts, where else each rank keeps a part and all gather.
 
-What ZeRO-Infinity's bandwidth-centric partitioning (arXiv 2104.07857, section 6.1) is held against:
-only the owner's bus and disk carry a unit, while those of the other ranks stand idle.
-Source of the broadcasts: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.2.2.
-Gradients are reduce-scattered as in the other stages, not reduced to the owner, so the ranks send
-their updated rows to the owners: 1/N of Psi that the paper's own way does not send.
+    OwnedStore    ZeRO-3 as its paper has it: the owner keeps all of a unit on its device, gets the
+                  sum of its gradient, and updates it
+    OwnerStore    what ZeRO-Infinity's bandwidth-centric partitioning is held against: only the
+                  owner's bus and disk carry a unit, while those of the other ranks stand idle.
+                  Gradients are reduce-scattered, so the ranks send their updated rows to the
+                  owners: 1/N of Psi that the paper's own way does not send
+
+Sources: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.2.2; "ZeRO-Infinity"
+(arXiv 2104.07857), section 6.1.
 """
 
 from __future__ import annotations
@@ -22,7 +26,43 @@ from zerosim.engine.stores import ParameterStore
 from zerosim.engine.tier_stores import DiskStore, TierStore
 from zerosim.events import Purpose
 from zerosim.memory import Role
-from zerosim.trace.holdings import hold
+from zerosim.trace.holdings import hold, release
+
+
+class OwnedStore(ParameterStore):
+    """All rows of the units that this rank owns, on the device."""
+
+    def __init__(self, context: Context) -> None:
+        """Nothing is kept yet."""
+        super().__init__(context)
+        self._owned: dict[str, torch.Tensor] = {}
+
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - of what is on a disk
+        """The owner gives all rows a memory of their own, so that the unit's can be freed."""
+        if self._context.owns(flat):
+            self._owned[flat.name] = flat.rows.clone()
+            hold(self._owned[flat.name], Role.PARAMETERS, flat.name)
+        return False
+
+    def updated(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """All rows of a unit at its owner, none elsewhere."""
+        return list(self._owned[flat.name]) if self._context.owns(flat) else []
+
+    def written(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """Where they are."""
+        return self.updated(flat)
+
+    def fetch(self, flat: FlatUnit) -> Handle:
+        """The owner copies all rows."""
+        if self._context.owns(flat):
+            flat.rows.copy_(self._owned[flat.name])
+        return Done()
+
+    def release(self) -> None:
+        """The engine is closed."""
+        super().release()
+        for rows in self._owned.values():
+            release(rows)
 
 
 class OwnerStore(ParameterStore):
@@ -35,13 +75,6 @@ class OwnerStore(ParameterStore):
         """Keep all rows of units in this tier."""
         super().__init__(context)
         self._tier = tier
-        self._owners = {
-            flat.name: index % context.num_ranks for index, flat in enumerate(context.units)
-        }
-
-    def owner(self, flat: FlatUnit) -> int:
-        """Position in the group of the rank that keeps a unit."""
-        return self._owners[flat.name]
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
         """The owner puts the unit into its tier, unless it is there."""
@@ -70,7 +103,7 @@ class OwnerStore(ParameterStore):
 
     def deliver(self, flat: FlatUnit) -> Handle:
         """Send the new row to the owner, who puts all of them into its tier."""
-        context, owner = self._context, self.owner(flat)
+        context, owner = self._context, self._context.owner(flat)
         rows = flat.flat.new_empty(
             context.num_ranks if self._is_own(flat) else 1, flat.unit.columns
         )
@@ -94,13 +127,13 @@ class OwnerStore(ParameterStore):
         self._tier.release()
 
     def _is_own(self, flat: FlatUnit) -> bool:
-        return self.owner(flat) == self._context.rank
+        return self._context.owns(flat)
 
 
 class OwnerBroadcast(Gathering):
     """All rows from their owner, by a broadcast."""
 
-    def __init__(self, context: Context, store: OwnerStore) -> None:
+    def __init__(self, context: Context, store: ParameterStore) -> None:
         """Broadcast what this store keeps."""
         self._context = context
         self._store = store
@@ -113,4 +146,4 @@ class OwnerBroadcast(Gathering):
             return fetched
         context.order_after(fetched)
         with flat.labelled(Purpose.GATHER_PARAMETERS):
-            return context.collectives.broadcast(flat.flat, self._store.owner(flat))
+            return context.collectives.broadcast(flat.flat, context.owner(flat))

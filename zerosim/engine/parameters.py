@@ -18,7 +18,7 @@ from zerosim.config import Offload
 from zerosim.engine.context import Context
 from zerosim.engine.flat import FlatUnit, UnitState
 from zerosim.engine.gathering import Gathering, RowGathering
-from zerosim.engine.owners import OwnerBroadcast, OwnerStore
+from zerosim.engine.owners import OwnedStore, OwnerBroadcast, OwnerStore
 from zerosim.engine.stores import OffloadedStore, ParameterStore, ShardStore
 from zerosim.engine.tier_stores import DiskStore, HostStore
 from zerosim.engine.zeropp import QuantizedGathering, SecondaryGathering
@@ -93,7 +93,7 @@ class CompleteParameters(Parameters):
 
     def after_update(self, flat: FlatUnit) -> None:
         """Each rank has updated its own row, unless it updated all: all need all of them."""
-        if len(self.context.updated_rows) < self.context.num_ranks:
+        if len(self.context.updated_rows(flat)) < self.context.num_ranks:
             with flat.labelled(Purpose.GATHER_PARAMETERS):
                 self._gathers.append(self.context.collectives.all_gather(flat.rows))
 
@@ -212,14 +212,14 @@ def _make_store(context: Context) -> ParameterStore:
     """Where the configuration keeps a rank's own part of the parameters."""
     kind = context.config.offload_param
     if kind is Offload.NONE:
-        return ShardStore(context)
+        return (OwnedStore if context.config.owners_update else ShardStore)(context)
     tier = HostStore(context) if kind is Offload.CPU else DiskStore(context)
-    return (OwnerStore if context.config.owner_broadcast else OffloadedStore)(context, tier)
+    return (OwnerStore if context.config.has_owners else OffloadedStore)(context, tier)
 
 
 def _make_gathering(context: Context, store: ParameterStore) -> Gathering:
     """How the configuration has a unit's parameters brought together."""
-    if isinstance(store, OwnerStore):
+    if context.config.has_owners:
         return OwnerBroadcast(context, store)
     by_rows = QuantizedGathering if context.config.quantize_weights else RowGathering
     if not context.config.has_secondary:

@@ -16,6 +16,7 @@ from zerosim.engine.contiguous import Arena
 from zerosim.engine.flat import FlatUnit
 from zerosim.engine.host_rows import MOST_LEAVING
 from zerosim.engine.local import local_part
+from zerosim.engine.made_late import as_made, device_of
 from zerosim.engine.saving import Saved, open_disk
 from zerosim.engine.stages import Stage
 from zerosim.engine.units import partition
@@ -60,7 +61,7 @@ def prepare(
         EnvironmentFault: the folder for the disk is of no use.
     """
     group, dtype = collectives.group, TORCH_DTYPES[config.dtype]
-    device = next(iter(model.parameters())).device
+    device = device_of(model)
     units = [
         FlatUnit(unit, group.size, group.rank, dtype, device)
         for unit in partition(model, group.size, config.units)
@@ -94,7 +95,8 @@ def take_over(
 ) -> None:
     """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
 
-    One unit after another, so that no more than one is complete where parameters are partitioned.
+    One unit after another, so that no more than one is complete where parameters are partitioned:
+    of a model that has no memory yet, ever.
 
     Args:
         resumes: go on with what an earlier run kept, where that is possible.
@@ -102,9 +104,10 @@ def take_over(
     collectives = context.collectives
     for flat in context.units:
         for slot in flat.unit.slots:  # as the model made them
-            hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
+            if not slot.parameter.is_meta:
+                hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
     labels.enter(-1, Phase.SETUP)
-    for flat in context.units:
+    for flat in as_made(model, context.units, context.units[0].flat.device):
         flat.materialize()
         if context.communicates:
             with labels.scope(unit=flat.name, purpose=Purpose.BROADCAST_STATE):
@@ -126,9 +129,10 @@ def _gradient_arena(
 ) -> Arena | None:
     """Memory for all gradients that a stage keeps on the device at once; None if not asked for.
 
-    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows and the complete
-    gradients of two buckets in a row: one is on its way while the next is computed. If the
-    optimizer is offloaded the rows are on the host, and pieces of earlier buckets are leaving.
+    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows, or an owner those
+    of its units, and the complete gradients of two buckets in a row: one is on its way while the
+    next is computed. If the optimizer is offloaded the rows are on the host, and pieces of earlier
+    buckets are leaving.
     """
     if not config.contiguous_memory:
         return None
@@ -149,7 +153,10 @@ def _gradient_arena(
             sum(complete[name] for _, name in set().union(*parts[first : first + at_once]))
             for first in range(len(parts))
         )
-        if stays:
+        if config.owners_update:
+            owned = units[units[0].rank :: units[0].num_ranks]
+            num_bytes += sum(complete.get(flat.name, 0) for flat in owned)
+        elif stays:
             num_bytes += sum(rounded(flat.row_bytes) for flat in trained.values())
     some = next(iter(trained.values()))
     arena = Arena(some.flat.device, Role.GRADIENTS)

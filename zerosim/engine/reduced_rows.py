@@ -39,21 +39,25 @@ class InPlaceRows(ReducedRows):
 
     def __init__(self, context: Context) -> None:
         """Nothing is kept beside it."""
-        updated = context.updated_rows
-        self._updated = slice(updated.start, updated.stop)
+        self._context = context
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
         """Copy the rows back to the unit's gradient, unless they are there already."""
         assert flat.gradient is not None, f"{flat.name} has no gradient"
-        place = flat.gradient[self._updated, segment.start : segment.stop]
-        reduced = matrix[self._updated]
+        updated = self._updated(flat)
+        place = flat.gradient[updated, segment.start : segment.stop]
+        reduced = matrix[updated]
         if not is_same_memory(place, reduced):
             place.copy_(reduced)
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
         """The updated rows."""
         assert flat.gradient is not None, f"{flat.name} has no gradient"
-        return list(flat.gradient[self._updated])
+        return list(flat.gradient[self._updated(flat)])
+
+    def _updated(self, flat: FlatUnit) -> slice:
+        updated = self._context.updated_rows(flat)
+        return slice(updated.start, updated.stop)
 
 
 class DeviceRows(ReducedRows):
@@ -91,3 +95,34 @@ class DeviceRows(ReducedRows):
         """The engine is closed."""
         for row in self._rows.values():
             release(row)
+
+
+class OwnedRows(ReducedRows):
+    """All rows of the units that this rank owns, on the device; of others nothing."""
+
+    def __init__(self, context: Context) -> None:
+        """Nothing is reduced."""
+        self._owns = context.owns
+        self._rows: dict[str, torch.Tensor] = {}
+
+    def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
+        """A whole gradient is reduced: its owner keeps it where it is, or adds it."""
+        if not self._owns(flat):
+            return
+        if adds:
+            self._rows[flat.name].add_(matrix)
+        else:
+            self._rows[flat.name] = matrix
+
+    def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """All rows of a unit, or none."""
+        return list(self._rows[flat.name]) if self._owns(flat) else []
+
+    def free(self) -> None:
+        """The update is over."""
+        self._rows.clear()
+
+    def release(self) -> None:
+        """The engine is closed."""
+        for rows in self._rows.values():
+            release(rows)

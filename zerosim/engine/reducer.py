@@ -17,7 +17,8 @@ from zerosim.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 
-Reduce = Callable[[torch.Tensor], Handle]
+Reduce = Callable[[torch.Tensor, BucketLayout], Handle]
+"""A collective on a bucket's matrix."""
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class GradientReducer:
         """Prepare to reduce.
 
         Args:
-            reduce: the collective: all-reduce or reduce-scatter.
+            reduce: the collective: all-reduce, reduce-scatter, or a reduction to an owner.
             on_reduced: told of each segment when it is reduced, with its (N, columns) matrix.
             in_flight: buckets that may be on their way at once.
             before_reuse: nothing may read an earlier bucket any more when it returns.
@@ -91,7 +92,7 @@ class GradientReducer:
             f"{segment.unit}[:, {segment.start}:{segment.stop}]" for segment in bucket.segments
         )
         with labels.scope(unit=bucket.name, purpose=Purpose.REDUCE_GRADIENTS, tensors=names):
-            handle = self._reduce(matrix)
+            handle = self._reduce(matrix, bucket)
         self._flights.append(_InFlight(bucket, matrix, handle, is_buffered=len(pieces) > 1))
 
     def _fuse(self, bucket: BucketLayout, pieces: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -97,7 +97,7 @@ def _largest(config: EngineConfig, units: Sequence[FlatUnit], num_ranks: int) ->
     if config.offload_optimizer is Offload.NVME:
         sizes.append(states_bytes(columns))
     if config.offload_param is Offload.NVME:
-        rows = num_ranks if config.owner_broadcast else 1
+        rows = num_ranks if config.has_owners else 1
         sizes.append(rows * columns * config.dtype.element_bytes)
     return max(sizes)
 

@@ -7,7 +7,8 @@
     3  ZeRO-3           reduce-scattered at once        sharded       G + 2 G for gathering them
 
 A rank updates the rows of which it has the reduced gradient: all of them in stage 0, its own row in
-the others, where the optimizer's states are partitioned.
+the others, where the optimizer's states are partitioned. Stage 3 with owners reduces each unit to
+its owner at once, who keeps and updates all rows of it: the same 3 Psi.
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5 and 7.
 """
 
@@ -21,16 +22,16 @@ from zerosim.engine.flat import FlatUnit
 from zerosim.engine.gradients import (
     AllReduce,
     Gradients,
+    ReduceAtOnce,
     ReduceScatterAtBoundary,
-    ReduceScatterAtOnce,
 )
 from zerosim.engine.parameters import CompleteParameters, Parameters, ShardedParameters
 
 STAGES: dict[int, tuple[Callable[[Context], Gradients], type[Parameters]]] = {
     0: (AllReduce, CompleteParameters),
     1: (ReduceScatterAtBoundary, CompleteParameters),
-    2: (ReduceScatterAtOnce, CompleteParameters),
-    3: (ReduceScatterAtOnce, ShardedParameters),
+    2: (ReduceAtOnce, CompleteParameters),
+    3: (ReduceAtOnce, ShardedParameters),
 }
 
 

@@ -4,6 +4,8 @@
     ShardStore        a shard of its own on the device: stage 3
     OffloadedStore    a shard on the host or on a disk: stage 3 of ZeRO-Infinity
 
+Stores of whole units are in `owners`.
+
 The optimizer works on the device or on the host; what it has written is brought here by `deliver`.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5.1.1.
 """
@@ -47,7 +49,7 @@ class ParameterStore:
 
     def updated(self, flat: FlatUnit) -> list[torch.Tensor]:
         """The updated rows, on the device."""
-        return [flat.rows[row] for row in self._context.updated_rows]
+        return [flat.rows[row] for row in self._context.updated_rows(flat)]
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor] | None:
         """The updated rows, if they lie in the tier where the optimizer works."""

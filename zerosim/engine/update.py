@@ -43,7 +43,9 @@ class Updater:
         self.updates = 0
         self._context = context
         self._stage = stage
-        self._trained: Sequence[FlatUnit] = [f for f in context.units if f.unit.trainable]
+        self._trained: Sequence[FlatUnit] = [
+            flat for flat in context.units if flat.unit.trainable and context.updated_rows(flat)
+        ]
         self._device = context.units[0].flat.device
         self._groups = groups
         self._optimizers: dict[str, UnitOptimizer] = {}
@@ -58,12 +60,12 @@ class Updater:
         Args:
             found: the parameters that are kept are an earlier run's.
         """
-        if not flat.unit.trainable:
+        if flat not in self._trained:
             return
         if found:
             self._found.add(flat.name)
         config, disk = self._context.config, self._context.disk
-        rows = self._context.updated_rows
+        rows = self._context.updated_rows(flat)
         cuts = [self._groups.cuts(flat.unit, row) for row in rows]
         values = [flat.rows[row] for row in rows]
         if config.offload_optimizer is Offload.NVME:
@@ -188,11 +190,16 @@ class Updater:
         self._stage.settle()
 
     def _summed_gradient_norm(self) -> float:
-        """Norm of the summed gradient: the same additions in the same order in every stage."""
+        """Norm of the summed gradient: the same additions in the same order in every stage.
+
+        Owners add up the rows of their own units first: the last bits of fp64 may differ by that.
+        """
         rows = [self._stage.gradients.rows(flat) for flat in self._trained]
-        squares = [squared_norm(of_one_rank) for of_one_rank in zip(*rows, strict=True)]
-        if len(squares) < self._context.num_ranks:
-            squares = self._gather(squares[0], Purpose.GRADIENT_NORM, torch.float64)
+        if self._context.config.stage == 0:
+            squares = [squared_norm(of_one_rank) for of_one_rank in zip(*rows, strict=True)]
+        else:
+            own = squared_norm([row for of_unit in rows for row in of_unit])
+            squares = self._gather(own, Purpose.GRADIENT_NORM, torch.float64)
         return math.sqrt(sum(squares))
 
     def _gather(self, value: float, purpose: Purpose, dtype: torch.dtype) -> list[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -126,6 +126,12 @@ def _ordered(
     units = [{one.moment.unit for one in own.program} - {""} for own in found]
     notes = [] if all(own == units[0] for own in units) else [say("note", "units")]
     moments = _order(found)
+    if moments is None:  # owners update their units side by side, hence in no order
+        found = [
+            replace(own, program=tuple(one for one in own.program if not _updates(one.moment)))
+            for own in found
+        ]
+        moments = _order(found)
     if moments is None:
         found = [
             Happenings(tuple(one for one in own.program if not one.moment.unit), ())
@@ -135,6 +141,10 @@ def _ordered(
     if moments is None:
         raise _refusal("order")
     return found, moments, notes
+
+
+def _updates(moment: ComparedMoment) -> bool:
+    return moment.phase is Phase.UPDATE and bool(moment.unit)
 
 
 def _order(found: Sequence[Happenings]) -> tuple[ComparedMoment, ...] | None:

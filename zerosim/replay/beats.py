@@ -302,6 +302,8 @@ def _of_computation(beat: Beat, setting: Setting) -> str:
 
 
 def _of_reduction(main: Step, setting: Setting) -> str:
+    if setting.options.owners_update:
+        return "owner"
     if setting.stage is not None:
         return str(setting.stage)
     op = None if main.event is None else main.event.op
@@ -317,6 +319,8 @@ def _of_update(setting: Setting) -> str:
         return "alone"
     if setting.options.offloads_optimizer:
         return "host"
+    if setting.options.owners_update:
+        return "owner"
     return "1" if setting.stage else "0"
 
 

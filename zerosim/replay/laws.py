@@ -158,7 +158,7 @@ def _call_formula(call: Movement) -> str:
     """The formula's name: of quantized buffers and of broadcasts it is another one."""
     if call.quantized_bytes is not None:
         return "quantized"
-    if call.op is Op.BROADCAST:
+    if call.op in (Op.BROADCAST, Op.REDUCE):
         return "broadcast"
     if call.purpose not in _OF_UNITS:
         return "scalar"
@@ -168,7 +168,7 @@ def _call_formula(call: Movement) -> str:
 def _copy_formula(workload: Workload, copy: Movement) -> str:
     if copy.purpose in (Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS):
         return "checkpoint"
-    whole = workload.config.owner_broadcast and copy.purpose in (
+    whole = workload.config.has_owners and copy.purpose in (
         Purpose.FETCH_PARAMETERS,
         Purpose.STORE_PARAMETERS,
     )

@@ -193,7 +193,7 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         return ("title", "end"), ("what", "end"), ("why", _end(setting))
     why = f"begin_{step.phase}"
     if step.phase is Phase.FORWARD and setting.stage == 3:
-        why += "_owners" if setting.options.owner_broadcast else "_3"
+        why += "_owners" if setting.options.has_owners else "_3"
     elif step.phase is Phase.BACKWARD:
         is_last = step.micro_step == setting.options.accumulate - 1
         why += "" if is_last or setting.stage not in (0, 1) else "_adds"
@@ -214,6 +214,8 @@ def _of_update(setting: Setting) -> str:
         return "_skipped"
     if setting.options.offloads_optimizer:
         return "_host"
+    if setting.options.owners_update:
+        return "_owned"
     return "_1" if setting.stage else "_0"
 
 
@@ -228,7 +230,7 @@ def _end(setting: Setting) -> str:
     if setting.options.quantizes or setting.num_ranks == 1:
         return "end"
     if setting.stage == max(STAGES):
-        return "end_owners" if setting.options.owner_broadcast else "end_3"
+        return "end_owners" if setting.options.has_owners else "end_3"
     return "end_0"
 
 
@@ -246,8 +248,10 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
         why = ("why", "update_from_disk" if is_on_disk else what)
         why = ("why", "update_late") if setting.options.delayed_update else why
     elif step.phase is Phase.FORWARD and setting.options.offload_param.tier is not Tier.DEVICE:
-        why = ("why", "forward_owners" if setting.options.owner_broadcast else "forward_away")
-    elif step.phase is Phase.UPDATE and setting.options.owner_broadcast:
+        why = ("why", "forward_owners" if setting.options.has_owners else "forward_away")
+    elif step.phase is Phase.UPDATE and setting.options.owners_update and setting.num_ranks > 1:
+        what, why = "update_owned", ("why", phase, "owned")
+    elif step.phase is Phase.UPDATE and setting.options.has_owners:
         why = ("why", phase, "owners")
     elif setting.num_ranks == 1:
         why = ("why", "alone")
@@ -261,12 +265,14 @@ def _of_family(step: Step, purpose: Purpose, setting: Setting) -> str | None:
     event = step.event
     if event is None or setting.stage is None:
         return None
-    if purpose is Purpose.REDUCE_GRADIENTS and event.op is Op.ALL_TO_ALL:
-        return f"exchange_{_span(step, setting)}"
+    if purpose is Purpose.REDUCE_GRADIENTS:
+        exchange = f"exchange_{_span(step, setting)}"
+        return {Op.ALL_TO_ALL: exchange, Op.REDUCE: "reduce_owner"}.get(event.op or Op.UNKNOWN)
     if purpose is not Purpose.GATHER_PARAMETERS:
         return None
     if event.op in _OF_OWNERS:
-        return _OF_OWNERS[event.op]
+        is_owned = event.op is Op.BROADCAST and setting.options.owners_update
+        return "gather_owned" if is_owned else _OF_OWNERS[event.op]
     if event.dtype in BITS:
         return "gather_quantized"
     is_part = bool(step.groups) and setting.options.has_secondary
@@ -327,7 +333,7 @@ def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
     if purpose is Purpose.FETCH_PARAMETERS and event is not None:
         if event.origin is Tier.DISK:
             return ("why", purpose, "disk")
-        return ("why", purpose, "owner" if setting.options.owner_broadcast else "host")
+        return ("why", purpose, "owner" if setting.options.has_owners else "host")
     known = isinstance(texts()["why"].get(purpose), str)
     return ("why", purpose) if known else ("why", "unlabelled")
 
@@ -345,7 +351,7 @@ def _of_copy(step: Step, setting: Setting, fields: Mapping[str, object]) -> dict
     everyone = len(step.events) == setting.num_ranks > 1
     one = everyone or len(step.events) == 1
     key = str(event.purpose)
-    if setting.options.owner_broadcast and event.purpose in (
+    if setting.options.has_owners and event.purpose in (
         Purpose.FETCH_PARAMETERS,
         Purpose.STORE_PARAMETERS,
     ):

@@ -54,7 +54,7 @@ def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
     node, together = who.ranks_per_node or run.ranks, run.tensor_parallel
     return (
         who.collectives is not CollectivesKind.NATIVE
-        or who.owner_broadcast
+        or who.has_owners
         or who.has_secondary
         or bool(node % together and together % node)
     )

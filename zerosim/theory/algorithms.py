@@ -17,7 +17,11 @@ from zerosim.theory.gloo import gloo_cost
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES, NOTHING, Cost, Request
 from zerosim.theory.ring import ring_cost
 
-OF_A_RING = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.SEND, Op.RECEIVE)
+OF_A_RING = (
+    *(Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER),
+    *(Op.BROADCAST, Op.REDUCE),
+    *(Op.SEND, Op.RECEIVE),
+)
 """What zerosim's ring can carry out, and has a bound by it."""
 GLOO_FRAME_BYTES = 48
 """One control message of Gloo's TCP transport, as measured (see `framing`)."""

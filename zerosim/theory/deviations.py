@@ -12,14 +12,18 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.events import Algorithm, Phase, Purpose
 from zerosim.quantities import format_exact, format_exact_bytes, format_psi
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.laws import terms_of
 from zerosim.theory.nodes import ranks_of_node
+<<<<<<< HEAD
 from zerosim.theory.terms import Term
 from zerosim.theory.wording import said
+=======
+from zerosim.theory.terms import OF_A_ROOT, Term
+>>>>>>> wt-own
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link
 
@@ -114,7 +118,7 @@ def _of_algorithm(
 ) -> Iterable[tuple[Cause, Fraction]]:
     """How the backend's own calls differ from the ring on the same requests."""
     for term in found:
-        if term.op is Op.BROADCAST:  # one root sends more: that is in its rest
+        if term.op in OF_A_ROOT:
             continue
         for one in term.movements:
             added = one.cost(rank, algorithm).sent_bytes - one.cost(rank, Algorithm.RING).sent_bytes

@@ -55,7 +55,12 @@ def system_name(workload: Workload) -> str:
             ("qwZ", workload.config.quantize_weights),
             ("hpZ", workload.config.has_secondary),
             ("qgZ", workload.config.quantize_gradients),
+<<<<<<< HEAD
             (said("systems.owners"), workload.config.owner_broadcast),
+=======
+            ("owner broadcast", workload.config.has_owners and not workload.config.owners_update),
+            ("owners", workload.config.owners_update),
+>>>>>>> wt-own
         )
         if is_on
     ]
@@ -196,22 +201,45 @@ def _by_span(workload: Workload, found: Sequence[Term]) -> dict[Span, Fraction]:
 
 def _words(config: EngineConfig) -> str:
     if not _is_changed(config):
+<<<<<<< HEAD
         return said(f"laws.{config.stage}")
     own, forward = "both", "forward"
     if config.owner_broadcast:
         own, forward = "owners", "owners_forward"
+=======
+        return _WORDS[config.stage]
+    gathers = "all-gather of the parameters in forward and in backward"
+    if config.has_owners:
+        gathers = "broadcast of the parameters by their owners in forward and in backward"
+    elif config.quantize_weights and config.has_secondary:
+        gathers = "all-gather of int8 parameters in forward"
+>>>>>>> wt-own
     elif config.quantize_weights:
         own, forward = "int8", "int8_forward"
     gathers = said(f"gathers.{forward if config.has_secondary else own}")
     if config.has_secondary:
+<<<<<<< HEAD
         gathers = said("gathers.secondary", gathers=gathers)
     reduces = said("reduces.int4" if config.quantize_gradients else "reduces.ring")
     words = said("laws.changed", gathers=gathers, reduces=reduces)
     return said("laws.to_owners", words=words) if config.owner_broadcast else words
+=======
+        gathers = gathers.removesuffix(" and in backward")
+        gathers += ", all-gather among the ranks of a secondary partition in backward"
+    reduces = "reduce-scatter of the gradients"
+    if config.owners_update:
+        reduces = "reduction of the gradients to the owners"
+    if config.quantize_gradients:
+        reduces = "all-to-all of int4 gradients within and across nodes"
+    words = f"{gathers}, {reduces}, in each micro-step"
+    if config.has_owners and not config.owners_update:
+        words += "; updated rows to their owners"
+    return words
+>>>>>>> wt-own
 
 
 def _is_changed(config: EngineConfig) -> bool:
-    return config.owner_broadcast or _is_zeropp(config)
+    return config.has_owners or _is_zeropp(config)
 
 
 def _is_zeropp(config: EngineConfig) -> bool:
@@ -219,12 +247,14 @@ def _is_zeropp(config: EngineConfig) -> bool:
 
 
 def _source(config: EngineConfig) -> str:
-    if config.owner_broadcast:
+    if config.has_owners and not config.owners_update:
         return (
             f"derived: broadcasts by owners as in {_ZERO}, sections 5.3 and 7.2.2; gradients "
             "reduce-scattered and updated rows sent to their owners, which no paper does"
         )
     source = SOURCES[config.stage]
+    if config.owners_update:
+        source = f"{_ZERO}, sections 5.3 and 7.2.2"
     if _is_zeropp(config):
         source += "; Wang et al., arXiv 2306.10209, section 3"
     if config.accumulate > 1:

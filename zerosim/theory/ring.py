@@ -23,12 +23,13 @@ from zerosim.theory.messages import NOTHING, Cost, Request
 def ring_cost(request: Request) -> Cost:
     """What the ring makes one rank send and receive.
 
-    A row, and the payload of a broadcast, is sent in chunks of `chunk_bytes`, rounded down to
+    A row, and the payload of what has a root, is sent in chunks of `chunk_bytes`, rounded down to
     whole elements but at least one; an empty row sends no message. A broadcast is a chain from
-    the root through the next ranks, in which every rank but the last sends the payload once.
+    the root through the next ranks, in which every rank but the last sends the payload once. A
+    reduction is one that ends at the root.
 
     Args:
-        request: an all-reduce, reduce-scatter, all-gather, broadcast, send or receive.
+        request: an all-reduce, reduce-scatter, all-gather, broadcast, reduce, send or receive.
 
     Returns:
         Exact payload bytes and number of messages.
@@ -76,7 +77,15 @@ def _all_gather(request: Request) -> Cost:
 
 
 def _broadcast(request: Request) -> Cost:
-    distance = (request.rank - request.root) % request.num_ranks
+    return _chain(request, first=request.root)
+
+
+def _reduce(request: Request) -> Cost:
+    return _chain(request, first=request.root + 1)
+
+
+def _chain(request: Request, first: int) -> Cost:
+    distance = (request.rank - first) % request.num_ranks
     num_messages = _num_chunks(request, request.num_elements)
     cost = NOTHING
     if distance < request.num_ranks - 1:
@@ -103,6 +112,7 @@ _RULES: dict[Op, Callable[[Request], Cost]] = {
     Op.REDUCE_SCATTER: _reduce_scatter,
     Op.ALL_GATHER: _all_gather,
     Op.BROADCAST: _broadcast,
+    Op.REDUCE: _reduce,
     Op.SEND: _send,
     Op.RECEIVE: _receive,
 }

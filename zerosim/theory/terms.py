@@ -18,6 +18,9 @@ from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link, Tier, link_of_copy
 
+OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
+"""Whose ranks do not all send the same: how much the others send more is in a term's rest."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
@@ -83,9 +86,9 @@ class Term:
         return Fraction(size - 1, size) * part
 
     def moved(self, workload: Workload, rank: int, link: Link | None, algorithm: Algorithm) -> int:
-        """Bytes of its movements; of a broadcast by the algorithm that carries it out."""
+        """Bytes of its movements; of what has a root by the algorithm that carries it out."""
         if link is not None:
             size = workload.world_node_size
             return sum(one.moved_by_link(rank, size).get(link, 0) for one in self.movements)
-        own = algorithm if self.op is Op.BROADCAST else Algorithm.RING
+        own = algorithm if self.op in OF_A_ROOT else Algorithm.RING
         return sum(one.cost(rank, own).sent_bytes for one in self.movements)

@@ -8,7 +8,8 @@
 - qwZ gathers int8 in forward, and in backward unless hpZ, by which each group of S ranks gathers
   its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across them,
   both int4.
-- An owner broadcasts its units in place of the gathers, and is sent the updated rows.
+- An owner broadcasts its units in place of the gathers. It is sent the updated rows, or each bucket
+  is reduced to it and nothing is sent after it has updated them (ZeRO-3 as its paper has it).
 - In `Phase.UPDATE` the ranks agree on an overflow (one fp32 each), the gradient norm (one fp64
   each; not after an overflow) and the loss (one fp32 each); the first two only where gradients
   are partitioned.
@@ -27,8 +28,8 @@ accumulation follows from what a stage keeps between micro-steps; J. Ren et al.,
 (arXiv 2101.06840), section 3; S. Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5
 and 6; G. Wang et al., "ZeRO++" (arXiv 2306.10209), section 3; M. Shoeybi et al., "Megatron-LM"
 (arXiv 1909.08053), section 3. That gradients are reduce-scattered where owners broadcast, and
-updated rows sent to owners, is our own combination: the paper reduces a gradient to its owner, who
-then updates all of it. May import the standard library and layer L0.
+updated rows sent to owners, is our own combination, for owners of parameters alone.
+May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
     if not 0 <= rank < workload.world_size:
         raise ConfigError(f"rank {rank}: expected 0 to {workload.world_size - 1}")
     is_alike = not (
-        workload.config.owner_broadcast
+        workload.config.has_owners
         or workload.config.has_secondary
         or workload.config.quantize_gradients
         or workload.tensor_parallel > 1
@@ -134,7 +135,7 @@ class _ZeroStep:
         size = Fraction(workload.element_bytes)
         if phase is Phase.BACKWARD and self._config.has_secondary:
             span = Span.SECONDARY
-        elif self._config.owner_broadcast:
+        elif self._config.has_owners:
             op, rest = Op.BROADCAST, Cause.UNEQUAL_PARTS
         elif self._config.quantize_weights:
             size, rest = INT8_BYTES, Cause.SCALES
@@ -184,6 +185,8 @@ class _ZeroStep:
             return
         op = Op.REDUCE_SCATTER if workload.partitions else Op.ALL_REDUCE
         passes = times if workload.partitions else 2 * times
+        if self._config.owners_update:
+            op = Op.REDUCE
         yield self._reduction(op, Fraction(passes), Fraction(workload.element_bytes))
 
     def _reduction(
@@ -193,6 +196,7 @@ class _ZeroStep:
         workload = self._workload
         ranks = members(workload, span, self._rank)
         buckets = cut_buckets(workload.units, workload.num_ranks, self._config.bucket_elements)
+        rest = Cause.SCALES if rows else Cause.UNEQUAL_PARTS if op is Op.REDUCE else None
         found = []
         for bucket in buckets if workload.num_ranks > 1 else ():
             elements = bucket_size(bucket, workload.num_ranks)
@@ -207,6 +211,7 @@ class _ZeroStep:
                     elements=rows * columns if rows else elements,
                     element_bytes=INT4_BYTES if rows else workload.element_bytes,
                     times=workload.num_reductions,
+                    root=self._owners[bucket.name] if op is Op.REDUCE else None,
                     unit=bucket.name,
                     quantized_bytes=rows * int4_bytes(columns, self._config.quantization_block)
                     if rows
@@ -224,14 +229,16 @@ class _ZeroStep:
             ranks=ranks,
             padding=self._padding(span, counts_frozen=False),
             movements=tuple(found),
-            rest=Cause.SCALES if rows else None,
+            rest=rest,
         )
 
     def updated(self) -> Iterator[Term]:
         """How updated parameters reach those that need them: all ranks, or their owner."""
         workload = self._workload
         happens = workload.hands_on
-        if self._config.owner_broadcast:
+        if self._config.owners_update:
+            return
+        if self._config.has_owners:
             found = [one for unit in self._trainable for one in self._to_owner(unit)]
             yield Term(
                 phase=Phase.UPDATE,
@@ -451,10 +458,10 @@ class _ZeroStep:
         workload = self._workload
         keeps = self._config.offload_param.tier is not Tier.DEVICE
         size = workload.element_bytes
-        if self._config.offloads_optimizer and (self._config.owner_broadcast or not keeps):
+        if self._config.offloads_optimizer and (self._config.has_owners or not keeps):
             way = (Phase.UPDATE, Purpose.RETURN_PARAMETERS, Tier.HOST, Tier.DEVICE)
             yield self._copied(way, 1, size, self._rows())
-        is_on_host = self._config.offloads_optimizer and not self._config.owner_broadcast
+        is_on_host = self._config.offloads_optimizer and not self._config.has_owners
         begin = Tier.HOST if is_on_host else Tier.DEVICE
         trainable = {unit.name for unit in self._trainable}
         for step in route(begin, self._config.offload_param.tier) if keeps else ():
@@ -500,7 +507,7 @@ class _ZeroStep:
         workload = self._workload
         for unit in self._units:
             row = shard_elements(unit.elements, workload.num_ranks)
-            if not self._config.owner_broadcast:
+            if not self._config.has_owners:
                 yield unit.name, row
             elif self._owners[unit.name] == self._rank:
                 yield unit.name, row * workload.num_ranks
@@ -521,7 +528,7 @@ class _ZeroStep:
         """
         workload = self._workload
         phase, purpose, origin, target = way
-        is_of_owners = self._config.owner_broadcast and purpose in (
+        is_of_owners = self._config.has_owners and purpose in (
             Purpose.FETCH_PARAMETERS,
             Purpose.STORE_PARAMETERS,
         )

@@ -90,7 +90,8 @@ def _has_master(config: EngineConfig) -> bool:
     """In fp32 a row is its own master, if it lies whole where the optimizer works."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
-    return config.dtype is not DType.FP32 or config.owner_broadcast or is_elsewhere
+    is_apart = config.has_owners and not config.owners_update
+    return config.dtype is not DType.FP32 or is_apart or is_elsewhere
 
 
 def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
@@ -109,7 +110,8 @@ def zero_states(
     """What a rank keeps.
 
     Every unit is padded to a multiple of N; what is divided keeps one row of N. A frozen unit has
-    parameters only. With owners unit i is kept whole by rank i % N, so that ranks differ.
+    parameters only. With owners unit i is kept whole by rank i % N, so that ranks differ: its
+    parameters, or all its states, then 16 Psi/N in the mean of the ranks alone.
 
     Args:
         rank: of all ranks.
@@ -129,6 +131,7 @@ def zero_states(
             Cause.UNEQUAL_PARTS: said("states.owners", ranks=num_ranks),
         },
         unsettled=first_update + 1 if config.delayed_update else None,
+        whose="on a rank in the mean" if config.owners_update else "on each rank",
     )
 
 
@@ -159,7 +162,8 @@ def _parts(
                 since=since,
             )
             yield part
-            if each.role is Role.PARAMETERS and config.owner_broadcast:
+            is_owned = config.owners_update or (each.role is Role.PARAMETERS and config.has_owners)
+            if is_owned and is_there:
                 has = row * num_ranks if place % num_ranks == position else 0
                 yield replace(part, elements=0, kept=has - row, cause=Cause.UNEQUAL_PARTS)
 

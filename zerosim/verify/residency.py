@@ -206,14 +206,14 @@ def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Time
     whole = whole_bytes(workload)
     trained = {unit.name for unit in workload.units if unit.trainable}
     always = {unit for unit in trained if module_of(unit) in spanning}
-    kept = zero_states(workload).bytes()
-    rows = {unit: size for (role, unit), size in kept.items() if role is Role.GRADIENTS}
     leaving = LEAVING if workload.config.offloads_optimizer else 0
     largest, bound = Largest(), sum(whole[unit] for unit in always)
     for rank in trace.ranks:
         if rank.rank not in lines:
             continue
         line = lines[rank.rank]
+        kept = zero_states(workload, rank.rank).bytes()
+        rows = {unit: size for (role, unit), size in kept.items() if role is Role.GRADIENTS}
         for number, state, path in with_windows(line, rank, Role.GRADIENTS, trained):
             allowed = (_allowed(trace.manifest.buckets, path, leaving) & trained) | always
             held, strays = _held_gradients(state, rows, whole)
@@ -237,7 +237,10 @@ def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Time
 def _held_gradients(
     state: Mapping[str, int], rows: Mapping[str, int], whole: Mapping[str, int]
 ) -> tuple[dict[str, int], list[str]]:
-    """Whole gradients that are there, and what is neither a row nor a whole one."""
+    """Whole gradients that are there, and what is neither a row nor a whole one.
+
+    An owner's row is all of a unit: what it keeps is no whole gradient beside it.
+    """
     held, strays = {}, []
     for unit, size in state.items():
         row, all_rows = rows.get(unit, 0), whole.get(unit, 0)
@@ -250,7 +253,7 @@ def _held_gradients(
                     row=format_exact_bytes(row),
                 )
             )
-        if size >= all_rows:
+        if size >= all_rows + (row if row == all_rows else 0):
             held[unit] = all_rows
     return held, strays
 

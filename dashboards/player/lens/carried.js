@@ -15,6 +15,9 @@ const MOST_NAMED = 4;
 
 /** @typedef {Edge & {shards: number[]}} CarryingEdge what one rank sends to another, and what it carries */
 
+/** Operations whose messages name no shard: what they bring is what arrives, as the frames have it. */
+const UNNAMED = ["all-to-all", "broadcast", "reduce"];
+
 /**
  * The messages of a step with the shards that they carry: of a ring of some ranks all that a part
  * holds, also what its receiver has; else those that arrive, as the frames have them; where no frame
@@ -29,7 +32,7 @@ export function carriedIn(step, call, arriving) {
   const edges = edgesOf(step);
   return edges.map((edge) => {
     const alone = edges.filter(({ to }) => to === edge.to).length === 1;
-    const come = edge.to >= 0 && (alone || step.op === "all-to-all") ? arriving(edge.to) : [];
+    const come = edge.to >= 0 && (alone || UNNAMED.includes(step.op)) ? arriving(edge.to) : [];
     const part = Array.from({ length: edge.shard >= 0 ? each : 0 }, (_, i) => edge.shard * each + i);
     const known = each > 1 || come.length === 0 ? part : come;
     return { ...edge, shards: known, shard: known.length === 1 ? known[0] : -1 };
@@ -73,7 +76,7 @@ export class Sums {
     const [low, high] = [this.low.slice(), this.high.slice()];
     for (let i = 0; i < packets.length; i += NUMBERS_PER_PACKET) {
       const [from, to] = [packets[i], packets[i + 1]];
-      const shards = op === "all-to-all" && to >= 0 ? arrivalsAt(model, k, to) : [packets[i + 2]];
+      const shards = UNNAMED.includes(op) && to >= 0 ? arrivalsAt(model, k, to) : [packets[i + 2]];
       for (const shard of from >= 0 && to >= 0 ? shards : []) {
         this.low[to * this.numShards + shard] |= low[from * this.numShards + shard];
         this.high[to * this.numShards + shard] |= high[from * this.numShards + shard];

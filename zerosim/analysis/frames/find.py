@@ -235,6 +235,8 @@ class _Finder:
             event = self._named(next(iter(matched.events.values())))
             groups = groups_of(self.graph.matching, members, self.num_ranks)
             if index in hops:
+                if matched.op is Op.REDUCE:
+                    self._begin_when_called(matched, hops[index])
                 for part in hops[index].values():
                     part.events, part.groups = dict(matched.events), groups
                     part.units = self.units_in.get(event.unit, (event.unit,))
@@ -252,6 +254,20 @@ class _Finder:
                     part.messages += self._point_to_point(self.graph.matching.collectives[member])
                 part.is_message = True
             self.parts.append(part)
+
+    def _begin_when_called(self, matched: MatchedCollective, hops: dict[int, StepPart]) -> None:
+        """The hops of a chain that adds begin when all ranks have called, and have what is added.
+
+        Two of them may be as far long before: in a ring each hop needs all of them.
+        """
+        begun = {
+            rank: (own.issue_ns if own.start_ns is None else own.start_ns) + self.shift[rank]
+            for rank, own in matched.events.items()
+        }
+        for _, part in sorted(hops.items()):
+            for rank, before in begun.items():
+                begun[rank] = part.starts[rank] = max(before, part.starts.get(rank, before))
+                part.over(rank, begun[rank])
 
     def _of(self, index: int) -> Event:
         """The first call of a collective."""

@@ -283,7 +283,7 @@ class Holdings:
             away.outdate((rank, unit, Role.GRADIENTS, Tier.HOST))
         if layout.config.offload_param.tier is Tier.DISK:
             away.outdate((rank, unit, Role.PARAMETERS, Tier.DISK))
-        if layout.is_away and not layout.config.owner_broadcast:
+        if layout.is_away and not layout.config.has_owners:
             away.put((rank, unit, Role.PARAMETERS, Tier.HOST), own)
         elif layout.is_away:
             away.outdate((rank, unit, Role.PARAMETERS, layout.config.offload_param.tier))

@@ -165,11 +165,13 @@ class Layout:
             return divided.parts[rank, unit].updates
         if divided.owners:
             return self.shards if divided.owners.get(unit) == rank else range(0)
+        if self.config.owners_update:
+            return self.kept(rank, unit)
         return range(rank, rank + 1) if divided.states else self.shards
 
     def kept(self, rank: int, unit: str) -> Collection[int]:
         """The shards of a unit's parameters that a rank keeps, wherever that is."""
-        if self.config.owner_broadcast:
+        if self.config.has_owners:
             position = list(self.trainable).index(unit)
             return self.shards if position % self.num_ranks == rank else range(0)
         if self.divided.parts:

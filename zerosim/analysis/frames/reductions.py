@@ -96,13 +96,9 @@ class Reductions:
         size, hop = layout.num_ranks, step.hop or 0
         is_finished = event.op is Op.ALL_REDUCE and hop >= size - 1
         seen = set()
-        for message in step.messages:
-            source, target, shard = message.source, message.target, message.shard
-            if target not in self._ledger.places or shard not in layout.shards:
-                continue
-            assert shard is not None
-            if (target, shard) in seen:  # chunks of one message
-                continue
+        for source, target, shard in self._carried(step, event):
+            if target not in self._ledger.places or (target, shard) in seen:
+                continue  # another chunk of one message
             seen.add((target, shard))
             if source in self._ledger.places:
                 sum_ = holdings.summed(source, piece, shard, "sends")
@@ -112,6 +108,15 @@ class Reductions:
             if is_finished:
                 holdings.require_whole(source, piece, shard, sum_, "passes on")
             yield _Flight(target, piece, shard, sum_, is_finished)
+
+    def _carried(self, step: Step, event: Event) -> Iterator[tuple[int, int, int]]:
+        """Sender, receiver and shard; on the way to an owner a chunk is of all shards."""
+        shards = self._ledger.layout.shards
+        for one in step.messages:
+            if event.op is Op.REDUCE:
+                yield from ((one.source, one.target, shard) for shard in shards)
+            elif one.shard is not None and one.shard in shards:
+                yield one.source, one.target, one.shard
 
     def _native(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
         """Each rank of a group gets the others' part of the shards that it goes on with."""
