@@ -22,13 +22,8 @@ def system_of(config: EngineConfig) -> str:
     named = (
         ("Infinity", is_infinity),
         ("Offload", optimizer is Offload.CPU and not is_infinity),
-<<<<<<< HEAD
         (said["delayed"], config.delayed_update),
-        (said["owners"], config.owner_broadcast),
-=======
-        ("delayed update", config.delayed_update),
-        ("owners", config.has_owners),
->>>>>>> wt-own
+        (said["owners"], config.has_owners),
         ("qwZ", config.quantize_weights),
         ("hpZ", config.has_secondary),
         ("qgZ", config.quantize_gradients),

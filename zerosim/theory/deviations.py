@@ -18,12 +18,8 @@ from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.laws import terms_of
 from zerosim.theory.nodes import ranks_of_node
-<<<<<<< HEAD
-from zerosim.theory.terms import Term
-from zerosim.theory.wording import said
-=======
 from zerosim.theory.terms import OF_A_ROOT, Term
->>>>>>> wt-own
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.tiers import Link
 

@@ -55,12 +55,11 @@ def system_name(workload: Workload) -> str:
             ("qwZ", workload.config.quantize_weights),
             ("hpZ", workload.config.has_secondary),
             ("qgZ", workload.config.quantize_gradients),
-<<<<<<< HEAD
-            (said("systems.owners"), workload.config.owner_broadcast),
-=======
-            ("owner broadcast", workload.config.has_owners and not workload.config.owners_update),
-            ("owners", workload.config.owners_update),
->>>>>>> wt-own
+            (
+                said("systems.owners"),
+                workload.config.has_owners and not workload.config.owners_update,
+            ),
+            (said("systems.own"), workload.config.owners_update),
         )
         if is_on
     ]
@@ -201,41 +200,21 @@ def _by_span(workload: Workload, found: Sequence[Term]) -> dict[Span, Fraction]:
 
 def _words(config: EngineConfig) -> str:
     if not _is_changed(config):
-<<<<<<< HEAD
         return said(f"laws.{config.stage}")
     own, forward = "both", "forward"
-    if config.owner_broadcast:
-        own, forward = "owners", "owners_forward"
-=======
-        return _WORDS[config.stage]
-    gathers = "all-gather of the parameters in forward and in backward"
     if config.has_owners:
-        gathers = "broadcast of the parameters by their owners in forward and in backward"
-    elif config.quantize_weights and config.has_secondary:
-        gathers = "all-gather of int8 parameters in forward"
->>>>>>> wt-own
+        own, forward = "owners", "owners_forward"
     elif config.quantize_weights:
         own, forward = "int8", "int8_forward"
     gathers = said(f"gathers.{forward if config.has_secondary else own}")
     if config.has_secondary:
-<<<<<<< HEAD
         gathers = said("gathers.secondary", gathers=gathers)
-    reduces = said("reduces.int4" if config.quantize_gradients else "reduces.ring")
+    reduces = "owners" if config.owners_update else "ring"
+    reduces = said(f"reduces.{'int4' if config.quantize_gradients else reduces}")
     words = said("laws.changed", gathers=gathers, reduces=reduces)
-    return said("laws.to_owners", words=words) if config.owner_broadcast else words
-=======
-        gathers = gathers.removesuffix(" and in backward")
-        gathers += ", all-gather among the ranks of a secondary partition in backward"
-    reduces = "reduce-scatter of the gradients"
-    if config.owners_update:
-        reduces = "reduction of the gradients to the owners"
-    if config.quantize_gradients:
-        reduces = "all-to-all of int4 gradients within and across nodes"
-    words = f"{gathers}, {reduces}, in each micro-step"
     if config.has_owners and not config.owners_update:
-        words += "; updated rows to their owners"
+        return said("laws.to_owners", words=words)
     return words
->>>>>>> wt-own
 
 
 def _is_changed(config: EngineConfig) -> bool:

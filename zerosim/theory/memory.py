@@ -94,8 +94,7 @@ class ModelStates:
         words: of the causes.
         unknown: why some roles cannot be told; "" if all can.
         unsettled: an iteration during which the very first update may still be under way.
-        whose: what each rank keeps by the law, or what one keeps in the mean where whole units have
-            owners.
+        is_mean: a rank keeps by the law in the mean: whole units have owners.
     """
 
     name: str
@@ -104,7 +103,7 @@ class ModelStates:
     words: Mapping[Cause, str]
     unknown: str = ""
     unsettled: int | None = None
-    whose: str = "on each rank"
+    is_mean: bool = False
 
     @property
     def num_parameters(self) -> int:
@@ -138,17 +137,12 @@ class ModelStates:
         host of each rank".
         """
         if self.tiers == (Tier.DEVICE,):
-<<<<<<< HEAD
-            return said("states.keeps", law=self.law(Tier.DEVICE), what=self.what)
+            keeps = "states.keeps_in_mean" if self.is_mean else "states.keeps"
+            return said(keeps, law=self.law(Tier.DEVICE), what=self.what)
         laws = enumerated(
             said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
         )
         return said("states.keeps_of_tiers", what=self.what, laws=laws)
-=======
-            return f"{self.law(Tier.DEVICE)} of {self.what} {self.whose}"
-        laws = ", ".join(f"{self.law(tier)} {tier.place}" for tier in self.tiers)
-        return f"{self.what} of {laws} of each rank"
->>>>>>> wt-own
 
     def role_laws(self, tier: Tier = Tier.DEVICE) -> tuple[RoleLaw, ...]:
         """The law of a tier, role by role."""

@@ -131,7 +131,7 @@ def zero_states(
             Cause.UNEQUAL_PARTS: said("states.owners", ranks=num_ranks),
         },
         unsettled=first_update + 1 if config.delayed_update else None,
-        whose="on a rank in the mean" if config.owners_update else "on each rank",
+        is_mean=config.owners_update,
     )
 
 
