@@ -1,7 +1,8 @@
-"""Records a lesson's runs anew on this machine: one after another, with a deadline.
+"""Records a lesson's runs anew on this machine, and simulates layouts: one after another.
 
-A run is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended
-together with its ranks. What it writes lies in a temporary folder and can be asked for by name.
+Each is a process of its own, `python -m zerosim.dashboards.workbench`, with a deadline, so that it
+can be ended together with its ranks. What it writes lies in a temporary folder and can be asked for
+by name. A simulation also has so much memory and room for its files, and no more.
 Imports the standard library, `lessons.recordings`, `dashboards.shelf` and zerosim's errors.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import resource
 import secrets
 import shutil
 import signal
@@ -24,7 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from zerosim.dashboards.shelf import Shelf
-from zerosim.errors import ConfigError, ZerosimError, first_line
+from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3
@@ -33,6 +35,10 @@ MOST_KEPT = 8
 _GRACE_S = 5.0
 _LOOK_EVERY_S = 1.0
 _LONGEST_REASON = 400
+PLAN = "plan"
+"""In place of a lesson: whose simulations these are, and what their names begin with."""
+MOST_MEMORY, LARGEST_FILE = 4 << 30, 256 << 20
+"""Bytes that a simulation's processes may each have, and of each file that they write."""
 
 
 class State(StrEnum):
@@ -46,12 +52,13 @@ class State(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A recording.
+    """A recording, or a simulation.
 
     Attributes:
         ticket: by which it is asked for.
+        lesson_id: whose runs they are; `PLAN` of a layout.
         runs: by name.
-        changes: options beside those of the runs' settings.
+        changes: options beside those of the runs' settings; of a layout all words of the command.
         problem: why it failed, in one line.
         seconds: since it began, or that it took.
         folders: where each run's trace is.
@@ -67,6 +74,12 @@ class Job:
     ended: float = 0.0
     folders: Mapping[str, Path]
 
+    def name_of(self, run: str) -> str:
+        """How one of its runs is asked for."""
+        if self.lesson_id == PLAN:
+            return f"{PLAN}/{self.ticket}"
+        return name_of(run, self.ticket)
+
     @property
     def seconds(self) -> float:
         """How long it has been under way."""
@@ -75,7 +88,7 @@ class Job:
 
 
 class Workbench:
-    """Recordings of one server."""
+    """Recordings and simulations of one server."""
 
     def __init__(
         self,
@@ -169,7 +182,7 @@ class Workbench:
         for job in over[: max(0, len(over) - MOST_KEPT)]:
             del self._jobs[job.ticket]
             for run in job.runs:
-                self._shelf.remove(name_of(run, job.ticket))
+                self._shelf.remove(job.name_of(run))
             assert self._folder is not None
             shutil.rmtree(self._folder / job.ticket, ignore_errors=True)
 
@@ -181,14 +194,15 @@ class Workbench:
             except OSError as error:
                 job.problem = first_line(error)
             for run, folder in job.folders.items() if not job.problem else ():
-                self._shelf.add(name_of(run, job.ticket), folder)
+                self._shelf.add(job.name_of(run), folder)
             job.ended = time.monotonic()
             job.state = State.FAILED if job.problem else State.DONE
 
     def _record(self, job: Job) -> str:
         """Why it failed; "" if it did not."""
         assert self._folder is not None
-        plain = json.dumps({"runs": job.runs, "changes": job.changes})
+        what = {"runs": job.runs, "changes": job.changes}
+        plain = json.dumps({**what, "dry": True} if job.lesson_id == PLAN else what)
         with tempfile.TemporaryFile() as said:
             with self._lock:
                 if self._is_closed:
@@ -233,15 +247,42 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
-    """Record one job: a folder, and the job as JSON."""
+    """Record or simulate one job: a folder, and the job as JSON."""
     folder, plain = Path(arguments[0]), json.loads(arguments[1])
     threading.Thread(target=_end_with_server, args=(os.getppid(),), daemon=True).start()
     try:
+        if plain.get("dry"):
+            resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+            make = simulate
         make(plain["runs"], folder, plain["changes"])
     except (ZerosimError, subprocess.TimeoutExpired, OSError) as error:
         print(first_line(error))  # noqa: T201 - it is read by the server
         return 1
     return 0
+
+
+def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
+    """Do a layout dry.
+
+    Args:
+        words: of the command, without `zerosim` and where it writes.
+
+    Raises:
+        RunError: it failed; with what it said.
+    """
+    (run,) = runs
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "zerosim.cli", *words, "--out", str(folder / run)],
+        capture_output=True,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"]
+        raise RunError(lines[-1].removeprefix("zerosim: "))
 
 
 def _end_with_server(server: int) -> None:

@@ -5,7 +5,8 @@ Imports dash, zerosim's plots, `dashboards.pages` and zerosim's L0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -21,7 +22,7 @@ from zerosim.dashboards.components.parts import (
     link,
     table_of,
 )
-from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
+from zerosim.dashboards.pages.plan import UNFIT, Control, Shown, View, seconds
 from zerosim.dashboards.texts import tied
 from zerosim.quantities import format_amount, format_bytes, format_exact
 
@@ -33,10 +34,11 @@ _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 _MORE_GPUS = "The same tokens in a step on more GPUs. Hollow: does not fit."
 
 
-def body(view: View, *, folded: bool = False) -> list[Component]:
+def body(view: View, *, folded: bool = False, simulates: bool = False) -> list[Component]:
     """All that stands below the tabs.
 
     Args:
+        simulates: whether who looks at it can have the server simulate.
         folded: tables that nobody has unfolded are left out; `listed` has them. They are most of
             the page's parts, and Dash takes longer for each than the server.
     """
@@ -50,7 +52,7 @@ def body(view: View, *, folded: bool = False) -> list[Component]:
         html.Div([_memory(shown, folded), _times(shown, folded)], className="halves"),
         html.Div([_scaling(shown, folded), _grid(shown)], className="halves"),
         _fastest(shown),
-        _words(shown),
+        _words(shown, simulates),
     ]
 
 
@@ -96,9 +98,16 @@ def listed(name: str, view: View) -> list[Component]:
 
 def _memory(shown: Shown, folded: bool) -> Component:
     figure = plots.peaks(shown.memories, shown.card_bytes)
+    _lead_by_name(figure, "x", shown.stages)
     more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
     title = "Memory of a GPU at its peak, predicted"
     return card("memory", title, [graph("peaks", figure), more], "by stage")
+
+
+def _lead_by_name(figure: Any, axis: str, stages: Mapping[str, str]) -> None:
+    """Bars are pressed to see their layout; `assets/plan.js` listens."""
+    for bars in figure.data:
+        bars.customdata = [stages[name.removesuffix(UNFIT)] for name in bars[axis]]
 
 
 def _memory_listed(shown: Shown) -> Component:
@@ -116,6 +125,7 @@ def _memory_listed(shown: Shown) -> Component:
 
 def _times(shown: Shown, folded: bool) -> Component:
     figure = plots.step_times(shown.times)
+    _lead_by_name(figure, "y", shown.stages)
     more = _folded("times", "The same as a table", shown, folded)
     title = "Where the time of a step goes, predicted"
     return card("times", title, [graph("steptimes", figure), more], "by stage")
@@ -123,7 +133,15 @@ def _times(shown: Shown, folded: bool) -> Component:
 
 def _times_listed(shown: Shown) -> Component:
     rows = [
-        html.Tr(cells_of((row["layout"], row["cause"]), (f"{row['seconds']:,.4f}",)))
+        html.Tr(
+            cells_of(
+                (
+                    _leading(row["layout"], shown.stages[row["layout"].removesuffix(UNFIT)]),
+                    row["cause"],
+                ),
+                (f"{row['seconds']:,.4f}",),
+            )
+        )
         for row in shown.times
     ]
     head = head_of(("layout", "cause"), ("s, predicted",))
@@ -132,6 +150,8 @@ def _times_listed(shown: Shown) -> Component:
 
 def _scaling(shown: Shown, folded: bool) -> Component:
     figure = plots.scaling(shown.scaling, shown.chosen)
+    for curve, name in zip(figure.data, dict.fromkeys(shown.scaling["layout"]), strict=True):
+        curve.customdata = [shown.sizes[name, gpus] for gpus in curve.x]
     said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
     more = _folded("scaling", "The same as a table, predicted", shown, folded)
     title = "When does communication stop hiding? Predicted"
@@ -142,7 +162,11 @@ def _scaling_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(
             cells_of(
-                (row["layout"], format_exact(row["gpus"]), format_exact(row["tokens_per_gpu"])),
+                (
+                    _leading(row["layout"], shown.sizes[row["layout"], row["gpus"]]),
+                    format_exact(row["gpus"]),
+                    format_exact(row["tokens_per_gpu"]),
+                ),
                 (
                     f"{row['tokens_per_second_per_gpu']:,.0f}",
                     f"{row['mfu']:.1%}",
@@ -156,6 +180,11 @@ def _scaling_listed(shown: Shown) -> Component:
     numbers = ("tokens/s a GPU", "MFU", "C/W, tokens", "fits")
     head = head_of(("layout", "GPUs", "tokens a GPU"), numbers)
     return table_of("Scaling, scrolls", [head, html.Tbody(rows)])
+
+
+def _leading(name: str, address: str) -> Component:
+    """The head of a row that leads to its layout."""
+    return html.Th(dcc.Link(name, href=address), scope="row")
 
 
 _LISTED: dict[str, Callable[[Shown], Component]] = {
@@ -209,7 +238,7 @@ def _fastest(shown: Shown) -> Component:
             format_amount(row["tokens_per_day"]),
             f"{row['mfu']:.1%}",
         )
-        name = html.Th(dcc.Link(row["layout"], href=address), scope="row")
+        name = _leading(row["layout"], address)
         words = (
             name,
             row["tensor x pipeline x data"],
@@ -227,13 +256,24 @@ def _fastest(shown: Shown) -> Component:
     return card("fastest", "The fastest layouts, predicted", [listed], "of these choices")
 
 
-def _words(shown: Shown) -> Component:
+def _simulated(shown: Shown, simulates: bool) -> list[Component]:
+    """What has the server simulate the layout, or why it does not."""
+    if shown.too_large:
+        return [html.P(f"Not simulated here: {shown.too_large}.", className="small")]
+    if not simulates:
+        return []
+    press = html.Button("▶ Simulate it here, and replay it", id="simulate", type="button")
+    said = html.Span("", id="simulated", role="status", **aria(live="polite"))
+    return [html.P([press, " ", said], className="small")]
+
+
+def _words(shown: Shown, simulates: bool) -> Component:
     def told(title: str, text: str) -> list[Component]:
         return [html.H3(title), html.Pre(text, tabIndex=0, role="group", **aria(label=title))]
 
     parts: list[Component] = [html.P(note, className="small") for note in shown.notes]
     if shown.command:
-        parts += told("Simulate it", shown.command)
+        parts += [*told("Simulate it", shown.command), *_simulated(shown, simulates)]
     else:
         parts.append(html.P(f"Not simulated: {shown.no_command}.", className="small"))
     if shown.deepspeed:

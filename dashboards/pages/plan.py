@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from zerosim.config import STAGE_NAMES, STAGES, Offload
 from zerosim.config.shapes import SHAPES
 from zerosim.errors import ConfigError
+from zerosim.manifest import EACH
 from zerosim.placement import known_machines
 from zerosim.plan import (
     Plan,
@@ -38,7 +39,12 @@ from zerosim.plan.tables import (
     scaling_table,
     times_table,
 )
-from zerosim.plan.written import deepspeed_config, simulate_command, torch_calls
+from zerosim.plan.written import (
+    SIMULATED_STEPS,
+    deepspeed_config,
+    simulate_command,
+    torch_calls,
+)
 from zerosim.quantities import format_amount, format_bytes, format_exact
 from zerosim.tables import Table
 from zerosim.theory.layout import Layout
@@ -46,6 +52,8 @@ from zerosim.theory.saved import Recompute
 
 PATH = "/plan"
 TITLE = "Plan"
+SCRIPT = "plan.js"
+"""Of the assets, what the page needs beside Dash."""
 FREE = "any"
 LONGEST = 24
 """Letters of a value in an address."""
@@ -55,6 +63,10 @@ MOST_ROWS = 8
 _MODELS = tuple(name.value for name in SHAPES)
 _GPUS = ("8", "16", "64", "256", "512", "1024", "4096")
 _TOKENS = ("512k", "1M", "4M", "16M")
+UNFIT = ", does not fit"
+"""After a layout's name."""
+MOST_DONE = 1024
+"""Blocks that a layout's dry run goes through on this server, in all micro-steps and ranks."""
 _SEARCHED = Fixed(buckets=(None,), needed=True)
 """A bucket is a unit: other sizes change a step by less than a reader of the page sees."""
 USUAL = {"model": "llama-3-8b", "machine": "dgx-h100", "gpus": "64", "tokens": "4M"}
@@ -100,7 +112,13 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """All that the page shows of a plan."""
+    """All that the page shows of a plan.
+
+    Attributes:
+        stages: by name, where the same layout in another stage is shown.
+        sizes: by name and GPUs, where a point of the curves is.
+        no_command: why there is no command; too_large: why the server does not do it.
+    """
 
     headline: str
     remark: str
@@ -110,7 +128,9 @@ class Shown:
     memory: Table
     memories: Table
     times: Table
+    stages: Mapping[str, str]
     scaling: Table
+    sizes: Mapping[tuple[str, int], str]
     hiding: str
     fastest: tuple[tuple[Predicted, str], ...]
     table: Table
@@ -119,6 +139,7 @@ class Shown:
     grid: Mapping[tuple[int, int], Grid]
     command: str
     no_command: str
+    too_large: str
     deepspeed: str
     calls: str
     notes: tuple[str, ...]
@@ -281,10 +302,16 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         memory=memory_table(one),
         memories=memories_table(beside, "Predicted peak of a GPU"),
         times=times_table(
-            [(name if each.fits else f"{name}, does not fit", each) for name, each in beside],
+            [(name if each.fits else f"{name}{UNFIT}", each) for name, each in beside],
             "Predicted time of a step",
         ),
+        stages={name: _address_of(each.layout, here) for name, each in beside},
         scaling=scaling_table(curves, "Predicted tokens a second of a GPU"),
+        sizes={
+            (name, point.gpus): _address_of(_undivided(point.predicted.layout), here)
+            for name, points in curves
+            for point in points
+        },
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, here)) for each in fastest),
         table=layouts_table(fastest, f"Predicted for {what}"),
@@ -293,10 +320,45 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         grid=grid,
         command=command,
         no_command=reason,
+        too_large=_too_large(layout),
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",
         notes=notes_on(one),
     )
+
+
+def _undivided(layout: Layout) -> Layout:
+    """Where no ranks are data parallel nothing is divided: a plan has that as stage 0."""
+    if layout.data > 1 or layout.config.offloads:
+        return layout
+    return replace(layout, config=replace(layout.config, stage=0))
+
+
+def _too_large(layout: Layout) -> str:
+    """Why a server does not do a layout dry; "" if it does."""
+    ranks = 1 if layout.num_ranks > EACH and layout.config.asks_alike else layout.num_ranks
+    blocks = layout.shape.layers * layout.micro_batches * SIMULATED_STEPS * ranks
+    if blocks <= MOST_DONE:
+        return ""
+    return (
+        f"{format_exact(blocks)} blocks to go through, in {SIMULATED_STEPS} steps of "
+        f"{format_exact(layout.micro_batches)} micro-steps on {format_exact(ranks)} unlike ranks: "
+        f"this page simulates at most {format_exact(MOST_DONE)}"
+    )
+
+
+def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of the command that simulates the layout at an address, without `zerosim`.
+
+    Raises:
+        ConfigError: there is no plan, no such command, or it is too large for a server.
+    """
+    found = view(query)
+    if found.shown is None:
+        raise ConfigError(found.problem)
+    if problem := found.shown.no_command or found.shown.too_large:
+        raise ConfigError(f"it is not simulated here: {problem}")
+    return tuple(found.shown.command.split()[1:])
 
 
 def _headline(one: Predicted, what: str) -> str:
@@ -396,6 +458,7 @@ def _address_of(layout: Layout, here: Mapping[str, str]) -> str:
     """Where the page shows a layout and no other."""
     return _address(
         here,
+        gpus=str(layout.num_ranks),
         stage=str(layout.config.stage),
         options=variant_of(layout).value,
         recompute=layout.recompute.value,
