@@ -20,7 +20,7 @@ function listen() {
       plot.leads = true;
       plot.on("plotly_click", (/** @type {any} */ { points }) => {
         const address = points[0]?.customdata;
-        if (typeof address === "string") {
+        if (address) {
           follow(address);
         }
       });

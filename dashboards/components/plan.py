@@ -151,7 +151,7 @@ def _times_listed(shown: Shown) -> Component:
 def _scaling(shown: Shown, folded: bool) -> Component:
     figure = plots.scaling(shown.scaling, shown.chosen)
     for curve, name in zip(figure.data, dict.fromkeys(shown.scaling["layout"]), strict=True):
-        curve.customdata = [shown.sizes[name, gpus] for gpus in curve.x]
+        curve.customdata = [shown.sizes.get((name, gpus), "") for gpus in curve.x]
     said = [html.P(words, className="small") for words in (shown.hiding, _MORE_GPUS) if words]
     more = _folded("scaling", "The same as a table, predicted", shown, folded)
     title = "When does communication stop hiding? Predicted"
@@ -163,7 +163,7 @@ def _scaling_listed(shown: Shown) -> Component:
         html.Tr(
             cells_of(
                 (
-                    _leading(row["layout"], shown.sizes[row["layout"], row["gpus"]]),
+                    _leading(row["layout"], shown.sizes.get((row["layout"], row["gpus"]), "")),
                     format_exact(row["gpus"]),
                     format_exact(row["tokens_per_gpu"]),
                 ),
@@ -183,8 +183,8 @@ def _scaling_listed(shown: Shown) -> Component:
 
 
 def _leading(name: str, address: str) -> Component:
-    """The head of a row that leads to its layout."""
-    return html.Th(dcc.Link(name, href=address), scope="row")
+    """The head of a row that leads to its layout; nowhere if there is no address."""
+    return html.Th(dcc.Link(name, href=address) if address else name, scope="row")
 
 
 _LISTED: dict[str, Callable[[Shown], Component]] = {

@@ -116,7 +116,8 @@ class Shown:
 
     Attributes:
         stages: by name, where the same layout in another stage is shown.
-        sizes: by name and GPUs, where a point of the curves is.
+        sizes: by name and GPUs, where a point of the curves is; of none that no plan tries, as
+            ZeRO++ within a node.
         no_command: why there is no command; too_large: why the server does not do it.
     """
 
@@ -308,9 +309,10 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         stages={name: _address_of(each.layout, here) for name, each in beside},
         scaling=scaling_table(curves, "Predicted tokens a second of a GPU"),
         sizes={
-            (name, point.gpus): _address_of(_undivided(point.predicted.layout), here)
+            (name, point.gpus): _address_of(point.predicted.layout, here)
             for name, points in curves
             for point in points
+            if variant_of(point.predicted.layout) is not Variant.PLUS or point.gpus > question.node
         },
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, here)) for each in fastest),
@@ -325,13 +327,6 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         calls=torch_calls(layout) or "",
         notes=notes_on(one),
     )
-
-
-def _undivided(layout: Layout) -> Layout:
-    """Where no ranks are data parallel nothing is divided: a plan has that as stage 0."""
-    if layout.data > 1 or layout.config.offloads:
-        return layout
-    return replace(layout, config=replace(layout.config, stage=0))
 
 
 def _too_large(layout: Layout) -> str:
@@ -364,10 +359,11 @@ def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
 def _headline(one: Predicted, what: str) -> str:
     if not one.fits:
         return (
-            f"{what}: nothing fits, the smallest peak is "
+            f"{what}: nothing fits, the smallest peak is predicted to be "
             f"{format_bytes(one.footprint.bytes)} of {format_bytes(one.question.memory_bytes)}"
         )
-    return f"{what}: a step of {seconds(one.step_s)} with {name_of(one.layout).split(' · ')[0]}"
+    name = name_of(one.layout).split(" · ")[0]
+    return f"{what}: a step of {seconds(one.step_s)} is predicted with {name}"
 
 
 def _remark(one: Predicted) -> str:
@@ -455,12 +451,16 @@ def _grid(
 
 
 def _address_of(layout: Layout, here: Mapping[str, str]) -> str:
-    """Where the page shows a layout and no other."""
+    """Where the page shows a layout and no other.
+
+    Where no ranks are data parallel nothing is divided: a plan has that as stage 0, and plain.
+    """
+    divides = layout.data > 1
     return _address(
         here,
         gpus=str(layout.num_ranks),
-        stage=str(layout.config.stage),
-        options=variant_of(layout).value,
+        stage=str(layout.config.stage if divides else 0),
+        options=(variant_of(layout) if divides else Variant.PLAIN).value,
         recompute=layout.recompute.value,
         batch=str(layout.batch),
         tensor=str(layout.cut.tensor),
