@@ -101,6 +101,12 @@ def test_what_ranks_do_not_divide_is_refused_dry_as_for_real(num_ranks, name, wo
         assert_one_line(answer, words)
 
 
+def test_ranks_that_do_not_compute_together_evenly_are_refused_dry_as_for_real(tmp_path):
+    for what in ("run", "simulate"):
+        options = ("--ranks", 3, "--tensor-parallel", 2, "--out", tmp_path / what)
+        assert_one_line(command(what, *options), "tensor-parallel is 2", "divisor of the 3 ranks")
+
+
 ENGINE = [(4, 2), (3, 3), (8, 4), (8, 2)]
 
 
