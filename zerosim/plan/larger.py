@@ -118,9 +118,11 @@ def superlinear() -> Table:
     shape = _model(75, 8192, 32)
     rows = []
     for gpus, batch in _SUPERLINEAR:
-        room = _largest(
-            lambda size, gpus=gpus: _fits(_layout(shape, gpus, _TENSOR, size), parts=_TENSOR), 128
-        )
+
+        def fits(size: int, gpus: int = gpus) -> bool:
+            return _fits(_layout(shape, gpus, _TENSOR, size), parts=_TENSOR)
+
+        room = _largest(fits, 128)
         rate = _tflops(machine, _layout(shape, gpus, _TENSOR, batch))
         rows.append((gpus, batch, room, rate, rate * gpus / 1000))
     return published_table(
