@@ -11,7 +11,8 @@
     exchange     JSON that is sent and answered
     classroom    the lessons as a server teaches them
     lessonapi    the addresses of lessons
-    workbench    a lesson's runs, recorded anew here
+    workbench    a lesson's runs, recorded anew here; layouts, simulated
+    planapi      the addresses of a layout that is simulated
     markup       Markdown as HTML
     words/       what pages say themselves, for one language a file
     pages/       one page a module: its address, its title, what it shows

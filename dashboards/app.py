@@ -37,6 +37,8 @@ from zerosim.dashboards.lessonapi import WRITES as LESSON_WRITES
 from zerosim.dashboards.lessonapi import make_lesson_api
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import replay
+from zerosim.dashboards.planapi import WRITES as PLAN_WRITES
+from zerosim.dashboards.planapi import make_plan_api
 from zerosim.dashboards.puzzleapi import WRITES as PUZZLE_WRITES
 from zerosim.dashboards.puzzleapi import make_puzzle_api
 from zerosim.dashboards.roomapi import WRITES, make_room_api
@@ -89,11 +91,16 @@ def make_app(
     remember(server)
     server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
     dash_asks = Writable("POST", re.escape(_CALLBACK), _LARGEST_REQUEST)
-    protect(server, hosts, (dash_asks, *WRITES, *LESSON_WRITES, *PUZZLE_WRITES, *DEBUG_WRITES))
+    protect(
+        server,
+        hosts,
+        (dash_asks, *WRITES, *LESSON_WRITES, *PUZZLE_WRITES, *PLAN_WRITES, *DEBUG_WRITES),
+    )
     server.register_blueprint(make_api(library, documents))
     server.register_blueprint(make_room_api(rooms))
     server.register_blueprint(make_lesson_api(classroom, rooms))
     server.register_blueprint(make_puzzle_api(classroom.workbench))
+    server.register_blueprint(make_plan_api(classroom.workbench))
     dash = _Dash(server)
     drawn = DashPages(library, dash.parts)
     dash.layout = lambda: drawn.layout(*_address_of_page())

@@ -177,7 +177,7 @@ def _add_plan(server: Flask, around: Surroundings, shown: PlanPage) -> None:
     def _plan() -> Response:
         frame = around.frame()
         written = to_html(shown.body(request.args), alone=frame.is_file)
-        parts = {"frame": frame, "dash": shown.parts(), "written": written}
+        parts = {"frame": frame, "dash": shown.parts(), "written": written, "script": plan.SCRIPT}
         return around.answer(render_template("figures.html", title=SITE(plan.TITLE), **parts))
 
 

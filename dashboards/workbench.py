@@ -1,8 +1,9 @@
 """Runs what a page asks for on this machine: one after another, with a deadline.
 
-That is a lesson's runs, recorded anew, or a student's program, which is checked. Each is a process
-of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended together with its
-ranks. What it writes lies in a temporary folder and can be asked for by name.
+That is a lesson's runs, recorded anew, a student's program, which is checked, or a layout, which is
+simulated. Each is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be
+ended together with its ranks. What it writes lies in a temporary folder and can be asked for by
+name. A simulation also has so much memory and room for its files, and no more.
 Imports the standard library, `lessons.recordings`, its siblings and zerosim's errors.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import resource
 import secrets
 import shutil
 import signal
@@ -28,7 +30,7 @@ from typing import Any
 from zerosim.dashboards import trial
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.trial import Tried
-from zerosim.errors import ConfigError, ZerosimError, first_line
+from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3
@@ -37,6 +39,10 @@ MOST_KEPT = 8
 _GRACE_S = 5.0
 _LOOK_EVERY_S = 1.0
 _LONGEST_REASON = 400
+PLAN = "plan"
+"""The page whose layouts are simulated, and what the names of these runs begin with."""
+MOST_MEMORY, LARGEST_FILE = 4 << 30, 256 << 20
+"""Bytes that a simulation's processes may each have, and of each file that they write."""
 
 
 class State(StrEnum):
@@ -50,14 +56,14 @@ class State(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A recording, or the check of a program.
+    """A recording, the check of a program, or a simulation.
 
     Attributes:
         ticket: by which it is asked for.
-        page: of which it was asked: "lessons/zero3", "puzzles/zero-3".
+        page: of which it was asked: "lessons/zero3", "puzzles/zero-3", `PLAN`.
         runs: by name; a puzzle's is that of the puzzle.
-        changes: options beside those of the runs' settings.
-        program: that is checked; None of a recording.
+        changes: options beside those of the runs' settings; of a layout all words of the command.
+        program: that is checked; None of all else.
         tried: what became of the program; None before that.
         problem: why it failed, in one line.
         seconds: since it began, or that it took.
@@ -129,6 +135,14 @@ class Workbench:
             ConfigError: too many wait already.
         """
         return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
+
+    def simulate(self, run: str, words: Sequence[str]) -> Job:
+        """Simulate a layout as soon as it is its turn; `words` are those of the command.
+
+        Raises:
+            ConfigError: too many wait already.
+        """
+        return self._submit(PLAN, [run], words, None)
 
     def _submit(
         self, page: str, runs: Sequence[str], changes: Sequence[str], program: str | None
@@ -232,7 +246,7 @@ class Workbench:
         """Why it failed; "" if it did not."""
         assert self._folder is not None
         own, deadline_s = self._folder / job.ticket, self._deadline_s
-        plain: dict[str, Any] = {"runs": job.runs, "changes": job.changes}
+        plain: dict[str, Any] = {"runs": job.runs, "changes": job.changes, "dry": job.page == PLAN}
         if job.program is not None:
             trial.put(own, job.program)
             plain, deadline_s = {"puzzle": job.runs[0]}, max(deadline_s, trial.LONGEST_S)
@@ -287,12 +301,39 @@ def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
     try:
         if "puzzle" in plain:
             trial.judge(plain["puzzle"], folder)
-        else:
-            make(plain["runs"], folder, plain["changes"])
+            return 0
+        if plain.get("dry"):
+            resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+            make = simulate
+        make(plain["runs"], folder, plain["changes"])
     except (ZerosimError, subprocess.TimeoutExpired, OSError) as error:
         print(first_line(error))  # noqa: T201 - it is read by the server
         return 1
     return 0
+
+
+def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
+    """Do a layout dry.
+
+    Args:
+        words: of the command, without `zerosim` and where it writes.
+
+    Raises:
+        RunError: it failed; with what it said.
+    """
+    (run,) = runs
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "zerosim.cli", *words, "--out", str(folder / run)],
+        capture_output=True,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"]
+        raise RunError(lines[-1].removeprefix("zerosim: "))
 
 
 def _end_with_server(server: int) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.cli.command import Answer, command
 from tests.ranks import run_ranks
+from zerosim.cli.jobs import launch_job
+from zerosim.config import Implementation, RunConfig
+from zerosim.launch.job import Job
 
 
 def recorded(steps: int, **options: object) -> tuple[Path, Answer]:
@@ -38,15 +43,19 @@ def recorded(steps: int, **options: object) -> tuple[Path, Answer]:
 
 
 def recorded_family(
-    num_ranks: int, train: Callable[[str, dict[str, Any]], None], cases: dict[str, Any]
+    num_ranks: int,
+    train: Callable[[str, dict[str, Any]], None],
+    cases: dict[str, Any],
+    name: str = "family",
 ) -> Path:
     """The folder with one trace a case, by its name.
 
     Args:
         train: what each rank runs, with the folder and the cases.
+        name: of the cases; others on as many ranks have another.
     """
     folder, _ = _once(
-        f"family of {num_ranks}", lambda folder: run_ranks(train, num_ranks, str(folder), cases)
+        f"{name} of {num_ranks}", lambda folder: run_ranks(train, num_ranks, str(folder), cases)
     )
     return folder
 
@@ -60,6 +69,20 @@ def recorded_run(*options: object) -> Path:
         return answer.code
 
     return _once(" ".join(map(str, options)), make)[0]
+
+
+def recorded_systems(run: RunConfig, names: Sequence[Implementation]) -> Path:
+    """The folder with one trace a system that trained this, by its name."""
+
+    def make(folder: Path) -> None:
+        with ExitStack() as held:
+            launch_job(Job(run, tuple((name, folder / name) for name in names)), held)
+
+    return _once(f"{' '.join(names)} {_digest(run)}", make)[0]
+
+
+def _digest(run: RunConfig) -> str:
+    return hashlib.sha256(json.dumps(run.to_plain()).encode()).hexdigest()[:12]
 
 
 def _once(name: str, make: Callable[[Path], Any]) -> tuple[Path, Any]:

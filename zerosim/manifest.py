@@ -73,6 +73,11 @@ class Source(StrEnum):
     recorded."""
 
 
+EACH = 8
+"""So many simulated ranks each do their own dry run and have a file, as in a run for real; of more,
+one may stand for others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
     """Ranks of a simulated run that did what another one did, so that they have no file.

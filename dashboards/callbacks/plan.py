@@ -26,6 +26,7 @@ from zerosim.dashboards.components.plan import (
 )
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import plan
+from zerosim.dashboards.planapi import simulates
 
 ADDRESS = "plan-address"
 
@@ -43,7 +44,7 @@ class PlanPage:
 
     def body(self, query: Mapping[str, str]) -> list[Component]:
         """All that stands below the tabs, as the server writes it."""
-        return body(plan.view(query))
+        return body(plan.view(query), simulates=simulates())
 
     def layout(self, search: str) -> Component:
         """The page, and the address that it follows."""
@@ -52,7 +53,7 @@ class PlanPage:
 
     def follow(self, search: object) -> list[Component]:
         """The page at another address of its own; its tables come when they are unfolded."""
-        return body(plan.view(query_of(search)), folded=True)
+        return body(plan.view(query_of(search)), folded=True, simulates=simulates())
 
     def unfold(self, name: str, clicks: object, search: object) -> list[list[Component]]:
         """A table of the page at an address, as the one output of its callback."""

@@ -5,7 +5,8 @@ Imports dash, zerosim's plots, `dashboards.pages` and zerosim's L0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -31,10 +32,11 @@ GPUS, TOKENS = "plan-gpus", "plan-tokens"
 _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 
 
-def body(view: View, *, folded: bool = False) -> list[Component]:
+def body(view: View, *, folded: bool = False, simulates: bool = False) -> list[Component]:
     """All that stands below the tabs.
 
     Args:
+        simulates: whether who looks at it can have the server simulate.
         folded: tables that nobody has unfolded are left out; `listed` has them. They are most of
             the page's parts, and Dash takes longer for each than the server.
     """
@@ -48,7 +50,7 @@ def body(view: View, *, folded: bool = False) -> list[Component]:
         html.Div([_memory(shown, folded), _times(shown, folded)], className="halves"),
         html.Div([_scaling(shown, folded), _grid(shown)], className="halves"),
         _fastest(shown),
-        _words(shown),
+        _words(shown, simulates),
     ]
 
 
@@ -96,9 +98,16 @@ def listed(name: str, view: View) -> list[Component]:
 
 def _memory(shown: Shown, folded: bool) -> Component:
     figure = plots.peaks(shown.memories, shown.card_bytes)
+    _lead_by_name(figure, "x", shown.stages)
     more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
     title = SITE("plan.memory_of_a_gpu_at_its")
     return card("memory", title, [graph("peaks", figure), more], SITE("plan.by_stage"))
+
+
+def _lead_by_name(figure: Any, axis: str, stages: Mapping[str, str]) -> None:
+    """Bars are pressed to see their layout; `assets/plan.js` listens."""
+    for bars in figure.data:
+        bars.customdata = [stages[name] for name in bars[axis]]
 
 
 def _memory_listed(shown: Shown) -> Component:
@@ -119,6 +128,7 @@ def _memory_listed(shown: Shown) -> Component:
 
 def _times(shown: Shown, folded: bool) -> Component:
     figure = plots.step_times(shown.times)
+    _lead_by_name(figure, "y", shown.stages)
     more = _folded("times", SITE("plan.the_same_as_a_table"), shown, folded)
     title = SITE("plan.where_the_time_of_a_step")
     return card("times", title, [graph("steptimes", figure), more], SITE("plan.by_stage"))
@@ -126,7 +136,15 @@ def _times(shown: Shown, folded: bool) -> Component:
 
 def _times_listed(shown: Shown) -> Component:
     rows = [
-        html.Tr(cells_of((row["layout"], row["cause"]), (f"{row['seconds']:,.4f}",)))
+        html.Tr(
+            cells_of(
+                (
+                    _leading(row["layout"], shown.stages[row["layout"]]),
+                    row["cause"],
+                ),
+                (f"{row['seconds']:,.4f}",),
+            )
+        )
         for row in shown.times
     ]
     head = head_of((SITE("plan.layout"), SITE("plan.cause")), (SITE("plan.s_predicted"),))
@@ -135,6 +153,8 @@ def _times_listed(shown: Shown) -> Component:
 
 def _scaling(shown: Shown, folded: bool) -> Component:
     figure = plots.scaling(shown.scaling, shown.chosen)
+    for curve, name in zip(figure.data, dict.fromkeys(shown.scaling["layout"]), strict=True):
+        curve.customdata = [shown.sizes.get((name, gpus), "") for gpus in curve.x]
     said = [
         html.P(words, className="small")
         for words in (shown.hiding, SITE("plan.more_gpus"))
@@ -149,7 +169,11 @@ def _scaling_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(
             cells_of(
-                (row["layout"], format_exact(row["gpus"]), format_exact(row["tokens_per_gpu"])),
+                (
+                    _leading(row["layout"], shown.sizes.get((row["layout"], row["gpus"]), "")),
+                    format_exact(row["gpus"]),
+                    format_exact(row["tokens_per_gpu"]),
+                ),
                 (
                     f"{row['tokens_per_second_per_gpu']:,.0f}",
                     f"{row['mfu']:.1%}",
@@ -168,6 +192,11 @@ def _scaling_listed(shown: Shown) -> Component:
     )
     head = head_of((SITE("plan.layout"), SITE("plan.gpus"), SITE("plan.tokens_a_gpu")), numbers)
     return table_of(SITE("plan.scaling_scrolls"), [head, html.Tbody(rows)])
+
+
+def _leading(name: str, address: str) -> Component:
+    """The head of a row that leads to its layout; nowhere if there is no address."""
+    return html.Th(dcc.Link(name, href=address) if address else name, scope="row")
 
 
 _LISTED: dict[str, Callable[[Shown], Component]] = {
@@ -224,7 +253,7 @@ def _fastest(shown: Shown) -> Component:
             format_amount(row["tokens_per_day"]),
             f"{row['mfu']:.1%}",
         )
-        name = html.Th(dcc.Link(row["layout"], href=address), scope="row")
+        name = _leading(row["layout"], address)
         words = (
             name,
             row["tensor x pipeline x data"],
@@ -256,13 +285,24 @@ def _fastest(shown: Shown) -> Component:
     )
 
 
-def _words(shown: Shown) -> Component:
+def _simulated(shown: Shown, simulates: bool) -> list[Component]:
+    """What has the server simulate the layout, or why it does not."""
+    if shown.too_large:
+        return [html.P(SITE("plan.not_simulated_here", why=shown.too_large), className="small")]
+    if not simulates:
+        return []
+    press = html.Button(SITE("plan.simulate_here"), id="simulate", type="button")
+    said = html.Span("", id="simulated", role="status", **aria(live="polite"))
+    return [html.P([press, " ", said], className="small")]
+
+
+def _words(shown: Shown, simulates: bool) -> Component:
     def told(title: str, text: str) -> list[Component]:
         return [html.H3(title), html.Pre(text, tabIndex=0, role="group", **aria(label=title))]
 
     parts: list[Component] = [html.P(note, className="small") for note in shown.notes]
     if shown.command:
-        parts += told(SITE("plan.simulate_it"), shown.command)
+        parts += [*told(SITE("plan.simulate_it"), shown.command), *_simulated(shown, simulates)]
     else:
         parts.append(
             html.P(SITE("plan.not_simulated", no_command=shown.no_command), className="small")

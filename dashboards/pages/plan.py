@@ -18,6 +18,7 @@ from zerosim.config.shapes import SHAPES
 from zerosim.dashboards.texts import SITE
 from zerosim.errors import ConfigError
 from zerosim.language import Language, spoken, term
+from zerosim.manifest import EACH
 from zerosim.placement import known_machines
 from zerosim.plan import (
     Plan,
@@ -40,7 +41,12 @@ from zerosim.plan.tables import (
     scaling_table,
     times_table,
 )
-from zerosim.plan.written import deepspeed_config, simulate_command, torch_calls
+from zerosim.plan.written import (
+    SIMULATED_STEPS,
+    deepspeed_config,
+    simulate_command,
+    torch_calls,
+)
 from zerosim.quantities import format_amount, format_bytes, format_exact
 from zerosim.tables import Table
 from zerosim.theory.layout import Layout
@@ -48,6 +54,8 @@ from zerosim.theory.saved import Recompute
 
 PATH = "/plan"
 TITLE = "pages.plan"
+SCRIPT = "plan.js"
+"""Of the assets, what the page needs beside Dash."""
 FREE = "any"
 LONGEST = 24
 """Letters of a value in an address."""
@@ -57,6 +65,8 @@ MOST_ROWS = 8
 _MODELS = tuple(name.value for name in SHAPES)
 _GPUS = ("8", "16", "64", "256", "512", "1024", "4096")
 _TOKENS = ("512k", "1M", "4M", "16M")
+MOST_DONE = 1024
+"""Blocks that a layout's dry run goes through on this server, in all micro-steps and ranks."""
 _SEARCHED = Fixed(buckets=(None,), needed=True)
 """A bucket is a unit: other sizes change a step by less than a reader of the page sees."""
 USUAL = {"model": "llama-3-8b", "machine": "dgx-h100", "gpus": "64", "tokens": "4M"}
@@ -102,7 +112,14 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """All that the page shows of a plan."""
+    """All that the page shows of a plan.
+
+    Attributes:
+        stages: by name, where the same layout in another stage is shown.
+        sizes: by name and GPUs, where a point of the curves is; of none that no plan tries, as
+            ZeRO++ within a node.
+        no_command: why there is no command; too_large: why the server does not do it.
+    """
 
     headline: str
     remark: str
@@ -112,7 +129,9 @@ class Shown:
     memory: Table
     memories: Table
     times: Table
+    stages: Mapping[str, str]
     scaling: Table
+    sizes: Mapping[tuple[str, int], str]
     hiding: str
     fastest: tuple[tuple[Predicted, str], ...]
     table: Table
@@ -121,6 +140,7 @@ class Shown:
     grid: Mapping[tuple[int, int], Grid]
     command: str
     no_command: str
+    too_large: str
     deepspeed: str
     calls: str
     notes: tuple[str, ...]
@@ -298,13 +318,21 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         memory=memory_table(one),
         memories=memories_table(beside, SITE("plan.predicted_peak_of_a_gpu")),
         times=times_table(
-            [
-                (name if each.fits else SITE("plan.does_not_fit_2", name=name), each)
-                for name, each in beside
-            ],
+            [(_told(name, each), each) for name, each in beside],
             SITE("plan.predicted_time_of_a_step"),
         ),
+        stages={
+            said: _address_of(each.layout, here)
+            for name, each in beside
+            for said in (name, _told(name, each))
+        },
         scaling=scaling_table(curves, SITE("plan.predicted_tokens_a_second_of_a")),
+        sizes={
+            (name, point.gpus): _address_of(point.predicted.layout, here)
+            for name, points in curves
+            for point in points
+            if variant_of(point.predicted.layout) is not Variant.PLUS or point.gpus > question.node
+        },
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, here)) for each in fastest),
         table=layouts_table(fastest, SITE("plan.predicted_for", what=what)),
@@ -313,10 +341,46 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         grid=grid,
         command=command,
         no_command=reason,
+        too_large=_too_large(layout),
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",
         notes=notes_on(one),
     )
+
+
+def _told(name: str, predicted: Predicted) -> str:
+    """A layout as figures call it: by its name, and that it does not fit."""
+    return name if predicted.fits else SITE("plan.does_not_fit_2", name=name)
+
+
+def _too_large(layout: Layout) -> str:
+    """Why a server does not do a layout dry; "" if it does."""
+    ranks = 1 if layout.num_ranks > EACH and layout.config.asks_alike else layout.num_ranks
+    blocks = layout.shape.layers * layout.micro_batches * SIMULATED_STEPS * ranks
+    if blocks <= MOST_DONE:
+        return ""
+    return SITE(
+        "plan.too_large",
+        blocks=format_exact(blocks),
+        steps=SIMULATED_STEPS,
+        micro_steps=format_exact(layout.micro_batches),
+        ranks=format_exact(ranks),
+        most=format_exact(MOST_DONE),
+    )
+
+
+def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of the command that simulates the layout at an address, without `zerosim`.
+
+    Raises:
+        ConfigError: there is no plan, no such command, or it is too large for a server.
+    """
+    found = view(query)
+    if found.shown is None:
+        raise ConfigError(found.problem)
+    if problem := found.shown.no_command or found.shown.too_large:
+        raise ConfigError(SITE("plan.it_is_not_simulated_here", why=problem))
+    return tuple(found.shown.command.split()[1:])
 
 
 def _headline(one: Predicted, what: str) -> str:
@@ -428,11 +492,16 @@ def _grid(
 
 
 def _address_of(layout: Layout, here: Mapping[str, str]) -> str:
-    """Where the page shows a layout and no other."""
+    """Where the page shows a layout and no other.
+
+    Where no ranks are data parallel nothing is divided: a plan has that as stage 0, and plain.
+    """
+    divides = layout.data > 1
     return _address(
         here,
-        stage=str(layout.config.stage),
-        options=variant_of(layout).value,
+        gpus=str(layout.num_ranks),
+        stage=str(layout.config.stage if divides else 0),
+        options=(variant_of(layout) if divides else Variant.PLAIN).value,
         recompute=layout.recompute.value,
         batch=str(layout.batch),
         tensor=str(layout.cut.tensor),

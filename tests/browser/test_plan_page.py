@@ -63,6 +63,32 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     one.wait("location.search.includes('tensor=1')")
 
 
+def test_a_point_of_a_chart_leads_to_its_layout(watch):
+    one = watch()
+    visit(one, PAGE)
+    one.page.evaluate("() => { window.stays = true; }")
+    one.page.evaluate(
+        "() => { const plot = document.querySelector('#curves .js-plotly-plot');"
+        " const curve = plot.data.find(({name}) => name === 'ZeRO-3');"
+        " const points = [{customdata: curve.customdata[[...curve.x].indexOf(8)]}];"
+        " plot.emit('plotly_click', {points}); }"
+    )
+    one.wait("document.querySelector('#headline').textContent.includes('on 8 GPUs')")
+    assert one.page.evaluate("() => window.stays")
+    assert "gpus=8" in one.page.url
+
+
+def test_a_layout_is_simulated_and_replay_opens(watch):
+    one = watch(reduced_motion="reduce")
+    visit(one, f"{PAGE}&stage=3&options=plain&batch=16")
+    one.page.locator("#simulate").click()
+    one.wait("document.querySelector('#simulated')?.textContent.includes('Simulat')")
+    one.wait("location.pathname === '/replay' && window.__player")
+    assert one.page.url.partition("?trace=")[2].startswith("plan/")
+    assert "predicted" in one.text("body").lower()
+    assert "16" in one.page.evaluate("() => String(window.__player.model.doc.stands_for)")
+
+
 def test_a_table_comes_when_it_is_unfolded(watch):
     one = watch()
     visit(one, PAGE)

@@ -41,7 +41,8 @@ def test_a_law_has_what_was_published(told, name):
 def test_it_fits_a_wall(told, name):
     assert all(len(str(cell)) < 40 for row in told[name]["rows"] for cell in row.values())
     lines = command("table", name).out.splitlines()
-    numbers = [line for line in lines if not line.startswith(("source: ", "machine "))]
+    notes = ("source: ", "machine ", "predicted: ", "not predicted: ")
+    numbers = [line for line in lines if not line.startswith(notes)]
     assert max(map(len, numbers)) < 120
 
 
@@ -81,6 +82,41 @@ def test_a_unit_of_all_blocks_is_nearly_the_whole_model(told):
     sizes = [row["predicted_gb"] for row in told["units"]["rows"]]
     assert sizes == sorted(sizes)
     assert sizes[-1] > 10 * sizes[0]
+
+
+def test_a_ladder_goes_up_by_what_is_divided(told):
+    """As published: P_a adds to C1 and to C3, and gradients that are divided add most."""
+    c1, c2, c3, c4, c5 = (row["predicted_billions"] for row in told["ladder"]["rows"])
+    assert c1 < c3 < c2 < c4 < c5
+    for published, predicted in pairs(told["ladder"]):
+        assert 1 < predicted / float(published) < 1.6  # what is in no law is in none of them
+
+
+def test_a_gpu_is_faster_the_more_there_are(told):
+    rows = told["superlinear"]["rows"]
+    assert [row["predicted_batch"] for row in rows] == sorted(
+        row["predicted_batch"] for row in rows
+    )
+    assert all(row["predicted_batch"] >= row["published_batch"] for row in rows)
+    of_all = [row["predicted_pflops_of_all"] for row in rows]
+    assert of_all[-1] / of_all[0] > rows[-1]["gpus"] / rows[0]["gpus"]
+
+
+def test_small_batches_of_large_models_are_slower(told):
+    rates = {row["model"]: row["predicted_tflops"] for row in told["throughput"]["rows"]}
+    assert rates["100B"] == pytest.approx(38, rel=1e-3)  # fitted to it
+    assert rates["100B"] > rates["120B"] > rates["140B"] > rates["170B"]
+
+
+def test_gathering_ahead_gains_whatever_the_number_of_gpus(told):
+    gains = [row["predicted_gain_percent"] for row in told["prefetching"]["rows"]]
+    assert all(10 < one < 40 for one in gains)
+    assert max(gains) < 1.2 * min(gains)
+
+
+def test_more_disks_hold_more(told):
+    for published, predicted in pairs(told["nodes"]):
+        assert 1 < predicted / float(published) < 1.5
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
+import sys
+import textwrap
+import time
 from html import unescape
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import pytest
 from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
+from zerosim.dashboards import workbench
+from zerosim.dashboards.app import make_app
 from zerosim.dashboards.callbacks.plan import answer_typed
+from zerosim.dashboards.classroom import Classroom, lesson_shelf
 from zerosim.dashboards.components.plan import TABLES, unfolded, unfolding
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import plan
+from zerosim.dashboards.workbench import Workbench
+from zerosim.errors import RunError
+from zerosim.manifest import Source
 from zerosim.plan import ask, make_plan
 from zerosim.plan.search import Fixed
 from zerosim.quantities import format_bytes
+from zerosim.record import load
 
+DEADLINE_S = 600.0
 CALLBACK = "/dash/_dash-update-component"
 SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}
 
@@ -149,7 +162,133 @@ def test_what_is_typed_is_kept_in_the_address():
             answer_typed(gpus, tokens, search)
 
 
+@pytest.mark.parametrize(
+    "query", [SMALL, {**SMALL, "gpus": "16", "options": "zero++"}, {**SMALL, "options": "infinity"}]
+)
+def test_points_of_charts_lead_to_their_layouts(query):
+    shown = plan.view(query).shown
+    assert set(shown.stages) == {row["layout"] for row in shown.memories}
+    rows = [(row["layout"], row["gpus"]) for row in shown.scaling]
+    without = [one for one in rows if one not in shown.sizes]
+    assert without == [one for one in rows if one[0] == "ZeRO++" and one[1] <= 8]
+    for (name, gpus), address in shown.sizes.items():
+        there = plan.view(dict(parse_qsl(address.partition("?")[2]))).shown
+        assert there.chosen == (name if gpus > 1 else shown.scaling["layout"][0])
+        assert f"on {gpus} GPU" in there.headline
+    for name, address in shown.stages.items():
+        assert plan.view(dict(parse_qsl(address.partition("?")[2]))).shown.chosen == name
+
+
+class Serving:
+    """The application, a client, and what simulates in place of zerosim."""
+
+    def __init__(self, folder, program):
+        library = Library([folder], shelf=lesson_shelf())
+        command = (sys.executable, "-c", textwrap.dedent(program))
+        self.workbench = Workbench(library.shelf, command=command)
+        documents = Documents()
+        classroom = Classroom(library, documents, self.workbench)
+        self.client = make_app(library, documents, classroom=classroom).test_client()
+
+    def simulate(self, query):
+        answer = self.client.post("/api/plan/simulate", json={"query": query})
+        assert answer.status_code == 202, answer.json
+        job = answer.json
+        end = time.monotonic() + DEADLINE_S
+        while job["state"] not in ("done", "failed"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+            job = self.client.get(f"/api/plan/simulate/{job['ticket']}").json
+        return job
+
+
+@pytest.fixture
+def serving(tmp_path, request):
+    made = Serving(tmp_path, request.param)
+    yield made
+    made.workbench.close()
+
+
+COPIES = """
+    import json, shutil, sys
+    from pathlib import Path
+    from zerosim.lessons.recordings import COMMITTED
+    folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
+    assert job["dry"] and job["changes"][:3] == ["simulate", "--stage", "3"], job
+    shutil.copytree(COMMITTED / "ring" / "stage-3", folder / job["runs"][0])
+"""
+
+
+@pytest.mark.parametrize("serving", [COPIES], indirect=True)
+def test_a_layout_is_simulated_and_replay_shows_it(serving):
+    query = f"?{urlencode({**SMALL, 'stage': '3'})}"
+    job = serving.simulate(query)
+    assert job["said"] == "Simulated: Replay opens."
+    name = unquote(job["address"].removeprefix("/replay?trace="))
+    assert name == f"plan/{job['ticket']}"
+    assert serving.client.get("/api/replay", query_string={"trace": name}).status_code == 200
+    assert name not in serving.client.get("/api/traces").text
+    assert 'id="simulate"' in serving.client.get(f"/plan{query}").text
+
+
+@pytest.mark.parametrize("serving", ["import sys; sys.exit('it has no room')"], indirect=True)
+def test_why_a_layout_is_not_simulated_is_said(serving):
+    job = serving.simulate(f"?{urlencode(SMALL)}")
+    assert (job["state"], job["said"]) == ("failed", "Not simulated: it has no room")
+
+
+LARGE = {"model": "gpt-3", "gpus": "64", "tokens": "16M", "stage": "3", "options": "plain"}
+LARGE |= {"tensor": "1", "batch": "1"}
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (LARGE, "this page simulates at most"),
+        ({**SMALL, "tensor": "2"}, "cuts neither"),
+        ({**SMALL, "machine": "/etc/passwd.toml"}, "there is no machine"),
+        ({"model": HOSTILE}, "expected one of"),
+    ],
+)
+def test_what_is_not_simulated_is_refused_before_anything_is_started(client, query, words):
+    answer = client.post("/api/plan/simulate", json={"query": f"?{urlencode(query)}"})
+    assert answer.status_code == 422
+    assert words in answer.json["error"]
+    if query is LARGE:
+        page = client.get(f"/plan?{urlencode(query)}").text
+        assert words in page
+        assert 'id="simulate"' not in page
+
+
+def test_others_only_see_the_command(client):
+    query = f"?{urlencode(SMALL)}"
+    elsewhere = {"environ_base": {"REMOTE_ADDR": "192.0.2.7"}}
+    page = client.get(f"/plan{query}", **elsewhere).text
+    assert "zerosim simulate" in page
+    assert 'id="simulate"' not in page
+    refused = client.post("/api/plan/simulate", json={"query": query}, **elsewhere)
+    assert refused.status_code == 403
+    assert client.get(f"/api/plan/simulate{query}").status_code in (404, 405)
+    foreign = client.post(
+        "/api/plan/simulate", json={"query": query}, headers={"Origin": "http://elsewhere.example"}
+    )
+    assert foreign.status_code == 403
+    assert client.get("/api/plan/simulate/none").status_code == 404
+
+
+@pytest.mark.ranks
+def test_a_layout_is_done_dry_in_a_process_of_its_own(tmp_path):
+    words = plan.command_at({**SMALL, "stage": "3", "batch": "16", "recompute": "none"})
+    workbench.simulate(("run",), tmp_path, (*words[:-1], "1"))
+    trace = load(tmp_path / "run", strict=True)
+    assert (trace.manifest.source, len(trace.ranks)) == (Source.SIMULATED, 8)
+    with pytest.raises(RunError, match="ranks is 0"):
+        workbench.simulate(("run",), tmp_path, ("simulate", "--ranks", "0"))
+
+
 def test_every_number_s_title_says_predicted(client):
+    for query in (SMALL, {**SMALL, "model": "zero-128b"}):
+        assert "predicted" in plan.view(query).shown.headline
     text = text_of(client.get(f"/plan?{urlencode(SMALL)}").text)
     for title in (
         "Memory of a GPU at its peak, predicted",

@@ -142,11 +142,12 @@ def test_a_run_on_a_machine_by_hand(tmp_path):
     assert (gather[5] - begin, gather[6] - begin) == (2566, 2566 + 2548)
 
 
-def test_where_cores_are_few_messages_take_their_turns_too(tmp_path):
+def test_where_cores_are_few_messages_and_computations_take_turns(tmp_path):
     trace = load_plan(Plan(num_ranks=4, stage=1, units=("a",), iterations=1, gap_ns=0))
 
-    def duration(machine):
-        ends = times(place(trace, Modelled(machine, lambda tasks: [[]] * len(tasks.rows))), *Kind)
+    def duration(machine, *operations):
+        model = Modelled(machine, lambda tasks: [operations] * len(tasks.rows))
+        ends = times(place(trace, model), *Kind)
         return max(end for *_, end in ends) - min(start for *_, start, _ in ends)
 
     enough = duration(small(tmp_path))
@@ -154,6 +155,8 @@ def test_where_cores_are_few_messages_take_their_turns_too(tmp_path):
     (tmp_path / "few.toml").write_text(text)
     few = load_machine(str(tmp_path / "few.toml"))
     assert duration(few) == 2 * enough
+    work = Product(calls=1, flops=10_000_000, touched_bytes=0)
+    assert duration(few, work) == pytest.approx(2 * duration(small(tmp_path), work), rel=1e-3)
 
 
 def test_without_a_network_there_are_no_nodes():

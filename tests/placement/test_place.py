@@ -15,6 +15,7 @@ from zerosim.analysis import critical_path
 from zerosim.events import Kind, Phase, Purpose
 from zerosim.graph import NodeKind, build_graph
 from zerosim.placement import Recorded, Resource, place
+from zerosim.placement.sharing import Underway
 from zerosim.record import load
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
@@ -159,6 +160,19 @@ def test_ranks_that_share_cores_compute_in_turns(num_ranks):
     assert place(trace, Cores(num_ranks)) == trace
     shared = place(trace, Cores(2))
     assert times(shared, *Kind) == times(slower, *Kind)
+
+
+def test_who_goes_first_leaves_others_the_rest():
+    """Two compute on two cores, of which a message takes one for 4 ns."""
+    underway = Underway()
+    core, message = Resource("cores", 0, 2), Resource("cores", 0, 2, goes_first=True)
+    for moment in (1, 2):
+        underway.begin(moment, 0, 10, (core,))
+    underway.begin(3, 0, 4, (message,))
+    ended = []
+    while underway.next_end() is not None:
+        ended.append(underway.finish())
+    assert ended == [(3, 4), (1, 12), (2, 12)]  # at half speed until 4, then at full speed
 
 
 def test_samples_and_metrics_follow_the_program():

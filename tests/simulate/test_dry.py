@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from torch.distributed import distributed_c10d
 
+from tests.cli.command import assert_one_line, command
 from tests.recorded import recorded, recorded_family
 from tests.replay.test_runs import VARIANTS
+from tests.simulate.options import ON_EIGHT, ON_THREE
 from tests.verify.test_family_runs import ON_FOUR, ON_TWO, train
 from zerosim.analysis.memory import ROLES, timeline
 from zerosim.analysis.memory.line import tiers_of
 from zerosim.config import EngineConfig, RunConfig
+from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Phase
 from zerosim.launch.job import Job
 from zerosim.manifest import Alike, Source
@@ -32,11 +35,21 @@ pytestmark = pytest.mark.ranks
 
 OVERFLOWS = "skipped"
 """Whether a step is left out depends on numbers, which a dry run does not have."""
-BRIEF = {"ZeRO-3", "owners", "owners of all", "hpZ"}
-"""Of those on four ranks: the others are combinations, and take longer."""
+BRIEF = {
+    4: {"ZeRO-3", "owners", "owners of all", "hpZ"},
+    8: {
+        *("stage 0", "stage 3, native", "micro-steps, buckets, clipping", "ZeRO-2 offload"),
+        *("all on disk", "owners", "owners of all", "ZeRO++"),
+    },
+}
+"""Of those on four and eight ranks, one of each kind: the others are like them, and take longer."""
+FAMILIES = {2: ON_TWO, 3: ON_THREE, 4: ON_FOUR, 8: ON_EIGHT}
 FAMILY = [
-    pytest.param(num_ranks, name, marks=[pytest.mark.long] * (num_ranks == 4 and name not in BRIEF))
-    for num_ranks, cases in ((2, ON_TWO), (4, ON_FOUR))
+    pytest.param(
+        *(num_ranks, name),
+        marks=[pytest.mark.long] * (num_ranks in BRIEF and name not in BRIEF[num_ranks]),
+    )
+    for num_ranks, cases in FAMILIES.items()
     for name in cases
     if OVERFLOWS not in name
 ]
@@ -103,15 +116,51 @@ BESIDE = {Role.BUFFERS}
 that trains several times, as those of the family do, still has some of the engine before."""
 
 
+def recorded_case(num_ranks: int, name: str) -> Path:
+    """Where a case of a family is, which is recorded with others in one start of the ranks."""
+    cases = FAMILIES[num_ranks]
+    if num_ranks != 8:  # where those of brief ones are few and the others many
+        return recorded_family(num_ranks, train, cases) / name
+    is_brief = name in BRIEF[8]
+    chosen = {one: case for one, case in cases.items() if (one in BRIEF[8]) is is_brief}
+    words = "options" if is_brief else "all other options"
+    return recorded_family(num_ranks, train, chosen, words) / name
+
+
 @pytest.mark.parametrize(("num_ranks", "name"), FAMILY)
 def test_the_same_program_on_ranks_that_are_not_there(num_ranks, name, tmp_path):
-    cases = {2: ON_TWO, 4: ON_FOUR}[num_ranks]
-    real = load(recorded_family(num_ranks, train, cases) / name, strict=True)
+    cases = FAMILIES[num_ranks]
+    real = load(recorded_case(num_ranks, name), strict=True)
     for rank in range(num_ranks):
         place = Place(rank, num_ranks, num_ranks, "gloo", "any")
         with stand_in(place) as dry, dry.without_memory():
             train(str(tmp_path), {name: cases[name]})
     assert_alike(real, load(tmp_path / name, strict=True), BESIDE)
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "options", "words"),
+    [
+        (3, {"stage": 3, "secondary_partition": 2}, "secondary-partition is 2"),
+        (3, {"stage": 3, "quantize_gradients": True, "ranks_per_node": 2}, "ranks-per-node is 2"),
+        (8, {"stage": 3, "secondary_partition": 3}, "secondary-partition is 3"),
+    ],
+)
+def test_what_groups_cannot_share_evenly_is_refused_dry_as_for_real(
+    num_ranks, options, words, tmp_path
+):
+    config = EngineConfig(**options)
+    run = RunConfig(model="mlp", ranks=num_ranks, steps=1)
+    with pytest.raises(ConfigError, match=words) as raised:
+        Job(run, ((config, tmp_path),))
+    flags = [
+        part
+        for name, value in options.items()
+        for part in ([f"--{name.replace('_', '-')}"] + ([] if value is True else [value]))
+    ]
+    for asked_of in ("run", "simulate"):
+        answer = command(asked_of, "--ranks", num_ranks, *flags, "--out", tmp_path / "none")
+        assert_one_line(answer, str(raised.value))
 
 
 @pytest.mark.parametrize(

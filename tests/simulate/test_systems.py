@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from torch.distributed import distributed_c10d
 
-from tests.recorded import recorded_run
+from tests.cli.command import assert_one_line, command
+from tests.recorded import recorded_run, recorded_systems
 from tests.simulate.test_dry import BESIDE, ON_CPU, asked, peaks
 from zerosim.config import EngineConfig, Implementation, RunConfig
 from zerosim.events import Kind
@@ -30,7 +31,11 @@ CASES = [
     # eight real ranks are dear: these two, one of zerosim's engine, and no larger model
     *(("mlp", 8, name, ("ddp", "fsdp2", "zerosim-3")) for name in ("ddp", "fsdp2", "zerosim-3")),
 ]
-LONG = [("gpt-tiny", 4, name, (*OF_GPT, "hsdp")) for name in (*OF_GPT, "hsdp")]
+_ON_EIGHT = (*(name for name in OF_MLP if name not in ("ddp", "fsdp2")), "hsdp", "zerosim-1")
+LONG = [
+    *(("gpt-tiny", 4, name, (*OF_GPT, "hsdp")) for name in (*OF_GPT, "hsdp")),
+    *(("mlp", 8, name, _ON_EIGHT) for name in _ON_EIGHT),
+]
 WHEN_NOTICED = {Role.GRADIENTS}
 """FSDP2 frees a gradient when a reduction is over; when a rank notices depends on its threads."""
 
@@ -53,12 +58,70 @@ def test_a_system_calls_dry_what_it_calls_for_real(model, num_ranks, name, all_n
     compare(load(home / name, strict=True), name, tmp_path / name)
 
 
+def divisible(num_ranks):
+    """A GPT whose heads and blocks so many ranks divide: a head and a block each."""
+    return RunConfig(
+        model="gpt-tiny", ranks=num_ranks, steps=2, batch=1, timeout_s=200,
+        layers=num_ranks, heads=num_ranks, width=8 * num_ranks, context_length=16,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "name"),
+    [
+        *((num_ranks, Implementation.TENSOR_PARALLEL) for num_ranks in (3, 8)),
+        *(
+            pytest.param(num_ranks, Implementation(name), marks=pytest.mark.long)
+            for num_ranks in (3, 8)
+            for name in ("1f1b", "gpipe")
+        ),
+    ],
+)
+def test_a_divided_model_on_as_many_ranks_as_it_has_heads_and_blocks(num_ranks, name, tmp_path):
+    home = recorded_systems(divisible(num_ranks), (name,))
+    compare(load(home / name, strict=True), name, tmp_path / "dry")
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "name", "words"),
+    [
+        (3, "tensor-parallel", "3 ranks do not divide 4 heads"),
+        (8, "tensor-parallel", "8 ranks do not divide 4 heads"),
+        (3, "gpipe", "3 ranks do not divide 4 blocks"),
+        (3, "hsdp", "3 ranks do not make two rows"),
+    ],
+)
+def test_what_ranks_do_not_divide_is_refused_dry_as_for_real(num_ranks, name, words, tmp_path):
+    asked_of = {
+        "profiles": ("--model", "gpt-tiny", "--only", name),
+        "simulate": ("--model", "gpt-tiny", "--system", name),
+    }
+    for what, options in asked_of.items():
+        answer = command(what, *options, "--ranks", num_ranks, "--out", tmp_path / what)
+        assert_one_line(answer, words)
+
+
+def test_ranks_that_do_not_compute_together_evenly_are_refused_dry_as_for_real(tmp_path):
+    for what in ("run", "simulate"):
+        options = ("--ranks", 3, "--tensor-parallel", 2, "--out", tmp_path / what)
+        assert_one_line(command(what, *options), "tensor-parallel is 2", "divisor of the 3 ranks")
+
+
+ENGINE = [(4, 2), (3, 3), (8, 4), (8, 2)]
+
+
 @pytest.mark.parametrize("stage", [0, 3])
-def test_the_engine_beside_tensor_parallelism(stage, tmp_path):
+@pytest.mark.parametrize(
+    ("num_ranks", "together"),
+    [pytest.param(*case, marks=[pytest.mark.long] * (case == (8, 2))) for case in ENGINE],
+)
+def test_the_engine_beside_tensor_parallelism(num_ranks, together, stage, tmp_path):
+    shape = ("--heads", 3, "--width", 48) if together == 3 else ("--width", 64)
     home = recorded_run(
-        *("run", "--stage", "0,3", "--ranks", 4, "--tensor-parallel", 2, "--steps", 1),
-        *("--batch", 1, "--checkpoint-activations", "--partition-activations"),
-        *("--cpu-checkpointing", "--contiguous-memory", "--timeout", 200),
+        *("run", "--stage", "0,3", "--ranks", num_ranks, "--tensor-parallel", together, *shape),
+        *("--layers", 2, "--steps", 1, "--batch", 1, "--checkpoint-activations"),
+        *("--partition-activations", "--cpu-checkpointing", "--contiguous-memory"),
+        *("--timeout", 200),
     )
     compare(load(home / f"stage-{stage}", strict=True), "", tmp_path / "dry")
 
@@ -93,8 +156,6 @@ def test_ranks_with_the_same_pieces_are_alike():
 
 
 def test_a_device_without_room_says_where(tmp_path):
-    from tests.cli.command import command
-
     options = ("--stage", 0, "--model", "gpt-tiny", "--layers", 2, "--width", 32, "--batch", 1)
     limit = ("--ranks", 2, "--steps", 2, "--device-bytes", "900kB")
     real = command("run", *options, *limit, "--out", tmp_path / "real")

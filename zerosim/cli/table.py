@@ -34,7 +34,7 @@ _NAMES = {1: "P_os", 2: "P_os+g", 3: "P_os+g+p"}
 _DTYPES = {DType.BF16: "mixed (bf16, fp16)", DType.FP32: "fp32"}
 
 
-_WRITTEN = {"gb": "GB", "gpu": "GPU", "gpus": "GPUs", "tflops": "TFLOP/s"}
+_WRITTEN = {"gb": "GB", "gpu": "GPU", "gpus": "GPUs", "tflops": "TFLOP/s", "pflops": "PFLOP/s"}
 
 PAPER = "paper"
 _NAMED = (PAPER, *FIGURES)

@@ -263,6 +263,16 @@ class EngineConfig(Configuration):
         return self.secondary_partition > 1
 
     @property
+    def asks_alike(self) -> bool:
+        """True if what ranks ask for says the same on each, so that one may stand for others.
+
+        A ring's messages go to other peers on each; of an owner or of hpZ's groups not all ranks
+        are members.
+        """
+        is_native = self.collectives is CollectivesKind.NATIVE
+        return is_native and not (self.has_owners or self.has_secondary)
+
+    @property
     def offloads(self) -> bool:
         """True if anything is kept beside the device, or on its way to or from there."""
         parameters = self.offload_param is not Offload.NONE

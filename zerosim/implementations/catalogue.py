@@ -1,4 +1,4 @@
-"""Who can be asked for a step, and who of them is here. Imports torch and zerosim's L0."""
+"""Who can be asked for a step, and who of them is here. Imports torch, models and zerosim's L0."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 
-from zerosim.config import Implementation, ModelName, RunConfig
+from zerosim.config import Implementation, RunConfig
+from zerosim.config.shapes import SHAPES, GPTConfig
 from zerosim.implementations.common import Step
 from zerosim.models import Batches
+from zerosim.models.catalogue import gpt_config
 
 _HOMES = {
     Implementation.DDP: "data_parallel.ddp",
@@ -26,22 +28,29 @@ _HOMES = {
     Implementation.DEEPSPEED_2: "deepspeed.stage_2",
     Implementation.DEEPSPEED_3: "deepspeed.stage_3",
 }
-_OF_A_GPT = (Implementation.TENSOR_PARALLEL, Implementation.GPIPE, Implementation.ONE_F_ONE_B)
-_HEADS = 4
-"""Of attention in the smallest GPT."""
+_PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
 
 
 def unavailable(implementation: Implementation, run: RunConfig) -> str:
     """Why an implementation cannot do a run here; "" if it can."""
     if implementation.name.startswith("DEEPSPEED") and find_spec("deepspeed") is None:
         return "DeepSpeed is not installed: make deepspeed"
-    if implementation in _OF_A_GPT and run.model is ModelName.MLP:
-        return "the mlp has no blocks to divide: --model gpt-tiny"
-    if implementation in _OF_A_GPT and _HEADS % run.ranks:
-        return f"{run.ranks} ranks do not divide {_HEADS} heads and blocks: 2 or 4 do"
+    if implementation is Implementation.TENSOR_PARALLEL or implementation in _PIPELINES:
+        return _undivided(implementation, run)
     if implementation is Implementation.HSDP and (run.ranks < 4 or run.ranks % 2):
         return f"{run.ranks} ranks do not make two rows of 2 or more: 4 do"
     return ""
+
+
+def _undivided(implementation: Implementation, run: RunConfig) -> str:
+    """Why a model's blocks cannot be divided among the ranks; "" if they can."""
+    if not isinstance(SHAPES.get(run.model), GPTConfig):
+        return f"the {run.model} has no blocks to divide: --model gpt-tiny"
+    shape = gpt_config(run.model, run.shape)
+    number, words = shape.heads, "heads"
+    if implementation in _PIPELINES:
+        number, words = shape.layers, "blocks"
+    return f"{run.ranks} ranks do not divide {number} {words}" if number % run.ranks else ""
 
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:

@@ -174,34 +174,36 @@ class Modelled:
         """What the machine says of a program's own code and of threads."""
         machine, own = self._machine, OwnCode.of(network)
         lags = np.zeros_like(network.lag)
-        lags[own.between] = round(machine.program_ns)
+        lags[own.between] = round(machine.program_ns * self._crowd(network))
         lags[own.taken_up] = round(machine.handover_ns)
-        return self._crowded(network, lags)
+        return lags
 
     def offsets(self, network: Network) -> Ints:
         """What it says of asking, of waking and of a ring's next message."""
         machine, own = self._machine, OwnCode.of(network)
         offsets = np.zeros_like(network.offset)
-        taken = ask_ns(machine, own.asked_bytes)
+        taken = ask_ns(machine, own.asked_bytes) * self._crowd(network)
         offsets[own.asks] = np.rint(own.before(taken))
         offsets[own.onwards] = np.rint(own.spent(taken))
         offsets[own.posts] = round(machine.post_ns)
         offsets[own.wakes] = round(machine.wake_ns)
-        return self._crowded(network, offsets)
+        return offsets
 
-    def _crowded(self, network: Network, times: Ints) -> Ints:
-        """Ranks take turns where a node has not a core for each."""
+    def _crowd(self, network: Network) -> float:
+        """How many times as long own code takes: ranks take turns where there is no core for each.
+
+        A thread that was woken runs at once: a scheduler lets those go first that have slept.
+        """
         size = ranks_per_node(network.graph.trace)
-        crowd = max(1.0, size / (self._machine.cores or size))
-        crowded: Ints = np.rint(times * crowd).astype(np.int64)
-        return crowded
+        return max(1.0, size / (self._machine.cores or size))
 
     def needs(self, tasks: Tasks, /) -> list[Needs] | None:
         """Cores that ranks share, else the links of each rank."""
         size = ranks_per_node(tasks.graph.trace)
-        nodes = (tasks.rank // size).tolist()
         if self._machine.cores is not None and tasks.kind is not NodeKind.COPY:
-            return [(Resource("cores", node, self._machine.cores),) for node in nodes]
+            nodes = (tasks.rank // size).tolist()
+            goes_first = tasks.kind is not NodeKind.COMPUTE
+            return [(Resource("cores", node, self._machine.cores, goes_first),) for node in nodes]
         if tasks.kind is NodeKind.CALL:
             return [
                 () if len(ranks) < 2 else (Resource(_link_of(ranks, size), rank),)

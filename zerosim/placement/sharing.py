@@ -1,17 +1,22 @@
 """What several things need at once: a link, the cores of a node. Who uses it together shares it.
 
 As many as there is room for go at full speed; more of them get equal parts of it, all of the time
-(processor sharing, as TCP's flows and a scheduler's threads do in the mean).
+(processor sharing, as TCP's flows and a scheduler's threads do in the mean). Some may go first, as
+threads do that were woken: they share all of it, and others what these leave.
 Imports the standard library, numpy, zerosim's graph and its siblings.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from heapq import heappop, heappush
 
 from zerosim.graph.table import Ints
+
+_LEAST = 1e-3
+"""Of a resource, what is left for others however many go first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,13 @@ class Resource:
         name: "link within a node" and the like.
         place: which of them: a node, a rank.
         room: how many can use it at full speed.
+        goes_first: whether who needs it so leaves others the rest.
     """
 
     name: str
     place: int
     room: float = 1
+    goes_first: bool = False
 
 
 Needs = tuple[Resource, ...]
@@ -95,10 +102,24 @@ class Underway:
 
     def _pace(self, needs: Needs, now: float) -> None:
         """How fast those go that need any of these."""
-        for moment in sorted(set().union(*(self._who[one] for one in needs))):
+        concerned = {*needs, *(_others(one, first=False) for one in needs if one.goes_first)}
+        for moment in sorted(set().union(*(self._who.get(one, ()) for one in concerned))):
             use = self._uses[moment]
-            speed = min(min(1.0, one.room / self._users[one]) for one in use.needs)
+            speed = min(self._speed(one) for one in use.needs)
             if speed != use.speed:
                 use.left_ns -= (now - use.now) * use.speed
                 use.now, use.speed, use.turn = now, speed, use.turn + 1
                 heappush(self._ends, (now + max(use.left_ns, 0) / speed, moment, use.turn))
+
+    def _speed(self, resource: Resource) -> float:
+        """Of each of its users."""
+        left = resource.room
+        if not resource.goes_first:
+            left = max(_LEAST, left - self._users[_others(resource, first=True)])
+        return min(1.0, left / self._users[resource])
+
+
+@lru_cache(maxsize=4096)
+def _others(resource: Resource, *, first: bool) -> Resource:
+    """The same resource, as those need it who go first, or who do not."""
+    return replace(resource, goes_first=first)

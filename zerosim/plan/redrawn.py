@@ -7,45 +7,35 @@ Imports the standard library, zerosim's L0, theory, placement and its siblings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 from zerosim.config import DType, EngineConfig
-from zerosim.config.shapes import GPTConfig, shape_of
-from zerosim.placement.machine import Machine, load_machine
+from zerosim.config.shapes import shape_of
+from zerosim.placement.machine import load_machine
+from zerosim.plan.larger import ladder, nodes, prefetching, superlinear, throughput
 from zerosim.plan.prices import Prices
-from zerosim.plan.schedule import step_times
-from zerosim.tables import Cell, Column, Evidence, Table
+from zerosim.plan.published import flops, gpt, published_table, step_s, with_network
+from zerosim.tables import Cell, Table
 from zerosim.theory import law, law_bytes
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Keeping, Recompute, block_bytes
 from zerosim.theory.transformer import BLOCK, Computing, Cut
 from zerosim.tiers import Link
 
-_CONTEXT, _VOCABULARY = 2048, 51_200
-
-
-def _gpt(layers: int, width: int, heads: int) -> GPTConfig:
-    return GPTConfig(
-        layers=layers,
-        width=width,
-        heads=heads,
-        context=_CONTEXT,
-        vocabulary=_VOCABULARY,
-        tied=True,
-    )
+_CONTEXT = 2048
 
 
 _GPTS = {
-    "18B": _gpt(40, 6144, 48),
-    "22B": _gpt(48, 6144, 64),
-    "174.6B": _gpt(96, 12288, 96),
-    "175B": _gpt(96, 12288, 96),
-    "529.6B": _gpt(105, 20480, 128),
-    "530B": _gpt(105, 20480, 128),
-    "1T": _gpt(128, 25600, 160),
+    "18B": gpt(40, 6144, 48),
+    "22B": gpt(48, 6144, 64),
+    "174.6B": gpt(96, 12288, 96),
+    "175B": gpt(96, 12288, 96),
+    "529.6B": gpt(105, 20480, 128),
+    "530B": gpt(105, 20480, 128),
+    "1T": gpt(128, 25600, 160),
 }
 _VARIANTS = (
     ("sequence parallel", True, Recompute.NONE),
@@ -75,7 +65,7 @@ def activations() -> Table:
         for model, percents in _PERCENT.items()
         for (words, sequence, recompute), printed in zip(_VARIANTS, percents, strict=True)
     ]
-    return _table(
+    return published_table(
         "Activations, percent of those of tensor parallelism by 8 alone",
         ("model", "variant"),
         ("published_percent", "predicted_percent"),
@@ -99,11 +89,11 @@ def decay() -> Table:
     prices = Prices(load_machine("zero-3-2021"))
     rows = []
     for model, gpus, batch, published in _DECAY:
-        seconds = _step_s(prices, _stage_3(model, gpus, batch, _CONTEXT, again=True))
-        predicted = _flops(_GPTS[model], gpus * batch) / (gpus * seconds * 1e12)
+        seconds = step_s(prices, _stage_3(model, gpus, batch, _CONTEXT, again=True))
+        predicted = flops(_GPTS[model], gpus * batch) / (gpus * seconds * 1e12)
         off = 100 * (predicted / published - 1)
         rows.append((model, gpus, batch, seconds, published, predicted, off))
-    return _table(
+    return published_table(
         "ZeRO-3 at a fixed batch: TFLOP/s a GPU",
         ("model", "gpus", "batch"),
         ("predicted_step_s", "published_tflops", "predicted_tflops", "off_percent"),
@@ -112,13 +102,6 @@ def decay() -> Table:
         "cited from memory",
         "machine zero-3-2021 was fitted to 174.6B on 384 and 768, so these two are no predictions",
     )
-
-
-def _flops(shape: GPTConfig, sequences: int) -> float:
-    """Eq. 3 of Narayanan et al. 2021, which counts forward twice."""
-    layers, width = shape.layers, shape.width
-    rest = 1 + _CONTEXT / (6 * width) + _VOCABULARY / (16 * layers * width)
-    return 96 * sequences * _CONTEXT * layers * width**2 * rest
 
 
 _HIDES = (
@@ -138,7 +121,7 @@ def hides() -> Table:
         if link is Link.NETWORK:  # all that leaves a node carries what the node gathers once
             share *= machine.ranks_per_node or 1
         rows.append((name, str(link), published, machine.flops_per_second / share))
-    return _table(
+    return published_table(
         "Tokens on a GPU from which on data parallelism is bound by computing (C/W)",
         ("machine", "link"),
         ("published_tokens", "predicted_tokens"),
@@ -162,7 +145,7 @@ def infinity() -> Table:
         (what, words, bandwidth / 1e9, printed, 100 * ait * bandwidth / (ait * bandwidth + _PEAK))
         for what, words, ait, bandwidth, printed in _NEEDS
     ]
-    return _table(
+    return published_table(
         "Efficiency = ait x bandwidth / (ait x bandwidth + peak), at 70 TFLOP/s",
         ("what", "flop_per_byte"),
         ("bandwidth_gb_s", "published_percent", "predicted_percent"),
@@ -174,7 +157,7 @@ def infinity() -> Table:
 def bubble() -> Table:
     """Narayanan et al. 2021, section 2.2: what a pipeline waits, of what it computes."""
     rows = [(p, m, v, 100 * (p - 1) / (v * m)) for p, m, v in product((4, 8), (8, 32, 128), (1, 2))]
-    return _table(
+    return published_table(
         "The bubble, percent of the ideal time: (p - 1) / (v m)",
         ("stages_p", "micro_batches_m", "chunks_v"),
         ("predicted_percent",),
@@ -191,7 +174,7 @@ def plusplus() -> Table:
     machine = load_machine("dgx-2")
     rows = []
     for gigabits, tokens in product(_GIGABITS, (1024, 2048)):
-        prices = Prices(_with_network(machine, gigabits))
+        prices = Prices(with_network(machine, gigabits))
         plain = _stage_3("18B", 384, 1, tokens, again=True)
         config = replace(
             plain.config,
@@ -200,9 +183,9 @@ def plusplus() -> Table:
             secondary_partition=machine.ranks_per_node or 1,
         )
         plus = replace(plain, config=config)
-        before, after = (_step_s(prices, one) for one in (plain, plus))
+        before, after = (step_s(prices, one) for one in (plain, plus))
         rows.append((gigabits, tokens, before, after, before / after))
-    return _table(
+    return published_table(
         "ZeRO-3 and ZeRO++, 18B on 384 V100: seconds of a step",
         ("gigabits_a_node", "tokens_a_gpu"),
         ("predicted_zero_3_s", "predicted_zero_pp_s", "predicted_speed_up"),
@@ -212,14 +195,6 @@ def plusplus() -> Table:
         "machine dgx-2, on which software wastes nothing; messages of int8 and int4 are priced as "
         "NCCL's own calls, what they are quantized with as operators",
     )
-
-
-def _with_network(machine: Machine, gigabits: int) -> Machine:
-    link = replace(
-        machine.link(Link.NETWORK),
-        bytes_per_second=gigabits / 8 * 1e9 / (machine.ranks_per_node or 1),
-    )
-    return replace(machine, links={**machine.links, Link.NETWORK: link})
 
 
 def units() -> Table:
@@ -232,7 +207,7 @@ def units() -> Table:
     for blocks in (1, 2, 4, 8, 16, 32):
         largest = max(blocks * block.elements, *(one.elements for one in layout.pieces()))
         rows.append((blocks, 2 * (Fraction(whole, num_ranks) + largest) / 10**9))
-    return _table(
+    return published_table(
         "Parameters that are there at once, llama-3-8b in bf16 on 64 GPUs: sum/N + largest unit",
         ("blocks_in_a_unit",),
         ("predicted_gb",),
@@ -249,7 +224,7 @@ def traffic() -> Table:
         layout = Layout(shape=shape, config=_engine(stage), data=384, sequence=shape.context)
         workload = layout.workload()
         rows.append((stage, published, law(workload).symbols, float(law_bytes(workload, 0)) / 1e9))
-    return _table(
+    return published_table(
         "What a GPU sends in a step, by the law: 174.6B in bf16 on 384 GPUs",
         ("stage",),
         ("published", "law", "predicted_gb"),
@@ -279,29 +254,11 @@ def _stage_3(model: str, gpus: int, batch: int, sequence: int, *, again: bool) -
     )
 
 
-def _step_s(prices: Prices, layout: Layout) -> float:
-    return sum(step_times(prices, layout).values()) / 1e9
-
-
-def _table(
-    title: str,
-    names: tuple[str, ...],
-    numbers: tuple[str, ...],
-    rows: Sequence[tuple[Cell, ...]],
-    source: str,
-    *notes: str,
-) -> Table:
-    columns = (*map(Column, names), *_columns(numbers))
-    return Table(title, columns, tuple(rows), (f"source: {source}", *notes))
-
-
-def _columns(names: tuple[str, ...]) -> Iterator[Column]:
-    for name in names:
-        yield Column(name, Evidence.PREDICTED if name.startswith("predicted") else None)
-
-
 FIGURES: dict[str, Callable[[], Table]] = {
     one.__name__: one
-    for one in (activations, bubble, decay, hides, infinity, plusplus, traffic, units)
+    for one in (
+        *(activations, bubble, decay, hides, infinity, ladder, nodes, plusplus, prefetching),
+        *(superlinear, throughput, traffic, units),
+    )
 }
 """By the name that `zerosim table` knows them by."""

@@ -156,6 +156,10 @@ def _data_parallel(layout: Layout) -> list[str]:
     return lines
 
 
+SIMULATED_STEPS = 2
+"""In the second, units are gathered ahead from the beginning."""
+
+
 def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
     """The command that simulates a layout, or "" and why there is none."""
     if layout.pipeline > 1:
@@ -178,7 +182,7 @@ def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
         for name in _SIMULATED
         if (value := getattr(config, name)) != getattr(usual, name)
     ]
-    return " ".join([*words, "--steps 2"]), ""
+    return " ".join([*words, f"--steps {SIMULATED_STEPS}"]), ""
 
 
 _SIMULATED = (

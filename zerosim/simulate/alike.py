@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from zerosim.config import CollectivesKind, EngineConfig, Implementation, RunConfig
-from zerosim.manifest import Alike
+from zerosim.config import EngineConfig, Implementation, RunConfig
+from zerosim.manifest import EACH, Alike
 from zerosim.models import build
 from zerosim.simulate.mode import without_memory
 from zerosim.simulate.work import WorkCounter
 
-EACH = 8
-"""So many ranks each do their own dry run and have a file, as in a real run."""
 _BY_WHOLE_WORLD = {
     *(Implementation.DDP, Implementation.TENSOR_PARALLEL, Implementation.FSDP1),
     *(Implementation.FSDP2, Implementation.FSDP2_KEPT, Implementation.FSDP2_BF16),
@@ -52,12 +50,7 @@ def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
     if not isinstance(who, EngineConfig):
         return who not in _BY_WHOLE_WORLD
     node, together = who.ranks_per_node or run.ranks, run.tensor_parallel
-    return (
-        who.collectives is not CollectivesKind.NATIVE
-        or who.has_owners
-        or who.has_secondary
-        or bool(node % together and together % node)
-    )
+    return not who.asks_alike or bool(node % together and together % node)
 
 
 def _pieces(rows: list[int], num_ranks: int, rank: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from zerosim.errors import RunError, UnknownValue, ZerosimError, first_line
-from zerosim.manifest import Alike
+from zerosim.manifest import EACH, Alike
 from zerosim.placement import place
 from zerosim.placement.machine import Machine
 from zerosim.record import load, write
@@ -34,8 +34,6 @@ _NOT_THE_PROGRAM = (
     f"{Path(torch.__file__).parent}{os.sep}",
     f"{Path(__file__).parents[1]}{os.sep}",
 )
-_EACH = 8
-"""Of so many ranks each is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +102,7 @@ def simulate_program(program: Program, folder: Path, machine: Machine) -> dict[s
 
 def _do_those_that_differ(num_ranks: int, folder: Path, do: Callable[[int, Letters], None]) -> None:
     """All ranks, or of many the first where some others do just what it does."""
-    if num_ranks <= _EACH:
+    if num_ranks <= EACH:
         in_turn(range(num_ranks), folder, do)
         return
     some = [0, 1, num_ranks // 2, num_ranks - 1]

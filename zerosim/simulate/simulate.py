@@ -20,11 +20,12 @@ from zerosim.implementations import Step, make_step, unavailable
 from zerosim.launch import parallel
 from zerosim.launch.job import Job
 from zerosim.launch.training import batches_of, make_engine, train_engine, train_other
+from zerosim.manifest import EACH
 from zerosim.models import context_of
 from zerosim.placement import place
 from zerosim.placement.machine import Machine, load_machine
 from zerosim.record import load, write
-from zerosim.simulate.alike import EACH, alike_of
+from zerosim.simulate.alike import alike_of
 from zerosim.simulate.lasting import Lasting
 from zerosim.simulate.post import Letters
 from zerosim.simulate.rank import Place, stand_in

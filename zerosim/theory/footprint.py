@@ -155,6 +155,9 @@ class _Rank:
         self._blocks = next(one.times for one in self._pieces if one.name == BLOCK)
         self._tiers = _states(self._workload, tuple(one.times for one in self._pieces))
         self._device = self._tiers[Tier.DEVICE]
+        # what is there at several moments is made once
+        self._kept, self._own_gradients = tuple(self._states_kept()), tuple(self._gradients())
+        self._gathered, self._secondary = tuple(self._units_gathered()), tuple(self._copies())
 
     def footprints(self) -> Iterator[Footprint]:
         """All moments of the rank."""
@@ -175,49 +178,49 @@ class _Rank:
     # ------------------------------------------------------------------- the moments
 
     def _at_loss(self) -> Iterator[Part]:
-        yield from self._kept_states()
+        yield from self._kept
         if self._keeps_gradients:
-            yield from self._gradients()
+            yield from self._own_gradients
         yield from self._activations(self._blocks * self._micro_batches_kept())
         yield from self._scores()
-        yield from self._secondary()
+        yield from self._secondary
         root = self._whole(ROOT)
         if root and self._config.stage == 3:
             yield Part("gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED)
 
     def _at_last_block(self, names: set[str]) -> Iterator[Part]:
-        yield from self._kept_states()
+        yield from self._kept
         last = max(self._whole(HEAD if HEAD in names else BLOCK), self._whole(BLOCK))
         if self._keeps_gradients:
-            yield from self._gradients()
+            yield from self._own_gradients
         if self._config.stage > 1:
             yield self._whole_gradients(last + self._whole(BLOCK), "of two units")
         yield from self._activations(self._blocks * self._micro_batches_kept(), made_again=True)
-        yield from self._gathered()
+        yield from self._gathered
         yield from self._on_their_way()
-        yield from self._secondary()
+        yield from self._secondary
 
     def _at_first_block(self, names: set[str]) -> Iterator[Part]:
-        yield from self._kept_states()
-        yield from self._gradients()
+        yield from self._kept
+        yield from self._own_gradients
         if self._config.stage > 1:
             first = self._whole(EMBEDDING if EMBEDDING in names else BLOCK) + self._whole(ROOT)
             yield self._whole_gradients(first + self._whole(BLOCK), "of two units")
         yield from self._activations(1, made_again=True)
-        yield from self._gathered()
+        yield from self._gathered
         yield from self._on_their_way()
-        yield from self._secondary()
+        yield from self._secondary
 
     def _at_update(self) -> Iterator[Part]:
-        yield from self._kept_states()
-        yield from self._gradients()
+        yield from self._kept
+        yield from self._own_gradients
         if self._config.offloads_optimizer:
             return
         largest = max(one.elements for one in self._pieces)
         part = shard_elements(largest, self._layout.data if self._config.stage else 1)
         words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
         yield Part("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
-        yield from self._secondary()
+        yield from self._secondary
 
     # ------------------------------------------------------------------- their parts
 
@@ -233,7 +236,7 @@ class _Rank:
         """Whether a micro-batch begins with some: of those before it, or memory that stays."""
         return self._config.accumulate > 1 or self._config.stage < 2
 
-    def _kept_states(self) -> Iterator[Part]:
+    def _states_kept(self) -> Iterator[Part]:
         laws = _state_formulas(self._workload)
         for role in MODEL_STATES:
             if role is not Role.GRADIENTS:
@@ -255,7 +258,7 @@ class _Rank:
             words += " and of 2 buckets"
         return Part("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
 
-    def _gathered(self) -> Iterator[Part]:
+    def _units_gathered(self) -> Iterator[Part]:
         if self._config.stage < 3:
             return
         size = _most_gathered(self._layout.few_blocks(self._place))
@@ -270,7 +273,7 @@ class _Rank:
         size = NUM_BUFFERS * bucket * self._config.dtype.element_bytes
         yield Part("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS)
 
-    def _secondary(self) -> Iterator[Part]:
+    def _copies(self) -> Iterator[Part]:
         if not self._config.has_secondary:
             return
         parts, size = secondary_bytes(self._workload), 0

@@ -1,0 +1,93 @@
+"""A layout of the page Plan as a simulated run: done dry by the machine that serves, for its own.
+
+    POST /api/plan/simulate {query}     the layout at an address of the page: its ticket
+    GET  /api/plan/simulate/TICKET      how far that is, and then where Replay shows it
+
+No command is sent: the words are those of the plan that the address asks for. How large it may be
+`pages.plan` says, how long and what it may use `workbench`.
+Imports the standard library, flask, werkzeug, its siblings, lessons and zerosim's errors.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from flask import Blueprint, has_request_context, request
+from werkzeug.datastructures import MultiDict
+
+from zerosim.dashboards.exchange import answered, given_object, text_of
+from zerosim.dashboards.guard import Writable, is_from_here
+from zerosim.dashboards.page import ALONE
+from zerosim.dashboards.pages import plan, replay
+from zerosim.dashboards.texts import SITE
+from zerosim.dashboards.workbench import PLAN, Job, State, Workbench
+from zerosim.errors import ConfigError, ZerosimError
+from zerosim.lessons.recordings import can_record
+
+_SIMULATE = "/api/plan/simulate"
+WRITES = (Writable("POST", _SIMULATE),)
+_RUN = "run"
+
+
+class NotHereError(ZerosimError):
+    """Only the machine that serves may do this."""
+
+
+class NoJobError(ConfigError):
+    """There is no such simulation."""
+
+
+_answered = answered(
+    {NotHereError: HTTPStatus.FORBIDDEN, NoJobError: HTTPStatus.NOT_FOUND},
+)
+
+
+def simulates() -> bool:
+    """Whether who asks now can have the server simulate; who reads a file has none."""
+    if not has_request_context() or ALONE in request.environ:
+        return False
+    return can_record() and is_from_here(request)
+
+
+def make_plan_api(workbench: Workbench) -> Blueprint:
+    """The addresses, for a server to take in."""
+    api = Blueprint("planapi", __name__)
+
+    @api.post(_SIMULATE)
+    @_answered
+    def _simulate() -> tuple[dict[str, Any], int]:
+        query = text_of(given_object(), "query")
+        if not is_from_here(request):
+            raise NotHereError(SITE("plan.elsewhere"))
+        if not can_record():
+            raise ConfigError(SITE("plan.no_torch"))
+        asked = MultiDict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
+        words = plan.command_at(asked)
+        return _plain(workbench, workbench.simulate(_RUN, words)), HTTPStatus.ACCEPTED
+
+    @api.get(f"{_SIMULATE}/<ticket>")
+    @_answered
+    def _simulated(ticket: str) -> tuple[dict[str, Any], int]:
+        job = workbench.find(ticket)
+        if job is None or job.page != PLAN:
+            raise NoJobError(SITE("plan.no_simulation"))
+        return _plain(workbench, job), HTTPStatus.OK
+
+    return api
+
+
+def _plain(workbench: Workbench, job: Job) -> dict[str, Any]:
+    said = {
+        State.WAITING: SITE("plan.waiting", count=workbench.num_before(job)),
+        State.RUNNING: SITE("plan.simulating", seconds=f"{job.seconds:.0f}"),
+        State.DONE: SITE("plan.simulated"),
+        State.FAILED: SITE("plan.failed", why=job.problem),
+    }
+    return {
+        "ticket": job.ticket,
+        "state": job.state.value,
+        "said": said[job.state],
+        "address": replay.address_of(job.name_of(_RUN)) if job.state is State.DONE else "",
+    }
