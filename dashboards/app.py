@@ -154,7 +154,7 @@ def make_app(
         return text("the server failed: its terminal says why", HTTPStatus.INTERNAL_SERVER_ERROR)
 
     server.after_request(_Packed())
-    server.wsgi_app = Speaking(server.wsgi_app)  # type: ignore[method-assign]  # as flask has it
+    server.wsgi_app = Speaking(server.wsgi_app)  # type: ignore[assignment, method-assign]
     return server
 
 
