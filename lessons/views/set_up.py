@@ -52,7 +52,7 @@ def by_rank(facts: Facts, *runs: str) -> Bars:
             label = f"{facts.title(run)}, rank {rank}"
             bars.append(Bar(label, (part,), facts.law_held(run) / facts.psi(run)))
     title = "Model states of each rank when the update begins, measured"
-    return Bars(title, "bytes for each parameter of the model", tuple(bars), "16Ψ/N")
+    return Bars(title, "bytes a parameter", tuple(bars), "16Ψ/N")
 
 
 def sent_by_rank(facts: Facts, *runs: str) -> FigureTable:
