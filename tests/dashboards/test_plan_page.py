@@ -225,7 +225,7 @@ def test_a_layout_is_simulated_and_replay_shows_it(serving):
     job = serving.simulate(query)
     assert job["said"] == "Simulated: Replay opens."
     name = unquote(job["address"].removeprefix("/replay?trace="))
-    assert name == f"plan/{job['ticket']}"
+    assert name == f"plan/{job['ticket']}/run"
     assert serving.client.get("/api/replay", query_string={"trace": name}).status_code == 200
     assert name not in serving.client.get("/api/traces").text
     assert 'id="simulate"' in serving.client.get(f"/plan{query}").text
