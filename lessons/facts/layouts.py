@@ -6,7 +6,6 @@ x data parallel. Imports `facts.base`, `facts.time` and zerosim's L0, plan and t
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 from zerosim.errors import ConfigError
@@ -145,12 +144,12 @@ class Layouts(Base):
 
     def least_gpus(self) -> int:
         """How many hold the model states of mixed precision Adam, if nothing else were there."""
-        return math.ceil(16 * self.cluster_psi() / _question().memory_bytes)
+        return -(-16 * self.cluster_psi() // _question().memory_bytes)
 
     def call_ms(self, run: str, purpose: str) -> float:
         """How long a call takes in the mean, predicted; of rank 0."""
         table = self._run(run).events(kind="collective", purpose=purpose)
-        spans = [row["duration_ns"] for row in table if row["rank"] == 0]
+        spans = [int(row["duration_ns"] or 0) for row in table if row["rank"] == 0]
         return sum(spans) / len(spans) / NS_A_MS
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from zerosim.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 
 _GRIDS = ((8, 1, 32), (8, 8, 4), (4, 4, 16), (1, 16, 16))
 _TRIED = ((1, 1), (8, 1), (8, 8), (4, 4), (2, 16), (1, 16), (1, 32))
@@ -21,15 +23,7 @@ def axes(facts: Facts) -> FigureTable:
         )
         for grid in _GRIDS
     )
-    columns = (
-        "tensor x pipeline x data",
-        "tensor, GB",
-        "pipeline, GB",
-        "data, GB",
-        "micro-batches of one sequence",
-        "bubble of the total",
-    )
-    return FigureTable("What a GPU sends in one step for each axis, by theory", columns, rows)
+    return FigureTable(said("axes.title"), each("axes.columns"), rows)
 
 
 def grids(facts: Facts) -> FigureTable:
@@ -41,25 +35,15 @@ def grids(facts: Facts) -> FigureTable:
         rows.append(
             (
                 f"{tensor} x {pipeline} x {layout.data}",
-                f"ZeRO-{layout.config.stage}" if layout.config.stage else "data parallel",
+                f"ZeRO-{layout.config.stage}" if layout.config.stage else term("data parallel"),
                 f"{layout.batch} x {layout.micro_batches}",
-                "yes" if layout.config.checkpoint_activations else "no",
+                said(f"grids.{layout.config.checkpoint_activations}"),
                 f"{one.footprint.bytes / 1e9:.1f}",
-                f"{one.step_s:.1f}" if one.fits else "does not fit",
+                f"{one.step_s:.1f}" if one.fits else said("grids.does_not_fit"),
                 f"{one.mfu:.0%}" if one.fits else "",
             )
         )
-    columns = (
-        "tensor x pipeline x data",
-        "stage",
-        "micro-batch x micro-batches",
-        "computed again",
-        "predicted peak, GB",
-        "predicted step, s",
-        "predicted MFU",
-    )
-    title = "For each grid the fastest layout that fits, predicted"
-    return FigureTable(title, columns, tuple(rows))
+    return FigureTable(said("grids.title"), each("grids.columns"), tuple(rows))
 
 
 def spans(facts: Facts, *runs: str) -> Bars:
@@ -68,4 +52,4 @@ def spans(facts: Facts, *runs: str) -> Bars:
         Bar(facts.title(run), (Part("activations", facts.call_ms(run, "activations")),))
         for run in runs
     )
-    return Bars("One all-reduce of a block's activations, predicted", "ms", bars)
+    return Bars(said("spans.title"), "ms", bars)
