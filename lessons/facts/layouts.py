@@ -144,7 +144,8 @@ class Layouts(Base):
 
     def least_gpus(self) -> int:
         """How many hold the model states of mixed precision Adam, if nothing else were there."""
-        return -(-16 * self.cluster_psi() // _question().memory_bytes)
+        states = 16 * self.cluster_psi()
+        return -int(-states // _question().memory_bytes)
 
     def call_ms(self, run: str, purpose: str) -> float:
         """How long a call takes in the mean, predicted; of rank 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.wording import each, said
 
 _WAYS = (
     "made-ddp/stage-0",
@@ -24,8 +25,7 @@ def set_ups(facts: Facts, *runs: str) -> Bars:
             Part("only while it is set up", facts.in_models(max(0, peak - stays), run)),
         )
         bars.append(Bar(facts.title(run), parts))
-    title = "The most that PyTorch had allocated on rank 0 before the first step, measured"
-    return Bars(title, "models in fp32", tuple(bars))
+    return Bars(said("set_ups.title"), said("set_ups.unit"), tuple(bars))
 
 
 def set_up_calls(facts: Facts, *runs: str) -> FigureTable:
@@ -39,8 +39,7 @@ def set_up_calls(facts: Facts, *runs: str) -> FigureTable:
         )
         for run in runs or _WAYS
     )
-    columns = ("", "calls", "broadcast, models", "gathered, models")
-    return FigureTable("What is called before the first step, traced", columns, rows)
+    return FigureTable(said("set_up_calls.title"), ("", *each("set_up_calls.columns")), rows)
 
 
 def by_rank(facts: Facts, *runs: str) -> Bars:
@@ -49,10 +48,9 @@ def by_rank(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         for rank, held in enumerate(facts.held_by_rank(run)):
             part = Part(f"rank {rank}", held / facts.psi(run))
-            label = f"{facts.title(run)}, rank {rank}"
+            label = said("by_rank.bar", run=facts.title(run), rank=rank)
             bars.append(Bar(label, (part,), facts.law_held(run) / facts.psi(run)))
-    title = "Model states of each rank when the update begins, measured"
-    return Bars(title, "bytes a parameter", tuple(bars), "16Ψ/N")
+    return Bars(said("by_rank.title"), said("by_rank.unit"), tuple(bars), "16Ψ/N")
 
 
 def sent_by_rank(facts: Facts, *runs: str) -> FigureTable:
@@ -60,13 +58,18 @@ def sent_by_rank(facts: Facts, *runs: str) -> FigureTable:
     rows = []
     for run in runs:
         for what, sizes in (
-            ("in all", facts.sent_by_rank(run)),
-            ("for blocks.2", facts.sent_by_rank(run, unit="blocks.2")),
+            ("sent_by_rank.in_all", facts.sent_by_rank(run)),
+            ("sent_by_rank.of_unit", facts.sent_by_rank(run, unit="blocks.2")),
         ):
             mean = sum(sizes) / len(sizes)
             rows.append(
-                (f"{facts.title(run)}: {what}", *(f"{one:,}" for one in sizes), f"{mean:,.0f}")
+                (
+                    said(what, run=facts.title(run), unit="blocks.2"),
+                    *(f"{one:,}" for one in sizes),
+                    f"{mean:,.0f}",
+                )
             )
     count = facts.num_ranks(runs[0])
-    columns = ("bytes", *(f"rank {rank}" for rank in range(count)), "mean")
-    return FigureTable("What each rank sends in a step, traced", columns, tuple(rows))
+    first, last = each("sent_by_rank.columns")
+    columns = (first, *(f"rank {rank}" for rank in range(count)), last)
+    return FigureTable(said("sent_by_rank.title"), columns, tuple(rows))
