@@ -139,7 +139,7 @@ class Layouts(Base):
 
     def largest_batch(self, grid: Grid, most: float) -> int:
         """The largest micro-batch, a power of two, with no more of a bubble than that."""
-        sizes = [2**power for power in range(self.micro_batches_of(grid, 1).bit_length())]
+        sizes = [1 << power for power in range(self.micro_batches_of(grid, 1).bit_length())]
         return max(size for size in sizes if self.bubble_of(grid, size) <= most)
 
     def least_gpus(self) -> int:
