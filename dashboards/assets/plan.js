@@ -3,7 +3,6 @@
    MutationObserver */
 
 const SIMULATE = "/api/plan/simulate";
-const SILENT = "The server does not answer.";
 const LOOK_EVERY_MS = 500;
 
 /** Go to another address of the page without a new page, as Dash's own links do. @param {string} address */
@@ -29,7 +28,7 @@ function listen() {
 }
 
 /**
- * What the server answers, or one line that says why there is nothing.
+ * What the server answers, or one line that says why there is nothing; "" if it is silent.
  * @param {string} address @param {object} [body]
  */
 async function ask(address, body) {
@@ -44,14 +43,14 @@ async function ask(address, body) {
     const plain = JSON.parse(text);
     return plain.error ? { state: "failed", said: plain.error } : plain;
   } catch {
-    return { state: "failed", said: text.trim().split("\n")[0] || SILENT };
+    return { state: "failed", said: text.trim().split("\n")[0] };
   }
 }
 
 /** Simulate the layout that is shown, say how far that is, and open Replay. @param {HTMLButtonElement} button */
 async function simulate(button) {
   const query = location.search;
-  const say = (/** @type {string} */ words) => {
+  const say = (/** @type {string} */ words = "") => {
     const said = document.getElementById("simulated");
     if (said && location.search === query) {
       said.textContent = words;
@@ -64,7 +63,7 @@ async function simulate(button) {
     await new Promise((done) => setTimeout(done, LOOK_EVERY_MS));
     job = await ask(`${SIMULATE}/${encodeURIComponent(job.ticket)}`);
   }
-  say(job.said);
+  say(job.said || button.dataset.silent);
   button.disabled = false;
   if (job.address && location.search === query) {
     location.assign(job.address);

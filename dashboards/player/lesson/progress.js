@@ -1,5 +1,6 @@
-// What a reader has done, kept in this browser alone. A page without storage works as well: it
-// forgets when it is left.
+// What a reader has done of the lessons.
+
+import { isObject, keptUnder } from "#player/kept.js";
 
 /** @typedef {"number" | "choice" | "order" | "click" | "mark"} Kind */
 
@@ -28,34 +29,6 @@ export const ENOUGH = 2;
 /** @returns {Progress} */
 export function begin() {
   return { step: 1, furthest: 1, done: false, questions: {} };
-}
-
-/**
- * All lessons' progress from what was stored; what is not understood is left out.
- * @param {string | null} text
- * @returns {Record<string, Progress>}
- */
-export function parseProgress(text) {
-  /** @type {unknown} */
-  let plain;
-  try {
-    plain = JSON.parse(text ?? "{}");
-  } catch {
-    return {};
-  }
-  /** @type {Record<string, Progress>} */
-  const found = {};
-  for (const [id, one] of Object.entries(isObject(plain) ? plain : {})) {
-    if (isObject(one)) {
-      found[id] = {
-        step: count(one.step),
-        furthest: count(one.furthest),
-        done: one.done === true,
-        questions: parseQuestions(one.questions),
-      };
-    }
-  }
-  return found;
 }
 
 /** @param {unknown} plain */
@@ -115,36 +88,18 @@ export function reached(progress, step, numSteps) {
   return { ...progress, step, furthest, done: progress.done || step === numSteps };
 }
 
-/** @returns {Record<string, Progress>} */
-export function loadAll() {
-  try {
-    return parseProgress(localStorage.getItem(STORE));
-  } catch {
-    return {};
-  }
-}
+/** @type {import("#player/kept.js").Kept<Progress>} */
+const kept = keptUnder(STORE, (one) => ({
+  step: count(one.step),
+  furthest: count(one.furthest),
+  done: one.done === true,
+  questions: parseQuestions(one.questions),
+}));
 
-/** @param {string} id @param {Progress} progress */
-export function save(id, progress) {
-  try {
-    localStorage.setItem(STORE, JSON.stringify({ ...loadAll(), [id]: progress }));
-  } catch {
-    // Nothing is lost but what would have been remembered.
-  }
-}
-
-export function forgetAll() {
-  try {
-    localStorage.removeItem(STORE);
-  } catch {
-    // There was nothing.
-  }
-}
-
-/** @param {unknown} value @returns {value is Record<string, unknown>} */
-function isObject(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export const parseProgress = kept.parse;
+export const loadAll = kept.load;
+export const save = kept.save;
+export const forgetAll = kept.forget;
 
 /** @param {unknown} value @returns {value is string[]} */
 function isTexts(value) {

@@ -1,66 +1,26 @@
-// What a reader has written, and which puzzles are solved: kept in this browser alone. A page
-// without storage works as well: it forgets when it is left.
+// What a reader has written, and which puzzles are solved.
+
+import { keptUnder } from "#player/kept.js";
 
 /**
- * @typedef {object} Kept
+ * @typedef {object} Program
  * @property {string} program as it was last written; "" where the task stands as it is given
  * @property {boolean} done it has passed once
  */
 
 export const STORE = "zerosim-puzzles";
 
-/**
- * All that was stored; what is not understood is left out.
- * @param {string | null} text
- * @returns {Record<string, Kept>}
- */
-export function parseKept(text) {
-  /** @type {unknown} */
-  let plain;
-  try {
-    plain = JSON.parse(text ?? "{}");
-  } catch {
-    return {};
-  }
-  /** @type {Record<string, Kept>} */
-  const found = {};
-  for (const [name, one] of Object.entries(isObject(plain) ? plain : {})) {
-    if (isObject(one)) {
-      found[name] = { program: typeof one.program === "string" ? one.program : "", done: one.done === true };
-    }
-  }
-  return found;
-}
+/** @type {import("#player/kept.js").Kept<Program>} */
+const kept = keptUnder(STORE, (one) => ({
+  program: typeof one.program === "string" ? one.program : "",
+  done: one.done === true,
+}));
 
-/** @returns {Record<string, Kept>} */
-export function loadKept() {
-  try {
-    return parseKept(localStorage.getItem(STORE));
-  } catch {
-    return {};
-  }
-}
+export const parseKept = kept.parse;
+export const loadKept = kept.load;
+export const forgetKept = kept.forget;
 
-/** @param {string} name @param {Partial<Kept>} change */
+/** @param {string} name @param {Partial<Program>} change */
 export function keep(name, change) {
-  try {
-    const all = loadKept();
-    const one = { ...(all[name] ?? { program: "", done: false }), ...change };
-    localStorage.setItem(STORE, JSON.stringify({ ...all, [name]: one }));
-  } catch {
-    // Nothing is lost but what would have been remembered.
-  }
-}
-
-export function forgetKept() {
-  try {
-    localStorage.removeItem(STORE);
-  } catch {
-    // There was nothing.
-  }
-}
-
-/** @param {unknown} value @returns {value is Record<string, unknown>} */
-function isObject(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  kept.save(name, { ...(kept.load()[name] ?? { program: "", done: false }), ...change });
 }
