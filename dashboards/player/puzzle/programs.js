@@ -52,9 +52,41 @@ export function keep(name, change) {
   }
 }
 
+/**
+ * Keep what was said of a program while its tab is open: who follows it to Replay comes back to it.
+ * @param {string} name
+ * @param {string} program
+ * @param {object} verdict
+ */
+export function keepVerdict(name, program, verdict) {
+  try {
+    const language = document.documentElement.lang;
+    sessionStorage.setItem(STORE, JSON.stringify({ name, program, language, verdict }));
+  } catch {
+    // It is checked again.
+  }
+}
+
+/**
+ * What was said of a program in this tab, in the language of the page; null if nothing was.
+ * @param {string} name
+ * @param {string} program
+ * @returns {any}
+ */
+export function keptVerdict(name, program) {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
+    const isOfThis = kept.name === name && kept.program === program;
+    return isOfThis && kept.language === document.documentElement.lang ? kept.verdict : null;
+  } catch {
+    return null;
+  }
+}
+
 export function forgetKept() {
   try {
     localStorage.removeItem(STORE);
+    sessionStorage.removeItem(STORE);
   } catch {
     // There was nothing.
   }
