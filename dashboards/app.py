@@ -48,6 +48,7 @@ from zerosim.dashboards.texts import SITE
 from zerosim.dashboards.workbench import Workbench
 from zerosim.errors import ConfigError
 from zerosim.export import player
+from zerosim.language import typeset
 from zerosim.quantities import format_bytes, format_exact, format_psi
 from zerosim.stepping import Steering
 
@@ -83,7 +84,7 @@ def make_app(
     rooms = Rooms() if rooms is None else rooms
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
     server = Flask(__package__, static_folder=None)
-    server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi)
+    server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi, typeset=typeset)
     server.jinja_env.globals.update(
         say=SITE, words_of=player.words, language_tag=tag, switch=page.switch
     )

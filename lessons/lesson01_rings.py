@@ -13,10 +13,10 @@ lab = Lab("lesson01_rings")
 # they have: each rank has a long vector, and all of them need the sum of these vectors. An
 # operation that all ranks perform together is a **collective**, and for ZeRO you need only three.
 #
-# Cut the vector into as many pieces as there are ranks: a, b, c and so on. A **reduce-scatter**
-# leaves each rank with one piece, summed over all ranks. An **all-gather** starts from there and
-# brings every piece to everybody. An **all-reduce** gives everybody the whole sum. How much must a
-# rank send for each?
+# Cut the vector into as many pieces as there are ranks: a, b, c and so on. (The replay calls them
+# shards.) A **reduce-scatter** leaves each rank with one piece, summed over all ranks. An
+# **all-gather** starts from there and brings every piece to everybody. An **all-reduce** gives
+# everybody the whole sum. How much must a rank send for each?
 
 # %%
 lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")

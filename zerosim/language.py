@@ -157,7 +157,9 @@ def begun(text: str) -> str:
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
-    """Some things in a sentence: "a, b and c"; `last` is how the last is joined, "and" or "or"."""
+    """Some things in a sentence: "a, b and c"; `last` is how the last is joined: "and", "or",
+    or "and_does" where each is what something does.
+    """
     *first, end = items or [""]
     comma = LISTS.table["comma"]
     return typeset(f"{comma.join(first)}{LISTS.table[last]}{end}" if first else end)

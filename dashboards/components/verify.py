@@ -127,8 +127,11 @@ def _way(view: View) -> Component:
             html.Li(
                 [
                     html.B(term(cause.cause)),
-                    f" {'+ ' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}: ",
-                    cause.words,
+                    SITE(
+                        "verify.cause",
+                        bytes=f"{'+ ' if cause.bytes > 0 else ''}{format_exact_bytes(cause.bytes)}",
+                        words=cause.words,
+                    ),
                 ]
             )
             for cause in view.report.causes

@@ -1,7 +1,7 @@
 """Puzzles: write it yourself. The list of all, and what the page of one shows.
 
 What is promised comes from `zerosim.puzzles.promised`: the judge's own formulas, no PyTorch.
-Imports the standard library, its siblings and puzzles.
+Imports the standard library, its siblings, puzzles and the language.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from zerosim.dashboards import texts
+from zerosim.language import typeset
 from zerosim.puzzles.promised import Bound, asked_of, bounds_of, check_words
 from zerosim.puzzles.puzzle import Puzzle, puzzles
 
@@ -86,4 +87,4 @@ def address_of(puzzle: Puzzle) -> str:
 
 def _paragraphs(text: str) -> tuple[str, ...]:
     """A task after its title; lines are broken by the page."""
-    return tuple(" ".join(one.split()) for one in text.split("\n\n")[1:])
+    return tuple(typeset(" ".join(one.split())) for one in text.split("\n\n")[1:])

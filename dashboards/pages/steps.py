@@ -29,6 +29,7 @@ from zerosim.dashboards.pages.blocks import (
 )
 from zerosim.dashboards.pages.lessons import EMBED, words
 from zerosim.errors import ZerosimError, first_line
+from zerosim.language import enumerated
 from zerosim.lessons.course import Block, Call, Code, Lesson, Text, course
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Question, offered, wording
@@ -182,11 +183,13 @@ class Writer:
         lessons = course()
         place = [one.id for one in lessons].index(self.lesson.id) + 1
         vary = self.lesson.vary
-        values = ", ".join(vary.values)
+        again = words()["lesson"]["vary_one"].format(
+            what=vary.what, option=f"`{vary.option}`", values=enumerated(vary.values), ask=vary.ask
+        )
         return EndBlock(
             id=name,
             takeaway=to_html(self.lesson.takeaway),
-            vary=to_inline_html(f"{vary.what}: `{vary.option}` {values}. {vary.ask}"),
+            vary=to_inline_html(again),
             reading=tuple(map(to_inline_html, self.lesson.reading)),
             next=lessons[place] if place < len(lessons) else None,
         )

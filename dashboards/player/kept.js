@@ -43,8 +43,8 @@ export function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** @param {string | null} text @returns {Record<string, unknown>} */
-function parsed(text) {
+/** What was stored, as an object. @param {string | null} text @returns {Record<string, unknown>} */
+export function parsed(text) {
   try {
     /** @type {unknown} */
     const plain = JSON.parse(text ?? "{}");
@@ -60,7 +60,7 @@ function parsed(text) {
  * @param {() => R} act
  * @returns {R | undefined}
  */
-function attempt(act) {
+export function attempt(act) {
   try {
     return act();
   } catch {

@@ -11,7 +11,7 @@ from statistics import median
 from zerosim.config import DType, EngineConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Event, Kind, Phase
-from zerosim.language import after_another
+from zerosim.language import after_another, term
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import name_in
 from zerosim.memory import Role
@@ -163,7 +163,7 @@ class MemoryFacts(Base):
 
     def in_words(self, names: Sequence[str]) -> str:
         """Names in order, as a sentence has them."""
-        return after_another(names)
+        return after_another([term(name) for name in names])
 
     def in_order(self, run: str, places: Mapping[str, str]) -> list[str]:
         """Keys in the order in which a run comes to their places."""

@@ -128,7 +128,8 @@ def test_a_program_is_judged_where_it_is_written(watch, school):
     shown = one.document()["steps"][one.state()["position"]]
     assert one.document()["texts"][shown["why"]].startswith("The first illegal step: ")
     one.page.go_back()
-    one.wait("document.querySelector('#check')")
+    one.wait("!document.querySelector('#verdict').hidden")
+    assert wrong.says in one.text("#verdict .why")
     check(one, PUZZLE.reference)
     assert one.page.locator("#verdict .why").count() == 0
     assert one.text("#verdict h2") == "Your program passes."

@@ -13,6 +13,7 @@ from rich.console import Console
 from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_table
 from zerosim.cli.folders import moment
 from zerosim.cli.options import AsJson, integer
+from zerosim.cli.wording import said
 from zerosim.errors import ConfigError, EnvironmentFault
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ def _list(*, as_json: bool) -> int:
         )
         return 0
     console = make_console()
-    table = make_table("", "puzzle", "what it is about", "ranks", left=3)
+    table = make_table("", *said.each("puzzle.list"), left=3)
     for one in puzzles():
         table.add_row(str(one.number), one.name, one.title, str(one.ranks))
     print_table(console, table)
-    console.print("try: zerosim puzzle ring-reduce-scatter")
+    console.print(said("common.try", advice="zerosim puzzle ring-reduce-scatter"))
     return 0
 
 
@@ -80,7 +81,7 @@ def _print_task(chosen: Puzzle) -> int:
     print_lines(console, [f"{chosen.number}. {chosen.title}", "", *chosen.words.splitlines(), ""])
     file = Path(chosen.file_name)
     if file.exists():
-        console.print(f"{file} is here already, and stays as it is")
+        console.print(said("puzzle.stays", file=file))
     else:
         try:
             file.write_text(chosen.task, encoding="utf-8")
@@ -88,17 +89,21 @@ def _print_task(chosen: Puzzle) -> int:
             raise EnvironmentFault(
                 f"cannot write {file}: {error.strerror}; change to a folder that can be written"
             ) from None
-        do = "fill it in" if chosen.broken is None else "check it as it is, then mend it"
-        console.print(f"wrote {file}: {do}")
-    console.print(f"then: zerosim puzzle {chosen.name} --check {file}")
-    console.print(f"if you are stuck: zerosim puzzle {chosen.name} --hint 1")
+        console.print(
+            said("puzzle.wrote" if chosen.broken is None else "puzzle.wrote_broken", file=file)
+        )
+    console.print(said("puzzle.then", command=f"zerosim puzzle {chosen.name} --check {file}"))
+    console.print(said("puzzle.stuck", command=f"zerosim puzzle {chosen.name} --hint 1"))
     return 0
 
 
 def _print_hints(chosen: Puzzle, count: int) -> int:
     if not 1 <= count <= len(chosen.hints):
         raise ConfigError(f"hint is {count}: expected 1 to {len(chosen.hints)}")
-    lines = [f"hint {number}: {text}" for number, text in enumerate(chosen.hints[:count], 1)]
+    lines = [
+        said("puzzle.hint", number=number, text=text)
+        for number, text in enumerate(chosen.hints[:count], 1)
+    ]
     print_lines(make_console(), lines)
     return 0
 
@@ -127,23 +132,25 @@ def _print_verdict(console: Console, verdict: Verdict) -> None:
     if reason is not None:
         lines.append(f"✗ {reason.sentence}")
         if reason.line and reason.line not in reason.sentence:
-            lines.append(f"  at {reason.line}")
+            lines.append("  " + said("puzzle.at", line=reason.line))
     lines += [
-        f"score: {one.found:,} {one.what}, the bound is {one.bound:,}" for one in verdict.scores
+        said("puzzle.score", what=one.what, found=f"{one.found:,}", bound=f"{one.bound:,}")
+        for one in verdict.scores
     ]
     if verdict.trace is not None:
         folder = shlex.quote(str(verdict.trace))
         at = ""
         if verdict.step is not None:
             at = f" --iteration {verdict.iteration} --at step:{verdict.step}"
-        lines.append(f"watch it: zerosim replay {folder}{at}")
-        lines.append(f"list its calls: zerosim show {folder} --rank all --iteration all")
+        lines.append(said("puzzle.watch", command=f"zerosim replay {folder}{at}"))
+        listing = f"zerosim show {folder} --rank all --iteration all"
+        lines.append(said("puzzle.list_calls", command=listing))
     name = verdict.puzzle.name
     if reason is None:
-        lines += ["", f"{name} is solved. A solution to compare with:", ""]
+        lines += ["", said("puzzle.solved", name=name), ""]
         lines += verdict.puzzle.reference.splitlines()
     else:
-        lines.append(f"a hint: zerosim puzzle {name} --hint 1")
+        lines.append(said("puzzle.a_hint", command=f"zerosim puzzle {name} --hint 1"))
     print_lines(console, lines)
 
 
@@ -154,7 +161,8 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
     progress = Console(stderr=True, highlight=False, markup=False)
     for one in grade(folder, out):
         grades.append(one)
-        progress.print(f"{len(grades)}: {one.file.name}, {'passes' if one.holds else 'fails'}")
+        key = "puzzle.passes" if one.holds else "puzzle.fails"
+        progress.print(said(key, number=len(grades), file=one.file.name))
     passed = sum(one.holds for one in grades)
     if as_json:
         print_json(
@@ -166,13 +174,13 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
         )
     else:
         _print_grades(grades)
-        make_console().print(f"{passed} of {len(grades)} pass; programs and traces: {out}")
+        make_console().print(said("puzzle.passed", passed=passed, all=len(grades), out=out))
     return 0 if passed == len(grades) else WRONG
 
 
 def _print_grades(grades: Sequence[Grade]) -> None:
     """A line for each file: which puzzle it solves, how many checks hold, why it fails."""
-    table = make_table("", "file", "puzzle", "checks", "why", left=5)
+    table = make_table("", *said.each("puzzle.grades"), left=5)
     table.columns[-1].no_wrap = False
     for one in grades:
         verdict = one.verdict

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 
 from zerosim.diagnosis import Finding, Wrong
+from zerosim.events import Event, Op
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
@@ -123,9 +124,22 @@ def _found(seen: Evidence, finding: Finding) -> Reason:
 def _died(seen: Evidence, rank: int, code: int) -> Reason:
     if code == -signal.SIGXCPU:
         said = words("ends.overtime", rank=rank)
+        sent = _dropped(seen, rank)
+        if sent is not None:
+            said = words("ends.overtime_sending", rank=rank, peer=sent.peers[0], line=sent.source)
+            return reason_at("ends", said, sent)
     else:
         said = words("ends.died", rank=rank, how=end_words(code))
     return Reason(check="ends", sentence=said, event=seen.last_of(rank))
+
+
+def _dropped(seen: Evidence, rank: int) -> Event | None:
+    """The first message that a rank sent and did not wait for: Gloo may try for ever to send it."""
+    trace = seen.trace
+    for one in () if trace is None else trace.ranks:
+        if one.rank == rank:
+            return never_waited(one, Op.SEND)
+    return None
 
 
 def _hang(seen: Evidence) -> Reason:

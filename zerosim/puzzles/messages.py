@@ -47,11 +47,11 @@ def calls_of(rank: RankTrace) -> Iterator[Event]:
             yield event
 
 
-def never_waited(rank: RankTrace) -> Event | None:
-    """The first message that a rank asks for and does not wait for."""
+def never_waited(rank: RankTrace, op: Op = Op.RECEIVE) -> Event | None:
+    """The first message that a rank asks for, or sends, and does not wait for."""
     waited = {event.parent for event in rank.events if event.kind is Kind.WAIT}
     for event in calls_of(rank):
-        if event.op is Op.RECEIVE and event.id not in waited:
+        if event.op is op and event.id not in waited:
             return event
     return None
 

@@ -231,7 +231,7 @@ def headline(sides: Sequence[Side]) -> str:
         return said("against.nothing", last=last.name, first=first.name)
     is_whole = not any(side.incomplete for side in sides)
     key = "against.headline" if is_whole else "against.headline_as_far"
-    return said(key, first=first.name, last=last.name, said=listed(told))
+    return said(key, first=first.name, last=last.name, said=listed(told, last="and_does"))
 
 
 def title_of(side: Side) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from zerosim.events import WHOLE
 from zerosim.quantities import format_psi
 from zerosim.reading.law import Expected, RankAmount, amount_words
+from zerosim.reading.wording import said
 from zerosim.tables import Cell, Column, Evidence, Table, html_text, written_out
 from zerosim.verify import MemoryReport, Report, Verdict
 from zerosim.verify.outcome import Outcome
@@ -138,7 +139,9 @@ class TrafficVerification(Verification):
             sent = report.total("trace", place)
         if sent is not None:
             psi = Fraction(sent, unit)
-            rows.append((f"this run, {format_psi(psi)}", "run", report.num_ranks, float(psi)))
+            rows.append(
+                (said("laws.this_run", psi=format_psi(psi)), "run", report.num_ranks, float(psi))
+            )
         return rows
 
 

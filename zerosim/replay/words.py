@@ -181,7 +181,9 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
         return ("title", purpose), ("what", "copy"), _reason_of_copy(step, purpose, setting)
     special = _of_family(step, purpose, setting)
     if special is None:
-        return ("title", purpose), _how(step, num_hops, setting), _reason(purpose, step, setting)
+        is_alone = purpose is Purpose.UNLABELLED and not (event is not None and event.unit)
+        title = ("title", "unlabelled_alone" if is_alone else purpose)
+        return title, _how(step, num_hops, setting), _reason(purpose, step, setting)
     what = ("what", "to_owner") if special == "to_owner" else _how(step, num_hops, setting)
     return ("title", purpose), what, ("why", special)
 
@@ -414,6 +416,6 @@ def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
 def _awaited(event: Event) -> str:
     names = texts()["waiting"]["what"]
     key = str(event.purpose or event.op)
-    what = str(names.get(key, names["other"]))
+    what = str(names.get(key, names["other" if event.unit else "other_alone"]))
     unit = event.unit or find("units", "several")
     return fill(what, {"unit": unit, "op": term(event.op or Kind.COPY)})

@@ -19,7 +19,7 @@ import { failure, isOffline, serverSource } from "#player/load.js";
 import { Screen, themeOfAddress } from "#player/screen.js";
 import { markPage } from "#player/theme.js";
 import { first, last, next, nextPhase, previous, previousPhase } from "#player/transport.js";
-import { named } from "#player/words.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Comparison } from "#player/compare/model.js" */
 
@@ -185,9 +185,10 @@ export class ComparePage extends Screen {
     const rank = alignment.ranks[this.place.rank];
     const each = runs.map(({ aligned }, r) => {
       const memory = memoryNow(runs[r], aligned.steps[position], rank, this.cells[r].seek(aligned.steps[position]));
-      return `${aligned.title}: ${aligned.follows[position]}, ${memory.total === null ? WORDS.notRecorded : WORDS.bytes(memory.total)}.`;
+      const holds = memory.total === null ? WORDS.notRecorded : WORDS.bytes(memory.total);
+      return say("compare.words.each", { title: aligned.title, follows: aligned.follows[position], holds });
     });
     const spoken = WORDS.spoken(position + 1, alignment.titles.length, alignment.titles[position]);
-    return `${spoken}. ${each.join(" ")}`;
+    return [say("compare.words.sentence", { text: spoken }), ...each].join(say("compare.words.between"));
   }
 }

@@ -117,7 +117,13 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
   const labelWidth = Math.max(0, ...states.map(({ label }) => measure(label, fonts.text)));
   const isTight = height < leastHeight(states, nodes.length, fonts);
   const isOneTier = states.every(({ tier }) => tier === "device");
-  const roleWidth = Math.max(0, ...states.map(({ role, tier }) => measure(isOneTier ? shortRole(role) : `${named(tier)} ${shortRole(role)}`, fonts.text)));
+  const roleWidth = Math.max(
+    0,
+    ...states.flatMap(({ role, tier }, s) => {
+      const names = isTogether(states, s) ? [shortRole(role), named("optimizer")] : [shortRole(role)]; // one name where rows are low
+      return names.map((name) => measure(isOneTier ? name : `${named(tier)} ${name}`, fonts.text));
+    }),
+  );
 
   /** @param {boolean} gutter */
   const attempt = (gutter) => {

@@ -19,6 +19,7 @@ import { iterationSearch } from "#player/address.js";
 import { Fragment } from "#player/fragment.js";
 import { LoadError } from "#player/load.js";
 import { effectiveTheme, markPage, storedTheme } from "#player/theme.js";
+import { say } from "#player/words.js";
 
 /** @import { GraphPlace } from "#player/graph/address.js" */
 /** @import { Filter } from "#player/graph/filter.js" */
@@ -65,8 +66,9 @@ function asShown(loaded) {
 /** Who waited for whom, and beside it the rest. @param {readonly string[]} clauses */
 export function sentences(clauses) {
   const last = clauses[clauses.length - 1] ?? "";
-  const rest = clauses.slice(0, -1).join("; ");
-  return { title: `${last.charAt(0).toUpperCase()}${last.slice(1)}.`, what: rest && `${rest}.` };
+  const rest = clauses.slice(0, -1).join(say("graph.words.clause"));
+  const title = say("graph.words.sentence", { text: `${last.charAt(0).toUpperCase()}${last.slice(1)}` });
+  return { title, what: rest && say("graph.words.sentence", { text: rest }) };
 }
 
 export class GraphPage {

@@ -5,7 +5,7 @@ import { copyText } from "#player/lesson/running.js";
 import { NoAnswer, ask } from "#player/lesson/server.js";
 import { fill, readWords } from "#player/lesson/words.js";
 import { listenToEditor, placeOf } from "#player/puzzle/editing.js";
-import { keep, loadKept } from "#player/puzzle/programs.js";
+import { keep, keepVerdict, keptVerdict, loadKept } from "#player/puzzle/programs.js";
 import { drawVerdict } from "#player/puzzle/verdict.js";
 
 const LOOK_EVERY_MS = 400;
@@ -53,10 +53,11 @@ async function check() {
     return;
   }
   button.disabled = true;
+  const program = field.value;
   const address = `/api/puzzles/${encodeURIComponent(name)}/check`;
   try {
     write(state, words.checking);
-    let job = await ask(address, words.no_server, { program: field.value });
+    let job = await ask(address, words.no_server, { program });
     while (job.state === "waiting" || job.state === "running") {
       const { before, seconds } = job;
       const isWaiting = job.state === "waiting";
@@ -68,6 +69,7 @@ async function check() {
       throw new NoAnswer(fill(words.failed, { reason: job.problem }));
     }
     drawVerdict(verdict, job, words, goTo);
+    keepVerdict(name, program, job);
     if (job.passes) {
       keep(name, { done: true });
     }
@@ -95,6 +97,10 @@ function opened({ target }) {
 
 field.value = loadKept()[name]?.program || task;
 changed();
+const before = keptVerdict(name, field.value);
+if (before) {
+  drawVerdict(verdict, before, words, goTo);
+}
 listenToEditor(field, check);
 field.addEventListener("input", changed);
 button?.addEventListener("click", check);

@@ -1,6 +1,6 @@
 // What a reader has written, and which puzzles are solved.
 
-import { keptUnder } from "#player/kept.js";
+import { attempt, keptUnder, parsed } from "#player/kept.js";
 
 /**
  * @typedef {object} Program
@@ -18,9 +18,36 @@ const kept = keptUnder(STORE, (one) => ({
 
 export const parseKept = kept.parse;
 export const loadKept = kept.load;
-export const forgetKept = kept.forget;
 
 /** @param {string} name @param {Partial<Program>} change */
 export function keep(name, change) {
   kept.save(name, { ...(kept.load()[name] ?? { program: "", done: false }), ...change });
+}
+
+/**
+ * Keep what was said of a program while its tab is open: who follows it to Replay comes back to it.
+ * @param {string} name
+ * @param {string} program
+ * @param {object} verdict
+ */
+export function keepVerdict(name, program, verdict) {
+  const language = document.documentElement.lang;
+  attempt(() => sessionStorage.setItem(STORE, JSON.stringify({ name, program, language, verdict })));
+}
+
+/**
+ * What was said of a program in this tab, in the language of the page; null if nothing was.
+ * @param {string} name
+ * @param {string} program
+ * @returns {any}
+ */
+export function keptVerdict(name, program) {
+  const told = parsed(attempt(() => sessionStorage.getItem(STORE)) ?? null);
+  const isOfThis = told.name === name && told.program === program;
+  return isOfThis && told.language === document.documentElement.lang ? told.verdict : null;
+}
+
+export function forgetKept() {
+  kept.forget();
+  attempt(() => sessionStorage.removeItem(STORE));
 }
