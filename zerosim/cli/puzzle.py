@@ -171,16 +171,17 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
 
 
 def _print_grades(grades: Sequence[Grade]) -> None:
-    """A line for each file: which puzzle it solves, how many checks hold, why it fails."""
-    table = make_table("", "file", "puzzle", "checks", "why", left=5)
+    """A line for each file: which puzzle it solves, how many checks hold, which fails and why."""
+    table = make_table("", "file", "puzzle", "hold", "fails", "why", left=6)
     table.columns[-1].no_wrap = False
     for one in grades:
         verdict = one.verdict
         mark = "✓" if one.holds else "✗"
         if verdict is None:
-            table.add_row(mark, one.file.name, "", "", one.problem)
+            table.add_row(mark, one.file.name, "", "", "", one.problem)
         else:
-            why = "" if verdict.reason is None else verdict.reason.sentence
-            name = verdict.puzzle.name
-            table.add_row(mark, one.file.name, name, str(len(verdict.passed)), why)
+            reason = verdict.reason
+            check, why = ("", "") if reason is None else (reason.check, reason.sentence)
+            hold = f"{len(verdict.passed)} of {len(verdict.rows)}"
+            table.add_row(mark, one.file.name, verdict.puzzle.name, hold, check, why)
     print_table(make_console(), table)
