@@ -22,7 +22,7 @@ DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check pictures slides bench deepspeed test-deepspeed clean
+.PHONY: help setup demo test test-long check pictures slides assignments bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -61,6 +61,9 @@ slides: setup  ## write every lesson's slides to slides/: on paper, and as a pag
 	    $(ZEROSIM) export --lesson $$number --page slides --html slides/$$name.html \
 	        --pdf slides/$$name.pdf --overwrite || exit $$?; done
 
+assignments: setup  ## write the hand-outs of docs/assignments.md to assignments/, on paper
+	$(BIN)/python -m zerosim.dashboards.handouts docs/assignments.md assignments
+
 bench: setup  ## measure what tracing costs, and what serving takes
 	$(BIN)/python -m tests.bench
 
@@ -71,7 +74,7 @@ test-deepspeed: $(DEEPSPEED_STAMP)  ## run the tests that train with DeepSpeed (
 	$(BIN)/python -m pytest -n 0 -m deepspeed
 
 clean:  ## remove traces, caches, .venv and node_modules
-	rm -rf $(VENV) node_modules traces slides dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) node_modules traces slides assignments dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -14,6 +14,7 @@
     workbench    a lesson's runs, recorded anew here; layouts, simulated
     planapi      the addresses of a layout that is simulated
     markup       Markdown as HTML
+    handouts     assignments on paper
     words/       what pages say themselves, for one language a file
     pages/       one page a module: its address, its title, what it shows
     figures/     where things stand in a figure: numbers in, places out

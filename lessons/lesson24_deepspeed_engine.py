@@ -51,7 +51,8 @@ lab.reveal("setup")
 # %% [markdown]
 # ## The way of a gradient
 #
-# Autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
+# In stages 1 and 2 forward needs nothing special: each rank has all parameters. In backward
+# autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
 # `reduce_partition_and_remove_grads` in stage 3, which was its name in all stages once. The hook
 # copies the gradient into a bucket. "ipg" in many names is for independent parallel gradient: one
 # that can be reduced while backward goes on.

@@ -11,6 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from textwrap import wrap
+from unicodedata import east_asian_width
 
 from zerosim.dashboards.markup import to_html, to_inline_html
 from zerosim.dashboards.pages.blocks import (
@@ -41,12 +43,12 @@ from zerosim.lessons.questions import (
 _PARAGRAPH = re.compile(
     r"<p>(.*?)</p>|(<(?:ul|ol|table|pre)\b.*?</(?:ul|ol|table|pre)>)", re.DOTALL
 )
-_SENTENCE = re.compile(r"(.{25,}?[.?!])\s+(.+)", re.DOTALL)
+_SENTENCE = re.compile(r"(.{25,}?[.?!](?=\s)|.{10,}?[。？！]”?)\s*(.+)", re.DOTALL)  # noqa: RUF001
 """The first one, unless it is a mere "Memory, now."."""
 _ROOM, _TITLE, _LINE, _PADDING = 29.0, 2.1, 1.55, 0.65
 """In rem: what a table has on a slide, and what a line of its title and of a row takes of it."""
-_TITLE_LETTERS, _LETTERS = 60, 86
-"""On a line of a title, and of a table as wide as a slide."""
+_TITLE_LETTERS, _LETTERS, _GAP, _BRIEF = 60, 86, 2, 20
+"""On a line of a title, of a table, between two columns, in a cell that is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,22 +174,48 @@ def _sheets(block: FigureBlock) -> Iterator[FigureBlock]:
         yield block
         return
     table, rows = block.table, list[tuple[str, ...]]()
-    room = _ROOM - _TITLE * math.ceil(len(table.title) / _TITLE_LETTERS) - _high(table.columns)
-    used = 0.0
+    room = _ROOM - _TITLE * math.ceil(_wide(table.title) / _TITLE_LETTERS)
     for row in table.rows:
-        if rows and used + _high(row) > room:
+        if rows and _high([table.columns, *rows, row]) > room:
             yield replace(block, table=replace(table, rows=tuple(rows)))
-            rows, used = [], 0.0
+            rows = []
         rows.append(row)
-        used += _high(row)
     yield replace(block, table=replace(table, rows=tuple(rows)))
 
 
-def _high(row: Sequence[str]) -> float:
-    """How much a row takes, if its longest cell has what the others leave."""
-    longest = max(map(len, row))
-    others = sum(map(len, row)) - longest + 2 * len(row)
-    return _PADDING + _LINE * math.ceil(longest / max(_LETTERS - others, _LETTERS // 3))
+def _high(rows: Sequence[Sequence[str]]) -> float:
+    """How much rows take, in columns as a browser makes them for these.
+
+    Each is as wide as its longest word at least; what is left goes to those whose cells are longer.
+    """
+    columns = list(zip(*rows, strict=True))
+    least = [max(_wide(word) for cell in each for word in _words(cell)) for each in columns]
+    most = [max(map(_wide, each)) for each in columns]
+    left = _LETTERS - _GAP * len(columns) - sum(least)
+    part = min(max(left, 0) / max(sum(most) - sum(least), 1), 1)
+    widths = [
+        max(math.floor(low + part * (high - low)), 1) for low, high in zip(least, most, strict=True)
+    ]
+    lines = [
+        max(_num_lines(cell, width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return _PADDING * len(rows) + _LINE * sum(lines)
+
+
+def _wide(text: str) -> int:
+    """In letters: a Chinese one is as wide as two."""
+    return sum(1 + (east_asian_width(letter) in "WF") for letter in text)
+
+
+def _words(cell: str) -> list[str]:
+    """What stands on one line; the template keeps what is brief together."""
+    return [cell] if _wide(cell) <= _BRIEF else cell.split()
+
+
+def _num_lines(cell: str, width: int) -> int:
+    """Of a cell; a line ends between words, or between Chinese letters."""
+    return max(len(wrap(cell, width, break_long_words=False)), math.ceil(_wide(cell) / width), 1)
 
 
 def _options(

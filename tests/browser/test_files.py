@@ -61,11 +61,11 @@ def test_a_lesson_is_a_file(watch, tmp_path):
 
 @pytest.fixture(scope="module")
 def slides(tmp_path_factory):
-    """Those of a lesson with long tables, and of one with replays and many bars."""
+    """Those of lessons with replays and many bars, long tables, wide tables, and code."""
     folder = tmp_path_factory.mktemp("slides")
     return {
         lesson: made(folder / f"{lesson}.html", "--lesson", lesson, "--page", "slides")
-        for lesson in (5, 7)
+        for lesson in (5, 7, 24, 25)
     }
 
 
@@ -86,7 +86,7 @@ _BEYOND = """() => {
 }"""
 
 
-@pytest.mark.parametrize("lesson", [5, 7])
+@pytest.mark.parametrize("lesson", [5, 7, 24, 25])
 def test_slides_hold_what_is_on_them(watch, slides, lesson):
     one = watch(address=slides[lesson])
     one.page.goto(one.address)

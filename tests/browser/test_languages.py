@@ -120,3 +120,16 @@ def test_the_help_names_the_switch(watch):
     one.open("/replay?trace=stage-3")
     one.press("Shift+?")
     assert "中文" in one.text("#help-keys")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_on_the_wall_the_hop_stands_beside_the_switch(watch, language):
+    one = watch()
+    one.page.goto(f"{one.address}/replay?trace=stage-3&lang={language}#hops=1&mode=present")
+    one.wait("window.__player !== undefined")
+    for _ in range(6):
+        if one.page.locator("#hop").is_visible():
+            break
+        one.press("ArrowRight")
+    hop, switch = (one.page.locator(each).bounding_box() for each in ("#hop", "#language"))
+    assert hop["x"] + hop["width"] <= switch["x"]

@@ -108,6 +108,35 @@ def test_a_class(watch, empty):
     assert lecturer.page.evaluate("() => sessionStorage.length") == 0
 
 
+def test_a_class_in_two_languages(watch, empty):
+    lecturer, first, second = watch(address=empty), watch(address=empty), watch(address=empty)
+    code = open_room(lecturer)
+    join(first, code)
+    second.page.goto(f"{empty}/join?lang=zh")
+    second.page.locator("input[name=code]").fill(code)
+    second.page.locator("main button").click()
+    second.wait(f"document.querySelector('#room-slot')?.dataset.room === '{code}'")
+    ask(lecturer)
+    for one, said in ((first, "How much does one rank send"), (second, "一个 rank 发送多少")):
+        one.wait(f"document.querySelector('.class-at')?.hash.endsWith('step={STEP}')")
+        one.page.locator(".class-at").click()
+        one.wait("location.pathname === '/lessons/zero3'")
+        one.wait("document.querySelector('#room-slot')?.dataset.room")
+        assert said in one.text("form.ask[data-question=sent]")
+    answer(first, "2.25")
+    second.page.locator("form[data-question=sent] input[type=text]").fill("3")
+    second.page.locator("form[data-question=sent] button.primary").click()
+    lecturer.wait("document.querySelector('#answered').textContent === '2 of 2 answered'")
+    lecturer.page.locator("#reveal").click()
+    lecturer.wait("document.querySelectorAll('#bars li').length === 2")
+    assert bars(lecturer) == {"2.25 Ψ": "1", "3 Ψ": "1"}
+    lecturer.press("c")
+    first.wait("document.querySelector('form[data-question=sent] .said.right')")
+    second.wait("document.querySelector('form[data-question=sent] .said.wrong')")
+    assert "每次集合通信都发送全部载荷" in second.text("form[data-question=sent] .said.wrong")
+    assert "Each collective sends all of its payload" in lecturer.text("#thoughts")
+
+
 def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
     lecturer, student = watch(address=empty), watch(address=empty)
     code = open_room(lecturer)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from zerosim.dashboards.away import Away
+from zerosim.language import Language, speaking
 from zerosim.lessons.course import course
 
 LESSONS = course()
@@ -21,3 +22,12 @@ def test_a_lesson_has_slides_with_notes(lesson):
         waiting += (kind == "ask") - (kind == "answer")
         assert waiting >= 0
     assert deck.count('class="slide-notes"') >= len(lesson.questions)
+
+
+def test_a_chinese_slide_begins_with_a_sentence_as_well():
+    with speaking(Language.CHINESE):
+        deck = Away([]).lesson(5, as_slides=True)
+    ideas = re.findall(r'<p class="lead">(.*?)</p>\s*<div class="prose">(.*?)</div>', deck)
+    parted = [(lead, rest) for lead, rest in ideas if rest]
+    assert len(parted) > 10
+    assert all(lead.removesuffix("”")[-1] in "。？！" for lead, _ in parted)  # noqa: RUF001

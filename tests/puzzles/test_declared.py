@@ -119,4 +119,14 @@ def test_a_folder_is_graded(tmp_path):
     ada, bob, eve = json.loads(answer.out)
     assert (ada["passes"], ada["reason"]) == (True, None)
     assert (bob["passes"], bob["check"]) == (False, first.wrong[1].check)
-    assert "is no Python program" in eve["problem"]
+    assert "is no Python program: line 1: " in eve["problem"]
+
+
+def test_a_table_says_what_could_not_be_judged(tmp_path):
+    (tmp_path / "eve.py").write_text("def reduce_scatter(\n")
+    answer = command("puzzle", "--grade", tmp_path, "--out", tmp_path / "t")
+    assert answer.code == 1
+    head, eve, last = answer.out.splitlines()
+    assert head.split() == ["file", "puzzle", "hold", "fails", "why"]
+    assert "eve.py is no Python program: line 1: " in eve
+    assert last.startswith("0 of 1 pass")

@@ -179,16 +179,17 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
 
 
 def _print_grades(grades: Sequence[Grade]) -> None:
-    """A line for each file: which puzzle it solves, how many checks hold, why it fails."""
-    table = make_table("", *said.each("puzzle.grades"), left=5)
+    """A line for each file: which puzzle it solves, how many checks hold, which fails and why."""
+    table = make_table("", *said.each("puzzle.grades"), left=6)
     table.columns[-1].no_wrap = False
     for one in grades:
         verdict = one.verdict
         mark = "✓" if one.holds else "✗"
         if verdict is None:
-            table.add_row(mark, one.file.name, "", "", one.problem)
+            table.add_row(mark, one.file.name, "", "", "", one.problem)
         else:
-            why = "" if verdict.reason is None else verdict.reason.sentence
-            name = verdict.puzzle.name
-            table.add_row(mark, one.file.name, name, str(len(verdict.passed)), why)
+            reason = verdict.reason
+            check, why = ("", "") if reason is None else (reason.check, reason.sentence)
+            hold = said("puzzle.hold", passed=len(verdict.passed), all=len(verdict.rows))
+            table.add_row(mark, one.file.name, verdict.puzzle.name, hold, check, why)
     print_table(make_console(), table)

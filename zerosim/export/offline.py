@@ -53,6 +53,7 @@ _TAG = re.compile(r"<(?:link\b([^>]*)>|script\b([^>]*)>.*?</script>)\s*", re.DOT
 _ATTRIBUTE = re.compile(r'([a-z]+)="([^"]*)"')
 _ADDRESS = re.compile(r' (?:href|action)="[/?][^"]*"')
 _FRAME = re.compile(r'(<iframe\b[^>]*\bsrc=")([^"#]*)')
+_IMPORT = re.compile(rf'\bfrom "{player.PREFIX}([^"]+)"')
 _STYLE = re.compile(r'\bstyle="')
 _HEAD = '<meta charset="utf-8">'
 _MODULES = "/player/"
@@ -77,10 +78,17 @@ class _Parts:
 
     def put(self, html: str) -> str:
         """The page with what it loads in it."""
-        sources = [_attributes(found[2] or "").get("src", "") for found in _TAG.finditer(html)]
-        self._mains = [one.removeprefix(_MODULES) for one in sources if one.startswith(_MODULES)]
+        given = [_attributes(found[2] or "") for found in _TAG.finditer(html)]
+        sources = [one["src"] for one in given if one.get("type") == "module" and "src" in one]
+        self._mains = [name for source in sources for name in self._loaded(source)]
         self.is_styled |= _STYLE.search(html) is not None
         return _FRAME.sub(self._frame, _TAG.sub(self._one, html))
+
+    def _loaded(self, source: str) -> list[str]:
+        """Of the player's modules: the one that a script is, or those that it imports."""
+        if source.startswith(_MODULES):
+            return [source.removeprefix(_MODULES)]
+        return _IMPORT.findall(self._get(source))
 
     def _frame(self, found: re.Match[str]) -> str:
         """A page in a frame, which may do what both may: what it runs is allowed here, too."""
@@ -98,7 +106,7 @@ class _Parts:
         given = _attributes(found[2])
         if given.get("type") == "importmap":
             used = [name for main in self._mains for name in player.modules(main)]
-            return self._script("importmap", _import_map([*used, "theme.js"]))
+            return self._script("importmap", _import_map(used))
         source = given.get("src", "")
         if not source:
             return found[0]

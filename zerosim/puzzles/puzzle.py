@@ -189,7 +189,11 @@ def puzzle_of(text: str, name: str) -> Puzzle:
     """
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
+    except SyntaxError as error:
+        raise ConfigError(
+            f"{name} is no Python program: line {error.lineno}: {error.msg}"
+        ) from None
+    except ValueError as error:
         raise ConfigError(f"{name} is no Python program: {error}") from None
     kinds = (ast.FunctionDef, ast.ClassDef)
     defined = {node.name for node in tree.body if isinstance(node, kinds)}

@@ -1,0 +1,52 @@
+"""Assignments on paper: `python -m zerosim.dashboards.handouts docs/assignments.md FOLDER`.
+
+Each part of the file, from its heading on, is a hand-out of its own; `make assignments` writes all
+of them. What stands before the first part is for the lecturer, and is left out.
+Imports the standard library, its siblings, zerosim's export, errors and quantities.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from html import escape
+from pathlib import Path
+from string import Template
+
+from zerosim.dashboards.markup import to_html
+from zerosim.errors import ZerosimError, first_line
+from zerosim.export.files import write
+from zerosim.export.paper import paper
+from zerosim.quantities import format_bytes
+
+_HEADING = re.compile(r"^## ", re.MULTILINE)
+_SHEET = Path(__file__).parent / "templates" / "handout.html"
+
+
+def handouts(markdown: str) -> dict[str, str]:
+    """The parts of a file of assignments as HTML, by what their files are called."""
+    sheet = Template(_SHEET.read_text(encoding="utf-8"))
+    made = {}
+    for part in _HEADING.split(markdown)[1:]:
+        title = part.partition("\n")[0].strip()
+        name = "-".join(re.findall(r"\w+", title.lower()))
+        made[name] = sheet.substitute(title=escape(title), body=to_html(f"# {part}"))
+    return made
+
+
+def main(source: Path, folder: Path) -> int:
+    """Print each part; what an earlier call wrote is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, html in handouts(source.read_text(encoding="utf-8")).items():
+            content = paper(html)
+            write(folder / f"{name}.pdf", content)
+            sys.stdout.write(f"wrote {folder / name}.pdf: {format_bytes(len(content))}\n")
+    except ZerosimError as error:
+        sys.stderr.write(f"error: {first_line(error)}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))
