@@ -50,7 +50,10 @@ def _undivided(implementation: Implementation, run: RunConfig) -> str:
     number, words = shape.heads, "heads"
     if implementation in _PIPELINES:
         number, words = shape.layers, "blocks"
-    return f"{run.ranks} ranks do not divide {number} {words}" if number % run.ranks else ""
+    if number % run.ranks == 0:
+        return ""
+    divisors = [str(count) for count in range(2, number + 1) if number % count == 0]
+    return f"{run.ranks} ranks do not divide {number} {words}: {' or '.join(divisors)} do"
 
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:

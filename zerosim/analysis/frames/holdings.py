@@ -161,6 +161,11 @@ class Holdings:
             for shard in self.layout.makes(rank, unit):
                 whole.setdefault(shard, frozenset([rank]))
 
+    def is_reduced_in_part(self, rank: int, unit: str) -> bool:
+        """Whether a bucket has reduced a piece of a gradient, and another is still to come."""
+        left = self.unreduced.get((rank, unit))
+        return bool(left) and left != set(self.pieces(unit))
+
     def summed(self, rank: int, piece: Piece, shard: int, why: str) -> Summed:
         """Which ranks' gradients are in what a rank has of a shard."""
         whole = self.gradients.get((rank, piece), {})

@@ -218,7 +218,7 @@ class Rules:
             for unit in units:
                 if (rank, unit) in self.under_way:
                     self._leave(rank, unit, makes_gradient=True)
-                elif unit not in self.computed:
+                elif unit not in self.computed and not self.holdings.is_reduced_in_part(rank, unit):
                     self._make_gradient(rank, unit)
                 self._free(rank, unit, step.phase)
 
