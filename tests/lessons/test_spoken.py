@@ -98,7 +98,7 @@ def test_an_order_is_told_with_the_names_of_the_language():
     assert said == "parameters, then activations, then blocks.3"
     with speaking(Language.CHINESE):
         said = facts().in_words(["parameters", "activations", "blocks.3"])
-    assert [said.index(one) for one in ("参数", "激活值", "blocks.3")] == [0, 5, 11]
+    assert [said.index(one) for one in ("参数", "激活值", "blocks.3")] == [0, 5, 12]
 
 
 def test_what_is_spoken_is_not_kept(run):
