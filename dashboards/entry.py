@@ -15,6 +15,7 @@ from pathlib import Path
 from zerosim.config import STAGE_NAMES
 from zerosim.dashboards.texts import SITE
 from zerosim.errors import TraceError
+from zerosim.language import term
 from zerosim.manifest import Manifest
 from zerosim.record.schema import decode_manifest, reason
 from zerosim.record.text import one_line
@@ -35,7 +36,7 @@ class Entry:
     Attributes:
         name: how it is asked for; unique in its library.
         folder: where it is, all links followed.
-        title: "gpt-tiny · ZeRO-3 · 4 ranks · bf16".
+        parts: of its title; "" stands for how many ranks there are.
         stage: None for a program that zerosim's engine did not run.
         num_ranks: 0 if it cannot be shown.
         model: of the units that it trains: another text for another model; "" if it told of none.
@@ -47,7 +48,7 @@ class Entry:
 
     name: str
     folder: Path
-    title: str
+    parts: tuple[str, ...]
     stage: int | None
     complete: bool
     num_ranks: int = 0
@@ -55,6 +56,11 @@ class Entry:
     modified_ns: int = 0
     signature: str = ""
     problem: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is of: "gpt-tiny · ZeRO-3 · 4 ranks · bf16"."""
+        return _written(self.parts, self.num_ranks)
 
     @property
     def remark(self) -> str:
@@ -148,7 +154,7 @@ def _read(folder: Path, name: str) -> Entry:
     return Entry(
         name=name,
         folder=folder,
-        title=title_of(manifest),
+        parts=_parts_of(manifest),
         stage=stage if type(stage) is int and stage in STAGE_NAMES else None,
         complete=all(_is_closed(folder / rank_file_name(r)) for r in range(manifest.num_ranks)),
         num_ranks=manifest.num_ranks,
@@ -160,7 +166,7 @@ def _broken(folder: Path, name: str, problem: str) -> Entry:
     return Entry(
         name=name,
         folder=folder,
-        title=name,
+        parts=(name,),
         stage=None,
         complete=False,
         problem=one_line(f"{name}: {problem}"),
@@ -178,19 +184,25 @@ def _is_closed(file: Path) -> bool:
 
 def title_of(manifest: Manifest) -> str:
     """What a trace is of, in a few words."""
+    return _written(_parts_of(manifest), manifest.num_ranks)
+
+
+def _written(parts: tuple[str, ...], num_ranks: int) -> str:
+    key = "runs.of_one_rank" if num_ranks == 1 else "runs.of_ranks"
+    ranks = SITE(key, ranks=num_ranks)
+    return shorten(" · ".join(term(part) if part else ranks for part in parts))
+
+
+def _parts_of(manifest: Manifest) -> tuple[str, ...]:
     stage = manifest.config.get("stage")
-    ranks = f"{manifest.num_ranks} rank{'' if manifest.num_ranks == 1 else 's'}"
     if type(stage) is not int or stage not in STAGE_NAMES:
         program = " ".join(manifest.program.split())
-        return shorten(" · ".join(part for part in (program, ranks) if part))
-    parts = (
-        manifest.run.get("model"),
-        STAGE_NAMES[stage],
-        ranks,
-        manifest.config.get("dtype"),
-        "native" if manifest.config.get("collectives") == "native" else None,
-    )
-    return shorten(" · ".join(part for part in parts if isinstance(part, str) and part))
+        return (program, "") if program else ("",)
+    model, dtype = manifest.run.get("model"), manifest.config.get("dtype")
+    is_native = manifest.config.get("collectives") == "native"
+    known = [one for one in (model,) if isinstance(one, str) and one]
+    after = [one for one in (dtype, "native" if is_native else "") if isinstance(one, str) and one]
+    return (*known, STAGE_NAMES[stage], "", *after)
 
 
 def shorten(text: str) -> str:

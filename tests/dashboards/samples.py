@@ -67,7 +67,9 @@ def make_site(*folders: Path, documents: Documents | None = None) -> Site:
 
 def entry_of(folder: Path, signature: str = "1", name: str = "t") -> Entry:
     """A trace as a library would list it."""
-    return Entry(name=name, folder=folder, title=name, stage=3, complete=True, signature=signature)
+    return Entry(
+        name=name, folder=folder, parts=(name,), stage=3, complete=True, signature=signature
+    )
 
 
 def plain(answer):

@@ -27,7 +27,7 @@ def entry(name: str, folder: str = "a", stage: int | None = 3, **fields: object)
     found = Entry(
         name=name,
         folder=Path(f"/{folder}/{name}"),
-        title=name,
+        parts=(name,),
         stage=stage,
         complete=True,
         num_ranks=4,

@@ -13,6 +13,7 @@ from tests.dashboards.samples import HOSTILE, Clock, put_trace
 from zerosim.dashboards.entry import title_of
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.errors import ConfigError, TraceError
+from zerosim.language import Language, speaking
 
 
 @pytest.fixture
@@ -37,6 +38,8 @@ def test_traces_at_any_depth_are_named_by_their_place(tmp_path):
     entry = library.find("a/b/c")
     assert entry.folder == tmp_path / "a" / "b" / "c"
     assert entry.title == "gpt-tiny · data parallel · 2 ranks · bf16"
+    with speaking(Language.CHINESE):
+        assert entry.title == "gpt-tiny · 数据并行 · 2 个 rank · bf16"
     assert (entry.stage, entry.complete, entry.problem) == (0, True, "")
 
 

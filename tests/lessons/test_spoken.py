@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lessons.committed import facts
 from zerosim.diagnosis import Seen, diagnose
 from zerosim.language import Language, speaking
 from zerosim.lessons.recordings import LessonRecordings
@@ -90,6 +91,14 @@ def test_a_replay_has_nothing_left_in_english(run):
     with speaking(Language.CHINESE):
         for text in of_replay(run):
             assert not _ENGLISH.search(_AS_RECORDED.sub("", text)), text
+
+
+def test_an_order_is_told_with_the_names_of_the_language():
+    said = facts().in_words(["parameters", "activations", "blocks.3"])
+    assert said == "parameters, then activations, then blocks.3"
+    with speaking(Language.CHINESE):
+        said = facts().in_words(["parameters", "activations", "blocks.3"])
+    assert [said.index(one) for one in ("参数", "激活值", "blocks.3")] == [0, 5, 12]
 
 
 def test_what_is_spoken_is_not_kept(run):

@@ -141,6 +141,30 @@ def test_a_program_without_an_end_is_ended(tmp_path, loop, limits):
     assert verdict.reason.check == "ends"
 
 
+def test_a_send_that_is_not_waited_for_is_named(tmp_path):
+    """Gloo tries for ever to send what nothing holds any more: without this it was only slow."""
+    puzzle = find_puzzle("ring-all-gather")
+    file = Path(tmp_path, puzzle.file_name)
+    file.write_text(
+        "import torch.distributed as dist\n"
+        "def all_gather(piece, rank, ranks):\n"
+        "    dist.isend(piece, (rank + 1) % ranks)\n"
+        "    while True: pass\n"
+    )
+    verdict = judge(Submission(puzzle, file, tmp_path / "trace"), Limits(processor_s=1))
+    assert verdict.reason is not None
+    assert "it never waited for the message that it sends to rank" in verdict.reason.sentence
+    assert verdict.reason.line.endswith(":3 in all_gather")
+
+
+def test_a_message_of_no_unit_is_called_what_it_is(verdicts):
+    from zerosim.record import load
+    from zerosim.replay import replay_document
+
+    verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
+    assert not [one for one in replay_document(load(verdict.trace), 0)["texts"] if "units" in one]
+
+
 def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     from zerosim.record import load
     from zerosim.replay import replay_document
