@@ -10,9 +10,9 @@ lab = Lab("lesson24_deepspeed_engine")
 # # DeepSpeed's engine, function by function
 #
 # You know what DeepSpeed sends. Here you see who sends it. Each call of a trace names the functions
-# that stand between the line of the program and the call: DeepSpeed's, and those of zerosim's
-# engine where that trains. So a walk through the source needs no debugger: read the table, and open
-# the file at the line.
+# that stand between the line of the program and the call: DeepSpeed's, or those of zerosim's
+# engine, whichever of the two trains. So a walk through the source needs no debugger: read the
+# table, and open the file at the line.
 #
 # One program, `lessons/programs/hugging_face.py`, was carried out by both engines: a GPT of GPT-2's
 # shape, two micro-steps in a step, buckets so small that a backward fills several of them.
@@ -54,8 +54,8 @@ lab.reveal("setup")
 # In stages 1 and 2 forward needs nothing special: each rank has all parameters. In backward
 # autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
 # `reduce_partition_and_remove_grads` in stage 3, which was its name in all stages once. The hook
-# copies the gradient into a bucket. "ipg" in many names is for independent parallel gradient: one
-# that can be reduced while backward goes on.
+# copies the gradient into a bucket. "ipg" in many names stands for independent parallel gradient:
+# one that can be reduced while backward goes on.
 #
 # A gradient that would not fit any more sends the bucket on its way first: `reduce_ipg_grads()`,
 # `average_tensor()`, and by default an all-reduce. Then whoever owns a part copies it out, and in
@@ -94,12 +94,12 @@ lab.reveal("order")
 #
 # `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. What follows
 # is in all stages the same: ask whether a gradient overflowed, tell the `LossScaler`, compute the
-# norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. What follows
-# then in stages 1 and 2 is the gather: `all_gather_dp_groups`.
+# norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. Then
+# stages 1 and 2 gather: `all_gather_dp_groups`.
 #
 # `check_overflow` is made for fp16, whose loss is scaled by a `DynamicLossScaler`. These runs are
-# in bf16, which reaches as far as fp32 does, and their `LossScaler` has the scale one. Do the ranks
-# of stage 2 still tell each other whether something overflowed?
+# in bf16, whose range is that of fp32, and their `LossScaler` has the scale one. Do the ranks of
+# stage 2 still tell each other whether something overflowed?
 
 # %%
 lab.ask("overflow")
@@ -117,9 +117,9 @@ lab.reveal("overflow")
 # it, compares it with the other ranks', and fetches ahead: the next parameters in that order, while
 # a module computes.
 #
-# A look ahead goes on past what is there already, and what it has passed is not released before its
-# use. Forward and backward are one order to it. The first micro-step gathers in both. What does the
-# second one gather in backward?
+# The look ahead goes on past what is there already, and what it has passed is not released before
+# it is used. To it, forward and backward are one sequence. The first micro-step gathers in both.
+# What does the second one gather in backward?
 
 # %%
 lab.ask("fetch")
@@ -136,7 +136,7 @@ lab.reveal("fetch")
 #
 # Read the table to its end: each step, the function of DeepSpeed, and that of zerosim's engine for
 # the same act. "nothing" is no gap. zerosim's first weights are broadcast once, unit by unit; its
-# ranks know each other's order because there is one; and it keeps no parameter back.
+# ranks need not compare their orders, because there is only one; and it keeps no parameter back.
 #
 # Some names of this lesson are in none of the tables, because they ask nobody. Which of these?
 

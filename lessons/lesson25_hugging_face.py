@@ -77,8 +77,8 @@ lab.reveal("ranks")
 # updated parameters are gathered once. `reduce_scatter` is true. You know the law, and you know
 # DeepSpeed's default.
 #
-# The same can be told before anything runs: `zerosim.deepspeed.explain` reads the file. Say first
-# what DeepSpeed itself communicates in a step with this configuration.
+# This can be known before anything runs: `zerosim.deepspeed.explain` reads the file. Say first what
+# DeepSpeed itself communicates in a step with this configuration.
 
 # %%
 lab.ask("sent")
@@ -127,8 +127,8 @@ lab.reveal("scatter")
 #
 # In stage 1 optimizer states are divided. It sends least, however many micro-steps there are, but a
 # whole gradient is kept. In stage 2 gradients are divided as well, and each micro-step pays for it.
-# In stage 3 parameters are divided, too: nothing limits the model but the sum of all devices. They
-# are gathered twice in each micro-step, and a rank waits where nothing is fetched ahead.
+# In stage 3 parameters are divided, too: only the memory of all devices together limits the model.
+# They are gathered twice in each micro-step, and a rank waits where nothing is fetched ahead.
 #
 # So take the first stage that fits. Before you choose: put the three in order by what they send in
 # a step of this loop.

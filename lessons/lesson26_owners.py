@@ -10,7 +10,7 @@ lab = Lab("lesson26_owners")
 # # The ZeRO-3 of the paper
 #
 # Every system that is called ZeRO-3 today cuts each tensor: a rank keeps a part of it, and the
-# parts are gathered. The paper says it in another way. Each parameter belongs to one rank. The
+# parts are gathered. The paper describes it differently. Each parameter belongs to one rank. The
 # owner broadcasts it when it is about to compute, in forward and again in backward, and the
 # gradients are reduced to the owner, who alone updates it.
 #
@@ -45,7 +45,7 @@ lab.reveal("together")
 # is a chain that ends at the owner and adds on its way. The paper counts three times Ψ, and so does
 # the law of the other form.
 #
-# That is what the ranks send in the mean. Does each of them send that much?
+# That is what the ranks send on average. Does each of them send that much?
 
 # %%
 lab.ask("each")
@@ -111,7 +111,7 @@ lab.reveal("time")
 # There is another difference, which no ledger of bytes shows. A ring adds each part in an order of
 # its own; a chain adds all of a unit in the order that ends at its owner. Sums of floating point
 # numbers then differ in their last bits: the losses of the two runs agree at first, and later not
-# quite. What is won by cutting?
+# quite. What does cutting gain?
 
 # %%
 lab.ask("why")

@@ -23,7 +23,7 @@ lab = Lab("lesson27_sharded_init")
 # keeps its own part, and frees the layer as it was made. When training begins a rank has its part
 # and nothing else.
 #
-# How much had PyTorch allocated at the fullest moment? Count in whole models.
+# How much had PyTorch allocated at the peak? Count in whole models.
 
 # %%
 lab.ask("whole")
@@ -43,7 +43,7 @@ lab.reveal("whole")
 # `reset_parameters`, and divides them before it goes on to the next.
 #
 # Parts of layers that are done stay; the layer whose turn it is exists as it was made, and once
-# more as a flat vector. What is the most now, when the last layer is made?
+# more as a flat vector. What is the peak now, when the last layer is made?
 
 # %%
 lab.ask("late")

@@ -63,7 +63,7 @@ lab.reveal("order")
 # about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are
 # neighbours: the axis that sends most belongs inside the node. A node has eight GPUs.
 #
-# Two runs were done dry, with the same blocks and the same micro-batch: tensor parallel over the
+# Two dry runs were made, with the same blocks and the same micro-batch: tensor parallel over the
 # eight GPUs of a node, and over sixteen, which are two nodes. With sixteen ranks each of them has
 # half as much to compute. What happens to one all-reduce?
 
@@ -106,8 +106,7 @@ lab.reveal("micro")
 # - 4 x 4 x 16: some of each
 # - 1 x 16 x 16: no tensor parallel
 #
-# Which of them is predicted to take the least time for a step? Say what speaks for it before you
-# look.
+# Which of them is predicted to take the least time for a step? Give your reason before you look.
 
 # %%
 lab.ask("fastest")
