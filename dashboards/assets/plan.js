@@ -3,8 +3,12 @@
    MutationObserver */
 
 const SIMULATE = "/api/plan/simulate";
-const SILENT = "The server does not answer.";
 const LOOK_EVERY_MS = 500;
+
+/** What the page says where no answer comes, in its language. */
+function silence() {
+  return document.querySelector("#simulate")?.dataset.silence ?? "";
+}
 
 /** Go to another address of the page without a new page, as Dash's own links do. @param {string} address */
 function follow(address) {
@@ -44,7 +48,7 @@ async function ask(address, body) {
     const plain = JSON.parse(text);
     return plain.error ? { state: "failed", said: plain.error } : plain;
   } catch {
-    return { state: "failed", said: text.trim().split("\n")[0] || SILENT };
+    return { state: "failed", said: text.trim().split("\n")[0] || silence() };
   }
 }
 
