@@ -84,7 +84,9 @@ def make_app(
     rooms = Rooms() if rooms is None else rooms
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
     server = Flask(__package__, static_folder=None)
-    server.jinja_env.filters.update(bytes=format_bytes, exact=format_exact, psi=format_psi, typeset=typeset)
+    server.jinja_env.filters.update(
+        bytes=format_bytes, exact=format_exact, psi=format_psi, typeset=typeset
+    )
     server.jinja_env.globals.update(
         say=SITE, words_of=player.words, language_tag=tag, switch=page.switch
     )

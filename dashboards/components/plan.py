@@ -291,7 +291,7 @@ def _simulated(shown: Shown, simulates: bool) -> list[Component]:
         return [html.P(SITE("plan.not_simulated_here", why=shown.too_large), className="small")]
     if not simulates:
         return []
-    silence = {"data-silence": SITE("plan.silence")}
+    silence: dict[str, Any] = {"data-silence": SITE("plan.silence")}
     press = html.Button(SITE("plan.simulate_here"), id="simulate", type="button", **silence)
     said = html.Span("", id="simulated", role="status", **aria(live="polite"))
     return [html.P([press, " ", said], className="small")]
