@@ -291,12 +291,8 @@ def _simulated(shown: Shown, simulates: bool) -> list[Component]:
         return [html.P(SITE("plan.not_simulated_here", why=shown.too_large), className="small")]
     if not simulates:
         return []
-    press = html.Button(
-        SITE("plan.simulate_here"),
-        id="simulate",
-        type="button",
-        **{"data-silent": SITE("plan.silent")},
-    )
+    silence: dict[str, Any] = {"data-silent": SITE("plan.silent")}
+    press = html.Button(SITE("plan.simulate_here"), id="simulate", type="button", **silence)
     said = html.Span("", id="simulated", role="status", **aria(live="polite"))
     return [html.P([press, " ", said], className="small")]
 
