@@ -6,6 +6,7 @@ Imports the standard library, waitress and its siblings.
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import socket
 import threading
@@ -190,6 +191,13 @@ def warm(server: Server) -> None:
             if server.has_ended:
                 return
             server.classroom.teach(lesson.id)
+    settle()
+
+
+def settle() -> None:
+    """What has been made by now stays: no collection in the midst of an answer looks at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def _take(host: str, port: int) -> socket.socket:

@@ -19,6 +19,7 @@ from tests.browser.conftest import serving
 from zerosim.dashboards.callbacks.plan import PlanPage
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages.plan import PATH
+from zerosim.dashboards.server import settle
 from zerosim.export.browser import launched
 from zerosim.plan import ask, make_plan
 
@@ -88,6 +89,7 @@ def _page() -> Iterator[str]:
         shown = list(_walk(page))
     server = PlanPage(lambda: DashParts("", ""))
     server.follow("")  # imports, and what is made once
+    settle()  # as a server does
     for (control, chosen), (search, browser_ms) in zip(CHANGES, shown, strict=True):
         seconds, _ = _timed(lambda search=search: json.dumps(server.follow(search), cls=AsDash))
         both = 1000 * seconds + browser_ms
