@@ -162,7 +162,8 @@ def test_a_message_of_no_unit_is_called_what_it_is(verdicts):
     from zerosim.replay import replay_document
 
     verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
-    assert not [one for one in replay_document(load(verdict.trace), 0)["texts"] if "units" in one]
+    texts = replay_document(load(verdict.trace), 0)["texts"]
+    assert not [one for one in texts if "several units" in one]
 
 
 def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
