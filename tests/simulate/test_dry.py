@@ -193,9 +193,7 @@ def test_every_stage_of_a_run(variant, tmp_path):
         if not engine.overlap:  # nothing lives longer, but for what a backend lets go of late
             for ran, foreseen in zip(real.ranks, dry.ranks, strict=True):
                 longest, planned = peaks(ran, set()), peaks(foreseen, set())
-                late = {place for place, size in longest.items() if size > planned[place]}
                 assert longest.keys() == planned.keys()
-                assert {role for _, role in late} <= BESIDE
                 assert all(longest[place] >= size for place, size in planned.items())
 
 

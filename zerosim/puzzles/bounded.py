@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from zerosim.analysis.traffic import total, traced_calls
 from zerosim.events import Event
+from zerosim.language import term
 from zerosim.puzzles import messages
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import calls_of, overlapping
@@ -150,7 +151,7 @@ def turns(seen: Evidence) -> Iterator[Reason | Score]:
                 bound=most,
                 rank=event.rank,
                 idle=idle.idle,
-                phase=words(f"phases.{event.phase}"),
+                phase=term(event.phase),
                 micro=event.micro_step,
             ),
             event,

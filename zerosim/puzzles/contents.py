@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zerosim.language import term
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import first_illegal
-from zerosim.puzzles.verdict import Reason, call_words, op_words, reason_at
+from zerosim.puzzles.verdict import Reason, call_words, reason_at
 from zerosim.puzzles.words import words
 
 
@@ -18,7 +19,7 @@ def calls(seen: Evidence) -> Iterator[Reason]:
     allowed = seen.promise.calls
     for event in seen.events() if allowed else ():
         if str(event.op) not in allowed:
-            names = words("calls.and").join(map(op_words, allowed))
+            names = words("calls.and").join(map(term, allowed))
             called = call_words(event, is_placed=False)
             yield reason_at(
                 "calls",

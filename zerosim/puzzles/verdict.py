@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.events import Event, Op
+from zerosim.language import term
 from zerosim.puzzles.promised import LEAST
 from zerosim.puzzles.puzzle import Puzzle
 from zerosim.puzzles.words import words
@@ -174,11 +175,6 @@ def call_words(event: Event, *, is_placed: bool = True) -> str:
             {Op.SEND: "to", Op.RECEIVE: "from"}.get(event.op, "plain") if event.peers else "plain"
         )
         peer = event.peers[0] if event.peers else ""
-        call = words(f"calls.{form}", op=op_words(event.op), peer=peer)
+        call = words(f"calls.{form}", op=term(event.op), peer=peer)
     is_at = is_placed and bool(event.source)
     return words("calls.at", call=call, line=event.source) if is_at else call
-
-
-def op_words(op: str) -> str:
-    """An operation as it is called in this language."""
-    return words(f"calls.ops.{op}")
