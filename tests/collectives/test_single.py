@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.collectives import (
     BackgroundExecutor,
@@ -106,6 +107,22 @@ def test_the_background_returns_before_the_work_is_over():
     assert done == ["zerosim-collectives"]
     executor.close()
     assert "zerosim-collectives" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_when_a_native_call_is_over_its_tensors_are_the_callers_alone(executor, monkeypatch):
+    """Gloo's thread lets go of them after it has said that it is done."""
+
+    def keep_a_while(buffer, target, group):
+        threading.Timer(0.05, buffer.view(-1).numel).start()
+
+    monkeypatch.setattr("zerosim.collectives.native.dist.reduce", keep_a_while)
+    buffer = torch.zeros(4)
+    reference = StorageWeakRef(buffer.untyped_storage())
+    handle = Native(Group(1, (0, 1, 2)), executor).reduce(buffer, 0)
+    del buffer
+    handle.wait()
+    del handle
+    assert reference.expired()
 
 
 def failing():

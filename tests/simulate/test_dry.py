@@ -187,14 +187,8 @@ def test_every_stage_of_a_run(variant, tmp_path):
     folders = [tmp_path / str(stage) for stage in range(4)]
     for engine, own in zip(engines, folders, strict=True):
         run_dry(Job(run, ((engine, own),)), engine, own, ON_CPU)
-    for real, own, engine in zip(reals, folders, engines, strict=True):
-        dry = load(own, strict=True)
-        assert_alike(real, dry, BESIDE)
-        if not engine.overlap:  # nothing lives longer, but for what a backend lets go of late
-            for ran, foreseen in zip(real.ranks, dry.ranks, strict=True):
-                longest, planned = peaks(ran, set()), peaks(foreseen, set())
-                assert longest.keys() == planned.keys()
-                assert all(longest[place] >= size for place, size in planned.items())
+    for real, own in zip(reals, folders, strict=True):
+        assert_alike(real, load(own, strict=True), BESIDE)
 
 
 def test_a_file_that_stands_for_all_says_what_each_would(tmp_path):

@@ -1,12 +1,14 @@
 """The backend's own collectives behind the same protocol.
 
 What they send is the backend's business: on Gloo a reduce-scatter is carried out as an
-all-reduce. Imports torch, zerosim's L0 and trace.labels.
+all-reduce. Imports torch, zerosim's L0, trace.labels and trace.holdings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,12 +19,15 @@ from zerosim.collectives.group import Group
 from zerosim.collectives.protocol import Handle, require_matrix
 from zerosim.events import Op
 from zerosim.trace import labels
+from zerosim.trace.holdings import uses_of
 
 # torch 2.13 renamed them and warns of the old names; torch 2.11 knows only the old ones
 _all_gather: Callable[..., Any] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 _reduce_scatter: Callable[..., Any] = getattr(
     dist, "reduce_scatter_single", dist.reduce_scatter_tensor
 )
+_LONGEST_S = 1.0
+"""How long a backend may keep what a call that is over was given."""
 
 
 class Native:
@@ -38,7 +43,8 @@ class Native:
 
         def work() -> None:
             whole = buffer.contiguous()
-            dist.all_reduce(whole, group=self.group.process_group)
+            with _lent(whole):
+                dist.all_reduce(whole, group=self.group.process_group)
             _copy_back(buffer, whole)
 
         return self._submit(work)
@@ -48,8 +54,9 @@ class Native:
         require_matrix(Op.REDUCE_SCATTER, buffer, self.group)
 
         def work() -> None:
-            own = torch.empty_like(buffer[self.group.rank])
-            _reduce_scatter(own, buffer.contiguous().view(-1), group=self.group.process_group)
+            own, whole = torch.empty_like(buffer[self.group.rank]), buffer.contiguous()
+            with _lent(own, whole):
+                _reduce_scatter(own, whole.view(-1), group=self.group.process_group)
             buffer[self.group.rank].copy_(own)
 
         return self._submit(work)
@@ -61,7 +68,8 @@ class Native:
         def work() -> None:
             whole = buffer if buffer.is_contiguous() else buffer.new_empty(buffer.shape)
             own = buffer[self.group.rank].clone()
-            _all_gather(whole.view(-1), own, group=self.group.process_group)
+            with _lent(own, whole):
+                _all_gather(whole.view(-1), own, group=self.group.process_group)
             _copy_back(buffer, whole)
 
         return self._submit(work)
@@ -69,16 +77,22 @@ class Native:
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.broadcast`."""
         source = self.group.ranks[root]
-        return self._submit(
-            lambda: _discard(dist.broadcast(buffer, source, group=self.group.process_group))
-        )
+
+        def work() -> None:
+            with _lent(buffer):
+                dist.broadcast(buffer, source, group=self.group.process_group)
+
+        return self._submit(work)
 
     def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.reduce`."""
         target = self.group.ranks[root]
-        return self._submit(
-            lambda: _discard(dist.reduce(buffer, target, group=self.group.process_group))
-        )
+
+        def work() -> None:
+            with _lent(buffer):
+                dist.reduce(buffer, target, group=self.group.process_group)
+
+        return self._submit(work)
 
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
@@ -106,6 +120,20 @@ class Native:
 def _copy_back(buffer: torch.Tensor, whole: torch.Tensor) -> None:
     if whole is not buffer:
         buffer.copy_(whole)
+
+
+@contextmanager
+def _lent(*tensors: torch.Tensor) -> Iterator[None]:
+    """Tensors that a call is given; when it is over, they are the caller's alone again.
+
+    Gloo's thread says that a call is over and lets go of its tensors a moment later. Memory that
+    the engine frees meanwhile would live on for that moment, in one run and not in the next.
+    """
+    before = [(tensor, uses_of(tensor)) for tensor in tensors if tensor.is_cpu]
+    yield
+    until = time.monotonic() + _LONGEST_S
+    while any(uses_of(tensor) > uses for tensor, uses in before) and time.monotonic() < until:
+        time.sleep(0)
 
 
 def _discard(_: object) -> None:

@@ -210,6 +210,12 @@ def key_of(storage: torch.UntypedStorage) -> int:
     return key
 
 
+def uses_of(tensor: torch.Tensor) -> int:
+    """How many references there are to a tensor's storage, those of backends among them."""
+    uses: int = torch._C._storage_Use_Count(key_of(tensor.untyped_storage()))
+    return uses
+
+
 def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors begin at one place. A fake tensor has that, and no address."""
     same = key_of(one.untyped_storage()) == key_of(other.untyped_storage())
