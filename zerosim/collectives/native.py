@@ -7,8 +7,7 @@ all-reduce. Imports torch, zerosim's L0, trace.labels and trace.holdings.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from zerosim.collectives.group import Group
 from zerosim.collectives.protocol import Handle, require_matrix
 from zerosim.events import Op
 from zerosim.trace import labels
-from zerosim.trace.holdings import uses_of
+from zerosim.trace.holdings import references_to
 
 # torch 2.13 renamed them and warns of the old names; torch 2.11 knows only the old ones
 _all_gather: Callable[..., Any] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
@@ -43,8 +42,7 @@ class Native:
 
         def work() -> None:
             whole = buffer.contiguous()
-            with _lent(whole):
-                dist.all_reduce(whole, group=self.group.process_group)
+            _lend(dist.all_reduce, whole, group=self.group.process_group)
             _copy_back(buffer, whole)
 
         return self._submit(work)
@@ -55,8 +53,7 @@ class Native:
 
         def work() -> None:
             own, whole = torch.empty_like(buffer[self.group.rank]), buffer.contiguous()
-            with _lent(own, whole):
-                _reduce_scatter(own, whole.view(-1), group=self.group.process_group)
+            _lend(_reduce_scatter, own, whole.view(-1), group=self.group.process_group)
             buffer[self.group.rank].copy_(own)
 
         return self._submit(work)
@@ -68,8 +65,7 @@ class Native:
         def work() -> None:
             whole = buffer if buffer.is_contiguous() else buffer.new_empty(buffer.shape)
             own = buffer[self.group.rank].clone()
-            with _lent(own, whole):
-                _all_gather(whole.view(-1), own, group=self.group.process_group)
+            _lend(_all_gather, whole.view(-1), own, group=self.group.process_group)
             _copy_back(buffer, whole)
 
         return self._submit(work)
@@ -77,22 +73,14 @@ class Native:
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.broadcast`."""
         source = self.group.ranks[root]
-
-        def work() -> None:
-            with _lent(buffer):
-                dist.broadcast(buffer, source, group=self.group.process_group)
-
-        return self._submit(work)
+        group = self.group.process_group
+        return self._submit(lambda: _lend(dist.broadcast, buffer, src=source, group=group))
 
     def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
         """See `Collectives.reduce`."""
         target = self.group.ranks[root]
-
-        def work() -> None:
-            with _lent(buffer):
-                dist.reduce(buffer, target, group=self.group.process_group)
-
-        return self._submit(work)
+        group = self.group.process_group
+        return self._submit(lambda: _lend(dist.reduce, buffer, dst=target, group=group))
 
     def send(self, buffer: torch.Tensor, to: int) -> Handle:
         """See `Collectives.send`."""
@@ -122,17 +110,17 @@ def _copy_back(buffer: torch.Tensor, whole: torch.Tensor) -> None:
         buffer.copy_(whole)
 
 
-@contextmanager
-def _lent(*tensors: torch.Tensor) -> Iterator[None]:
-    """Tensors that a call is given; when it is over, they are the caller's alone again.
+def _lend(call: Callable[..., Any], *tensors: torch.Tensor, **given: Any) -> None:
+    """Call with tensors, which are the caller's alone again when this returns.
 
     Gloo's thread says that a call is over and lets go of its tensors a moment later. Memory that
     the engine frees meanwhile would live on for that moment, in one run and not in the next.
     """
-    before = [(tensor, uses_of(tensor)) for tensor in tensors if tensor.is_cpu]
-    yield
+    aliases = [tensor.detach() for tensor in tensors]
+    before = [references_to(alias) for alias in aliases]
+    call(*aliases, **given)
     until = time.monotonic() + _LONGEST_S
-    while any(uses_of(tensor) > uses for tensor, uses in before) and time.monotonic() < until:
+    while [references_to(alias) for alias in aliases] != before and time.monotonic() < until:
         time.sleep(0)
 
 

@@ -12,6 +12,7 @@ Imports torch and zerosim's L0.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 _FIRST_CLEANING = 256
 """With so many entries those of dead storages are dropped for the first time."""
 
+_TENSOR: Any = torch.Tensor
 _free_weak_ref = torch.UntypedStorage._free_weak_ref
 
 
@@ -210,10 +212,13 @@ def key_of(storage: torch.UntypedStorage) -> int:
     return key
 
 
-def uses_of(tensor: torch.Tensor) -> int:
-    """How many references there are to a tensor's storage, those of backends among them."""
-    uses: int = torch._C._storage_Use_Count(key_of(tensor.untyped_storage()))
-    return uses
+def references_to(tensor: torch.Tensor) -> int:
+    """How many references to a tensor itself there are, in Python and in PyTorch.
+
+    A backend's thread gives back PyTorch's first, and Python's as soon as it has Python's lock.
+    """
+    in_pytorch: int = _TENSOR._use_count(tensor)
+    return in_pytorch + sys.getrefcount(tensor)
 
 
 def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
