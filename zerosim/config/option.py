@@ -154,7 +154,8 @@ class Configuration:
             ConfigError: a value of the wrong type, out of range, or without what it needs.
         """
         for one in self.options():
-            object.__setattr__(self, one.name, one.checked(getattr(self, one.name)))
+            if (value := getattr(self, one.name)) is not one.default:
+                object.__setattr__(self, one.name, one.checked(value))
         for one in self.options():
             if (value := getattr(self, one.name)) and value != one.default:
                 self._require_possible(one)

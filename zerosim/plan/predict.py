@@ -50,7 +50,7 @@ class Predicted:
         """Of one optimizer step on one rank, ns by cause; worked out when somebody asks."""
         return step_times(self.prices, self.layout)
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """Whether the peak is within the card's memory."""
         return self.footprint.bytes <= self.question.memory_bytes

@@ -9,7 +9,6 @@ Imports zerosim's L0, theory and placement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,8 +33,12 @@ from zerosim.theory.transformer import (
     quantized_operators,
     update_operators,
 )
+from zerosim.theory.workload import Workload
 from zerosim.theory.zero import SUMS_A_PASS, planned
 from zerosim.tiers import Link
+
+_Why = tuple[str, Phase, Purpose]
+"""Which unit is moved, when, and what for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class Prices:
         self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
         self._on_nodes: dict[tuple[tuple[int, ...], int], OnNodes] = {}
         self._units: dict[object, tuple[Unit, ...]] = {}
+        self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
 
     def computing(self, operators: tuple[Operator, ...]) -> float:
@@ -136,6 +140,15 @@ class Prices:
             found = self._units[key] = tuple(_Pricing(self, layout, place).units())
         return found
 
+    def planned(self, workload: Workload) -> dict[_Why, list[Movement]]:
+        """What an optimizer step moves of each unit; of layouts it is the same in many."""
+        found = self._planned.get(workload)
+        if found is None:
+            found = self._planned[workload] = {}
+            for one in planned(workload):
+                found.setdefault((one.unit, one.phase, one.purpose), []).append(one)
+        return found
+
     def computed(self, layout: Layout, name: str) -> tuple[float, float]:
         """Forward and backward of one unit, ns."""
         computing = layout.computing
@@ -156,9 +169,7 @@ class _Pricing:
         self._prices, self._layout = prices, layout
         self._workload = layout.workload(place)
         self._size = layout.ranks_per_node or layout.num_ranks
-        self._moves: dict[tuple[str, Phase, Purpose], list[Movement]] = {}
-        for one in planned(self._workload):
-            self._moves.setdefault((one.unit, one.phase, one.purpose), []).append(one)
+        self._moves = prices.planned(self._workload)
 
     def units(self) -> list[Unit]:
         """One of each kind."""
@@ -256,8 +267,11 @@ def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
 
 def number(prices: Prices, layout: Layout) -> Moved:
     """What the ranks agree on in an update: one number each."""
-    moves: Sequence[Movement] = [
-        one for one in planned(layout.workload()) if one.purpose is Purpose.AVERAGE_LOSS
+    moves = [
+        one
+        for (_, _, purpose), found in prices.planned(layout.workload()).items()
+        if purpose is Purpose.AVERAGE_LOSS
+        for one in found
     ]
     if not moves or moves[0].op is None:
         return Moved(0.0, Link.NODE)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from zerosim.memory import MODEL_STATES, Role
 from zerosim.theory.layout import FIRST, LAST, Layout
@@ -36,7 +36,7 @@ from zerosim.theory.saved import (
     loss_elements,
     statistics_bytes,
 )
-from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, ROOT, Computing
+from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, ROOT, Computing, Cut
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
 from zerosim.tiers import Tier
@@ -68,7 +68,7 @@ class Part:
     role: Role | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Footprint:
     """What a rank has at one moment.
 
@@ -85,7 +85,7 @@ class Footprint:
     host_bytes: int = 0
     disk_bytes: int = 0
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Of all parts."""
         return sum(part.bytes for part in self.parts)
@@ -113,21 +113,38 @@ def footprints(layout: Layout) -> tuple[Footprint, ...]:
     return tuple(one for place in places for one in _Rank(layout, place).footprints())
 
 
+@dataclass(frozen=True, slots=True)
+class _States:
+    """Model states of a stage's units.
+
+    Attributes:
+        kept: on the device, whatever the moment.
+        gradients: likewise; not there at all moments.
+    """
+
+    kept: tuple[Part, ...]
+    gradients: Part
+    host_bytes: int
+    disk_bytes: int
+
+
 @lru_cache(maxsize=4096)
-def _states(workload: Workload, times: tuple[int, ...]) -> dict[Tier, dict[Role, int]]:
-    """By tier and role, of all units; the workload has one of each kind."""
+def _states(workload: Workload, times: tuple[int, ...]) -> _States:
+    """Of all units; the workload has one of each kind."""
     states = zero_states(workload)
     count = dict(zip((unit.name for unit in workload.units), times, strict=True))
     found: dict[Tier, dict[Role, int]] = {tier: {} for tier in Tier}
     for tier in states.tiers:
         for (role, unit), size in states.bytes(tier).items():
             found[tier][role] = found[tier].get(role, 0) + size * count[unit]
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _state_formulas(workload: Workload) -> dict[Role, str]:
-    return {law.role: law.words for law in zero_states(workload).role_laws(Tier.DEVICE)}
+    laws = {law.role: law.words for law in states.role_laws(Tier.DEVICE)}
+    device, host, disk = found[Tier.DEVICE], found[Tier.HOST], found[Tier.DISK]
+    parts = {
+        role: Part(role, device.get(role, 0), laws.get(role, ""), _ZERO, role)
+        for role in MODEL_STATES
+    }
+    gradients = parts.pop(Role.GRADIENTS)
+    return _States(tuple(parts.values()), gradients, sum(host.values()), sum(disk.values()))
 
 
 @lru_cache(maxsize=4096)
@@ -140,8 +157,54 @@ def _most_gathered(workload: Workload) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _block_bytes(computing: Computing, keeping: Keeping) -> int:
-    return block_bytes(computing, keeping)
+def _activations(
+    computing: Computing, keeping: Keeping, blocks: int, *, made_again: bool = False
+) -> tuple[Part, ...]:
+    """What blocks keep for backward; `made_again`: of one as well, if it has only its input."""
+    shape, cut = computing.shape, computing.cut
+    is_full = keeping.recompute is Recompute.FULL
+    sequence = f"/{cut.between}" if cut.between > 1 else ""
+    words = formula(shape, keeping, sequence if is_full else _cut_words(cut))
+    each = block_bytes(computing, keeping)
+    if not is_full and not keeping.has_scores:
+        each += statistics_bytes(computing)
+    name, role = "activations", Role.ACTIVATIONS
+    if is_full:
+        name, role = "activation checkpoints", Role.CHECKPOINTS
+    kept = Part(name, each * blocks, f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+    if not (made_again and is_full):
+        return (kept,)
+    again = Keeping(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
+    size = block_bytes(computing, again) + statistics_bytes(computing)
+    words = f"{formula(shape, again, _cut_words(cut))} of one block"
+    return (kept, Part("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS))
+
+
+@lru_cache(maxsize=1024)
+def _scores(computing: Computing) -> tuple[Part, ...]:
+    elements = loss_elements(computing)
+    parts = f"/{computing.cut.of_ends}" if computing.cut.of_ends > 1 else ""
+    size, before = LOSS_BYTES * elements, head_bytes(computing)
+    return (
+        Part("before and in the head", before, "4sbh", _KORTHIKANTI, Role.ACTIVATIONS),
+        Part("log-probabilities", size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
+        Part(
+            "scores, until the loss is there",
+            TEMPORARY_LOSS_BYTES * elements,
+            f"6sbV{parts}",
+            _OWN,
+        ),
+    )
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
+
+
+def _cut_words(cut: Cut) -> str:
+    if cut.tensor == 1:
+        return ""
+    return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"
 
 
 class _Rank:
@@ -153,10 +216,9 @@ class _Rank:
         self._workload = layout.workload(place)
         self._pieces = layout.pieces(place)
         self._blocks = next(one.times for one in self._pieces if one.name == BLOCK)
-        self._tiers = _states(self._workload, tuple(one.times for one in self._pieces))
-        self._device = self._tiers[Tier.DEVICE]
         # what is there at several moments is made once
-        self._kept, self._own_gradients = tuple(self._states_kept()), tuple(self._gradients())
+        self._states = _states(self._workload, tuple(one.times for one in self._pieces))
+        self._whole = whole_bytes(self._workload)
         self._gathered, self._secondary = tuple(self._units_gathered()), tuple(self._copies())
 
     def footprints(self) -> Iterator[Footprint]:
@@ -169,51 +231,51 @@ class _Rank:
         yield self._footprint("the update", self._at_update())
 
     def _footprint(self, moment: str, parts: Iterator[Part]) -> Footprint:
-        layout = self._layout
-        host, disk = (sum(self._tiers[tier].values()) for tier in (Tier.HOST, Tier.DISK))
+        states = self._states
         found = tuple(part for part in parts if part.bytes)
-        place = "" if layout.pipeline == 1 else f"the {self._place} stage"
-        return Footprint(moment, place, found, host, disk)
+        place = "" if self._layout.pipeline == 1 else f"the {self._place} stage"
+        return Footprint(moment, place, found, states.host_bytes, states.disk_bytes)
 
     # ------------------------------------------------------------------- the moments
 
     def _at_loss(self) -> Iterator[Part]:
-        yield from self._kept
+        yield from self._states.kept
         if self._keeps_gradients:
-            yield from self._own_gradients
+            yield self._states.gradients
         yield from self._activations(self._blocks * self._micro_batches_kept())
-        yield from self._scores()
+        yield from _scores(self._computing)
         yield from self._secondary
-        root = self._whole(ROOT)
+        root = self._whole.get(ROOT, 0)
         if root and self._config.stage == 3:
             yield Part("gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED)
 
     def _at_last_block(self, names: set[str]) -> Iterator[Part]:
-        yield from self._kept
-        last = max(self._whole(HEAD if HEAD in names else BLOCK), self._whole(BLOCK))
+        yield from self._states.kept
+        last = max(self._whole[HEAD if HEAD in names else BLOCK], self._whole[BLOCK])
         if self._keeps_gradients:
-            yield from self._own_gradients
+            yield self._states.gradients
         if self._config.stage > 1:
-            yield self._whole_gradients(last + self._whole(BLOCK), "of two units")
+            yield self._whole_gradients(last + self._whole[BLOCK], "of two units")
         yield from self._activations(self._blocks * self._micro_batches_kept(), made_again=True)
         yield from self._gathered
         yield from self._on_their_way()
         yield from self._secondary
 
     def _at_first_block(self, names: set[str]) -> Iterator[Part]:
-        yield from self._kept
-        yield from self._own_gradients
+        yield from self._states.kept
+        yield self._states.gradients
         if self._config.stage > 1:
-            first = self._whole(EMBEDDING if EMBEDDING in names else BLOCK) + self._whole(ROOT)
-            yield self._whole_gradients(first + self._whole(BLOCK), "of two units")
+            first = self._whole[EMBEDDING if EMBEDDING in names else BLOCK]
+            first += self._whole.get(ROOT, 0)
+            yield self._whole_gradients(first + self._whole[BLOCK], "of two units")
         yield from self._activations(1, made_again=True)
         yield from self._gathered
         yield from self._on_their_way()
         yield from self._secondary
 
     def _at_update(self) -> Iterator[Part]:
-        yield from self._kept
-        yield from self._own_gradients
+        yield from self._states.kept
+        yield self._states.gradients
         if self._config.offloads_optimizer:
             return
         largest = max(one.elements for one in self._pieces)
@@ -235,20 +297,6 @@ class _Rank:
     def _keeps_gradients(self) -> bool:
         """Whether a micro-batch begins with some: of those before it, or memory that stays."""
         return self._config.accumulate > 1 or self._config.stage < 2
-
-    def _states_kept(self) -> Iterator[Part]:
-        laws = _state_formulas(self._workload)
-        for role in MODEL_STATES:
-            if role is not Role.GRADIENTS:
-                yield Part(role, self._device.get(role, 0), laws.get(role, ""), _ZERO, role)
-
-    def _gradients(self) -> Iterator[Part]:
-        law = _state_formulas(self._workload).get(Role.GRADIENTS, "")
-        yield Part(Role.GRADIENTS, self._device.get(Role.GRADIENTS, 0), law, _ZERO, Role.GRADIENTS)
-
-    def _whole(self, name: str) -> int:
-        """Bytes of a unit with all its rows; 0 if the rank has none of that kind."""
-        return whole_bytes(self._workload).get(name, 0)
 
     def _whole_gradients(self, size: int, of: str) -> Part:
         bucket = self._config.bucket_elements
@@ -281,54 +329,6 @@ class _Rank:
             size += parts[one.name] * one.times
         yield Part("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
 
-    def _activations(self, blocks: int, *, made_again: bool = False) -> Iterator[Part]:
-        """Args: made_again: of one block, if it has only its input."""
-        layout, computing = self._layout, self._computing
-        shape, keeping = layout.shape, layout.keeping
-        is_full = keeping.recompute is Recompute.FULL
-        sequence = f"/{computing.cut.between}" if computing.cut.between > 1 else ""
-        words = formula(shape, keeping, sequence if is_full else _cut_words(layout))
-        each = _block_bytes(computing, keeping)
-        if not is_full and not keeping.has_scores:
-            each += statistics_bytes(computing)
-        name, role = "activations", Role.ACTIVATIONS
-        if is_full:
-            name, role = "activation checkpoints", Role.CHECKPOINTS
-        yield Part(name, each * blocks, f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
-        again = Keeping(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
-        if made_again and is_full:
-            size = _block_bytes(computing, again) + statistics_bytes(computing)
-            words = f"{formula(shape, again, _cut_words(layout))} of one block"
-            yield Part("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS)
-
-    def _scores(self) -> Iterator[Part]:
-        computing = self._computing
-        elements = loss_elements(computing)
-        parts = f"/{computing.cut.of_ends}" if computing.cut.of_ends > 1 else ""
-        yield Part(
-            "before and in the head",
-            head_bytes(computing),
-            "4sbh",
-            _KORTHIKANTI,
-            Role.ACTIVATIONS,
-        )
-        yield Part(
-            "log-probabilities",
-            LOSS_BYTES * elements,
-            f"4sbV{parts}",
-            _KORTHIKANTI,
-            Role.ACTIVATIONS,
-        )
-        words = f"6sbV{parts}"
-        yield Part("scores, until the loss is there", TEMPORARY_LOSS_BYTES * elements, words, _OWN)
-
-
-def _blocks(count: int) -> str:
-    return "1 block" if count == 1 else f"{count} blocks"
-
-
-def _cut_words(layout: Layout) -> str:
-    cut = layout.cut
-    if cut.tensor == 1:
-        return ""
-    return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"
+    def _activations(self, blocks: int, *, made_again: bool = False) -> tuple[Part, ...]:
+        keeping = self._layout.keeping
+        return _activations(self._computing, keeping, blocks, made_again=made_again)

@@ -112,7 +112,7 @@ class Layout:
 
     def workload(self, place: str = LAST) -> Workload:
         """The same with one unit of each kind: what theory says of units, a unit at a time."""
-        units = tuple(UnitSize(one.name, one.elements) for one in self.pieces(place))
+        units = _one_of_each(self.pieces(place))
         return _workload(self._engine(), self.data, self.cut.tensor, self._node(), units)
 
     def few_blocks(self, place: str = LAST) -> Workload:
@@ -162,6 +162,11 @@ def _workload(
         ranks_per_node=node,
         averages_loss=True,
     )
+
+
+@lru_cache(maxsize=1024)
+def _one_of_each(found: tuple[Piece, ...]) -> tuple[UnitSize, ...]:
+    return tuple(UnitSize(one.name, one.elements) for one in found)
 
 
 @lru_cache(maxsize=1024)
