@@ -1,8 +1,8 @@
 """`make test`, `make test-long`: all parts of the tests, one summary, one exit code.
 
 A part is one start of pytest, which says what it finds as it finds it. Ctrl-C ends the part that is
-running, in pytest's own way, and no other begins.
-Imports the standard library only.
+running, in pytest's own way, and no other begins. The summary says what was skipped and why, and
+which files took longest: they are where to begin when the whole takes too long.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -24,6 +25,8 @@ _END_S = 60.0
 """How long pytest may take to end what its tests started."""
 _NO_TESTS = 5
 """What pytest ends with if nothing was chosen."""
+_NUM_SLOWEST = 10
+"""Files that the summary names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Result:
     Attributes:
         code: pytest's exit status; negative for the signal that killed it.
         failed: tests that failed, or whose set-up or end did; 1 if pytest itself came to no end.
+        reasons: why tests were skipped, and how many for each reason.
+        files: the seconds that the tests of a file took, set-up included; beside each other.
     """
 
     code: int
@@ -74,6 +79,8 @@ class Result:
     failed: int
     skipped: int
     seconds: float
+    reasons: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)
 
 
 class Interrupted(Exception):
@@ -119,14 +126,22 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _read(file: Path, code: int, began: float) -> Result:
     counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    reasons: Counter[str] = Counter()
+    files: Counter[str] = Counter()
     with contextlib.suppress(OSError, ET.ParseError):  # pytest came to no end
         for suite in ET.parse(file).iter("testsuite"):  # noqa: S314 - pytest wrote it
             for name in counts:
                 counts[name] += int(suite.get(name, 0))
+            for case in suite.iter("testcase"):
+                files[case.get("classname", "").replace(".", "/") + ".py"] += float(
+                    case.get("time", 0)
+                )
+                reasons.update(one.get("message", "") for one in case.iter("skipped"))
     failed = counts["failures"] + counts["errors"]
     passed = max(0, counts["tests"] - failed - counts["skipped"])
     failed = failed or int(code not in (0, _NO_TESTS))
-    return Result(code, passed, failed, counts["skipped"], time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Result(code, passed, failed, counts["skipped"], seconds, reasons, files)
 
 
 def run(parts: Sequence[Part]) -> int:
@@ -158,14 +173,27 @@ def _summary(parts: Sequence[Part], results: dict[str, Result]) -> Iterator[str]
         # 0, and 1 for failed tests, are pytest's usual ends
         note = "" if result.code in (0, 1, _NO_TESTS) else f"  pytest ended with {result.code}"
         yield _row(part.name, result) + note
+    reasons: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for one in results.values():
+        reasons.update(one.reasons)
+        files.update(one.files)
     total = Result(
         code=0,
         passed=sum(one.passed for one in results.values()),
         failed=sum(one.failed for one in results.values()),
         skipped=sum(one.skipped for one in results.values()),
         seconds=sum(one.seconds for one in results.values()),
+        reasons=reasons,
+        files=files,
     )
     yield _row("all", total)
+    if total.reasons:
+        yield f"\n{'skipped':>8}  why"
+        yield from (f"{count:>8,}  {reason}" for reason, count in total.reasons.most_common())
+    yield f"\n{'seconds':>8}  slowest files"
+    yield from (f"{s:>8.1f}  {name}" for name, s in total.files.most_common(_NUM_SLOWEST))
+    yield ""
     yield f"{total.passed} passed, {total.failed} failed"
 
 

@@ -11,6 +11,8 @@ from hypothesis import settings
 
 HERE = Path(__file__).parent
 
+pytest_plugins = ["tests.watch"]
+
 # The same examples each time, so that what was green stays green; `make test-long` draws new ones.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("long", deadline=None, print_blob=True, max_examples=1000)

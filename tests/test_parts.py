@@ -45,13 +45,16 @@ def test_all_parts_run_whatever_becomes_of_one(tmp_path):
     process = start(tmp_path, "test_fails.py", "test_dies.py", "test_good.py")
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 1, out
-    *_, head, fails, dies, good, total, last = out.splitlines()
+    head, fails, dies, good, total, *rest, last = out[out.rindex("\npart ") + 1 :].splitlines()
     assert head.split() == ["part", "passed", "failed", "skipped", "minutes"]
     assert fails.split()[:4] == ["test_fails.py", "1", "1", "0"]
     assert dies.split()[:4] == ["test_dies.py", "0", "1", "0"]
     assert dies.endswith("pytest ended with -9")
     assert good.split()[:4] == ["test_good.py", "1", "0", "1"]
     assert total.split()[:4] == ["all", "2", "2", "1"]
+    assert rest[:3] == ["", " skipped  why", "       1  no"]
+    assert rest[3:5] == ["", " seconds  slowest files"]
+    assert {line.split()[-1] for line in rest[5:-1]} == {"test_fails.py", "test_good.py"}
     assert last == "2 passed, 2 failed"
 
     process = start(tmp_path, "test_good.py")
