@@ -67,7 +67,7 @@ def judge(name: str, folder: Path) -> None:
     with (
         (folder / _VERDICT).open("wb") as verdict,
         subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "zerosim.cli", "puzzle", puzzle.name, *options],
+            [sys.executable, "-m", "zerosim", "puzzle", puzzle.name, *options],
             stdout=verdict,
             stderr=subprocess.PIPE,
             env=os.environ | {"OMP_NUM_THREADS": "1", "ZEROSIM_LANGUAGE": spoken()},

@@ -324,7 +324,7 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
     """
     (run,) = runs
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "zerosim.cli", *words, "--out", str(folder / run)],
+        [sys.executable, "-m", "zerosim", *words, "--out", str(folder / run)],
         capture_output=True,
         check=False,
         text=True,

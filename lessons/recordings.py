@@ -256,7 +256,7 @@ def _starts(setting: str, options: Sequence[str]) -> list[str]:
     """The module that starts the ranks of a setting, and what it is told."""
     program = settings()[setting].get("program")
     if program is None:
-        return ["zerosim.cli"]
+        return ["zerosim"]
     return _torchrun(program, options)
 
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.deadlines import RANKS_S
 from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
 from zerosim.launch.forkserver import keep, lent
 
-DEADLINE_S = 600.0
-"""Enough beside other programs that want the processor."""
 _LOWEST_PORT = 10_000
 """Below it services have their own."""
 
@@ -49,7 +48,7 @@ def run_ranks(
     function: Callable[..., Any],
     num_ranks: int,
     *args: Any,
-    deadline_s: float = DEADLINE_S,
+    deadline_s: float = RANKS_S,
     backend: str | None = "gloo",
 ) -> list[Any]:
     """Call `function(*args)` in `num_ranks` processes joined by Gloo.

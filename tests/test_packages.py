@@ -20,6 +20,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from tests.deadlines import RANKS_S
 from zerosim.lessons.course import course
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.version import VERSION
@@ -30,7 +31,6 @@ PLACES = {
     "dashboards": "zerosim/dashboards",
     "lessons": "zerosim/lessons",
 }
-DEADLINE_S = 300
 OF_PAGES = ("dash", "flask", "plotly", "waitress", "werkzeug")
 """What comes with the extra; rich brings markdown-it-py as well."""
 ALL_COMMANDS = """
@@ -113,7 +113,7 @@ def started(folder, site, *args):
 
 def ended(*args):
     process = started(*args)
-    out, err = process.communicate(timeout=DEADLINE_S)
+    out, err = process.communicate(timeout=RANKS_S)
     return process.returncode, out, err
 
 
@@ -197,7 +197,7 @@ def test_a_lesson_runs_from_the_wheel(own, site):
 
 
 def test_pages_are_served_from_the_wheel_beside_somebodys_own_packages(own, site):
-    process = started(own, site, "-m", "zerosim.cli", "serve", "t", "--port", "0")
+    process = started(own, site, "-m", "zerosim", "serve", "t", "--port", "0")
     kinds, broken = Counter(), {}
     try:
         url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
@@ -222,7 +222,7 @@ def test_pages_are_served_from_the_wheel_beside_somebodys_own_packages(own, site
             waiting += new
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=DEADLINE_S)
+        _, err = process.communicate(timeout=RANKS_S)
     assert (err.strip(), broken) == ("", {})
     assert kinds["text/html"] >= len(PAGES) - 1
     assert kinds["text/css"] >= 5

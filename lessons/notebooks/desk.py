@@ -29,7 +29,7 @@ def check(name: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="zerosim-puzzle-")) / puzzle.name
     options = ["--check", puzzle.file_name, "--out", str(folder)]
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "zerosim.cli", "puzzle", puzzle.name, *options],
+        [sys.executable, "-m", "zerosim", "puzzle", puzzle.name, *options],
         capture_output=True,
         text=True,
         check=False,

@@ -60,7 +60,7 @@ def _over(nodes: tuple[Node, Node], folder: Path, rate: int) -> Trace:
             torchrun(
                 node, "--nproc-per-node", 1, "--node-rank", node.number,
                 "--master-addr", "10.0.0.1", "--master-port", port,
-                "-m", "zerosim.cli", "run", "--model", "gpt-tiny", "--stage", 3,
+                "-m", "zerosim", "run", "--model", "gpt-tiny", "--stage", 3,
                 "--steps", STEPS, "--batch", 1, "--no-memory", "--out", own,
             )
             for node, own in zip(nodes, folders, strict=True)

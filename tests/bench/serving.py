@@ -79,7 +79,7 @@ def _zerosim(*args: object) -> None:
 
 
 def _command(*args: object) -> list[str]:
-    return [sys.executable, "-m", "zerosim.cli", *map(str, args)]
+    return [sys.executable, "-m", "zerosim", *map(str, args)]
 
 
 @contextmanager

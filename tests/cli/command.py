@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from tests.deadlines import RANKS_S
 from zerosim.cli import main
 from zerosim.launch import forkserver
-
-DEADLINE_S = 300
 
 forkserver.keep()  # all runs in this process share it: each would import PyTorch again
 
@@ -55,7 +54,7 @@ def command(*args: object) -> Answer:
 def start(*args: object, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
     """Start `zerosim ARGS`, its output going into pipes; `before` it, a command that starts it."""
     return subprocess.Popen(
-        (*before, sys.executable, "-m", "zerosim.cli", *map(str, args)),
+        (*before, sys.executable, "-m", "zerosim", *map(str, args)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -67,7 +66,7 @@ def process(*args: object, **environment: str) -> Answer:
     """Run `zerosim ARGS` as a process."""
     started = start(*args, **environment)
     try:
-        out, err = started.communicate(timeout=DEADLINE_S)
+        out, err = started.communicate(timeout=RANKS_S)
     finally:
         started.kill()
     return Answer(started.returncode, out, err)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, assert_one_line, command
+from tests.cli.command import assert_one_line, command
+from tests.deadlines import RANKS_S
 from zerosim.cli.debug import command_line
 from zerosim.errors import EnvironmentFault
 from zerosim.stepping.commands import condition_of
@@ -27,7 +28,7 @@ GOES_BYTES = 2_000
 def start(*words: object) -> subprocess.Popen[str]:
     """Start it, for commands to be written to."""
     return subprocess.Popen(
-        (sys.executable, "-m", "zerosim.cli", "debug", "--no-browser", *map(str, words)),
+        (sys.executable, "-m", "zerosim", "debug", "--no-browser", *map(str, words)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -39,7 +40,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 def session(commands: list[str], *words: object) -> tuple[int, str, str]:
     """All at once; exit code, and what it printed."""
     running = start(*words)
-    out, err = running.communicate("".join(f"{one}\n" for one in commands), timeout=DEADLINE_S)
+    out, err = running.communicate("".join(f"{one}\n" for one in commands), timeout=RANKS_S)
     return running.returncode, out, err
 
 
@@ -103,7 +104,7 @@ def test_interrupted_the_ranks_stop_and_killed_they_go_on(tmp_path):
     assert running.stdout.readline().strip()
     running.kill()
     running.communicate()
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + RANKS_S
     while b'{"row":"end"' not in file.read_bytes().rstrip(b"\0")[-300:]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -118,7 +119,7 @@ def test_a_run_that_cannot_begin_says_why(tmp_path):
 
 
 def test_what_is_held_is_an_ordinary_command():
-    own = [sys.executable, "-m", "zerosim.cli"]
+    own = [sys.executable, "-m", "zerosim"]
     assert command_line(["--ranks", "2"], None, overwrite=False) == [
         *own, "run", "--stage", "3", "--ranks", "2"
     ]  # fmt: skip

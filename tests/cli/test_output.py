@@ -13,8 +13,9 @@ from dataclasses import replace
 import pytest
 from rich.measure import Measurement
 
-from tests.cli.command import DEADLINE_S, assert_one_line, command, numbers_of, plain_text, process
+from tests.cli.command import assert_one_line, command, numbers_of, plain_text, process
 from tests.cli.traces import engine_trace, write
+from tests.deadlines import RANKS_S
 from tests.strategies import header, said_once, write_trace
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
@@ -265,19 +266,20 @@ def test_a_reader_that_is_gone_changes_not_the_verdict(tmp_path, args, holds, co
     folder = write(tmp_path, replace(good, rows=rows))
     reader, writer = os.pipe()
     started = subprocess.Popen(
-        (sys.executable, "-m", "zerosim.cli", *args.split(), str(folder)),
+        (sys.executable, "-m", "zerosim", *args.split(), str(folder)),
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,
     )
     os.close(reader)
     os.close(writer)
-    _, err = started.communicate(timeout=DEADLINE_S)
+    _, err = started.communicate(timeout=RANKS_S)
     assert (started.returncode, err) == (code, "")
 
 
 def test_version_and_help_name_the_same_program():
     assert re.fullmatch(r"zerosim \d+\.\d+\.\d+\S*\n", command("--version").out)
+    assert process("--version").out == command("--version").out  # python -m zerosim
     for name in ("run", "verify", "show", "doctor"):
         answer = command(name, "--help")
         assert answer.code == 0

@@ -11,8 +11,9 @@ import urllib.request
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, assert_one_line, command, start
+from tests.cli.command import assert_one_line, command, start
 from tests.cli.traces import engine_trace, write
+from tests.deadlines import RANKS_S
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
 
@@ -45,14 +46,14 @@ def test_without_a_folder_the_lessons_are_served(tmp_path, monkeypatch):
             assert b"ZeRO-3" in answer.read()
         write(tmp_path / "traces" / "t", engine_trace(3))
         names = []
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + RANKS_S
         while names != ["t"] and time.monotonic() < end:
             with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - likewise
                 names = [one["name"] for one in json.load(answer)["traces"]]
         assert names == ["t"]
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=DEADLINE_S)
+        _, err = process.communicate(timeout=RANKS_S)
     assert "no trace in traces yet" in err
 
 
@@ -69,7 +70,7 @@ def test_one_iteration_of_a_run_is_replayed(tmp_path):
             assert b"Replay" in answer.read()
     finally:
         process.terminate()
-        process.communicate(timeout=DEADLINE_S)
+        process.communicate(timeout=RANKS_S)
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -102,7 +103,7 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
             1
         ]
         write(tmp_path / "t", engine_trace(3))
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + RANKS_S
         names = []
         while names != ["t"] and time.monotonic() < end:
             with urllib.request.urlopen(f"{url}/api/traces") as answer:  # noqa: S310 - our own server
@@ -113,7 +114,7 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
             assert "Server" not in answer.headers
     finally:
         process.send_signal(stop)
-        out, err = process.communicate(timeout=DEADLINE_S)
+        out, err = process.communicate(timeout=RANKS_S)
     assert out == ""
     assert "Traceback" not in err
     assert err.strip() == (
@@ -129,6 +130,6 @@ def test_who_serves_a_network_is_told(tmp_path):
         assert "http://127.0.0.1:" in process.stdout.readline()
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=DEADLINE_S)
+        _, err = process.communicate(timeout=RANKS_S)
     assert "note: served on 0.0.0.0: anyone who can reach this machine can read" in err
     assert re.search(r"at http://[^/ ]+:\d+$", err.splitlines()[0])

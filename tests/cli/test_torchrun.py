@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, command
+from tests.cli.command import command
+from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from zerosim.record import load
 from zerosim.verify import verify
@@ -31,7 +32,7 @@ def torchrun(*args: object, cwd) -> subprocess.Popen[str]:
 
 def finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
     try:
-        ends = [(*each.communicate(timeout=DEADLINE_S), each.returncode) for each in started]
+        ends = [(*each.communicate(timeout=RANKS_S), each.returncode) for each in started]
     finally:
         for each in started:
             each.kill()
@@ -51,9 +52,7 @@ def assert_proved(folder) -> None:
 def test_one_node(tmp_path):
     """Without a folder all ranks choose the same."""
     ranks = ("--nproc-per-node", 2, "--master-port", free_port())
-    [(code, out, err)] = finish(
-        torchrun(*ranks, "-m", "zerosim.cli", "run", *OPTIONS, cwd=tmp_path)
-    )
+    [(code, out, err)] = finish(torchrun(*ranks, "-m", "zerosim", "run", *OPTIONS, cwd=tmp_path))
     assert code == 0, err
     [folder] = (tmp_path / "traces").iterdir()
     assert out.splitlines() == [
@@ -67,7 +66,7 @@ def test_one_node(tmp_path):
 def test_a_wrong_word_is_told_by_each_rank_in_one_line(tmp_path):
     ranks = ("--nproc-per-node", 1, "--master-port", free_port())
     [(code, out, err)] = finish(
-        torchrun(*ranks, "-m", "zerosim.cli", "run", "--ranks", 3, cwd=tmp_path)
+        torchrun(*ranks, "-m", "zerosim", "run", "--ranks", 3, cwd=tmp_path)
     )
     assert code != 0
     assert out == ""

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import (
-    DEADLINE_S,
     Answer,
     apart,
     assert_one_line,
@@ -26,6 +25,7 @@ from tests.cli.command import (
     start,
 )
 from tests.cli.traces import engine_trace, write
+from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from tests.strategies import header
 from zerosim.launch import forkserver, launcher, rendezvous
@@ -172,7 +172,7 @@ def test_a_loopback_that_is_down_is_seen():
 def test_too_little_memory_for_pytorch(tmp_path):
     limited = ("sh", "-c", 'ulimit -v 400000; exec "$0" "$@"')
     done = start("run", "--out", tmp_path / "t", before=limited)
-    out, err = done.communicate(timeout=DEADLINE_S)
+    out, err = done.communicate(timeout=RANKS_S)
     assert_one_line(Answer(done.returncode, out, err), "cannot load what is needed", "ulimit -v")
 
 

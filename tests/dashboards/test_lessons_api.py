@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tests.dashboards.samples import put_trace
+from tests.deadlines import RANKS_S
 from tests.lessons.committed import facts
 from zerosim.dashboards import lessonapi
 from zerosim.dashboards.app import make_app
@@ -30,7 +31,6 @@ from zerosim.lessons.recordings import COMMITTED
 
 CHECK = "/api/lessons/zero3/check"
 RECORD = "/api/lessons/zero3/record"
-DEADLINE_S = 600.0
 COPIES = """
     import json, shutil, sys
     from pathlib import Path
@@ -57,7 +57,7 @@ class Class:
 
     def wait(self, ticket):
         """The state of a recording that is over."""
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + RANKS_S
         while True:
             plain = self.client.get(f"{RECORD}/{ticket}").json
             if plain["state"] in ("done", "failed"):
@@ -420,7 +420,7 @@ def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path, monkeypa
         command=(sys.executable, "-c", textwrap.dedent(program)),
     )
     job = bench.submit("zero3", ["ring/stage-3"])
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + RANKS_S
     while job.state not in (State.DONE, State.FAILED):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -436,7 +436,7 @@ def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path, monkeypa
 def test_only_so_many_wait_and_the_end_leaves_nothing(tmp_path):
     bench = Workbench(lesson_shelf(), command=(sys.executable, "-c", "import time; time.sleep(60)"))
     jobs = [bench.submit("zero3", ["ring/stage-3"])]
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + RANKS_S
     while jobs[0].state is not State.RUNNING:
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -13,6 +13,7 @@ import pytest
 from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
+from tests.deadlines import RANKS_S
 from zerosim.dashboards import workbench
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.callbacks.plan import answer_typed
@@ -29,7 +30,6 @@ from zerosim.plan.search import Fixed
 from zerosim.quantities import format_bytes
 from zerosim.record import load
 
-DEADLINE_S = 600.0
 CALLBACK = "/dash/_dash-update-component"
 SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}
 
@@ -194,7 +194,7 @@ class Serving:
         answer = self.client.post("/api/plan/simulate", json={"query": query})
         assert answer.status_code == 202, answer.json
         job = answer.json
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + RANKS_S
         while job["state"] not in ("done", "failed"):
             assert time.monotonic() < end
             time.sleep(0.02)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import RANKS_S
 from zerosim.dashboards import puzzleapi, trial
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
@@ -22,7 +23,6 @@ from zerosim.puzzles.promised import bounds_of
 NAME = "ring-reduce-scatter"
 CHECK = f"/api/puzzles/{NAME}/check"
 ELSEWHERE = {"environ_overrides": {"REMOTE_ADDR": "192.0.2.7"}}
-DEADLINE_S = 600.0
 FAILS = """
     import sys
     print("no ranks to be had")
@@ -44,7 +44,7 @@ class Desk:
         """What is said of a program in the end."""
         asked = self.client.post(CHECK, json={"program": program})
         assert asked.status_code == 202, asked.text
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + RANKS_S
         while True:
             plain = self.client.get(f"{CHECK}/{asked.json['ticket']}").json
             if plain["state"] in ("done", "failed"):
@@ -185,7 +185,7 @@ def test_the_pages_need_no_pytorch():
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -291,7 +291,7 @@ def test_a_launched_program_is_traced_without_a_line_in_it(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     launched = [*torchrun, "--master-port", str(free_port()), str(program)]
     done = subprocess.run(
-        [sys.executable, "-m", "zerosim.cli", "trace", "--out", str(folder), "--", *launched],
+        [sys.executable, "-m", "zerosim", "trace", "--out", str(folder), "--", *launched],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

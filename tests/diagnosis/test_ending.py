@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from tests.cli.command import command
+from tests.deadlines import RANKS_S
 from zerosim.cli import ending
 
-DEADLINE_S = 600.0
 PROGRAM = """
 import os, signal, sys, time
 rank = 0 if (child := os.fork()) else 1
@@ -46,7 +46,7 @@ if child:
 @pytest.fixture
 def traced(monkeypatch, tmp_path):
     """Trace the program; its exit code, and what was said of it however long that took."""
-    monkeypatch.setattr(ending, "_MOST_S", DEADLINE_S)
+    monkeypatch.setattr(ending, "_MOST_S", RANKS_S)
 
     def trace(what):
         program, trace = tmp_path / "train.py", tmp_path / "t"
@@ -79,6 +79,6 @@ def test_of_a_clean_run_there_is_no_word(traced):
 def test_what_takes_too_long_is_left_to_who_asks(monkeypatch, tmp_path):
     may_end = threading.Event()
     monkeypatch.setattr(ending, "_MOST_S", 0.05)
-    monkeypatch.setattr(ending, "diagnose_folder", lambda _: may_end.wait(DEADLINE_S))
+    monkeypatch.setattr(ending, "diagnose_folder", lambda _: may_end.wait(RANKS_S))
     assert ending.lines_about(tmp_path) == []
     may_end.set()

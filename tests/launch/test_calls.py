@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.ranks import DEADLINE_S, run_ranks
+from tests.deadlines import RANKS_S
+from tests.ranks import run_ranks
 
 pytestmark = pytest.mark.ranks
 
@@ -33,11 +34,11 @@ def raises():
 def dies():
     if dist.get_rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(2 * DEADLINE_S)
+    time.sleep(2 * RANKS_S)
 
 
 def sleeps():
-    time.sleep(2 * DEADLINE_S)
+    time.sleep(2 * RANKS_S)
 
 
 def makes_what_cannot_be_sent():
@@ -55,16 +56,16 @@ def test_what_each_rank_returns():
     [
         (
             raises,
-            DEADLINE_S,
+            RANKS_S,
             r"rank 1 failed: Traceback[^/]*\n  File \"[^\"]*test_calls.py\"[\s\S]*my own",
         ),
-        (dies, DEADLINE_S, r"rank 0 did not end [\s\S]*rank 1 died \(-9\)"),
+        (dies, RANKS_S, r"rank 0 did not end [\s\S]*rank 1 died \(-9\)"),
         (sleeps, 0.5, r"rank 0 did not end within 0.5 s[\s\S]*rank 1 did not end"),
-        (makes_what_cannot_be_sent, DEADLINE_S, "what the function returned cannot be sent back"),
+        (makes_what_cannot_be_sent, RANKS_S, "what the function returned cannot be sent back"),
     ],
 )
 def test_a_rank_that_returns_nothing_is_told_of(function, deadline_s, words):
     began = time.monotonic()
     with pytest.raises(AssertionError, match=words):
         run_ranks(function, 2, deadline_s=deadline_s)
-    assert time.monotonic() - began < DEADLINE_S, "ranks that sleep are not waited for"
+    assert time.monotonic() - began < RANKS_S, "ranks that sleep are not waited for"

@@ -19,7 +19,8 @@ from typing import Self
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, apart, command, start
+from tests.cli.command import apart, command, start
+from tests.deadlines import RANKS_S
 from zerosim.errors import TraceError
 from zerosim.launch import forkserver
 from zerosim.record import Trace, load
@@ -111,7 +112,7 @@ class Run:
 
     def end(self) -> Ended:
         began = time.monotonic()
-        out, err = self.process.communicate(timeout=DEADLINE_S)
+        out, err = self.process.communicate(timeout=RANKS_S)
         return Ended(self.process.returncode, out, err, time.monotonic() - began)
 
     def __enter__(self) -> Self:
@@ -342,7 +343,7 @@ def test_a_full_disk_is_named(tmp_path):
         (sys.executable, "-c", script, *args, "--out", str(tmp_path / "t")),
         capture_output=True,
         text=True,
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
         check=False,
     )
     assert done.returncode == 3, done

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import command
+from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from zerosim.cli.folders import RANK_FILES
 from zerosim.config import EngineConfig, RunConfig
@@ -31,7 +32,6 @@ from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks
 
-DEADLINE_S = 600
 NUM_NODES, RANKS_PER_NODE, STEPS = 2, 2, 2
 NUM_RANKS = NUM_NODES * RANKS_PER_NODE
 JOB = Path(__file__).parent / "programs" / "job.py"
@@ -102,7 +102,7 @@ def torchrun(node: Node, *words: object) -> subprocess.Popen[str]:
 def finish(*started: subprocess.Popen[str]) -> list[str]:
     """Wait until both have ended well; returns what they said."""
     try:
-        said = [each.communicate(timeout=DEADLINE_S)[0] for each in started]
+        said = [each.communicate(timeout=RANKS_S)[0] for each in started]
     finally:
         for each in started:
             each.kill()
@@ -134,7 +134,7 @@ def test_two_agents_on_one_machine(tmp_path):
                 Node(number), "--nproc-per-node", 1, "--rdzv-backend", "c10d",
                 "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two-agents",
                 "--local-addr", "127.0.0.1",
-                "-m", "zerosim.cli", "run", "--model", "mlp", "--stage", 3, "--steps", STEPS,
+                "-m", "zerosim", "run", "--model", "mlp", "--stage", 3, "--steps", STEPS,
                 "--out", folder,
             )
             for number, folder in enumerate(folders)

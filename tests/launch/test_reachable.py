@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, command, start
+from tests.cli.command import command, start
+from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from zerosim.cli import doctor
 from zerosim.launch import forkserver, reachable
@@ -85,7 +86,7 @@ def _ended(run: Any, pids: list[int]) -> tuple[int, list[str]]:
     """How a run goes on that was held: its exit code, and the lines that are our own."""
     for pid in pids[-RANKS:]:
         os.kill(pid, signal.SIGCONT)
-    _, err = run.communicate(timeout=DEADLINE_S)
+    _, err = run.communicate(timeout=RANKS_S)
     assert "Traceback" not in err, err
     # Gloo and the store print by themselves, in brackets and with the frames of their code
     ours = [line for line in err.splitlines() if line.startswith(("zerosim: ", "rank ", "note: "))]

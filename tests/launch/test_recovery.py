@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, command, start
+from tests.cli.command import command, start
+from tests.deadlines import RANKS_S
 from zerosim.record import load
 from zerosim.rows import rank_file_name
 
@@ -87,7 +88,7 @@ def test_a_rank_is_killed_in_the_middle_of_a_write(whole, tmp_path):
     run = start(*_arguments(first, disk, 1000))
     try:
         _kill_in_a_write(first, run, 1)
-        _, err = run.communicate(timeout=DEADLINE_S)
+        _, err = run.communicate(timeout=RANKS_S)
     finally:
         run.kill()
     assert run.returncode == 3, err

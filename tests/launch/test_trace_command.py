@@ -20,6 +20,7 @@ from unittest import mock
 import pytest
 
 from tests.cli.command import assert_one_line, command
+from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from zerosim.cli.folders import make_free
 from zerosim.errors import EnvironmentFault, TraceError
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.ranks
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-DEADLINE_S = 300
 
 TWICE = [Op.ALL_REDUCE, Op.ALL_REDUCE]
 WAYS: dict[str, tuple[list[int], list[list[Op]], list[bool]]] = {
@@ -120,7 +120,7 @@ def run():
             check=False,
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=RANKS_S,
             env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         )
         return Done(done.returncode, done.stdout, done.stderr)
@@ -287,7 +287,7 @@ def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
 
 def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
     folder = tmp_path / "t"
-    command_line = (sys.executable, "-m", "zerosim.cli", "trace", "--out", folder, "--")
+    command_line = (sys.executable, "-m", "zerosim", "trace", "--out", folder, "--")
     words = (*command_line, *torchrun(PROGRAMS / "ending.py", "never", tmp_path / "meeting"))
     with subprocess.Popen(
         [str(word) for word in words],
@@ -298,13 +298,13 @@ def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
         start_new_session=True,  # a terminal would interrupt the ranks as well
     ) as started:
         try:
-            until = time.monotonic() + DEADLINE_S
+            until = time.monotonic() + RANKS_S
             while not is_waiting(folder, iteration=2) and time.monotonic() < until:
                 assert started.poll() is None, started.communicate()
                 time.sleep(0.1)
         finally:
             started.send_signal(signal.SIGINT)
-            _, err = started.communicate(timeout=DEADLINE_S)
+            _, err = started.communicate(timeout=RANKS_S)
     assert started.returncode == 1
     assert f"zerosim: 2 ranks recorded in {folder}\n" in err
     report = verify(load(folder))
@@ -424,14 +424,14 @@ def test_streams_arguments_and_exit_code_pass_through(tmp_path):
     script = "read line; echo out $line $1; echo err >&2; exit 5"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "zerosim.cli", "trace", "--out", str(tmp_path / "t")),
+            *(sys.executable, "-m", "zerosim", "trace", "--out", str(tmp_path / "t")),
             *("--", "sh", "-c", script, "sh", "--overwrite"),
         ],
         check=False,
         capture_output=True,
         text=True,
         input="in\n",
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
     )
     assert (done.returncode, done.stdout) == (5, "out in --overwrite\n")
     first, *own = done.stderr.splitlines()
@@ -451,7 +451,7 @@ def test_signals_are_passed_on_once(tmp_path, number):
     script = f"trap 'echo got; ended=1' {name}; echo ready; until [ $ended ]; do sleep 0.05; done"
     started = subprocess.Popen(
         [
-            *(sys.executable, "-m", "zerosim.cli", "trace", "--out", str(tmp_path / "t")),
+            *(sys.executable, "-m", "zerosim", "trace", "--out", str(tmp_path / "t")),
             *("--", "sh", "-c", f"{script}; sleep 0.2; exit 9"),
         ],
         stdout=subprocess.PIPE,
@@ -460,7 +460,7 @@ def test_signals_are_passed_on_once(tmp_path, number):
     )
     assert started.stdout.readline() == "ready\n"
     started.send_signal(number)
-    out, _ = started.communicate(timeout=DEADLINE_S)
+    out, _ = started.communicate(timeout=RANKS_S)
     assert (started.returncode, out) == (9, "got\n")
 
 
@@ -470,7 +470,7 @@ def test_ctrl_c_twice_ends_everything(tmp_path):
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(tmp_path)
-        words = ("-m", "zerosim.cli", "trace", "--out", "t", "--", "sh", "-c", stubborn)
+        words = ("-m", "zerosim", "trace", "--out", "t", "--", "sh", "-c", stubborn)
         os.execv(sys.executable, (sys.executable, *words))  # noqa: S606
     seen = b""
     while b"ready" not in seen:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import RANKS_S
 from tests.lessons import notes
 
 pytestmark = pytest.mark.ranks
 
-DEADLINE_S = 300
 SIGN = "(zerosim) "
 SECTION = next(text for title, text in notes.sections().items() if title.startswith("Live: "))
 ROWS = notes.cells(SECTION)
@@ -24,7 +24,7 @@ IN_BACKTICKS = re.compile(r"`([^`]+)`")
 def command_that_begins(words: str) -> list[str]:
     """A command of the section, to be run here."""
     (found,) = {one for one in IN_BACKTICKS.findall(SECTION) if one.startswith(words)}
-    return [sys.executable, "-m", "zerosim.cli", *found.split()[1:]]
+    return [sys.executable, "-m", "zerosim", *found.split()[1:]]
 
 
 def run(command: list[str], folder: Path, said: str = "") -> subprocess.CompletedProcess[str]:
@@ -36,7 +36,7 @@ def run(command: list[str], folder: Path, said: str = "") -> subprocess.Complete
         capture_output=True,
         text=True,
         check=False,
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
     )
 
 

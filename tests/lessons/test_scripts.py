@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from tests.cli.command import command
+from tests.deadlines import RANKS_S
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.errors import ConfigError
@@ -25,8 +26,6 @@ from zerosim.lessons.recordings import HERE, LessonRecordings, command_of
 from zerosim.memory import MODEL_STATES, Moment
 from zerosim.tiers import Tier
 
-DEADLINE_S = 400
-"""Of a lesson with six runs on a busy machine."""
 REPOSITORY = HERE.parent
 WITHOUT_TORCH = (
     "import sys, runpy; sys.modules['torch'] = None; runpy.run_path({!r}, run_name='__main__')"
@@ -54,7 +53,7 @@ def run(arguments, folder):
         env=os.environ | {"TMPDIR": str(folder), "COLUMNS": "100", "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -168,7 +167,7 @@ def record_once(tmp_path_factory):
 
     def start_here(words, said=""):
         module, *arguments = words
-        if module != "zerosim.cli" or said:
+        if module != "zerosim" or said:
             return start(words, said)
         answer = command(*arguments)
         return subprocess.CompletedProcess(words, answer.code, answer.out, answer.err)

@@ -9,11 +9,12 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from tests.deadlines import RANKS_S
+
 PAGE = Path(__file__).parents[2] / "docs" / "pytest.md"
 _BLOCK = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)
 # a plugin cannot be registered by its module and by its entry point
 _NAME = "zerosim" if entry_points(group="pytest11", name="zerosim") else "zerosim.pytest_plugin"
-LIMIT_S = 600
 
 
 def examples():
@@ -46,7 +47,7 @@ def run_pytest(folder, *args, torchrun=0):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=LIMIT_S,
+        timeout=RANKS_S,
         check=False,
     )
     return ended.returncode, ended.stdout

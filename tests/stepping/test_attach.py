@@ -13,7 +13,8 @@ from unittest import mock
 
 import pytest
 
-from tests.cli.command import DEADLINE_S, assert_one_line, command
+from tests.cli.command import assert_one_line, command
+from tests.deadlines import RANKS_S
 from tests.launch.test_nodes import cabled, unable
 from tests.ranks import run_ranks
 from tests.stepping import programs
@@ -42,12 +43,12 @@ def running(function, num_ranks, folder, *arguments):
     with mock.patch.dict(os.environ, {ATTACH_VARIABLE: SECRET}):
         thread = threading.Thread(target=work)
         thread.start()
-        until(lambda: any(folder.glob(FILES)), DEADLINE_S)
+        until(lambda: any(folder.glob(FILES)), RANKS_S)
     try:
         yield results
     finally:
         enough(folder)
-        thread.join(DEADLINE_S)
+        thread.join(RANKS_S)
 
 
 def enough(folder):
@@ -64,7 +65,7 @@ def held_again(folder):
             found.extend((context, context.__enter__()))
         return bool(found)
 
-    until(is_able, DEADLINE_S)
+    until(is_able, RANKS_S)
     return found
 
 
@@ -121,7 +122,7 @@ def test_a_program_of_torchruns_is_held_from_the_terminal_and_goes_on(tmp_path):
     rest = ("60", "ddp_until", str(folder))
     running_ = subprocess.Popen(
         (
-            *(sys.executable, "-m", "zerosim.cli", "trace", "--debuggable", "--out", str(folder)),
+            *(sys.executable, "-m", "zerosim", "trace", "--debuggable", "--out", str(folder)),
             *("--", sys.executable, *words, *rest),
         ),
         stderr=subprocess.PIPE,
@@ -129,16 +130,16 @@ def test_a_program_of_torchruns_is_held_from_the_terminal_and_goes_on(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     try:
-        until(lambda: (folder / "rank-1.jsonl").exists() and any(folder.glob(FILES)), DEADLINE_S)
+        until(lambda: (folder / "rank-1.jsonl").exists() and any(folder.glob(FILES)), RANKS_S)
         context, _ = held_again(folder)  # all have begun
         context.__exit__(None, None, None)
         attached = subprocess.run(
-            (sys.executable, "-m", "zerosim.cli", "debug", "--no-browser", "--attach", str(folder)),
+            (sys.executable, "-m", "zerosim", "debug", "--no-browser", "--attach", str(folder)),
             input="over\nphase\nwhere\nquit\n",
             capture_output=True,
             check=False,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=RANKS_S,
         )
         assert (attached.returncode, attached.stderr) == (0, ""), attached
         assert "ranks 0, 1 held before their next iteration" in attached.stdout
@@ -154,7 +155,7 @@ def test_a_program_of_torchruns_is_held_from_the_terminal_and_goes_on(tmp_path):
         assert_one_line(answer, "token is wrong", "expected that of this run")
     finally:
         enough(folder)
-        _, err = running_.communicate(timeout=DEADLINE_S)
+        _, err = running_.communicate(timeout=RANKS_S)
     assert running_.returncode == 0, err
     (wrong / file.name).write_text(json.dumps(said))
     assert_one_line(command("debug", "--no-browser", "--attach", wrong), "has ended", "expected")
@@ -192,8 +193,8 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
         started = [_on(node, tmp_path / str(node.number)) for node in nodes]
         try:
             folder = tmp_path / "0"
-            until(lambda: any(folder.glob(FILES)), DEADLINE_S)
-            until(lambda: any((tmp_path / "1").glob(FILES)), DEADLINE_S)
+            until(lambda: any(folder.glob(FILES)), RANKS_S)
+            until(lambda: any((tmp_path / "1").glob(FILES)), RANKS_S)
             attach = (*("debug", "--no-browser", "--attach"), str(folder))
             before = _listening(nodes[0])
             alone = _said(nodes[0], "", *attach)
@@ -213,7 +214,7 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
         finally:
             for node in nodes:
                 enough(tmp_path / str(node.number))
-            ends = [one.communicate(timeout=DEADLINE_S) for one in started]
+            ends = [one.communicate(timeout=RANKS_S) for one in started]
         assert [one.returncode for one in started] == [0, 0], ends
     results = [
         json.loads((tmp_path / str(rank // 2) / f"result-{rank}").read_text()) for rank in range(4)
@@ -227,7 +228,7 @@ def _on(node, folder):
     return subprocess.Popen(
         (
             *node.prefix,
-            *(sys.executable, "-m", "zerosim.cli", "trace", "--debuggable", "--out", str(folder)),
+            *(sys.executable, "-m", "zerosim", "trace", "--debuggable", "--out", str(folder)),
             *("--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"),
             *("--nproc-per-node", "2", "--node-rank", str(node.number)),
             *("--master-addr", "10.0.0.1", "--master-port", "29411"),
@@ -242,12 +243,12 @@ def _on(node, folder):
 
 def _said(node, typed, *words):
     return subprocess.run(
-        (*node.prefix, sys.executable, "-m", "zerosim.cli", *words),
+        (*node.prefix, sys.executable, "-m", "zerosim", *words),
         input=typed,
         capture_output=True,
         check=False,
         text=True,
-        timeout=DEADLINE_S,
+        timeout=RANKS_S,
     )
 
 

@@ -117,7 +117,7 @@ def _attach(folder: Path, host: str, *, browser: bool) -> int:
 
 def command_line(words: list[str], out: Path | None, *, overwrite: bool) -> list[str]:
     """The command of ours that does what is to be held: `run` or `trace`."""
-    own = [sys.executable, "-m", "zerosim.cli"]
+    own = [sys.executable, "-m", "zerosim"]
     common = (["--out", str(out)] if out else []) + (["--overwrite"] if overwrite else [])
     if words and not words[0].startswith("-"):
         require_startable(words)
