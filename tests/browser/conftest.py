@@ -8,16 +8,19 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 import pytest
+from playwright.sync_api import Error, expect
 
+from tests.deadlines import QUESTION_S, RANKS_S
 from zerosim.export.browser import launched
 from zerosim.lessons.recordings import COMMITTED
 
-DEADLINE_S = 120.0
-"""Enough beside other programs that want the processor; nothing waits longer than it must."""
+DEADLINE_S = RANKS_S
+expect.set_options(timeout=1000 * QUESTION_S)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +44,7 @@ def serving(*folders, options=()) -> Iterator[str]:
     """The dashboard of some folders; its address without a slash at the end."""
     args = [*map(str, folders), "--port", "0", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "zerosim.cli", "serve", *args],
+        [sys.executable, "-m", "zerosim", "serve", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -78,12 +81,47 @@ NAVIGATES = ("Execution context was destroyed", "navigating and changing the con
 """What Playwright says if a page is asked while it is left."""
 
 
-def evaluate(page, function: str):
-    """What a function of a page or frame returns; if it gives way to another, None."""
-    from playwright.sync_api import Error
+Answer = TypeVar("Answer")
 
+
+def eventually(
+    ask: Callable[[], Answer],
+    holds: Callable[[Answer], object] = bool,
+    *,
+    deadline_s: float = QUESTION_S,
+) -> Answer:
+    """Ask again until the answer holds, and return it.
+
+    For what Playwright's `expect` cannot say of a locator.
+
+    Args:
+        ask: one question, such as `lambda: one.page.locator("li").all_inner_texts()`.
+        holds: says whether an answer is the one that is waited for.
+
+    Raises:
+        AssertionError: no answer held within `deadline_s`; with the last one.
+    """
+    end = time.monotonic() + deadline_s
+    while not holds(answer := ask()):
+        assert time.monotonic() < end, f"not within {deadline_s} s; the last answer was {answer!r}"
+        time.sleep(0.02)
+    return answer
+
+
+def ask(page, function: str, arg=None):
+    """What a function of a page or frame returns; its promise is given up after QUESTION_S."""
+    bounded = f"""(arg) => Promise.race([
+        (async () => ({function})(arg))(),
+        new Promise((_, fail) => setTimeout(
+            () => fail(new Error("no answer within {QUESTION_S} s")), {1000 * QUESTION_S})),
+    ])"""
+    return page.evaluate(bounded, arg)
+
+
+def evaluate(page, function: str):
+    """As `ask`; if the page gives way to another, None."""
     try:
-        return page.evaluate(function)
+        return ask(page, function)
     except Error as error:
         if any(words in error.message for words in NAVIGATES):
             page.wait_for_load_state()
@@ -96,7 +134,7 @@ class Watched:
 
     def __init__(self, page, address: str) -> None:
         self.page, self.address = page, address
-        page.set_default_timeout(1000 * DEADLINE_S)
+        page.set_default_timeout(1000 * QUESTION_S)
         self.complaints: list[str] = []
         self.foreign: list[str] = []
         self.origins: set[str] = set()
@@ -132,12 +170,26 @@ class Watched:
         self.wait("window.__player !== undefined")
         self.settle()
 
-    def wait(self, condition: str, *, deadline_s: float = DEADLINE_S) -> None:
+    def expect(self, selector: str):
+        """Playwright's assertions on what a selector finds, which wait until they hold."""
+        return expect(self.page.locator(selector))
+
+    def ask(self, function: str, arg=None):
+        """What a function of the page returns, of what is there by now."""
+        return ask(self.page, function, arg)
+
+    def wait(self, condition: str, *, deadline_s: float = QUESTION_S) -> None:
         """Until a condition holds; asked from outside, since the page may not evaluate text."""
-        end = time.monotonic() + deadline_s
-        while not evaluate(self.page, f"() => Boolean({condition})"):
-            assert time.monotonic() < end, f"{condition}: not within {deadline_s} s"
-            self.page.wait_for_timeout(20)
+        try:
+            eventually(
+                lambda: evaluate(self.page, f"() => Boolean({condition})"), deadline_s=deadline_s
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{condition}: {error}") from None
+
+    def has(self, **state: object) -> None:
+        """Until the player's state is this, as far as it is named."""
+        eventually(self.state, lambda now: {name: now[name] for name in state} == state)
 
     def settle(self) -> None:
         """Wait until what was done is drawn."""
@@ -160,10 +212,10 @@ class Watched:
         self.settle()
 
     def state(self):
-        return self.page.evaluate("() => ({...window.__player.state()})")
+        return self.ask("() => ({...window.__player.state()})")
 
     def document(self):
-        return self.page.evaluate("() => window.__player.model.doc")
+        return self.ask("() => window.__player.model.doc")
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).inner_text()

@@ -6,8 +6,9 @@ import shutil
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import eventually, serving
 from tests.browser.test_access import violations_in_both_themes
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
@@ -35,16 +36,20 @@ def aligned(traces):
 
 def numbers(one) -> list[list[str]]:
     """The table of the present moment."""
-    return one.page.locator("#table tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    return eventually(
+        lambda: one.page.locator("#table tbody tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
     )
 
 
 def canvases(one) -> str:
     """Everything that is drawn, as one text."""
-    return one.page.evaluate(
-        "() => [...document.querySelectorAll('canvas')].map(c => c.toDataURL()).join()"
-    )
+    return one.ask("() => [...document.querySelectorAll('canvas')].map(c => c.toDataURL()).join()")
+
+
+BOXES = """part => [...document.querySelectorAll(part)]
+    .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().toJSON())"""
 
 
 def refused(one, path: str) -> str:
@@ -53,7 +58,7 @@ def refused(one, path: str) -> str:
     one.wait("document.querySelector('.problem-card, #status h1') !== null")
     one.settle()
     one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
-    return one.text(".problem-card p:first-of-type, #status .reason")
+    return eventually(lambda: one.text(".problem-card p:first-of-type, #status .reason"))
 
 
 # -------------------------------------------------------------------------------- the numbers
@@ -63,15 +68,22 @@ def test_what_is_shown_is_the_alignment(watch, aligned):
     one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=1")
     for moment in range(len(aligned.moments)):
-        assert one.text("#title") == aligned.titles[moment]
-        assert one.text("#what") == aligned.whats[moment]
+        one.expect("#title").to_have_text(aligned.titles[moment])
+        one.expect("#what").to_have_text(aligned.whats[moment])
         cards = one.page.locator(".run-card")
-        assert cards.locator("h2").all_inner_texts() == [run.title for run in aligned.runs]
-        assert cards.locator(".law").all_inner_texts() == [run.law for run in aligned.runs]
-        assert cards.locator(".next").all_inner_texts() == [
-            run.follows[moment] for run in aligned.runs
-        ]
-        assert one.state()["steps"] == [run.steps[moment] for run in aligned.runs]
+        eventually(
+            lambda: cards.locator("h2").all_inner_texts() == [run.title for run in aligned.runs]
+        )
+        eventually(
+            lambda: cards.locator(".law").all_inner_texts() == [run.law for run in aligned.runs]
+        )
+        eventually(
+            lambda: (
+                cards.locator(".next").all_inner_texts()
+                == [run.follows[moment] for run in aligned.runs]
+            )
+        )
+        one.has(steps=[run.steps[moment] for run in aligned.runs])
         one.press("ArrowRight")
 
 
@@ -139,20 +151,20 @@ def test_keys_lead_where_they_say(watch, aligned):
         ("5", (last + 1) // 2),
     ):
         one.press(key)
-        assert one.state()["position"] == there, key
+        one.has(position=there)
     one.press("ArrowDown", "ArrowDown")
-    assert one.state()["rank"] == 2
+    one.has(rank=2)
     one.press("ArrowUp", "t", "p", "d")
     state = one.state()
     assert (state["rank"], state["table"], state["mode"]) == (1, True, "present")
-    assert one.page.locator("html").get_attribute("data-theme") == state["theme"]
+    expect(one.page.locator("html")).to_have_attribute("data-theme", state["theme"])
     one.press("Shift+?")
-    assert one.page.locator("#help-dialog").is_visible()
-    assert "forward one moment" in one.text("#help-keys")
-    assert "breakpoints" not in one.text("#help-keys")
+    expect(one.page.locator("#help-dialog")).to_be_visible()
+    one.expect("#help-keys").to_contain_text("forward one moment")
+    eventually(lambda: "breakpoints" not in one.text("#help-keys"))
     one.press("Escape")
     one.press("r")
-    assert one.page.locator("#run-dialog").is_visible()
+    expect(one.page.locator("#run-dialog")).to_be_visible()
 
 
 def test_playing_and_buttons(watch, aligned):
@@ -160,19 +172,19 @@ def test_playing_and_buttons(watch, aligned):
     one.open(f"{FOUR}#speed=4")
     one.press(" ")
     one.wait("window.__player.state().position >= 3")
-    assert one.state()["playing"]
+    one.has(playing=True)
     one.press(" ")
-    assert not one.state()["playing"]
+    eventually(lambda: not one.state()["playing"])
     for name, there in (("Last", len(aligned.moments) - 1), ("First", 0), ("Forward", 1)):
         one.page.get_by_role("button", name=name, exact=True).click()
         one.settle()
-        assert one.state()["position"] == there
+        one.has(position=there)
     one.page.locator("#scrubber").click(position={"x": 5, "y": 20})
     one.settle()
-    assert one.state()["position"] == 0
+    one.has(position=0)
     one.page.get_by_label("Selected rank").select_option("2")
     one.settle()
-    assert one.text("#memory-title") == "Memory now, rank 2"
+    one.expect("#memory-title").to_have_text("Memory now, rank 2")
 
 
 def test_back_shows_what_forward_showed(watch, aligned):
@@ -180,10 +192,10 @@ def test_back_shows_what_forward_showed(watch, aligned):
     one.open(f"{FOUR}#at=1")
     seen = []
     for _ in aligned.moments:
-        seen.append((canvases(one), one.text("#cards")))
+        seen.append((canvases(one), eventually(lambda: one.text("#cards"))))
         one.press("ArrowRight")
     for expected in reversed(seen):
-        assert (canvases(one), one.text("#cards")) == expected
+        eventually(lambda: (canvases(one), one.text("#cards")) == expected)
         one.press("ArrowLeft")
 
 
@@ -194,7 +206,7 @@ def test_an_address_restores_the_screen(watch):
     one.wait("location.hash.includes('theme=')")  # what was pressed last; all of it is written
     again = watch(reduced_motion="reduce")
     again.open(one.page.url.removeprefix(one.address))
-    assert again.state() == one.state()
+    eventually(lambda: again.state() == one.state())
     assert canvases(again) == canvases(one)
 
 
@@ -225,13 +237,13 @@ def test_runs_can_be_chosen(watch):
     one.press("r")
     for name in ("stage-1", "stage-2", "stage-3"):
         one.page.get_by_role("checkbox", name=name).uncheck()
-    assert one.text("#choices-problem") == "Choose 2 or more."
-    assert one.page.locator("#choices-go").is_disabled()
+    one.expect("#choices-problem").to_have_text("Choose 2 or more.")
+    expect(one.page.locator("#choices-go")).to_be_disabled()
     one.page.get_by_role("checkbox", name="stage-3").check()
-    assert one.page.locator("#choices-go").is_enabled()
+    expect(one.page.locator("#choices-go")).to_be_enabled()
     one.page.get_by_role("button", name="Compare").click()
     one.wait("location.search === '?trace=stage-0&trace=stage-3' && window.__player !== undefined")
-    assert one.page.locator(".run-card").count() == 2
+    expect(one.page.locator(".run-card")).to_have_count(2)
 
 
 def test_from_page_to_page_the_run_stays(watch):
@@ -259,7 +271,7 @@ def test_axe_finds_nothing_in_the_dialogs(watch, key):
     one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=21")
     one.press(key)
-    assert one.page.locator("dialog[open]").count() == 1
+    expect(one.page.locator("dialog[open]")).to_have_count(1)
     assert violations_in_both_themes(one) == []
 
 
@@ -268,38 +280,38 @@ def test_nothing_is_cut_off(watch, mode):
     one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=21&mode={mode}")
     for width, height in one.sized((1920, 1080), (1280, 720), (1024, 768), (500, 900)):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
         for part in (".tools", ".run-card .next", ".panel .host", ".transport"):
-            for box in one.page.locator(part).evaluate_all(
-                "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect())"
-            ):
+            for box in one.ask(BOXES, part):
                 assert box["right"] <= width + 1, part
                 assert height >= box["bottom"] or width < 900, part
         maps = one.page.locator(".run-card .map")
-        assert min(maps.evaluate_all("all => all.map(e => e.clientHeight)")) >= 80
+        eventually(lambda: min(maps.evaluate_all("all => all.map(e => e.clientHeight)")) >= 80)
 
 
 def test_the_transport_is_in_reach_below_cards_that_are_higher_than_the_window(watch):
     one = watch(viewport={"width": 820, "height": 600}, reduced_motion="reduce")
     one.open(FOUR)
-    tops = one.page.locator(".run-card").evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect().top)"
+    tops = eventually(
+        lambda: one.page.locator(".run-card").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().top)"
+        )
     )
     assert tops[0] == tops[1] < tops[2] == tops[3]
     for where in (0, 200):
-        one.page.evaluate(f"() => scrollTo(0, {where})")
+        one.ask(f"() => scrollTo(0, {where})")
         one.settle()
-        box = one.page.locator(".transport").bounding_box()
+        box = eventually(lambda: one.page.locator(".transport").bounding_box())
         assert 0 < box["y"] <= 600 - box["height"]
     one.page.locator("[data-action='forward']").click()
     one.settle()
-    assert one.state()["position"] == 1
+    one.has(position=1)
 
 
 def test_a_screen_reader_hears_the_moment_and_each_run(watch, aligned):
     one = watch(reduced_motion="reduce")
     one.open(f"{FOUR}#at=21")
-    heard = one.page.locator("#narration").text_content()
+    heard = eventually(lambda: one.page.locator("#narration").text_content())
     assert aligned.titles[20] in heard
     for run in aligned.runs:
         assert f"{run.title}: {run.follows[20]}" in heard
@@ -326,15 +338,17 @@ def test_however_many_ranks(watch, strange):
     names = ("stage-1", "many", "four")
     one = watch(address=strange, reduced_motion="reduce")
     one.open(address_of(*names))
-    assert one.page.locator(".run-card").count() == len(names)
+    expect(one.page.locator(".run-card")).to_have_count(len(names))
     one.press("End", "Home", "ArrowRight", "ArrowDown", "t", "p", "t", "r", "Escape")
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
-    links = one.page.locator(".run-card a").evaluate_all(
-        "all => all.map(a => new URL(a.href).searchParams.get('trace'))"
+    eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
+    links = eventually(
+        lambda: one.page.locator(".run-card a").evaluate_all(
+            "all => all.map(a => new URL(a.href).searchParams.get('trace'))"
+        )
     )
     assert links == [*names]
-    assert one.text("#notes") == "2, 64 and 4 ranks: ranks 0-1 can be inspected"
-    assert one.page.locator("#rank option").count() == 2
+    one.expect("#notes").to_have_text("2, 64 and 4 ranks: ranks 0-1 can be inspected")
+    expect(one.page.locator("#rank option")).to_have_count(2)
 
 
 def test_what_cannot_be_compared_is_refused_in_one_line(watch, strange):
@@ -359,6 +373,6 @@ def test_from_ring_to_native(watch, tmp_path, traces):
     with serving(tmp_path / "native", traces / "stage-3") as address:
         one = watch(address=address, reduced_motion="reduce")
         one.open("/compare#at=20")
-        titles = one.page.locator(".run-card h2").all_inner_texts()
+        titles = eventually(lambda: one.page.locator(".run-card h2").all_inner_texts())
         assert sorted(titles) == ["ZeRO-3 · gloo", "ZeRO-3 · ring"]
         one.page.context.close()

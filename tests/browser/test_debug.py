@@ -8,21 +8,24 @@ import subprocess
 import sys
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S
+from tests.browser.conftest import DEADLINE_S, ask, eventually
 from tests.browser.test_access import violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 RUN = ("--stage", "3", "--ranks", "2", "--model", "mlp", "--no-overlap", "--steps", "2")
 MS = DEADLINE_S * 1000
+LINES = "#held-lines"
+CAN_STEP = "button[data-what=over]:enabled"
 
 
 @pytest.fixture
 def debugged(tmp_path):
     """A run that is held, and the address of its page."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "zerosim.cli", "debug", *RUN, "--out", str(tmp_path / "run")],
+        [sys.executable, "-m", "zerosim", "debug", *RUN, "--out", str(tmp_path / "run")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -52,17 +55,17 @@ def opened(browser, debugged):
     page.on("console", lambda message: problems.append(message.text))
     page.set_default_timeout(MS)
     page.goto(address)
-    page.wait_for_selector("button[data-what=over]:enabled")
+    page.wait_for_selector(CAN_STEP)
 
-    def take(what):
-        before = page.inner_text("#held-lines")
+    def take(what, words=""):
+        before = eventually(lambda: page.inner_text(LINES))
         page.click(f"button[data-what={what}]")
-        for _ in range(int(DEADLINE_S * 10)):
-            if page.inner_text("#held-lines") != before:
-                break
-            page.wait_for_timeout(100)
-        page.wait_for_selector("button[data-what=over]:enabled")
-        return page.inner_text("#held-lines")
+        eventually(
+            lambda: page.inner_text(LINES),
+            lambda now: now != before and words in now,
+            deadline_s=DEADLINE_S,
+        )
+        page.wait_for_selector(CAN_STEP)
 
     yield page, take
     if not page.is_closed():
@@ -75,27 +78,27 @@ def opened(browser, debugged):
 
 def test_replay_grows_while_the_ranks_stand(browser, opened):
     page, take = opened
-    assert "ranks 0, 1 before the setup" in page.inner_text("#held-lines")
-    assert "ranks 0, 1 before the forward of iteration 0" in take("iteration")
-    assert "beat 2: compute embedding" in take("over")
+    expect(page.locator(LINES)).to_contain_text("ranks 0, 1 before the setup")
+    take("iteration", "ranks 0, 1 before the forward of iteration 0")
+    take("over", "beat 2: compute embedding")
     replay = page.frame_locator("#held-replay")
     shown = replay.locator("#title")
     shown.get_by_text(re.compile("parameters of embedding")).wait_for()
     take("phase")
     shown.get_by_text(re.compile("head")).wait_for()
     replay.locator("[data-action=back]").click()  # what happened is taken back; the ranks stand
-    assert "before the backward of iteration 0" in page.inner_text("#held-lines")
+    expect(page.locator(LINES)).to_contain_text("before the backward of iteration 0")
     other = browser.new_page()
     other.set_default_timeout(MS)
     other.goto(page.url)
     other.get_by_text("Another page steers; this one watches.").wait_for()
-    assert other.locator("button[data-what=over]").is_disabled()
+    expect(other.locator("button[data-what=over]")).to_be_disabled()
     other.click("#tab-holds")  # who watches may look
     other.locator("#held-tensors td").get_by_text("head").first.wait_for()
-    assert other.locator("#held-sum").is_disabled()
+    expect(other.locator("#held-sum")).to_be_disabled()
     page.close()  # the ranks stand as before, and after some seconds another page may steer
-    other.wait_for_selector("button[data-what=over]:enabled")
-    assert "before the backward of iteration 0" in other.inner_text("#held-lines")
+    other.wait_for_selector(CAN_STEP)
+    expect(other.locator(LINES)).to_contain_text("before the backward of iteration 0")
     other.click("button[data-what=detach]")
     other.get_by_text("Nobody holds the ranks any more.").wait_for()
 
@@ -116,24 +119,23 @@ def test_an_older_answer_is_not_shown_after_a_newer_one(opened):
         held.append((route, route.fetch(timeout=MS)))
 
     page.route("**/api/debug?*", hold, times=1)
-    for _ in range(int(DEADLINE_S * 10)):
-        if held:
-            break
-        page.wait_for_timeout(100)
-    page.evaluate(SHOWN)
+    # a question to the page, so that it is heard
+    eventually(lambda: page.title() and held, deadline_s=DEADLINE_S)
+    ask(page, SHOWN)
     page.click("button[data-what=iteration]")
-    for _ in range(int(DEADLINE_S * 10)):
-        if page.evaluate("() => window.shown.length"):
-            break
-        page.wait_for_timeout(100)
+
+    def shown():
         page.dispatch_event("#held-whom", "change")  # it looks again
-    now = page.inner_text("#held-lines")
+        return ask(page, "() => window.shown.length")
+
+    eventually(shown, deadline_s=DEADLINE_S)
+    now = eventually(lambda: page.inner_text(LINES))
     route, response = held[0]
     assert response.json()["lines"] != now.splitlines()
     with page.expect_response("**/api/debug?*"):  # the next look, so that the late one is over
         route.fulfill(response=response)
-    page.wait_for_selector("button[data-what=over]:enabled")
-    assert set(page.evaluate("() => window.shown")) == {now}
+    page.wait_for_selector(CAN_STEP)
+    eventually(lambda: set(page.evaluate("() => window.shown")) == {now})
 
 
 def test_the_page_can_do_what_the_terminal_can(opened):
@@ -152,13 +154,13 @@ def test_the_page_can_do_what_the_terminal_can(opened):
     page.locator("#held-stops").get_by_text("memory() > 1e9").wait_for()
     page.click("button[aria-label^='remove 2:']")
     page.locator("#held-stops").get_by_text("memory() > 1e9").wait_for(state="detached")
-    assert "ranks 0, 1 before compute hidden.1 (forward" in take("continue")
+    take("continue", "ranks 0, 1 before compute hidden.1 (forward")
     assert violations(page) == []
 
     page.click("#tab-holds")
     page.click("button[aria-label='gathered parameters of hidden.1 on all ranks']")
     page.wait_for_selector("#held-across table")
-    rows = page.locator("#held-across tbody tr").all_inner_texts()
+    rows = eventually(lambda: page.locator("#held-across tbody tr").all_inner_texts())
     checksums = [row.split("\t")[6] for row in rows]
     assert len(checksums) == 2
     assert len(set(checksums)) == 1
@@ -173,6 +175,6 @@ def test_the_page_can_do_what_the_terminal_can(opened):
     page.locator("#held-where").get_by_text("rank 1 before compute hidden.1").wait_for()
     page.select_option("#held-whom", "1")
     page.wait_for_selector("button[data-what=continue]:disabled")
-    assert "rank 1 waits for rank 0: all-gather of hidden.2" in take("phase")
+    take("phase", "rank 1 waits for rank 0: all-gather of hidden.2")
     page.locator("#held-where").get_by_text("under way: all-gather of hidden.2").wait_for()
     assert violations(page) == []

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from tests.cli.command import command
 
 pytestmark = [pytest.mark.browser]
@@ -24,22 +26,22 @@ def test_compare_is_a_file(watch, traces, tmp_path):
     one = watch(address=made(tmp_path / "compare.html", *stages))
     one.open("#at=12")
     one.press("ArrowRight", "r")
-    assert one.state()["position"] == 12
-    assert not one.page.locator("dialog[open]").count()
+    one.has(position=12)
+    eventually(lambda: not one.page.locator("dialog[open]").count())
     served = watch()
     served.open("/compare?trace=stage-0&trace=stage-3#at=13")
     for part in ("#title", "#what", "#cards .next >> nth=1", "#event"):
-        assert one.text(part) == served.text(part)
-    assert one.page.locator("a[href]").count() == 0
+        eventually(lambda: one.text(part) == served.text(part))
+    expect(one.page.locator("a[href]")).to_have_count(0)
 
 
 def test_verify_is_a_file(watch, traces, tmp_path):
     one = watch(address=made(tmp_path / "verify.html", traces / "stage-3", "--page", "verify"))
     one.page.goto(one.address)
     one.wait("document.querySelectorAll('[data-figure] .main-svg').length >= 2")
-    assert "3Ψ(N-1)/N" in one.text("#written h1")
-    assert "14,889,756" in one.text("#written")
-    assert one.page.locator("a[href]").count() == 0
+    one.expect("#written h1").to_contain_text("3Ψ(N-1)/N")
+    one.expect("#written").to_contain_text("14,889,756")
+    expect(one.page.locator("a[href]")).to_have_count(0)
     one.press("d")
     one.wait("document.documentElement.dataset.theme === 'dark'")
 
@@ -47,16 +49,16 @@ def test_verify_is_a_file(watch, traces, tmp_path):
 def test_a_lesson_is_a_file(watch, tmp_path):
     one = watch(address=made(tmp_path / "lesson.html", "--lesson", 5))
     one.page.goto(one.address)
-    assert one.page.locator(".step").count() == 6
+    expect(one.page.locator(".step")).to_have_count(6)
     frame = one.page.locator("iframe").last
     frame.scroll_into_view_if_needed()  # what is not seen is not loaded
     frame.content_frame.locator("#view:not([hidden])").wait_for()
-    assert one.page.frames[-1].evaluate("() => window.__player.state().position") == 37
+    eventually(lambda: one.page.frames[-1].evaluate("() => window.__player.state().position") == 37)
     answer = one.page.locator("details").first
-    assert not answer.locator(".prose").is_visible()
+    expect(answer.locator(".prose")).to_be_hidden()
     answer.locator("summary").press("Enter")
-    assert answer.locator(".prose").is_visible()
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    expect(answer.locator(".prose")).to_be_visible()
+    eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +92,16 @@ _BEYOND = """() => {
 def test_slides_hold_what_is_on_them(watch, slides, lesson):
     one = watch(address=slides[lesson])
     one.page.goto(one.address)
-    number = one.page.locator(".slide").count()
+    number = eventually(lambda: one.page.locator(".slide").count())
     assert number > 20
     for at in range(1, number + 1):
-        assert one.page.evaluate(_BEYOND) == [], at
-        assert (
-            one.page.locator(".slide.shown .slide-foot span")
-            .last.inner_text()
-            .startswith(f"{at} /")
+        eventually(lambda: one.page.evaluate(_BEYOND) == [])
+        eventually(
+            lambda: (
+                one.page.locator(".slide.shown .slide-foot span")
+                .last.inner_text()
+                .startswith(f"{at} /")
+            )
         )
         one.press("PageDown")
 
@@ -108,25 +112,23 @@ def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
     frame = one.page.locator(".shown iframe")
     frame.content_frame.locator("#view:not([hidden])").wait_for()
     inside = frame.element_handle().content_frame()
-    assert inside.evaluate("() => window.__player.state().position") == 13
-    kinds = one.page.evaluate(
-        "() => [...document.querySelectorAll('.slide')].map(s => s.className)"
-    )
+    eventually(lambda: inside.evaluate("() => window.__player.state().position") == 13)
+    kinds = one.ask("() => [...document.querySelectorAll('.slide')].map(s => s.className)")
     asked = [at for at, kind in enumerate(kinds) if "ask" in kind.split()]
     told = [at for at, kind in enumerate(kinds) if "answer" in kind.split()]
     assert len(asked) == len(told) == 5
     assert all(ask < tell for ask, tell in zip(asked, told, strict=True))
     one.page.goto(slides[5] + f"#slide={asked[0] + 1}")
     one.wait(f"document.querySelectorAll('.slide')[{asked[0]}].classList.contains('shown')")
-    assert not one.page.locator(".shown .slide-notes").is_visible()
+    expect(one.page.locator(".shown .slide-notes")).to_be_hidden()
     one.press("n")
-    assert "If nobody knows" in one.text(".shown .slide-notes")
-    assert "2.25 Ψ" in one.page.locator(".number-said").all_text_contents()
+    one.expect(".shown .slide-notes").to_contain_text("If nobody knows")
+    eventually(lambda: "2.25 Ψ" in one.page.locator(".number-said").all_text_contents())
 
 
 def test_slides_are_printed(tmp_path):
     file = tmp_path / "slides.pdf"
-    asked = ["-m", "zerosim.cli", "export", "--lesson", "5", "--pdf", str(file)]
+    asked = ["-m", "zerosim", "export", "--lesson", "5", "--pdf", str(file)]
     done = subprocess.run([sys.executable, *asked], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     content = file.read_bytes()

@@ -10,9 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.bench.scale import write_run
-from tests.browser.conftest import Watched, serving
+from tests.browser.conftest import Watched, eventually, serving
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
 from tests.strategies import Row, Written, encode_rows, trace_files, write_files
@@ -102,25 +103,25 @@ def hostile(tmp_path_factory):
 
 
 def assert_harmless(one: Watched) -> None:
-    assert one.page.evaluate("() => window.hacked") is None
-    assert one.page.locator("img").count() == 0
-    assert one.page.locator("b, [onerror], [onclick]").count() == 0
+    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
+    expect(one.page.locator("img")).to_have_count(0)
+    expect(one.page.locator("b, [onerror], [onclick]")).to_have_count(0)
 
 
 def assert_plays(one: Watched) -> None:
     """Keys work, and each moment is drawn."""
     found = one.document()
     last = found["broken"]["step"] if found["broken"] else len(found["steps"]) - 1
-    one.page.evaluate("() => document.activeElement?.blur()")
+    one.ask("() => document.activeElement?.blur()")
     one.press("End")
-    assert one.state()["position"] == last
+    one.has(position=last)
     mains = [beat["main"] for beat in found["beats"]]
     one.press("Home", "ArrowRight")
-    assert one.state()["position"] == min(mains[:2][-1], last)
+    one.has(position=min(mains[:2][-1], last))
     one.press("h", "Home", "ArrowRight")
-    assert one.state()["position"] == min(1, last)
+    one.has(position=min(1, last))
     one.press("h", "4", "i", "t", "t", "p", "p")
-    assert one.text("#title")
+    eventually(lambda: one.text("#title"))
 
 
 def watch_quietly(watch: Callable[..., Watched], address: str, **options: Any) -> Watched:
@@ -150,10 +151,10 @@ def open_or_refuse(
     one.page.goto(address + path)
     one.wait(f"window.__player !== undefined || {STATUS}.querySelector('h1') !== null")
     one.settle()
-    if one.page.evaluate("() => window.__player !== undefined"):
+    if one.ask("() => window.__player !== undefined"):
         return one, ""
     one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
-    return one, one.text("#status .reason")
+    return one, eventually(lambda: one.text("#status .reason"))
 
 
 def address_of(name: str) -> str:
@@ -174,14 +175,14 @@ def test_texts_are_shown_as_they_are(watch, hostile, name):
     assert found["units"][0]["name"] == text
     assert_plays(one)
     one.press("Home")
-    title = one.page.evaluate("() => document.getElementById('title').textContent")
+    title = one.ask("() => document.getElementById('title').textContent")
     assert title == found["texts"][found["beats"][0]["title"]]
     one.press("g")
-    told = one.page.evaluate("() => document.getElementById('what').textContent")
+    told = one.ask("() => document.getElementById('what').textContent")
     assert told == found["tour"][0]["text"]
     one.page.locator("#stage").focus()
     one.press("ArrowRight", "ArrowRight")
-    one.page.evaluate("() => document.activeElement.blur()")
+    one.ask("() => document.activeElement.blur()")
     one.press("/")
     one.page.keyboard.type("beat 1")
     assert_harmless(one)
@@ -189,17 +190,19 @@ def test_texts_are_shown_as_they_are(watch, hostile, name):
     one.page.locator("#run").click()
     facts = one.page.locator("#run-facts")
     if visible(text):
-        assert visible(text) in visible(facts.text_content())
+        eventually(lambda: visible(text) in visible(facts.text_content()))
     one.press("Escape", "Shift+B")
-    assert one.page.locator("#breaks-dialog").is_visible()
+    expect(one.page.locator("#breaks-dialog")).to_be_visible()
     if text.strip():
-        units = one.page.locator("#breaks-form [name=unit] option").all_text_contents()
+        units = eventually(
+            lambda: one.page.locator("#breaks-form [name=unit] option").all_text_contents()
+        )
         assert text in units
     one.press("Escape")
     one.page.locator("#runs-menu summary").click()
     one.wait("document.querySelector('#runs-menu[open] a') !== null")
     assert_harmless(one)
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
 
 
 def test_an_offline_page_likewise(watch, hostile, tmp_path):
@@ -214,7 +217,7 @@ def test_an_offline_page_likewise(watch, hostile, tmp_path):
     one.press("x")
     with one.page.expect_download() as picture:
         one.page.locator("#take-form button[value=svg]").click()
-    names = one.page.evaluate(
+    names = one.ask(
         """svg => [...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("*")]
           .map(({ nodeName }) => nodeName)""",
         picture.value.path().read_text(),
@@ -239,8 +242,10 @@ def test_folders_may_be_called_anything(watch, hostile, tmp_path):
     one, refusal = open_or_refuse(watch, address, "/replay?trace=long")
     assert refusal == ""
     one.page.locator("#runs-menu summary").click()
-    links = one.page.locator("#runs-menu a").evaluate_all(
-        "all => all.map(a => [a.getAttribute('href'), a.querySelector('span').textContent])"
+    links = eventually(
+        lambda: one.page.locator("#runs-menu a").evaluate_all(
+            "all => all.map(a => [a.getAttribute('href'), a.querySelector('span').textContent])"
+        )
     )
     assert_harmless(one)
     shown = dict(map(reversed, links))
@@ -375,10 +380,14 @@ SHOWN_ON = (
 
 def assert_text(one: Watched, place: str) -> None:
     """Nothing that a trace says became more than text, and it is all there to be read."""
-    assert one.page.evaluate("() => window.hacked") is None
-    assert one.page.locator("img, [onerror], [href^='javascript:' i]").count() == 0
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
-    said = one.page.locator(place).evaluate_all("all => all.map(one => one.textContent).join()")
+    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
+    expect(one.page.locator("img, [onerror], [href^='javascript:' i]")).to_have_count(0)
+    eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
+    said = eventually(
+        lambda: one.page.locator(place).evaluate_all(
+            "all => all.map(one => one.textContent).join()"
+        )
+    )
     assert TAG in said or "onerror='window.hacked=1'>" in said, (one.page.url, said)
 
 
@@ -399,8 +408,8 @@ def test_every_string_of_a_trace_is_text_on_every_page(watch, everywhere, tmp_pa
     assert_text(one, "#runs-menu")
     for path in (f"/{quote(EVERYTHING)}", f"/lessons/{quote(EVERYTHING)}"):  # lessons read no run
         one.page.goto(address + path)
-        assert one.page.evaluate("() => window.hacked") is None
-        assert "there is no such page" in one.text("main")
+        eventually(lambda: one.page.evaluate("() => window.hacked") is None)
+        one.expect("main").to_contain_text("there is no such page")
     one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
     for number, name in enumerate(("program", NAMED)):
         file = tmp_path / f"{number}.html"
@@ -541,11 +550,11 @@ def test_a_strange_run_is_shown(watch, strange, tmp_path, name):
         assert_harmless(one)
         alert = one.page.locator("#broken")
         if name == "crossed":
-            assert found["broken"]["reason"] in alert.inner_text()
+            expect(alert).to_contain_text(found["broken"]["reason"])
             one.press("End")
-            assert one.state()["position"] == found["broken"]["step"]
+            one.has(position=found["broken"]["step"])
         elif found["broken"] is None:
-            assert not alert.is_visible()
+            expect(alert).to_be_hidden()
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -577,7 +586,7 @@ def test_a_long_run_opens_and_plays(watch, serve, tmp_path):
     one.press(" ")
     one.wait("window.__player.state().position >= 5")
     one.press(" ")
-    assert not one.state()["playing"]
+    eventually(lambda: not one.state()["playing"])
 
 
 def test_an_iteration_of_too_many_messages_is_shown_by_collective(watch, tmp_path, monkeypatch):

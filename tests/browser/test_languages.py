@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.browser.conftest import eventually
 from tests.browser.test_access import violations
 from tests.browser.test_plan_page import DRAWN
 
@@ -67,16 +68,16 @@ def test_a_page_in_a_language(watch, name, language):
     one = watch(reduced_motion="reduce")
     visit(one, name, language)
     tag, tab = LANGUAGES[language]
-    assert one.page.evaluate("() => document.documentElement.lang") == tag
-    assert tab in one.text("nav.tabs")
+    eventually(lambda: one.page.evaluate("() => document.documentElement.lang") == tag)
+    one.expect("nav.tabs").to_contain_text(tab)
     assert violations(one.page) == []
-    assert one.page.evaluate(OVERFLOWS) == []
+    eventually(lambda: one.page.evaluate(OVERFLOWS) == [])
     if language != "en":
-        said = one.page.evaluate(SAID)
+        said = one.ask(SAID)
         assert [text for text in said if ENGLISH.search(text)] == []
     for width, _ in one.sized((390, 844)):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
-        assert one.page.evaluate(OVERFLOWS) == []
+        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
+        eventually(lambda: one.page.evaluate(OVERFLOWS) == [])
 
 
 def test_the_choice_stays_over_a_reload_and_on_other_pages(watch):
@@ -84,19 +85,19 @@ def test_the_choice_stays_over_a_reload_and_on_other_pages(watch):
     one.open("/replay?trace=stage-3#at=20")
     one.press("l")
     one.wait("document.documentElement.lang === 'zh-Hans' && window.__player !== undefined")
-    assert one.state()["position"] == 19
+    one.has(position=19)
     assert "lang=zh" in one.page.url
     one.page.reload()
     one.wait("document.documentElement.lang === 'zh-Hans'")
     one.page.goto(f"{one.address}/lessons")
-    assert one.page.evaluate("() => document.documentElement.lang") == "zh-Hans"
+    eventually(lambda: one.page.evaluate("() => document.documentElement.lang") == "zh-Hans")
     one.page.goto(f"{one.address}/graph?trace=stage-3")
     one.wait("window.__graph !== undefined")
     assert "依赖图" in one.page.title()
     one.page.locator("#language").click()
     one.wait("document.documentElement.lang === 'en' && window.__graph !== undefined")
     one.page.goto(f"{one.address}/verify?trace=stage-3")
-    assert one.page.evaluate("() => document.documentElement.lang") == "en"
+    eventually(lambda: one.page.evaluate("() => document.documentElement.lang") == "en")
 
 
 def test_two_readers_of_one_server_read_their_own(watch):
@@ -112,14 +113,14 @@ def test_two_readers_of_one_server_read_their_own(watch):
         one.wait(
             f"document.querySelector('nav[aria-label=\"{name}\"] .chosen').textContent === '2'"
         )
-        assert word in one.text("main")
+        one.expect("main").to_contain_text(word)
 
 
 def test_the_help_names_the_switch(watch):
     one = watch()
     one.open("/replay?trace=stage-3")
     one.press("Shift+?")
-    assert "中文" in one.text("#help-keys")
+    one.expect("#help-keys").to_contain_text("中文")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -127,9 +128,14 @@ def test_on_the_wall_the_hop_stands_beside_the_switch(watch, language):
     one = watch()
     one.page.goto(f"{one.address}/replay?trace=stage-3&lang={language}#hops=1&mode=present")
     one.wait("window.__player !== undefined")
-    for _ in range(6):
-        if one.page.locator("#hop").is_visible():
-            break
+    steps = one.document()["steps"]
+    first = one.state()["position"]
+    hop = next(at for at in range(first, len(steps)) if steps[at]["hop"] >= 0)
+    for at in range(first, hop):
         one.press("ArrowRight")
-    hop, switch = (one.page.locator(each).bounding_box() for each in ("#hop", "#language"))
+        one.has(position=at + 1)
+    one.expect("#hop").to_be_visible()
+    hop, switch = (
+        eventually(lambda: one.page.locator(each).bounding_box()) for each in ("#hop", "#language")
+    )
     assert hop["x"] + hop["width"] <= switch["x"]

@@ -6,8 +6,9 @@ import re
 import string
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import eventually, serving
 from zerosim.lessons.recordings import COMMITTED
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
@@ -55,8 +56,8 @@ def test_at_each_beat_of_a_unit_it_holds_the_cells_of_the_frame(watch, recorded,
         step = found["steps"][beat["main"]]
         if beat["main"] > found["beats"][0]["main"]:
             one.press("ArrowRight")
-        assert one.state()["position"] == beat["main"]
-        magnified = one.page.evaluate(SHOWN)["magnified"]
+        one.has(position=beat["main"])
+        magnified = one.ask(SHOWN)["magnified"]
         if step["unit"] < 0 or step["phase"] == "update":
             continue
         for rank in range(4):
@@ -79,13 +80,13 @@ def test_at_each_beat_of_a_unit_it_holds_the_cells_of_the_frame(watch, recorded,
 def test_presenting_at_1280_a_shard_is_64_pixels_high_in_every_beat(watch, recorded, trace):
     one = watch(address=recorded, viewport={"width": 1280, "height": 720}, **STILL)
     one.open(f"/replay?trace={trace}#mode=present")
-    box = one.page.locator("#stage").bounding_box()
+    box = eventually(lambda: one.page.locator("#stage").bounding_box())
     for _ in one.document()["beats"]:
-        shown = one.page.evaluate(SHOWN)
+        shown = one.ask(SHOWN)
         for lens in shown["layout"]["lenses"]:
             assert lens["bottom"] <= box["height"]
             for row in lens["rows"]:
-                assert row["h"] >= 64, one.text("#title")
+                assert row["h"] >= 64, eventually(lambda: one.text("#title"))
                 assert 0 <= row["x"] <= row["x"] + row["w"] <= box["width"]
         one.press("ArrowRight")
 
@@ -95,30 +96,30 @@ def test_presenting_shows_the_stage_and_the_strip_and_is_remembered(watch):
     one.open("/replay?trace=stage-3#beat=18")
     one.press("p")
     for shown in ("#title", "#what", "#hop", "#stage", "#strip", "#present", "#play"):
-        box = one.page.locator(shown).bounding_box()
+        box = eventually(lambda: one.page.locator(shown).bounding_box())
         assert 0 <= box["x"] <= 1280 - box["width"], shown
         assert 0 <= box["y"] <= 720 - box["height"], shown
     for hidden in (".tabs", ".why", "#traffic", "#memory", "#timeline", "#legend", "#speed"):
-        assert not one.page.locator(hidden).first.is_visible(), hidden
+        expect(one.page.locator(hidden).first).to_be_hidden()
     one.press("t")
-    assert one.page.locator("#table").is_visible()
+    expect(one.page.locator("#table")).to_be_visible()
     one.page.goto("about:blank")
     one.open("/replay?trace=stage-2")
-    assert one.page.locator("html").get_attribute("data-mode") == "present"
+    expect(one.page.locator("html")).to_have_attribute("data-mode", "present")
     one.press("p")
     one.page.goto("about:blank")
     one.open("/replay?trace=stage-2")
-    assert one.page.locator("html").get_attribute("data-mode") == "work"
+    expect(one.page.locator("html")).to_have_attribute("data-mode", "work")
 
 
 @pytest.mark.parametrize("mode", ["work", "present"])
 def test_nothing_is_off_the_screen_from_820_to_3840(watch, mode):
     one = watch(viewport={"width": 820, "height": 1100}, **STILL)
     one.open(f"/replay?trace=stage-3#beat=18&mode={mode}")
-    for width, _ in one.sized((820, 1100), (1280, 720), (3840, 2160)):
-        assert one.page.evaluate(OUTSIDE) == [], width
-        box = one.page.locator("#stage").bounding_box()
-        for lens in one.page.evaluate(SHOWN)["layout"]["lenses"]:
+    for _ in one.sized((820, 1100), (1280, 720), (3840, 2160)):
+        eventually(lambda: one.page.evaluate(OUTSIDE) == [])
+        box = eventually(lambda: one.page.locator("#stage").bounding_box())
+        for lens in one.ask(SHOWN)["layout"]["lenses"]:
             assert 0 <= lens["x"] <= box["width"] - lens["w"]
             assert lens["bottom"] <= box["height"]
 
@@ -126,7 +127,7 @@ def test_nothing_is_off_the_screen_from_820_to_3840(watch, mode):
 def test_tensor_parallel_shows_the_columns_and_rows_of_each_rank(watch, recorded):
     one = watch(address=recorded, **STILL)
     one.open("/replay?trace=parallel/tensor-parallel#beat=4")
-    magnified = one.page.evaluate(SHOWN)["magnified"]
+    magnified = one.ask(SHOWN)["magnified"]
     assert [row["label"] for row in magnified["rows"]] == [
         "query_key_value: columns",
         "output: rows",
@@ -144,8 +145,10 @@ def test_a_pipeline_shows_the_micro_batches_that_each_stage_keeps(watch, recorde
     one.open("/replay?trace=parallel/1f1b#beat=1")
     document, compared = one.document(), 0
     for _ in document["beats"]:
-        magnified = one.page.evaluate(SHOWN)["magnified"]
-        said = re.search(r"by ranks 0-3: (.+)\.$", one.page.locator("#what").inner_text())
+        magnified = one.ask(SHOWN)["magnified"]
+        said = re.search(
+            r"by ranks 0-3: (.+)\.$", eventually(lambda: one.page.locator("#what").inner_text())
+        )
         if said:
             kept = [sum(tile["code"] == 2 for tile in rows[0]) for rows in magnified["tiles"]]
             assert kept == [int(number) for number in re.findall(r"\d+", said[1])]
@@ -153,10 +156,10 @@ def test_a_pipeline_shows_the_micro_batches_that_each_stage_keeps(watch, recorde
         one.press("ArrowRight")
     assert compared > 10
     one.press("End")
-    assert one.page.evaluate(SHOWN)["magnified"]["words"] == ["done 1\u20138"] * 4
+    eventually(lambda: one.page.evaluate(SHOWN)["magnified"]["words"] == ["done 1\u20138"] * 4)
     sends = [step["purpose"] for step in document["steps"]].index("send activations")
     one.open(f"/replay?trace=parallel/1f1b#at={sends + 1}&hops=1")
-    magnified = one.page.evaluate(SHOWN)["magnified"]
+    magnified = one.ask(SHOWN)["magnified"]
     assert [packet["text"] for packet in magnified["packets"]] == ["1 65.5 kB"]
 
 
@@ -179,18 +182,18 @@ def test_many_states_have_room_on_a_small_screen(watch, recorded, trace, beat):
     """A shard is large enough for its letter; the keyboard finds parts in every drawing."""
     one = watch(address=recorded, viewport={"width": 1280, "height": 720}, **STILL)
     one.open(f"/replay?trace={trace}#beat={beat}")
-    rows = [row for lens in one.page.evaluate(SHOWN)["layout"]["lenses"] for row in lens["rows"]]
+    rows = [row for lens in one.ask(SHOWN)["layout"]["lenses"] for row in lens["rows"]]
     assert min(row["h"] for row in rows) >= 15
     memory = one.document()["memory"] is not None
     for name in ("stage", "timeline", "traffic") + ("memory",) * memory:
-        assert "" not in one.page.locator(f"#{name}").evaluate(PARTS), name
+        eventually(lambda: "" not in one.page.locator(f"#{name}").evaluate(PARTS))
 
 
 def test_a_tour_shows_what_it_says_is_freed(watch, recorded):
     one = watch(address=recorded, **STILL)
     one.open("/replay?trace=ring/stage-3#tour=4")
-    assert one.text("#title") == "Forward \u00b7 embedding is freed"
-    magnified = one.page.evaluate(SHOWN)["magnified"]
+    one.expect("#title").to_have_text("Forward \u00b7 embedding is freed")
+    magnified = one.ask(SHOWN)["magnified"]
     assert magnified["caption"].startswith("embedding")
     for rank, (tiles,) in enumerate(magnified["tiles"]):
         assert [tile["code"] for tile in tiles] == [int(shard == rank) for shard in range(4)]
@@ -200,7 +203,7 @@ def test_a_tour_shows_what_it_says_is_freed(watch, recorded):
 def test_backwards_gather_of_hpz_leaves_what_a_rank_owns_where_it_is(watch, recorded):
     one = watch(address=recorded, **STILL)
     one.open("/replay?trace=hpz/stage-3#at=23&hops=1")
-    magnified = one.page.evaluate(SHOWN)["magnified"]
+    magnified = one.ask(SHOWN)["magnified"]
     kept, gathered, arriving = 1, 2, 3
     assert [tile["code"] for tile in magnified["tiles"][1][0]] == [
         arriving, kept, gathered, gathered,
@@ -212,24 +215,24 @@ def test_backwards_gather_of_hpz_leaves_what_a_rank_owns_where_it_is(watch, reco
 def test_the_tiles_of_an_operator_are_a_beat_with_hops_inside(watch, recorded):
     one = watch(address=recorded, **STILL)
     one.open("/replay?trace=tiles/stage-3#beat=5")
-    assert one.text("#title").endswith("query_key_value, tile by tile")
-    magnified = one.page.evaluate(SHOWN)["magnified"]
+    eventually(lambda: one.text("#title").endswith("query_key_value, tile by tile"))
+    magnified = one.ask(SHOWN)["magnified"]
     assert [row["label"] for row in magnified["rows"]] == ["tiles.0", "tiles.1"]
     for here, absent in magnified["tiles"]:  # what tiles are for: one is there, the other is not
         assert [tile["code"] for tile in (*here, *absent)] == [2, 2, 0, 0]
     one.press("h", "ArrowRight")
     beat = one.document()["beats"][4]
-    assert beat["first"] <= one.state()["position"] <= beat["last"]
+    eventually(lambda: beat["first"] <= one.state()["position"] <= beat["last"])
     one.open("/replay?trace=tiles/stage-3#at=12")  # as a link said it that was copied before
-    assert one.state()["position"] == 11
+    one.has(position=11)
     one.open("/replay?trace=tiles/stage-3#beat=73")  # the last beat, when each tile had its own
-    assert one.text("#title") == "The iteration is over"
+    one.expect("#title").to_have_text("The iteration is over")
 
 
 def test_each_rank_of_a_pipeline_says_what_it_computes_in_a_beat(watch, recorded):
     one = watch(address=recorded, **STILL)
     one.open("/replay?trace=parallel/1f1b#beat=7")
-    tiles = one.page.evaluate(SHOWN)["magnified"]["tiles"]
+    tiles = one.ask(SHOWN)["magnified"]["tiles"]
     now = [[tile["shard"] + 1 for tile in row if tile.get("isNow")] for (row,) in tiles]
     assert now == [[1], [4], [3], [2]]
     units = one.document()["units"]

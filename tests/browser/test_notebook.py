@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 import zerosim
 from tests.browser.conftest import DEADLINE_S
@@ -52,6 +53,6 @@ def test_figures_are_drawn_without_a_complaint(browser, run, tmp_path):
     page.on("console", lambda said: complaints.append(said.text))
     page.goto(file.as_uri())
     page.wait_for_function("document.querySelectorAll('.main-svg .bars, .fills').length > 3")
-    assert page.locator(".plotly-graph-div").count() == len(names)
+    expect(page.locator(".plotly-graph-div")).to_have_count(len(names))
     page.close()
     assert complaints == []

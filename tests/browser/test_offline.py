@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from tests.cli.command import command
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
@@ -22,7 +24,7 @@ def test_it_opens_from_a_file_and_plays(watch, page_file):
     one.open("#at=1&speed=4")
     assert one.document()["name"] == "stage-3"
     one.press("i")
-    assert one.document()["steps"][one.state()["position"]]["kind"] == "transfer"
+    eventually(lambda: one.document()["steps"][one.state()["position"]]["kind"] == "transfer")
     one.press("Home", " ")
     one.wait("window.__player.state().position >= 3")
     one.press(" ", "End", "p", "d")
@@ -30,7 +32,7 @@ def test_it_opens_from_a_file_and_plays(watch, page_file):
     state, url = one.state(), one.page.url
     again = watch(address=page_file.as_uri())
     again.open(url.removeprefix(again.address))
-    assert again.state() == state
+    eventually(lambda: again.state() == state)
 
 
 def test_it_shows_what_the_server_shows(watch, page_file):
@@ -42,5 +44,5 @@ def test_it_shows_what_the_server_shows(watch, page_file):
     offline.open("#at=40")
     assert served.document() == offline.document()
     for part in ("#title", "#what", "#why", "#ledger", "#traffic-text", "#cause"):
-        assert served.text(part) == offline.text(part)
-    assert offline.page.locator("#runs a").count() == 0
+        eventually(lambda: served.text(part) == offline.text(part))
+    expect(offline.page.locator("#runs a")).to_have_count(0)

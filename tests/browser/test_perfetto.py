@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import DEADLINE_S, ask, eventually, serving
 from zerosim.export.perfetto import perfetto_file
 from zerosim.graph import build_graph
 from zerosim.lessons.recordings import COMMITTED
@@ -24,17 +25,22 @@ OPEN = """async (base64) => {
   window.postMessage({perfetto: {buffer: await buffer, title: "a run"}}, "*");
 }"""
 QUERY = """async (sql) => {
-  // Perfetto takes one trace away before it shows the next
-  while (!window.app?.trace?.engine) await new Promise((done) => setTimeout(done, 50));
-  const found = [], result = await window.app.trace.engine.query(sql);
+  // Perfetto takes one trace away before it shows the next, and then never answers what was asked
+  const engine = window.app?.trace?.engine, late = new Promise((done) => setTimeout(done, 5000));
+  const found = [], result = engine && await Promise.race([engine.query(sql), late]);
+  if (!result) return null;
   for (const row = result.iter({}); row.valid(); row.next())
     found.push(result.columns().map((name) => {
       const value = row.get(name);
       return typeof value === "bigint" ? Number(value) : value;
     }));
-  return found;
+  return {found};
 }"""
-LONGEST_MS = 120_000
+
+
+def query(page, sql):
+    """The rows that Perfetto finds, once it has the trace."""
+    return eventually(lambda: ask(page, QUERY, sql), deadline_s=DEADLINE_S)["found"]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -57,23 +63,22 @@ def test_perfetto_opens_a_run_without_an_error(perfetto, browser):
     graph = build_graph(load(COMMITTED / "ring/stage-3"))
     content, num_slices = perfetto_file(graph)
     page = browser.new_page()
-    page.set_default_timeout(LONGEST_MS)
+    page.set_default_timeout(1000 * DEADLINE_S)
     page.goto(perfetto)
     page.wait_for_function("window.app")
-    page.evaluate(OPEN, base64.b64encode(content).decode())
+    ask(page, OPEN, base64.b64encode(content).decode())
     page.wait_for_function("window.app.trace?.engine")
 
-    def ask(sql):
-        return page.evaluate(QUERY, sql)
-
     bad = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
-    assert ask(bad) == []
+    assert query(page, bad) == []
     num_messages = len(graph.hops.sends)
-    assert ask("select count(*) from slice") == [[num_slices + num_messages]]  # and each arrival
-    assert ask("select count(*) from flow") == [[num_messages]]
-    assert ask("select count(*) from slice where depth > 0 and name != 'arrives'") == [[0]]
+    assert query(page, "select count(*) from slice") == [
+        [num_slices + num_messages]
+    ]  # and each arrival
+    assert query(page, "select count(*) from flow") == [[num_messages]]
+    assert query(page, "select count(*) from slice where depth > 0 and name != 'arrives'") == [[0]]
     processes = "select count(distinct parent_id) from track where parent_id is not null"
-    assert ask(processes) == [[len(graph.trace.ranks)]]
+    assert query(page, processes) == [[len(graph.trace.ranks)]]
     page.close()
 
 
@@ -82,21 +87,21 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
     context = browser.new_context()
     with serving(COMMITTED / "ring/stage-3", options=("--perfetto", perfetto)) as address:
         page = context.new_page()
-        page.set_default_timeout(LONGEST_MS)
+        page.set_default_timeout(1000 * DEADLINE_S)
         asked = []
         page.on("request", lambda request: asked.append((request.method, request.url)))
         page.goto(f"{address}{path}")
         page.click("#perfetto")
-        told = page.inner_text("#perfetto-dialog")
-        assert f"opens {perfetto.rstrip('/')}" in told
-        assert "Nothing else leaves this page" in told
+        told = page.locator("#perfetto-dialog")
+        expect(told).to_contain_text(f"opens {perfetto.rstrip('/')}")
+        expect(told).to_contain_text("Nothing else leaves this page")
         with page.expect_popup() as opened:
             page.click("#perfetto-dialog .primary")
         tab = opened.value
-        tab.wait_for_function("window.app?.trace?.engine", timeout=LONGEST_MS)
+        tab.wait_for_function("window.app?.trace?.engine", timeout=1000 * DEADLINE_S)
         graph = build_graph(load(COMMITTED / "ring/stage-3"))
         _, num_slices = perfetto_file(graph)
-        found = tab.evaluate(QUERY, "select count(*) from slice")
+        found = query(tab, "select count(*) from slice")
         assert found == [[num_slices + len(graph.hops.sends)]]
         page.wait_for_selector("#perfetto-dialog [role=status]:has-text('has it')")
         assert all(url.startswith((address, "blob:", "data:")) for _, url in asked)
@@ -106,10 +111,10 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
 
 def test_there_is_no_button_unless_it_is_asked_for(server, browser):
     page = browser.new_page()
-    page.set_default_timeout(LONGEST_MS)
+    page.set_default_timeout(1000 * DEADLINE_S)
     answer = page.goto(f"{server}/replay")
     page.wait_for_selector("#take")
-    assert page.query_selector("#perfetto") is None
+    eventually(lambda: page.query_selector("#perfetto") is None)
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
     assert page.request.get(f"{server}/api/perfetto").status == 404
     page.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Watched, evaluate
+from tests.browser.conftest import Watched, ask, evaluate, eventually
 from tests.browser.test_access import violations
 from tests.browser.test_lessons import give, said, until, wait_for_replay
 from tests.lessons import notes
@@ -72,7 +73,7 @@ def forward(one, frame, action="forward"):
 def answer(one, row, names):
     """Give the right answers of all of a row's steps; `tests/browser/test_lessons.py` errs, too."""
     for step in row.steps:
-        while one.text("#where").split()[1] != str(step):
+        while eventually(lambda: one.text("#where")).split()[1] != str(step):
             one.page.locator("#next").click()
         for question in notes.asked(notes.lesson_of(row.address), [step]):
             give(one, question, right_answer(question, names))
@@ -82,10 +83,10 @@ def answer(one, row, names):
 def visit_lesson(one, row, names):
     one.page.goto(one.address + row.address)
     one.wait("document.querySelector('#where')?.textContent")
-    one.page.evaluate("() => localStorage.clear()")  # as "Forget my progress"
+    one.ask("() => localStorage.clear()")  # as "Forget my progress"
     one.page.reload()
     one.wait("document.querySelector('#where')?.textContent")
-    assert one.text("#where").startswith(f"Step {notes.step_of(row.address)} of ")
+    eventually(lambda: one.text("#where").startswith(f"Step {notes.step_of(row.address)} of "))
     frame = replay_in(one)
     if "three times: blocks.2" in row.do:
         first = state_of(frame)
@@ -96,7 +97,7 @@ def visit_lesson(one, row, names):
     answer(one, row, names)
     look_at_hops(one, frame, row)
     look_at_figures(one, row)
-    assert one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
 
 
 def look_at_hops(one, frame, row):
@@ -108,34 +109,41 @@ def look_at_hops(one, frame, row):
     if "where it turns" in row.do or "hop 4" in row.do:
         # there is none while the next figure comes
         until(one, lambda: (state_of(replay_in(one)) or {}).get("hop") == 3, "it is not at hop 4")
-        assert "finished sums circulate" in replay_in(one).locator("#what").inner_text()
+        expect(replay_in(one).locator("#what")).to_contain_text("finished sums circulate")
     if "hop 4: ← to hop 1" in row.do:
         while state_of(frame)["hop"] != 0:
             forward(one, frame, "back")
-        assert state_of(frame)["unit_name"] == BLOCK
+        eventually(lambda: state_of(frame)["unit_name"] == BLOCK)
 
 
 def look_at_figures(one, row):
     if "table of law" in row.do:
         table = one.page.locator(".step-figures:visible table", has_text="wire, framed")
-        assert table.locator("thead th").all_inner_texts()[1:4] == [
-            "the law",
-            "traced",
-            "wire, framed",
-        ]
+        eventually(
+            lambda: (
+                table.locator("thead th").all_inner_texts()[1:4]
+                == [
+                    "the law",
+                    "traced",
+                    "wire, framed",
+                ]
+            )
+        )
         law, traced, wire = (
-            int(each.replace(",", "")) for each in table.locator("tbody td").all_inner_texts()[:3]
+            int(each.replace(",", ""))
+            for each in eventually(lambda: table.locator("tbody td").all_inner_texts())[:3]
         )
         assert traced - law == 12
         assert wire > traced
     if "run here" in row.do:
-        assert one.page.locator(".run-here:visible").count() == 1
-        assert "backend's algorithm" in one.text(".step-figures:visible table")
+        expect(one.page.locator(".run-here:visible")).to_have_count(1)
+        one.expect(".step-figures:visible table").to_contain_text("backend's algorithm")
 
 
 def cells_of(frame):
     """What each rank has of the block's parameters, as codes of cells; by rank, then by shard."""
-    return frame.evaluate(
+    return ask(
+        frame,
         """async (name) => {
             const {Cells} = await import("#player/frames.js");
             const {model, state} = window.__player;
@@ -166,41 +174,45 @@ def visit_replay(one, row):
         phases = []
         for _ in range(3):
             one.press("Shift+ArrowRight")
-            phases.append(one.text("#title"))
+            phases.append(eventually(lambda: one.text("#title")))
         assert phases == [
             "Backward · compute the gradients of head",
             "Update · agree on the average loss",
             "The iteration is over",
         ]
         one.press("Home")
-        assert one.text("#title") == "Forward · compute embedding"
+        one.expect("#title").to_have_text("Forward · compute embedding")
 
 
 def visit_compare(one, row):
     one.open(row.address)
-    assert one.page.locator("#cards > *").count() == 4
-    heads = one.page.locator("#cards h2").all_inner_texts()
+    expect(one.page.locator("#cards > *")).to_have_count(4)
+    heads = eventually(lambda: one.page.locator("#cards h2").all_inner_texts())
     assert heads == ["Data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
     if "shift" in row.do:
         one.press("Shift+ArrowRight")
-        assert one.text("#title") == "Backward begins"
+        one.expect("#title").to_have_text("Backward begins")
         one.press("ArrowRight")
     else:
-        box = one.page.locator("#scrubber").bounding_box()
+        box = eventually(lambda: one.page.locator("#scrubber").bounding_box())
         middle = box["y"] + box["height"] / 2
         one.page.mouse.move(box["x"] + box["width"] * 0.4, middle)
         one.page.mouse.down()
         one.page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
         one.page.mouse.up()
         one.settle()
-    assert one.text("#title").startswith("Backward: ")
+    eventually(lambda: one.text("#title").startswith("Backward: "))
 
 
 def visit_verify(one, row):
     one.page.goto(one.address + row.address)
-    assert one.text("#headline") == "This run of ZeRO-3 sends 3Ψ(N-1)/N a step, as the law says."
-    assert "0 bytes are unexplained" in one.text(".verdict")
-    totals = [one.text(f"#total-{ledger}") for ledger in ("theory", "trace", "wire")]
+    one.expect("#headline").to_have_text(
+        "This run of ZeRO-3 sends 3Ψ(N-1)/N a step, as the law says."
+    )
+    one.expect(".verdict").to_contain_text("0 bytes are unexplained")
+    totals = [
+        eventually(lambda: one.text(f"#total-{ledger}")) for ledger in ("theory", "trace", "wire")
+    ]
     assert totals[0] == totals[1] < totals[2]
 
 
@@ -226,11 +238,13 @@ def test_the_notes_themselves(one, theme):
     one.wait("location.pathname === '/lessons/notes'")
     one.page.goto(f"{one.address}/lessons/notes#theme={theme}")
     one.settle()
-    assert one.page.locator("article table").count() == 4
+    expect(one.page.locator("article table")).to_have_count(4)
     assert violations(one.page) == []
     for width, _ in one.sized((1280, 720), (820, 720)):
         for _ in range(2):
-            assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+            eventually(
+                lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+            )
             card = "document.querySelector('article')"
-            assert one.page.evaluate(f"() => {card}.scrollWidth <= {card}.clientWidth")
+            eventually(lambda: one.page.evaluate(f"() => {card}.scrollWidth <= {card}.clientWidth"))
             one.press("p")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from tests.browser.test_access import violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
@@ -27,7 +29,7 @@ def visit(one, path: str) -> None:
 def test_axe_finds_nothing(watch, fragment):
     one = watch()
     visit(one, f"{PAGE}{fragment}")
-    for summary in one.page.locator("main details summary").all():
+    for summary in eventually(lambda: one.page.locator("main details summary").all()):
         summary.click()
     assert violations(one.page) == []
 
@@ -37,18 +39,18 @@ def test_nothing_is_cut_off_at_the_side(watch, mode):
     one = watch()
     visit(one, f"{PAGE}#mode={mode}")
     for width, _ in one.sized((1920, 1080), (1280, 720), (820, 900), (500, 900)):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
 
 
 def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     one = watch()
     visit(one, PAGE)
-    one.page.evaluate("() => { window.stays = true; }")
+    one.ask("() => { window.stays = true; }")
     one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
     one.wait(CHOSEN)
     one.page.get_by_role("navigation", name="Model").get_by_text("llama-3-8b").click()
     one.wait("document.querySelector('#headline').textContent.includes('llama-3-8b')")
-    assert one.page.evaluate("() => window.stays")
+    eventually(lambda: one.page.evaluate("() => window.stays"))
     assert "stage=3" in one.page.url
     field = one.page.locator("#plan-gpus")
     field.fill("24")
@@ -66,15 +68,15 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
 def test_a_point_of_a_chart_leads_to_its_layout(watch):
     one = watch()
     visit(one, PAGE)
-    one.page.evaluate("() => { window.stays = true; }")
-    one.page.evaluate(
+    one.ask("() => { window.stays = true; }")
+    one.ask(
         "() => { const plot = document.querySelector('#curves .js-plotly-plot');"
         " const curve = plot.data.find(({name}) => name === 'ZeRO-3');"
         " const points = [{customdata: curve.customdata[[...curve.x].indexOf(8)]}];"
         " plot.emit('plotly_click', {points}); }"
     )
     one.wait("document.querySelector('#headline').textContent.includes('on 8 GPUs')")
-    assert one.page.evaluate("() => window.stays")
+    eventually(lambda: one.page.evaluate("() => window.stays"))
     assert "gpus=8" in one.page.url
 
 
@@ -85,14 +87,16 @@ def test_a_layout_is_simulated_and_replay_opens(watch):
     one.wait("document.querySelector('#simulated')?.textContent.includes('Simulat')")
     one.wait("location.pathname === '/replay' && window.__player")
     assert one.page.url.partition("?trace=")[2].startswith("plan/")
-    assert "predicted" in one.text("body").lower()
-    assert "16" in one.page.evaluate("() => String(window.__player.model.doc.stands_for)")
+    eventually(lambda: "predicted" in one.text("body").lower())
+    eventually(
+        lambda: "16" in one.page.evaluate("() => String(window.__player.model.doc.stands_for)")
+    )
 
 
 def test_a_table_comes_when_it_is_unfolded(watch):
     one = watch()
     visit(one, PAGE)
-    assert one.page.locator("#scaling-listed td").count() == 0
+    expect(one.page.locator("#scaling-listed td")).to_have_count(0)
     one.page.locator("#scaling-more").click()
     one.wait("document.querySelectorAll('#scaling-listed td').length > 20")
 
@@ -118,9 +122,9 @@ def test_figures_have_the_room_and_the_words_of_the_page(watch):
 def test_without_a_script_numbers_and_links_are_there(watch):
     one = watch(java_script_enabled=False)
     one.page.goto(one.address + PAGE)
-    assert "gpt-2 on 16 GPUs" in one.text("#headline")
+    one.expect("#headline").to_contain_text("gpt-2 on 16 GPUs")
     one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-2").click()
-    assert "ZeRO-2" in one.text("#headline")
+    one.expect("#headline").to_contain_text("ZeRO-2")
     one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
 
 
@@ -130,4 +134,4 @@ def test_from_page_to_page(watch):
     one.page.get_by_role("link", name="Plan").click()
     one.wait("location.pathname === '/plan'")
     one.wait(DRAWN)
-    assert one.text("#headline")
+    eventually(lambda: one.text("#headline"))

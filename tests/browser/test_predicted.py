@@ -55,21 +55,21 @@ def seen(one, page: str, run: str) -> list[str]:
     one.page.goto(one.address + where(page, run))
     one.wait(f"window.{PAGES[page]} !== undefined")
     one.settle()
-    found = one.page.evaluate(UNSAID)
+    found = one.ask(UNSAID)
     if page == "graph":
         for table in ("ranks", "exposed", "waited", "path"):
             one.page.locator(f"[data-table={table}]").click()
-            found += one.page.evaluate(UNSAID)
+            found += one.ask(UNSAID)
         one.page.locator("#tables tbody button").last.click()
     elif page == "replay":
-        one.page.evaluate("() => window.__player.openSearch?.()")
-        step = one.page.evaluate(
+        one.ask("() => window.__player.openSearch?.()")
+        step = one.ask(
             "() => window.__player.model.doc.steps.findIndex(step => step.waits.length > 0)"
         )
         one.page.goto(f"{one.address}{where(page, run)}#at={step + 1}")
         one.wait(f"window.__player.state().position === {step}")
     one.press("t")
-    return found + one.page.evaluate(UNSAID)
+    return found + one.ask(UNSAID)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -87,14 +87,12 @@ def test_a_wait_in_the_magnifier_is_predicted(watch, address):
     """It is drawn, so what the drawing says is asked for."""
     one = watch(address=address)
     one.open(where("replay", "one"))
-    said = one.page.evaluate(
-        """async () => {
+    said = one.ask("""async () => {
           const { besides } = await import("#player/lens/words.js");
           const { model } = window.__player;
           const at = model.doc.steps.findIndex((step) => step.waits.length > 0);
           return model.doc.ranks.map((_, rank) => besides(model, at, rank, true));
-        }"""
-    )
+        }""")
     waits = [words for words in said if words.startswith("waits")]
     assert waits
     assert all(words.endswith("predicted") for words in waits)

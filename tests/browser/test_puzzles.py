@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import eventually, serving
 from tests.browser.test_access import violations_in_both_themes
 from zerosim.puzzles import find_puzzle, puzzles
 
@@ -34,7 +35,7 @@ def visit(watch, school, path, **options):
 def check(one, program):
     """Write a program, have it checked, wait for the verdict."""
     one.page.locator("#program").fill(program)
-    one.page.locator("#verdict").evaluate("section => { section.hidden = true; }")
+    one.ask("() => { document.querySelector('#verdict').hidden = true; }")
     one.page.locator("#program").press("Control+Enter")
     one.wait("!document.querySelector('#verdict').hidden")
     one.wait("!document.querySelector('#check').disabled")
@@ -45,8 +46,10 @@ def test_anyone_can_use_it(watch, school, path):
     one = visit(watch, school, path, reduced_motion="reduce")
     assert violations_in_both_themes(one) == []
     for _ in one.sized(*SIZES):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-        smallest = one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+        eventually(
+            lambda: one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        )
+        smallest = one.ask("""() => Math.min(...[...document.querySelectorAll("body *")]
             .filter(e => e.checkVisibility() && e.textContent.trim())
             .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
         assert smallest >= 15
@@ -59,48 +62,48 @@ def test_keys_write_and_let_go(watch, school):
     editor.press_sequentially("def f():\n")
     one.press("Tab")
     editor.press_sequentially("x")
-    assert editor.input_value() == "def f():\n        x"
+    expect(editor).to_have_value("def f():\n        x")
     one.press("Shift+Tab")
-    assert editor.input_value() == "def f():\n    x"
+    expect(editor).to_have_value("def f():\n    x")
     one.press("Control+z")
-    assert editor.input_value() == "def f():\n        x"
+    expect(editor).to_have_value("def f():\n        x")
     one.press("Escape", "Tab")
-    assert one.page.evaluate("() => document.activeElement.id") == "check"
-    assert one.page.locator("#program").get_attribute("aria-describedby") == "keys"
+    eventually(lambda: one.page.evaluate("() => document.activeElement.id") == "check")
+    expect(one.page.locator("#program")).to_have_attribute("aria-describedby", "keys")
 
 
 def test_hints_come_one_after_another(watch, school):
     one = visit(watch, school, ADDRESS)
-    assert one.page.locator(".hint:visible").count() == 1
+    expect(one.page.locator(".hint:visible")).to_have_count(1)
     for number in (1, 2, 3):
         one.page.locator(".hint:visible summary").last.click()
         one.settle()
-        assert one.page.locator(".hint:visible").count() == min(number + 1, len(PUZZLE.hints))
+        expect(one.page.locator(".hint:visible")).to_have_count(min(number + 1, len(PUZZLE.hints)))
 
 
 def test_what_is_written_stays_until_it_is_forgotten(watch, school):
     one = visit(watch, school, ADDRESS)
-    assert one.page.locator("#program").input_value() == PUZZLE.task
-    assert one.page.locator("#reset").is_disabled()
+    expect(one.page.locator("#program")).to_have_value(PUZZLE.task)
+    expect(one.page.locator("#reset")).to_be_disabled()
     one.page.locator("#program").fill("mine = 1\n")
     one.page.goto(school + "/puzzles")
     one.wait(f"document.querySelector('[data-puzzle={PUZZLE.name}] .puzzle-state').textContent")
     one.page.goto(school + ADDRESS)
-    assert one.page.locator("#program").input_value() == "mine = 1\n"
+    expect(one.page.locator("#program")).to_have_value("mine = 1\n")
     with one.page.expect_download() as download:
         one.page.locator("#download").click()
     assert download.value.suggested_filename == PUZZLE.file_name
     assert download.value.path().read_text() == "mine = 1\n"
     one.page.locator("#reset").click()
     one.page.locator("#reset").click()
-    assert one.page.locator("#program").input_value() == PUZZLE.task
+    expect(one.page.locator("#program")).to_have_value(PUZZLE.task)
     with one.page.expect_download() as download:
         one.page.locator("#download").click()
     assert download.value.path().read_text() == PUZZLE.task
     one.page.goto(school + "/puzzles")
     one.page.locator("#forget").click()
     one.page.locator("#forget").click()
-    assert one.page.evaluate("() => localStorage.getItem('zerosim-puzzles')") is None
+    eventually(lambda: one.page.evaluate("() => localStorage.getItem('zerosim-puzzles')") is None)
 
 
 @pytest.mark.ranks
@@ -108,16 +111,18 @@ def test_a_program_is_judged_where_it_is_written(watch, school):
     one = visit(watch, school, ADDRESS, reduced_motion="reduce")
     wrong = PUZZLE.wrong[1]
     check(one, PUZZLE.program_of(wrong))
-    assert wrong.says in one.text("#verdict .why")
+    one.expect("#verdict .why").to_contain_text(wrong.says)
     rows = one.page.locator("#verdict tbody tr")
-    assert rows.count() == 8
-    assert one.page.locator("#verdict tr.fails").count() == 1
-    assert one.page.locator("#verdict .solution").count() == 0
+    expect(rows).to_have_count(8)
+    expect(one.page.locator("#verdict tr.fails")).to_have_count(1)
+    expect(one.page.locator("#verdict .solution")).to_have_count(0)
     assert violations_in_both_themes(one) == []
     for _ in one.sized((390, 844), (1280, 720)):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        eventually(
+            lambda: one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        )
     one.page.locator("#verdict button").click()
-    line = one.page.evaluate("""() => {
+    line = one.ask("""() => {
         const field = document.querySelector("#program");
         return field.value.slice(field.selectionStart, field.selectionEnd);
     }""")
@@ -129,11 +134,11 @@ def test_a_program_is_judged_where_it_is_written(watch, school):
     assert one.document()["texts"][shown["why"]].startswith("The first illegal step: ")
     one.page.go_back()
     one.wait("!document.querySelector('#verdict').hidden")
-    assert wrong.says in one.text("#verdict .why")
+    one.expect("#verdict .why").to_contain_text(wrong.says)
     check(one, PUZZLE.reference)
-    assert one.page.locator("#verdict .why").count() == 0
-    assert one.text("#verdict h2") == "Your program passes."
-    assert one.page.locator("#verdict .solution").text_content() == PUZZLE.reference
+    expect(one.page.locator("#verdict .why")).to_have_count(0)
+    one.expect("#verdict h2").to_have_text("Your program passes.")
+    eventually(lambda: one.page.locator("#verdict .solution").text_content() == PUZZLE.reference)
     one.page.goto(school + "/puzzles")
     one.wait(f"document.querySelector('.lesson-card.done[data-puzzle={PUZZLE.name}]')")
-    assert one.text("#kept").startswith(f"1 of {len(puzzles())} solved")
+    eventually(lambda: one.text("#kept").startswith(f"1 of {len(puzzles())} solved"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from zerosim.record import load
 from zerosim.verify import verify
 
@@ -52,11 +54,11 @@ def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, sta
     found = one.document()
     count, last = len(found[what]), len(found["steps"]) - 1
     begin = one.state()["position"]
-    one.page.evaluate("() => document.activeElement?.blur()")
-    forward = one.page.evaluate(FRAMES, ["ArrowRight"] * (count - 1))
-    assert one.state()["position"] == last
-    back = one.page.evaluate(FRAMES, ["ArrowLeft"] * (count - 1))
-    assert one.state()["position"] == begin
+    one.ask("() => document.activeElement?.blur()")
+    forward = one.ask(FRAMES, ["ArrowRight"] * (count - 1))
+    one.has(position=last)
+    back = one.ask(FRAMES, ["ArrowLeft"] * (count - 1))
+    one.has(position=begin)
     assert forward == back[::-1]
     assert len(set(forward)) == count  # no two look the same
 
@@ -68,10 +70,17 @@ def test_the_bytes_at_the_end_are_those_of_zerosim_verify(watch, traces, stage):
     one = watch(**STILL)
     one.open(f"/replay?trace=stage-{stage}&iteration=1")
     one.press("End", "t")
-    rows = one.page.locator("#table table tbody tr").all()
-    shown = [int("".join(filter(str.isdigit, row.locator(".sent").inner_text()))) for row in rows]
+    rows = eventually(lambda: one.page.locator("#table table tbody tr").all())
+    shown = [
+        int("".join(filter(str.isdigit, eventually(lambda: row.locator(".sent").inner_text()))))
+        for row in rows
+    ]
     assert shown == expected
-    assert report.headline in one.page.locator("#run").get_attribute("title") + one.text("#run")
+    eventually(
+        lambda: (
+            report.headline in one.page.locator("#run").get_attribute("title") + one.text("#run")
+        )
+    )
 
 
 def test_each_ledger_shown_is_that_of_the_document(watch):
@@ -82,14 +91,16 @@ def test_each_ledger_shown_is_that_of_the_document(watch):
     for number, step in enumerate(found["steps"]):
         if step["kind"] != "transfer" or step["hop"]:
             continue
-        one.page.evaluate("at => { location.hash = `#at=${at}` }", number + 1)
+        one.ask("at => { location.hash = `#at=${at}` }", number + 1)
         one.wait(f"window.__player.state().position === {number}")
         one.settle()
         collective = found["collectives"][step["collective"]]
-        shown = one.text("#ledger")
+        shown = eventually(lambda: one.text("#ledger"))
         for ledger in ("theory", "trace", "wire"):
             assert f"{collective[ledger][0]:,}" in shown
-        assert one.text("#filled").removeprefix("= ") in found["texts"][collective["filled"]]
+        eventually(
+            lambda: one.text("#filled").removeprefix("= ") in found["texts"][collective["filled"]]
+        )
         seen += 1
     assert seen == len(found["collectives"])
 
@@ -100,7 +111,7 @@ def test_keys_go_from_beat_to_beat_or_from_hop_to_hop(watch, hops):
     one.open("/replay?trace=stage-3")
     if hops:
         one.press("h")
-        assert one.page.locator("#hops").get_attribute("aria-pressed") == "true"
+        expect(one.page.locator("#hops")).to_have_attribute("aria-pressed", "true")
     found = one.document()
     steps, mains = found["steps"], [beat["main"] for beat in found["beats"]]
     stops = list(range(len(steps))) if hops else mains
@@ -141,29 +152,29 @@ def test_every_other_key(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-3#at=1")
     one.press("ArrowDown")
-    assert one.state()["rank"] == 1
+    one.has(rank=1)
     one.press("ArrowUp")
-    assert one.state()["rank"] == 0
+    one.has(rank=0)
     one.press("t")
-    assert one.page.locator("#table").is_visible()
+    expect(one.page.locator("#table")).to_be_visible()
     one.press("t")
-    assert not one.page.locator("#table").is_visible()
+    expect(one.page.locator("#table")).to_be_hidden()
     one.press("p")
-    assert one.page.locator("html").get_attribute("data-mode") == "present"
+    expect(one.page.locator("html")).to_have_attribute("data-mode", "present")
     one.press("p")
-    assert one.page.locator("html").get_attribute("data-mode") != "present"
-    before = one.page.locator("html").get_attribute("data-theme")
+    eventually(lambda: one.page.locator("html").get_attribute("data-mode") != "present")
+    before = eventually(lambda: one.page.locator("html").get_attribute("data-theme"))
     one.press("d")
-    assert one.page.locator("html").get_attribute("data-theme") != before
+    eventually(lambda: one.page.locator("html").get_attribute("data-theme") != before)
     for key, dialog in (("Shift+?", "#help-dialog"), ("Shift+B", "#breaks-dialog")):
         one.press(key)
-        assert one.page.locator(dialog).is_visible()
+        expect(one.page.locator(dialog)).to_be_visible()
         one.press("Escape")
-        assert not one.page.locator(dialog).is_visible()
+        expect(one.page.locator(dialog)).to_be_hidden()
     one.press("Home", " ")
-    assert one.state()["playing"]
+    one.has(playing=True)
     one.press(" ")
-    assert not one.state()["playing"]
+    eventually(lambda: not one.state()["playing"])
 
 
 def test_into_over_and_out(watch):
@@ -190,18 +201,24 @@ def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
     one.open("/replay?trace=stage-3#beat=2")
     found = one.document()
     texts, beat = found["texts"], found["beats"][1]
-    assert one.text("#title") == texts[beat["title"]] == "Forward · compute embedding, then free it"
-    assert one.text("#what") == f"{texts[beat['what']]} {texts[beat['meanwhile']]}"
-    assert one.text("#event").startswith("beat 2 of 33\u2009")
-    assert not one.page.locator("#hop").is_visible()
+    eventually(
+        lambda: (
+            one.text("#title")
+            == texts[beat["title"]]
+            == "Forward · compute embedding, then free it"
+        )
+    )
+    one.expect("#what").to_have_text(f"{texts[beat['what']]} {texts[beat['meanwhile']]}")
+    eventually(lambda: one.text("#event").startswith("beat 2 of 33\u2009"))
+    expect(one.page.locator("#hop")).to_be_hidden()
     one.press("ArrowLeft", ".")
-    assert one.text("#title") == texts[found["beats"][0]["title"]]
-    assert one.text("#hop") == "hop 2 of 3"
+    one.expect("#title").to_have_text(texts[found["beats"][0]["title"]])
+    one.expect("#hop").to_have_text("hop 2 of 3")
     one.press("h")
     step = found["steps"][one.state()["position"]]
-    assert one.text("#title") == texts[step["title"]]
-    assert one.text("#what") == texts[step["what"]]
-    assert "step 3 of 79" in one.text("#event")
+    one.expect("#title").to_have_text(texts[step["title"]])
+    one.expect("#what").to_have_text(texts[step["what"]])
+    one.expect("#event").to_contain_text("step 3 of 79")
 
 
 def test_the_strip_has_a_named_button_for_each_beat(watch):
@@ -209,28 +226,28 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
     one.open("/replay?trace=stage-3#beat=5")
     found = one.document()
     buttons = one.page.locator("#strip button")
-    names = [button.get_attribute("aria-label") for button in buttons.all()]
+    names = one.ask("() => [...document.querySelectorAll('#strip button')].map(b => b.ariaLabel)")
     count = len(found["beats"])
     assert names == [
         f"beat {number + 1} of {count}: {found['texts'][beat['title']]}"
         for number, beat in enumerate(found["beats"])
     ]
     current = one.page.locator("#strip [aria-current='step']")
-    assert current.get_attribute("aria-label") == names[4]
-    assert current.inner_text().split() == ["▼", "1", "\u00d7", "0"]
-    assert one.page.locator("#strip .band").all_inner_texts() == [
+    expect(current).to_have_attribute("aria-label", names[4])
+    eventually(lambda: current.inner_text().split() == ["▼", "1", "\u00d7", "0"])
+    expect(one.page.locator("#strip .band")).to_have_text([
         "forward", "backward", "update", "",
-    ]  # fmt: skip
+    ])  # fmt: skip
     buttons.nth(20).click()
     one.settle()
-    assert one.state()["position"] == found["beats"][20]["main"]
-    assert current.get_attribute("aria-label") == names[20]
+    one.has(position=found["beats"][20]["main"])
+    expect(current).to_have_attribute("aria-label", names[20])
     current.focus()
     one.press("ArrowRight", "ArrowRight")  # the focus goes along
     focused = "document.activeElement.getAttribute('aria-label')"
-    assert one.page.evaluate(f"() => {focused}") == names[22]
+    eventually(lambda: one.page.evaluate(f"() => {focused}") == names[22])
     tabbable = one.page.locator("#strip [tabindex='0']")
-    assert tabbable.count() == 1
+    expect(tabbable).to_have_count(1)
 
 
 def test_the_strip_keeps_the_current_beat_in_view(watch):
@@ -242,7 +259,7 @@ def test_the_strip_keeps_the_current_beat_in_view(watch):
         return beat.left >= strip.left - 1 && beat.right <= strip.right + 1 && beat.width >= 24;
     }"""
     for _ in one.document()["beats"]:
-        assert one.page.evaluate(inside)
+        eventually(lambda: one.page.evaluate(inside))
         one.press("ArrowRight")
 
 
@@ -257,21 +274,21 @@ def test_a_breakpoint_marks_the_beats_that_it_stops_in(watch):
             step["unit_name"] == "head" for step in found["steps"][beat["first"] : beat["last"] + 1]
         )
     ]
-    marked = one.page.locator("#strip .stop").all()
-    assert [int(button.get_attribute("data-beat")) for button in marked] == expected
+    marked = eventually(lambda: one.page.locator("#strip .stop").all())
+    eventually(lambda: [int(button.get_attribute("data-beat")) for button in marked] == expected)
 
 
 def test_an_old_link_opens_at_its_step(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-3#at=40")
     found = one.document()
-    assert one.state()["position"] == 39
+    one.has(position=39)
     beat = next(beat for beat in found["beats"] if beat["first"] <= 39 <= beat["last"])
-    assert one.text("#title") == found["texts"][beat["title"]]
+    one.expect("#title").to_have_text(found["texts"][beat["title"]])
     one.wait("location.hash === '#beat=18&at=40'")
     one.press("ArrowLeft")
     one.wait("location.hash === '#beat=18'")
-    assert one.state()["position"] == beat["main"]
+    one.has(position=beat["main"])
 
 
 FREEING = """async () => {
@@ -292,7 +309,7 @@ def test_what_is_freed_is_there_with_a_cross_and_then_gone(watch):
     found = one.document()
     position = one.state()["position"]
     assert found["steps"][position]["freed"] == [0]
-    shown = one.page.evaluate(FREEING)
+    shown = one.ask(FREEING)
     assert shown[0] == shown[2] != shown[1] == shown[3]
 
 
@@ -322,18 +339,20 @@ def test_a_link_restores_the_screen(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-2")
     one.page.select_option("#speed", "2")
-    one.page.evaluate("() => document.activeElement.blur()")
+    one.ask("() => document.activeElement.blur()")
     one.press("4", "ArrowDown", "ArrowDown", "d", "p", "b", "t")
     one.wait("location.hash.includes('table=1')")  # what was pressed last; all of it is written
     address, state = one.page.url, one.state()
     again = watch(**STILL)
     again.open(address.removeprefix(one.address))
-    assert again.state() == state
-    assert again.text("#title") == one.text("#title")
+    eventually(lambda: again.state() == state)
+    eventually(lambda: again.text("#title") == one.text("#title"))
     for name in ("data-theme", "data-mode"):
-        values = [w.page.locator("html").get_attribute(name) for w in (one, again)]
+        values = [
+            eventually(lambda: w.page.locator("html").get_attribute(name)) for w in (one, again)
+        ]
         assert values[0] == values[1]
-    again.page.evaluate("() => { location.hash = '#at=3' }")
+    again.ask("() => { location.hash = '#at=3' }")
     again.wait("window.__player.state().position === 2")
 
 
@@ -343,23 +362,23 @@ def test_playing_goes_on_by_itself_and_moves_packets(watch):
     pictures = set()
     one.press(" ")
     while one.state()["position"] < 1 or len(pictures) < 5:
-        assert one.state()["playing"], "it came to the end"
-        pictures.add(one.page.evaluate(FRAMES, [])[0])
+        one.has(playing=True)
+        pictures.add(one.ask(FRAMES, [])[0])
     one.press(" ")
-    assert not one.state()["playing"]
+    eventually(lambda: not one.state()["playing"])
 
 
 def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-3#at=1")
-    box = one.page.locator("#stage").bounding_box()
+    box = eventually(lambda: one.page.locator("#stage").bounding_box())
     one.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.75 * box["height"])
     one.settle()
-    assert one.state()["rank"] == 3
-    box = one.page.locator("#timeline").bounding_box()
+    one.has(rank=3)
+    box = eventually(lambda: one.page.locator("#timeline").bounding_box())
     one.page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
     one.settle()
-    assert one.state()["position"] > 10
+    eventually(lambda: one.state()["position"] > 10)
 
 
 def test_narration_says_each_beat(watch):
@@ -386,7 +405,7 @@ def test_a_run_that_is_not_there_is_said_in_one_line(watch):
     one = watch()
     one.page.goto(one.address + "/replay?trace=nothing")
     one.wait("document.getElementById('status').textContent.includes('nothing')")
-    assert "nothing" in one.text("#status")
+    one.expect("#status").to_contain_text("nothing")
     one.complaints.clear()  # the browser reports the 404 that was asked for
 
 
@@ -396,12 +415,12 @@ def test_everything_fits_on_a_beamer(watch, size, mode):
     """No scrolling, nothing cut off, and no text that the last row cannot read."""
     one = watch(viewport={"width": size[0], "height": size[1]}, **STILL)
     one.open(f"/replay?trace=stage-3#at=20&mode={mode}")
-    overflow = one.page.evaluate(
+    overflow = one.ask(
         "() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
     )
     assert overflow[0] <= size[0]
     assert overflow[1] <= size[1]
-    smallest = one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+    smallest = one.ask("""() => Math.min(...[...document.querySelectorAll("body *")]
         .filter(e => e.checkVisibility() && [...e.childNodes].some(
             n => n.nodeType === 3 && n.textContent.trim()))
         .map(e => parseFloat(getComputedStyle(e).fontSize)))""")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S
+from tests.browser.conftest import DEADLINE_S, eventually
 from tests.browser.test_access import violations
 from tests.browser.test_lessons import until
 from zerosim.dashboards.pages.room import step_of
@@ -30,7 +31,7 @@ def open_room(one, fragment: str = "") -> str:
     one.page.locator("#open").click()
     one.wait("!document.querySelector('#inside').hidden")
     one.wait("document.querySelector('#students-words').textContent")
-    return one.text("#how .room-code")
+    return eventually(lambda: one.text("#how .room-code"))
 
 
 def ask(one, lesson: str = "zero3", question: str = "sent", word: str = "send") -> None:
@@ -59,8 +60,12 @@ def answer(one, value: str) -> None:
 
 
 def bars(one) -> dict[str, str]:
-    names = one.page.locator(".bar-name").all_inner_texts()
-    return dict(zip(names, one.page.locator(".bar-count").all_inner_texts(), strict=True))
+    names = eventually(lambda: one.page.locator(".bar-name").all_inner_texts())
+    return dict(
+        zip(
+            names, eventually(lambda: one.page.locator(".bar-count").all_inner_texts()), strict=True
+        )
+    )
 
 
 def test_a_class(watch, empty):
@@ -71,32 +76,34 @@ def test_a_class(watch, empty):
         join(one, code)
     ask(lecturer)
     lecturer.wait("document.querySelector('#students').textContent === '3'")
-    assert lecturer.page.locator("#hidden").is_visible()
+    expect(lecturer.page.locator("#hidden")).to_be_visible()
     for one, value in zip(students, ("3", "2.25", "3"), strict=True):
         one.wait(f"document.querySelector('.class-at').hash.endsWith('step={STEP}')")
-        assert "ZeRO-3" in one.text(".class-at")
+        one.expect(".class-at").to_contain_text("ZeRO-3")
         one.page.locator(".class-at").click()
         one.wait("location.pathname === '/lessons/zero3'")
         one.wait("document.querySelector('#room-slot')?.dataset.room")
         answer(one, value)
     answer(students[0], "9/4")
     lecturer.wait("document.querySelector('#answered').textContent === '3 of 3 answered'")
-    assert lecturer.page.locator("#bars li").count() == 0
+    expect(lecturer.page.locator("#bars li")).to_have_count(0)
     lecturer.page.locator("#reveal").click()
     lecturer.wait("document.querySelectorAll('#bars li').length === 2")
     lecturer.wait("document.querySelector('#bars').textContent.includes('1 → 2')")
     assert bars(lecturer) == {"2.25 Ψ": "1 → 2", "3 Ψ": "2 → 1"}
-    assert lecturer.page.locator(".told, .bars .mark").count() == 0
+    expect(lecturer.page.locator(".told, .bars .mark")).to_have_count(0)
     for one in students:
-        assert "Noted" in one.text(".said.held")
-        assert one.page.locator("[data-after~='sent'].covered").count() > 0
+        one.expect(".said.held").to_contain_text("Noted")
+        eventually(lambda: one.page.locator("[data-after~='sent'].covered").count() > 0)
     lecturer.press("c")
     lecturer.wait("!document.querySelector('#solved').hidden")
     for one, how in zip(students, ("right", "right", "wrong"), strict=True):
         one.wait(f"document.querySelector('form[data-question=sent] .said.{how}')")
-    assert lecturer.page.locator(".bars .told").inner_text().startswith("2.25 Ψ ✓")
-    assert [lecturer.text(f"#share-{one}") for one in ("first", "latest")] == ["33 %", "67 %"]
-    assert "Each collective sends all of its payload" in lecturer.text("#thoughts")
+    eventually(lambda: lecturer.page.locator(".bars .told").inner_text().startswith("2.25 Ψ ✓"))
+    eventually(
+        lambda: [lecturer.text(f"#share-{one}") for one in ("first", "latest")] == ["33 %", "67 %"]
+    )
+    lecturer.expect("#thoughts").to_contain_text("Each collective sends all of its payload")
     lecturer.press("a")
     lecturer.wait("!document.querySelector('#hidden').hidden")
     lecturer.page.locator("#close").click()
@@ -104,8 +111,8 @@ def test_a_class(watch, empty):
     lecturer.wait("!document.querySelector('#outside').hidden")
     for one in students:
         one.wait("!document.querySelector('#room-slot').dataset.room")
-        assert "closed" in one.text(".room-said")
-    assert lecturer.page.evaluate("() => sessionStorage.length") == 0
+        one.expect(".room-said").to_contain_text("closed")
+    eventually(lambda: lecturer.page.evaluate("() => sessionStorage.length") == 0)
 
 
 def test_a_class_in_two_languages(watch, empty):
@@ -122,7 +129,7 @@ def test_a_class_in_two_languages(watch, empty):
         one.page.locator(".class-at").click()
         one.wait("location.pathname === '/lessons/zero3'")
         one.wait("document.querySelector('#room-slot')?.dataset.room")
-        assert said in one.text("form.ask[data-question=sent]")
+        one.expect("form.ask[data-question=sent]").to_contain_text(said)
     answer(first, "2.25")
     second.page.locator("form[data-question=sent] input[type=text]").fill("3")
     second.page.locator("form[data-question=sent] button.primary").click()
@@ -133,8 +140,10 @@ def test_a_class_in_two_languages(watch, empty):
     lecturer.press("c")
     first.wait("document.querySelector('form[data-question=sent] .said.right')")
     second.wait("document.querySelector('form[data-question=sent] .said.wrong')")
-    assert "每次集合通信都发送全部载荷" in second.text("form[data-question=sent] .said.wrong")
-    assert "Each collective sends all of its payload" in lecturer.text("#thoughts")
+    second.expect("form[data-question=sent] .said.wrong").to_contain_text(
+        "每次集合通信都发送全部载荷"
+    )
+    lecturer.expect("#thoughts").to_contain_text("Each collective sends all of its payload")
 
 
 def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
@@ -145,16 +154,24 @@ def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
     student.page.goto(f"{empty}/lessons/zero3?room={code}")
     student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
     assert "room=" not in student.page.url
-    who = student.page.evaluate("() => document.querySelector('#room-slot').dataset.who")
+    who = student.ask("() => document.querySelector('#room-slot').dataset.who")
     student.page.reload()
     student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
-    assert student.page.evaluate("() => document.querySelector('#room-slot').dataset.who") == who
+    eventually(
+        lambda: (
+            student.page.evaluate("() => document.querySelector('#room-slot').dataset.who") == who
+        )
+    )
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
-    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    eventually(
+        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    )
     student.page.reload()
     student.wait("document.querySelector('.room-menu')")
-    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    eventually(
+        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    )
 
 
 def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, empty):
@@ -168,14 +185,16 @@ def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, emp
         held.append(route)
 
     student.page.route("**/api/rooms/*", hold)
-    student.page.evaluate("() => { location.hash = '#step=2' }")  # it asks where the class is
+    student.ask("() => { location.hash = '#step=2' }")  # it asks where the class is
     until(student, lambda: held, "it did not ask")
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
     with student.page.expect_event("requestfinished"):
         held[0].continue_()
     student.settle()
-    assert not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    eventually(
+        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
+    )
 
 
 def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
@@ -211,10 +230,8 @@ def test_keys_that_are_pressed_fast_are_done_one_after_the_other(watch, empty):
         "request",
         lambda request: request.url.endswith("/show") and shown.append(request.post_data_json),
     )
-    lecturer.page.evaluate(
-        """() => { for (const key of ["c", "a"])
-            document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }"""
-    )
+    lecturer.ask("""() => { for (const key of ["c", "a"])
+            document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }""")
     until(lecturer, lambda: len(shown) == 2, "it was not shown")
     assert [(one["reveal"], one["solved"]) for one in shown] == [(True, True), (False, False)]
     lecturer.wait("document.querySelector('#mark').getAttribute('aria-pressed') === 'false'")
@@ -229,11 +246,11 @@ def test_who_leaves_is_told(watch, empty):
     answer(student, "3")
     student.page.reload()
     student.wait("document.querySelector('.said.held')")
-    assert student.page.locator("#answer-sent").input_value() == "3"
+    expect(student.page.locator("#answer-sent")).to_have_value("3")
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
     student.wait("document.querySelector('.said.wrong')")
-    kept = student.page.evaluate("() => JSON.parse(localStorage.getItem('zerosim-lessons'))")
+    kept = student.ask("() => JSON.parse(localStorage.getItem('zerosim-lessons'))")
     assert kept["zero3"]["questions"]["sent"]["wrong"] == 1
 
 
@@ -241,15 +258,15 @@ def test_the_wall_shows_the_choices_and_how_to_join(watch, empty):
     one = watch(address=empty)
     code = open_room(one)
     one.wait("document.querySelector('#qr').naturalWidth > 0")
-    size = one.page.locator("#qr").bounding_box()
+    size = eventually(lambda: one.page.locator("#qr").bounding_box())
     assert min(size["width"], size["height"]) >= 190
-    assert one.page.locator("#qr").get_attribute("src") == f"/join/{code}/qr"
+    expect(one.page.locator("#qr")).to_have_attribute("src", f"/join/{code}/qr")
     ask(one, "model-parallel", "cut", "GELU")
     labels = [option.label for option in find_lesson("model-parallel").questions["cut"].options]
-    assert one.page.locator("#choices li").all_inner_texts() == labels
+    eventually(lambda: one.page.locator("#choices li").all_inner_texts() == labels)
     one.press("a")
     one.wait("document.querySelectorAll('#bars li').length === 3")
-    assert one.page.locator("#choices").is_hidden()
+    expect(one.page.locator("#choices")).to_be_hidden()
 
 
 def test_a_wrong_code_is_said(watch, empty):
@@ -260,8 +277,8 @@ def test_a_wrong_code_is_said(watch, empty):
         one.page.get_by_label("Code of a room").fill(typed)
         one.page.get_by_role("button", name="Join").click()
         one.wait(f"document.querySelector('.room-said').textContent.includes('{said}')")
-    assert one.page.evaluate("() => window.hacked") is None
-    assert one.page.locator("img").count() == 0
+    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
+    expect(one.page.locator("img")).to_have_count(0)
 
 
 def test_markup_is_text(watch, empty):
@@ -280,13 +297,13 @@ def test_markup_is_text(watch, empty):
     one.wait("document.querySelectorAll('#bars li').length === 1")
     tally["reveal"] = False
     one.wait("!document.querySelector('#choices').hidden")
-    assert one.text("#choices") == MARKUP
+    one.expect("#choices").to_have_text(MARKUP)
     tally |= {"reveal": True, "solved": True}
     one.wait("!document.querySelector('#solved').hidden")
     for place in ("#words", "#explain", "#thoughts", ".bar-name"):
-        assert MARKUP in one.text(place)
-    assert one.page.locator("#room img:not(#qr)").count() == 0
-    assert one.page.evaluate("() => window.hacked") is None
+        one.expect(place).to_contain_text(MARKUP)
+    expect(one.page.locator("#room img:not(#qr)")).to_have_count(0)
+    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +318,9 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     def look() -> None:
         one.settle()
         assert violations(one.page) == []
-        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+        eventually(
+            lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+        )
 
     one.page.goto(f"{empty}/room#theme={theme}")
     look()
@@ -317,7 +336,7 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     one.page.locator("#mark").click()
     one.wait("document.querySelectorAll('#bars li').length === 6")
     look()
-    sizes = one.page.evaluate(
+    sizes = one.ask(
         "() => [...document.querySelectorAll('#room *')].filter(e => e.checkVisibility())"
         ".map(e => parseFloat(getComputedStyle(e).fontSize))"
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Watched
+from tests.browser.conftest import Watched, eventually
 from tests.dashboards.samples import put_trace
 
 pytestmark = pytest.mark.browser
@@ -42,13 +43,13 @@ def test_a_new_run_appears_in_a_page_that_is_open(page_of, folder):
     one.wait("document.querySelectorAll('#runs-list a').length === 2")
     put_trace(folder / "third", 3)
     one.wait("document.querySelectorAll('#runs-list a').length === 3")
-    assert one.page.locator("#runs-menu").get_attribute("open") is not None
+    eventually(lambda: one.page.locator("#runs-menu").get_attribute("open") is not None)
     assert one.page.title().startswith("second")  # Dash leaves the title to the player
     one.page.locator("#runs-list a", has_text="third").click()
     one.page.wait_for_url("**/replay?trace=third*")
     one.wait("window.__player?.model.doc.name === 'third'")
     one.page.locator("#runs-list a[aria-current=page]").wait_for(state="attached")
-    assert one.text("#runs-menu summary").startswith("third")
+    eventually(lambda: one.text("#runs-menu summary").startswith("third"))
 
 
 def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
@@ -57,11 +58,11 @@ def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs-list a", has_text="first").focus()
     focused = "() => document.activeElement.getAttribute('href')"
-    before = one.page.evaluate(focused)
+    before = one.ask(focused)
     assert "trace=first" in before
     put_trace(folder / "third", 3)
     one.wait("document.querySelectorAll('#runs-list a').length === 3")
-    assert one.page.evaluate(focused) == before
+    eventually(lambda: one.page.evaluate(focused) == before)
     one.page.keyboard.press("Enter")
     one.wait("window.__player?.model.doc.name === 'first'")
 
@@ -72,10 +73,10 @@ def test_the_keyboard_opens_follows_and_closes_it(page_of, folder):
     summary = one.page.locator("#runs-menu summary")
     summary.focus()
     one.press("Enter")
-    assert one.page.locator("#runs-menu[open]").count() == 1
+    expect(one.page.locator("#runs-menu[open]")).to_have_count(1)
     one.press("Escape")
-    assert one.page.locator("#runs-menu[open]").count() == 0
-    assert one.page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+    expect(one.page.locator("#runs-menu[open]")).to_have_count(0)
+    eventually(lambda: one.page.evaluate("() => document.activeElement.tagName") == "SUMMARY")
     one.press("Enter", "Tab")
     one.page.keyboard.press("Enter")
     one.page.wait_for_url("**/replay?trace=first*")
@@ -88,7 +89,7 @@ def test_a_run_that_cannot_be_shown_leaves_the_list(page_of, folder):
     one = page_of(folder, may_complain=True)  # of the document's status 422
     one.page.goto(f"{one.address}/replay?trace=first")
     one.page.locator("#status h1").wait_for()
-    assert "rank-0.jsonl" in one.text("#status")
+    one.expect("#status").to_contain_text("rank-0.jsonl")
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs-list a", has_text="second").click()
     one.page.wait_for_url("**/replay?trace=second*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import eventually
 from tests.cli.command import command, process
 
 pytestmark = [pytest.mark.browser]
@@ -33,11 +34,11 @@ def test_an_offline_page_gives_pictures_and_films(watch, page_file):
     one = watch(address=page_file.as_uri())
     one.open("#beat=4")
     one.press("x")
-    assert one.page.evaluate("() => document.activeElement.name") == "figure"
+    eventually(lambda: one.page.evaluate("() => document.activeElement.name") == "figure")
     name, svg = taken(one, "svg")
     assert name == "stage-3-beat-4.svg"
-    words = one.page.evaluate(WORDS, svg.decode())
-    for text in (one.text("#title"), "rank 3", "parameters", "gathered"):
+    words = one.ask(WORDS, svg.decode())
+    for text in (eventually(lambda: one.text("#title")), "rank 3", "parameters", "gathered"):
         assert text in words
     assert any("beat 4 of 33" in text for text in words)
     one.page.select_option("#take-form [name=figure]", "memory")

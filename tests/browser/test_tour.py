@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
 
-from tests.browser.conftest import DEADLINE_S
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import DEADLINE_S, eventually
 from tests.cli.command import command
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
@@ -20,10 +23,10 @@ VOICE = """
 
 
 def marked(one):
-    return [
-        int(button.get_attribute("data-beat"))
-        for button in one.page.locator("#strip .marked").all()
-    ]
+    """The beats that the strip marks."""
+    return one.ask(
+        "() => [...document.querySelectorAll('#strip .marked')].map(b => Number(b.dataset.beat))"
+    )
 
 
 def test_keys_step_through_the_tour_and_its_links_come_back(watch):
@@ -31,37 +34,37 @@ def test_keys_step_through_the_tour_and_its_links_come_back(watch):
     one.open("/replay?trace=stage-3#beat=4")
     found = one.document()
     stops = found["tour"]
-    beat_of = one.page.evaluate("() => [...window.__player.model.beatOf]")
+    beat_of = one.ask("() => [...window.__player.model.beatOf]")
     one.press("g")
     for number, stop in enumerate(stops):
-        assert one.state()["position"] == stop["step"]
-        assert one.text("#title") == stop["title"]
-        assert " ".join(one.text("#what").split()) == stop["text"]
+        one.has(position=stop["step"])
+        one.expect("#title").to_have_text(stop["title"])
+        eventually(lambda: " ".join(one.text("#what").split()) == stop["text"])
         count = f"stop {number + 1} of {len(stops)}"
-        assert one.text("#event") == count
-        heard = one.page.locator("#narration").inner_text()
+        one.expect("#event").to_have_text(count)
+        heard = eventually(lambda: one.page.locator("#narration").inner_text())
         assert heard == f"S{count[1:]}: {stop['title']}. {stop['text']}"
         one.press("ArrowRight")
-    assert marked(one) == sorted({beat_of[stop["step"]] for stop in stops})
+    eventually(lambda: marked(one) == sorted({beat_of[stop["step"]] for stop in stops}))
     one.wait(f"location.hash === '#tour={len(stops)}'")
     one.press("ArrowLeft", "Home", "End", "ArrowLeft")
-    assert one.state()["tour"] == len(stops) - 2
+    one.has(tour=len(stops) - 2)
     one.wait(f"location.hash === '#tour={len(stops) - 1}'")
     again = watch(**STILL)
     again.open(f"/replay?trace=stage-3#tour={len(stops) - 1}")
-    assert again.state() == one.state()
+    eventually(lambda: again.state() == one.state())
     one.press("3")  # who goes elsewhere leaves it
-    assert one.state()["tour"] == -1
-    assert one.text("#event").startswith("beat ")
-    assert marked(one) == []
+    one.has(tour=-1)
+    eventually(lambda: one.text("#event").startswith("beat "))
+    eventually(lambda: marked(one) == [])
     one.wait("location.hash.startsWith('#beat=')")
     one.page.locator("#tour").click()
     one.settle()
-    assert one.page.locator("#tour").get_attribute("aria-pressed") == "true"
+    expect(one.page.locator("#tour")).to_have_attribute("aria-pressed", "true")
     one.page.locator("#tour").click()
     one.settle()
-    assert one.state()["tour"] == -1
-    assert one.state()["position"] == 0
+    one.has(tour=-1)
+    one.has(position=0)
 
 
 def test_a_stop_is_read_whole(watch):
@@ -72,7 +75,9 @@ def test_a_stop_is_read_whole(watch):
             for _ in one.document()["tour"]:
                 one.press("ArrowRight")
                 what = one.page.locator("#what")
-                assert what.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1")
+                eventually(
+                    lambda: what.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1")
+                )
             one.press("p", "Home")
 
 
@@ -82,18 +87,18 @@ def test_a_stop_is_said_aloud_on_demand_only(watch):
     one.open("/replay?trace=stage-3#tour=12")
     one.press("ArrowLeft", "ArrowRight")
     said = "() => window.said.filter(Boolean)"
-    assert one.page.evaluate(said) == []
+    eventually(lambda: one.page.evaluate(said) == [])
     one.press("s")
-    heard = one.page.evaluate(said)
+    heard = one.ask(said)
     assert len(heard) == 1
     assert heard[0].startswith("Stop 12 of 12: What was sent, and the law. Each rank has sent")
     assert "3 psi times N minus 1 over N" in heard[0]
     assert "Ψ" not in heard[0]
     one.press("ArrowLeft")  # it goes along
-    assert one.page.evaluate(said)[1:] != []
+    eventually(lambda: one.page.evaluate(said)[1:] != [])
     one.press("s", "ArrowLeft")
-    assert one.page.locator("#say").get_attribute("aria-pressed") == "false"
-    assert len(one.page.evaluate(said)) == 2
+    expect(one.page.locator("#say")).to_have_attribute("aria-pressed", "false")
+    eventually(lambda: len(one.page.evaluate(said)) == 2)
 
 
 def test_a_page_from_a_file_has_the_tour(watch, traces, tmp_path):
@@ -102,17 +107,17 @@ def test_a_page_from_a_file_has_the_tour(watch, traces, tmp_path):
     assert (answer.code, answer.err) == (0, "")
     one = watch(address=file.as_uri(), **STILL)
     one.open("#tour=2")
-    assert one.text("#title") == one.document()["tour"][1]["title"]
+    one.expect("#title").to_have_text(one.document()["tour"][1]["title"])
     one.press("ArrowRight")
-    assert one.text("#title") == one.document()["tour"][2]["title"]
+    one.expect("#title").to_have_text(one.document()["tour"][2]["title"])
 
 
 def test_what_is_pointed_at_has_a_name(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-3#beat=1")
-    timeline = one.page.locator("#timeline").bounding_box()
+    timeline = eventually(lambda: one.page.locator("#timeline").bounding_box())
     card = one.page.locator(".named")
-    assert not card.is_visible()
+    expect(card).to_be_hidden()
     found = one.document()
     bars = found["timeline"]["bars"]
     duration = found["timeline"]["duration_ns"]
@@ -124,16 +129,18 @@ def test_what_is_pointed_at_has_a_name(watch):
     middle = (longest[4] + longest[5]) / 2 / duration
     left = 86  # names of ranks
     x = timeline["x"] + left + middle * (timeline["width"] - left - 6)
-    names = set()
-    for y in range(1, 30, 2):
-        one.page.mouse.move(x, timeline["y"] + y)
-        if card.is_visible():
-            names.add(card.inner_text())
     step = found["steps"][longest[6]]
     told = (step["op"], "payload", found["texts"][step["source"]], found["texts"][step["title"]])
-    assert any(all(words in name for words in told) for name in names)
+    heights = itertools.cycle(range(1, 30, 2))
+
+    def name_there():
+        one.page.mouse.move(x, timeline["y"] + next(heights))
+        return one.ask("() => document.querySelector('.named').textContent")
+
+    eventually(name_there, lambda name: all(words in name for words in told))
+    expect(card).to_be_visible()
     one.page.mouse.move(2, 2)
-    assert not card.is_visible()
+    expect(card).to_be_hidden()
 
 
 @pytest.mark.parametrize(
@@ -151,16 +158,16 @@ def test_a_drawing_with_the_focus_names_its_parts(watch, drawing, words):
     position = one.state()["position"]
     one.page.locator(drawing).focus()
     one.press("ArrowRight")
-    spoken = one.page.locator("#named").inner_text()
+    spoken = eventually(lambda: one.page.locator("#named").inner_text())
     assert all(word in spoken for word in words)
     one.press("ArrowRight")
-    assert one.page.locator("#named").inner_text() not in ("", spoken)
-    assert one.state()["position"] == position  # the arrows are the drawing's
+    eventually(lambda: one.page.locator("#named").inner_text() not in ("", spoken))
+    one.has(position=position)  # the arrows are the drawing's
     one.press("Escape")
-    assert not one.page.locator(".named").is_visible()
-    one.page.evaluate("() => document.activeElement.blur()")
+    expect(one.page.locator(".named")).to_be_hidden()
+    one.ask("() => document.activeElement.blur()")
     one.press("ArrowRight")
-    assert one.state()["position"] != position
+    eventually(lambda: one.state()["position"] != position)
 
 
 def test_search_finds_beats_marks_them_and_leads_there(watch):
@@ -178,38 +185,38 @@ def test_search_finds_beats_marks_them_and_leads_there(watch):
         and found["collectives"][step["collective"]]["payload_bytes"] > 1_000_000
     }
     assert 0 < len(expected) < len(found["beats"])
-    assert one.text("#search-says") == f"{len(expected)} beats"
-    assert marked(one) == sorted(expected)
-    listed = one.page.locator("#search-hits button").all_inner_texts()
+    one.expect("#search-says").to_have_text(f"{len(expected)} beats")
+    eventually(lambda: marked(one) == sorted(expected))
+    listed = eventually(lambda: one.page.locator("#search-hits button").all_inner_texts())
     assert all("1.58 MB" in text for text in listed)
     one.press("Enter")
-    assert not one.page.locator("#search-dialog").is_visible()
-    beat_of = one.page.evaluate("() => [...window.__player.model.beatOf]")
-    assert beat_of[one.state()["position"]] == min(expected)
-    assert one.text("#search") == f"search · {len(expected)}"
+    expect(one.page.locator("#search-dialog")).to_be_hidden()
+    beat_of = one.ask("() => [...window.__player.model.beatOf]")
+    eventually(lambda: beat_of[one.state()["position"]] == min(expected))
+    one.expect("#search").to_have_text(f"search · {len(expected)}")
     one.press("/")
     one.page.keyboard.type("wait > 5 parsecs")
     one.settle()
-    assert one.text("#search-says").startswith('"> 5 parsecs" is no amount: expected')
-    assert one.page.locator("#search-hits button").count() == 0
+    eventually(lambda: one.text("#search-says").startswith('"> 5 parsecs" is no amount: expected'))
+    expect(one.page.locator("#search-hits button")).to_have_count(0)
     one.page.locator("#search-field").fill("no such thing")
-    assert one.text("#search-says") == 'No beat agrees with "no such thing".'
+    one.expect("#search-says").to_have_text('No beat agrees with "no such thing".')
     one.page.locator("#search-field").fill("beat 20")
     one.page.locator("#search-hits button").first.click()
     one.settle()
-    assert one.state()["position"] == found["beats"][19]["main"]
+    one.has(position=found["beats"][19]["main"])
 
 
 def test_source_lines_open_in_the_readers_editor(watch):
     one = watch(**STILL)
     one.open("/replay?trace=stage-3#beat=1")
-    assert one.page.locator("#source a").count() == 0
+    expect(one.page.locator("#source a")).to_have_count(0)
     one.press("?")
     one.page.locator("#set-folder").fill("/home/me/src")
     one.page.locator("#set-editor").fill("javascript:alert('{file}')")
     one.page.locator("#set-editor").blur()
-    assert "is no editor's address: expected a scheme" in one.text("#set-editor-says")
-    assert one.page.locator("#source a").count() == 0
+    one.expect("#set-editor-says").to_contain_text("is no editor's address: expected a scheme")
+    expect(one.page.locator("#source a")).to_have_count(0)
     one.page.locator("#set-editor").fill("idea://open?file={file}&line={line}")
     one.page.locator("#set-editor").blur()
     one.press("Escape")
@@ -217,8 +224,8 @@ def test_source_lines_open_in_the_readers_editor(watch):
     source = found["texts"][found["steps"][position]["source"]]
     file, line = source.split(" in ")[0].split(":")
     link = one.page.locator("#source a")
-    assert link.inner_text() == source
-    assert link.get_attribute("href") == f"idea://open?file=/home/me/src/{file}&line={line}"
+    expect(link).to_have_text(source)
+    expect(link).to_have_attribute("href", f"idea://open?file=/home/me/src/{file}&line={line}")
     again = one.page.context.new_page()  # this browser remembers
     again.set_default_timeout(1000 * DEADLINE_S)
     again.goto(one.address + "/replay?trace=stage-3#beat=1")

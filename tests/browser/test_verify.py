@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from tests.browser.test_access import violations
 from zerosim.record import load
 from zerosim.verify import verify
@@ -29,11 +31,11 @@ def test_the_numbers_are_those_of_zerosim_verify(watch, traces, stage):
     one = watch()
     visit(one, f"/verify?trace=stage-{stage}&rank=2")
     report = verify(load(traces / f"stage-{stage}"))
-    assert one.text("#headline") == report.headline
+    one.expect("#headline").to_have_text(report.headline)
     for shown, ledger in (("theory", "theory"), ("trace", "trace"), ("wire", "kernel")):
-        assert one.text(f"#total-{shown}") == f"{report.total(ledger, 2):,}"
-    assert one.page.locator(".claims li").count() > len(report.verdicts)
-    assert one.page.locator(".claims .mark.bad").count() == 0
+        one.expect(f"#total-{shown}").to_have_text(f"{report.total(ledger, 2):,}")
+    eventually(lambda: one.page.locator(".claims li").count() > len(report.verdicts))
+    expect(one.page.locator(".claims .mark.bad")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_nothing_is_cut_off_at_the_side(watch, mode):
     one = watch()
     visit(one, f"/verify?trace=stage-3#mode={mode}")
     for width, _ in one.sized((1920, 1080), (1280, 720), (1024, 768), (500, 900)):
-        assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
 
 
 def test_keys_and_links(watch):
@@ -59,12 +61,12 @@ def test_keys_and_links(watch):
     visit(one, "/verify?trace=stage-1")
     one.press("d", "p")
     html = one.page.locator("html")
-    theme = html.get_attribute("data-theme")
-    assert html.get_attribute("data-mode") == "present"
+    theme = eventually(lambda: html.get_attribute("data-theme"))
+    expect(html).to_have_attribute("data-mode", "present")
     again = watch()
     visit(again, one.page.url.removeprefix(one.address))
-    assert again.page.locator("html").get_attribute("data-theme") == theme
-    assert again.page.locator("html").get_attribute("data-mode") == "present"
+    expect(again.page.locator("html")).to_have_attribute("data-theme", theme)
+    expect(again.page.locator("html")).to_have_attribute("data-mode", "present")
     again.page.locator(".ranks a", has_text="3").click()
     again.wait("document.querySelector('#ledgers-title').textContent.includes('rank 3')")
     assert "mode=present" in again.page.url
@@ -83,17 +85,17 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     asked = []
     visit(one, "/verify?trace=stage-2&rank=1")
     one.page.on("request", lambda request: asked.append(request.url))
-    one.page.evaluate("() => { window.stays = true; }")
+    one.ask("() => { window.stays = true; }")
     one.page.get_by_role("navigation", name="iteration").get_by_text("0").click()
     one.wait("document.querySelector('.figure').textContent.includes('iteration 0')")
-    assert one.page.evaluate("() => window.stays")
+    eventually(lambda: one.page.evaluate("() => window.stays"))
     assert "iteration=0" in one.page.url
     assert {url.partition("?")[0].rpartition("/")[2] for url in asked} <= {
         "_dash-update-component", "runs",
     }  # fmt: skip
     bars = one.page.locator("#waterfall .bars path")
-    assert bars.count() == 4
-    words = one.page.locator("#waterfall text").all_text_contents()
+    expect(bars).to_have_count(4)
+    words = eventually(lambda: one.page.locator("#waterfall text").all_text_contents())
     assert {"2Ψ(N-1)/N", "message framing", "sent", "9.92 MB"} <= set(words)
     size = "parseFloat(getComputedStyle(document.querySelector('#waterfall .ytick text')).fontSize)"
     one.press("p")
@@ -103,10 +105,10 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
 def test_without_a_script_numbers_and_links_are_there(watch):
     one = watch(java_script_enabled=False)
     one.page.goto(f"{one.address}/verify?trace=stage-3&psi=1000000&n=10")
-    assert "1.60 MB" in one.text("main")
-    assert one.text("#total-wire") == "14,889,756"
+    one.expect("main").to_contain_text("1.60 MB")
+    one.expect("#total-wire").to_have_text("14,889,756")
     one.page.locator(".ranks a", has_text="2").click()
-    assert "bytes sent by rank 2" in one.text("#ledgers-title")
+    one.expect("#ledgers-title").to_contain_text("bytes sent by rank 2")
     one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
 
 
@@ -116,7 +118,7 @@ def test_from_page_to_page_the_trace_stays(watch):
     one.page.get_by_role("link", name="Verify").click()
     one.wait("location.pathname === '/verify'")
     one.wait(DRAWN)
-    assert "ZeRO-2" in one.text("#headline")
+    one.expect("#headline").to_contain_text("ZeRO-2")
     one.page.locator("#runs summary").click()
     one.page.locator("#runs a", has_text="stage-3").click()
     one.wait("document.querySelector('#headline')?.textContent.includes('ZeRO-3')")
