@@ -19,7 +19,6 @@ from tests.deadlines import QUESTION_S, RANKS_S
 from zerosim.export.browser import launched
 from zerosim.lessons.recordings import COMMITTED
 
-DEADLINE_S = RANKS_S
 expect.set_options(timeout=1000 * QUESTION_S)
 
 
@@ -61,7 +60,7 @@ def serving(*folders, options=()) -> Iterator[str]:
         raise AssertionError("".join(said))
     finally:
         process.terminate()
-        process.communicate(timeout=DEADLINE_S)
+        process.communicate(timeout=RANKS_S)
 
 
 @pytest.fixture(scope="session")
@@ -116,6 +115,12 @@ def ask(page, function: str, arg=None):
             () => fail(new Error("no answer within {QUESTION_S} s")), {1000 * QUESTION_S})),
     ])"""
     return page.evaluate(bounded, arg)
+
+
+def heard(page, calls: list) -> list:
+    """What a handler of the page's requests has kept: it is called while the page is asked."""
+    page.title()
+    return calls
 
 
 def evaluate(page, function: str):

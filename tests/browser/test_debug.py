@@ -10,13 +10,14 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S, ask, eventually
+from tests.browser.conftest import ask, eventually, heard
 from tests.browser.test_access import violations
+from tests.deadlines import RANKS_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 RUN = ("--stage", "3", "--ranks", "2", "--model", "mlp", "--no-overlap", "--steps", "2")
-MS = DEADLINE_S * 1000
+MS = RANKS_S * 1000
 LINES = "#held-lines"
 CAN_STEP = "button[data-what=over]:enabled"
 
@@ -41,7 +42,7 @@ def debugged(tmp_path):
     else:
         raise AssertionError("".join(said))
     process.kill()
-    process.wait(DEADLINE_S)
+    process.wait(RANKS_S)
     for stream in (process.stdin, process.stdout, process.stderr):
         stream.close()
 
@@ -63,7 +64,7 @@ def opened(browser, debugged):
         eventually(
             lambda: page.inner_text(LINES),
             lambda now: now != before and words in now,
-            deadline_s=DEADLINE_S,
+            deadline_s=RANKS_S,
         )
         page.wait_for_selector(CAN_STEP)
 
@@ -72,7 +73,7 @@ def opened(browser, debugged):
         page.click("button[data-what=detach]")
         page.get_by_text("Nobody holds the ranks any more.").wait_for()
     process.stdin.close()
-    assert process.wait(DEADLINE_S) == 0
+    assert process.wait(RANKS_S) == 0
     assert problems == []
 
 
@@ -119,8 +120,7 @@ def test_an_older_answer_is_not_shown_after_a_newer_one(opened):
         held.append((route, route.fetch(timeout=MS)))
 
     page.route("**/api/debug?*", hold, times=1)
-    # a question to the page, so that it is heard
-    eventually(lambda: page.title() and held, deadline_s=DEADLINE_S)
+    eventually(lambda: heard(page, held), deadline_s=RANKS_S)
     ask(page, SHOWN)
     page.click("button[data-what=iteration]")
 
@@ -128,7 +128,7 @@ def test_an_older_answer_is_not_shown_after_a_newer_one(opened):
         page.dispatch_event("#held-whom", "change")  # it looks again
         return ask(page, "() => window.shown.length")
 
-    eventually(shown, deadline_s=DEADLINE_S)
+    eventually(shown, deadline_s=RANKS_S)
     now = eventually(lambda: page.inner_text(LINES))
     route, response = held[0]
     assert response.json()["lines"] != now.splitlines()

@@ -7,9 +7,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S, eventually
+from tests.browser.conftest import eventually
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.cli.traces import engine_trace, write
+from tests.deadlines import QUESTION_S, RANKS_S
 from tests.graph.planted import Planted, plant
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 STAGE_3 = "/graph?trace=stage-3&iteration=1"
 
 
-def visit(one, path: str, *, deadline_s: float = DEADLINE_S) -> None:
+def visit(one, path: str, *, deadline_s: float = QUESTION_S) -> None:
     one.page.goto(one.address + path)
     one.wait("window.__graph !== undefined", deadline_s=deadline_s)
     one.settle()
@@ -428,7 +429,7 @@ def test_64_ranks(watch, serve, tmp_path):
     )  # fmt: skip
     write_files(tmp_path / "many", trace_files(record(plan)))
     one = watch(address=serve(tmp_path))
-    visit(one, "/graph?trace=many", deadline_s=150)
+    visit(one, "/graph?trace=many", deadline_s=RANKS_S)
     eventually(lambda: state(one)["lanes"]["count"] == 64)
     eventually(lambda: state(one)["count"] > 15_000)
     expect(one.page.locator("#rank-bars li")).to_have_count(64)

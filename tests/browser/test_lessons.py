@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import combinations
 
 import pytest
 from playwright.sync_api import Error, expect
 
-from tests.browser.conftest import DEADLINE_S, ask, eventually, serving
+from tests.browser.conftest import ask, eventually, serving
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
@@ -60,15 +59,7 @@ def replay_is_there(one) -> bool:
 
 
 def wait_for_replay(one) -> None:
-    until(one, lambda: replay_is_there(one), "the replay did not come")
-
-
-def until(one, holds, otherwise: str) -> None:
-    """Wait for what is asked of the page in several questions, or of its frames."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, otherwise
-        one.page.wait_for_timeout(20)
+    eventually(lambda: replay_is_there(one))
 
 
 def wrong_answer(question, names):
@@ -192,14 +183,14 @@ def test_the_replay_stands_where_the_step_says(watch, school):
     expect(frame.locator("#play")).to_be_visible()
     frame.locator("[data-action='forward']").click()
     position = "() => window.__player.state().position"
-    until(one, lambda: frame.evaluate(position) > state["position"], "it did not go forward")
+    eventually(lambda: frame.evaluate(position) > state["position"])
     one.page.locator(".watch-button:visible").click()
-    until(one, lambda: frame.evaluate(position) == state["position"], "it did not go back")
+    eventually(lambda: frame.evaluate(position) == state["position"])
     one.page.locator("#theme").click()
     one.page.locator("#present").click()
     page = eventually(lambda: one.page.locator("html").get_attribute("data-theme"))
     looks = "() => [document.documentElement.dataset.theme, document.documentElement.dataset.mode]"
-    until(one, lambda: frame.evaluate(looks) == [page, "present"], "it looks otherwise")
+    eventually(lambda: frame.evaluate(looks) == [page, "present"])
 
 
 def test_the_replay_comes_back_however_soon_it_is_asked_to(watch, school):
@@ -223,7 +214,7 @@ def test_the_replay_comes_back_however_soon_it_is_asked_to(watch, school):
             }""",
             control,
         )
-        until(one, lambda: frame.evaluate(stands) == [at, False], "it did not come back")
+        eventually(lambda: frame.evaluate(stands) == [at, False])
 
 
 def test_the_replay_stays_where_it_is_in_another_theme(watch, school):
@@ -239,11 +230,7 @@ def test_the_replay_stays_where_it_is_in_another_theme(watch, school):
         }""",
     )
     theme = eventually(lambda: one.page.locator("html").get_attribute("data-theme"))
-    until(
-        one,
-        lambda: frame.evaluate("() => document.documentElement.dataset.theme") == theme,
-        "it has another theme",
-    )
+    eventually(lambda: frame.evaluate("() => document.documentElement.dataset.theme") == theme)
     one.settle()
     eventually(lambda: frame.evaluate("() => window.__player.state().position") == at)
 
@@ -262,7 +249,7 @@ def test_the_events_of_a_program_stand_beside_the_text(watch, school):
     one.page.locator("#theme").click()
     page = eventually(lambda: one.page.locator("html").get_attribute("data-theme"))
     theme = "() => document.documentElement.dataset.theme"
-    until(one, lambda: frame.evaluate(theme) == page, "the graph has another theme")
+    eventually(lambda: frame.evaluate(theme) == page)
     frame.locator("#chart").focus()
     frame.locator("#chart").press("ArrowRight")
     frame.locator("#chart").press("Enter")  # to Replay, where the graph is a page of its own

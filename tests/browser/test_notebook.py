@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import zerosim
-from tests.browser.conftest import DEADLINE_S
+from tests.deadlines import QUESTION_S
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +23,7 @@ def test_a_replay_plays_in_a_cell(browser, run, tmp_path):
     file = tmp_path / "cell.html"
     file.write_text(f"<!doctype html><title>cell</title>{replay._repr_html_()}")
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.set_default_timeout(1000 * DEADLINE_S)
+    page.set_default_timeout(1000 * QUESTION_S)
     complaints = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text))
@@ -47,7 +47,7 @@ def test_figures_are_drawn_without_a_complaint(browser, run, tmp_path):
     file = tmp_path / "figures.html"
     file.write_text(f"<!doctype html><title>figures</title>{''.join(parts)}")
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.set_default_timeout(1000 * DEADLINE_S)
+    page.set_default_timeout(1000 * QUESTION_S)
     complaints = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S, ask, eventually, serving
+from tests.browser.conftest import ask, eventually, serving
+from tests.deadlines import RANKS_S
 from zerosim.export.perfetto import perfetto_file
 from zerosim.graph import build_graph
 from zerosim.lessons.recordings import COMMITTED
@@ -40,7 +41,7 @@ QUERY = """async (sql) => {
 
 def query(page, sql):
     """The rows that Perfetto finds, once it has the trace."""
-    return eventually(lambda: ask(page, QUERY, sql), deadline_s=DEADLINE_S)["found"]
+    return eventually(lambda: ask(page, QUERY, sql), deadline_s=RANKS_S)["found"]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -63,7 +64,7 @@ def test_perfetto_opens_a_run_without_an_error(perfetto, browser):
     graph = build_graph(load(COMMITTED / "ring/stage-3"))
     content, num_slices = perfetto_file(graph)
     page = browser.new_page()
-    page.set_default_timeout(1000 * DEADLINE_S)
+    page.set_default_timeout(1000 * RANKS_S)
     page.goto(perfetto)
     page.wait_for_function("window.app")
     ask(page, OPEN, base64.b64encode(content).decode())
@@ -87,7 +88,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
     context = browser.new_context()
     with serving(COMMITTED / "ring/stage-3", options=("--perfetto", perfetto)) as address:
         page = context.new_page()
-        page.set_default_timeout(1000 * DEADLINE_S)
+        page.set_default_timeout(1000 * RANKS_S)
         asked = []
         page.on("request", lambda request: asked.append((request.method, request.url)))
         page.goto(f"{address}{path}")
@@ -98,7 +99,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
         with page.expect_popup() as opened:
             page.click("#perfetto-dialog .primary")
         tab = opened.value
-        tab.wait_for_function("window.app?.trace?.engine", timeout=1000 * DEADLINE_S)
+        tab.wait_for_function("window.app?.trace?.engine", timeout=1000 * RANKS_S)
         graph = build_graph(load(COMMITTED / "ring/stage-3"))
         _, num_slices = perfetto_file(graph)
         found = query(tab, "select count(*) from slice")
@@ -111,7 +112,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
 
 def test_there_is_no_button_unless_it_is_asked_for(server, browser):
     page = browser.new_page()
-    page.set_default_timeout(1000 * DEADLINE_S)
+    page.set_default_timeout(1000 * RANKS_S)
     answer = page.goto(f"{server}/replay")
     page.wait_for_selector("#take")
     eventually(lambda: page.query_selector("#perfetto") is None)

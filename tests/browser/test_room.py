@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S, eventually
+from tests.browser.conftest import eventually, heard
 from tests.browser.test_access import violations
-from tests.browser.test_lessons import until
+from tests.deadlines import RANKS_S
 from zerosim.dashboards.pages.room import step_of
 from zerosim.lessons.course import find_lesson
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
 STEP = step_of(find_lesson("zero3"), "sent")
-PATIENCE_MS = 1000 * DEADLINE_S
+PATIENCE_MS = 1000 * RANKS_S
 LINK = "document.querySelector('.class-at') && !document.querySelector('.class-at').hidden"
 
 
@@ -186,7 +186,7 @@ def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, emp
 
     student.page.route("**/api/rooms/*", hold)
     student.ask("() => { location.hash = '#step=2' }")  # it asks where the class is
-    until(student, lambda: held, "it did not ask")
+    eventually(lambda: heard(student.page, held))
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
     with student.page.expect_event("requestfinished"):
@@ -212,7 +212,7 @@ def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
     form = student.page.locator("form.ask[data-question='sent']")
     form.get_by_role("textbox").fill("2.25")
     form.get_by_role("button", name="Check").click()
-    until(student, lambda: held, "it was not asked")
+    eventually(lambda: heard(student.page, held))
     lecturer.press("c")
     student.wait("document.querySelector('#room-slot').dataset.told.includes('zero3/sent')")
     route, response = held[0]
@@ -232,7 +232,7 @@ def test_keys_that_are_pressed_fast_are_done_one_after_the_other(watch, empty):
     )
     lecturer.ask("""() => { for (const key of ["c", "a"])
             document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }""")
-    until(lecturer, lambda: len(shown) == 2, "it was not shown")
+    eventually(lambda: len(heard(lecturer.page, shown)) == 2)
     assert [(one["reveal"], one["solved"]) for one in shown] == [(True, True), (False, False)]
     lecturer.wait("document.querySelector('#mark').getAttribute('aria-pressed') === 'false'")
 

@@ -7,8 +7,9 @@ import itertools
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import DEADLINE_S, eventually
+from tests.browser.conftest import eventually
 from tests.cli.command import command
+from tests.deadlines import QUESTION_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
@@ -227,7 +228,7 @@ def test_source_lines_open_in_the_readers_editor(watch):
     expect(link).to_have_text(source)
     expect(link).to_have_attribute("href", f"idea://open?file=/home/me/src/{file}&line={line}")
     again = one.page.context.new_page()  # this browser remembers
-    again.set_default_timeout(1000 * DEADLINE_S)
+    again.set_default_timeout(1000 * QUESTION_S)
     again.goto(one.address + "/replay?trace=stage-3#beat=1")
     again.wait_for_function("() => document.querySelector('#source a')")
     again.close()
