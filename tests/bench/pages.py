@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.browser.conftest import serving
+from tests.bench.serving import serving
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files

@@ -15,7 +15,7 @@ from typing import Any
 from plotly.utils import PlotlyJSONEncoder as AsDash
 
 from tests.bench.pages import script_ms
-from tests.browser.conftest import serving
+from tests.bench.serving import serving
 from zerosim.dashboards.callbacks.plan import PlanPage
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages.plan import PATH

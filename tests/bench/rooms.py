@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from tests.bench.serving import _serving
+from tests.bench.serving import serving
 from zerosim.lessons.course import course
 
 CLASSES = (30, 300)
@@ -31,7 +31,7 @@ _EVERY_S = 0.25
 
 def table() -> list[str]:
     """The figures as lines of Markdown."""
-    with tempfile.TemporaryDirectory() as name, _serving(Path(name)) as url:
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as url:
         for lesson in course():  # the server writes them when it begins: a class comes later
             urlopen(f"{url}/lessons/{lesson.id}").close()  # noqa: S310 - our own server
         before = os.getloadavg()[0]

@@ -39,7 +39,7 @@ def table() -> list[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "stage-3"
         _zerosim("run", "--stage", "3", "--ranks", _RANKS, "--steps", _STEPS, "--out", folder)
-        with _serving(folder) as url:
+        with serving(folder) as url:
             rounds = [_clients(url) for _ in range(ROUNDS)]
     return _markdown(rounds)
 
@@ -83,7 +83,7 @@ def _command(*args: object) -> list[str]:
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path) -> Iterator[str]:
     command = _command("serve", folder, "--port", 0)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

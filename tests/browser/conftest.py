@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TypeVar
+from unittest import mock
 
 import pytest
 from playwright.sync_api import Error, expect
 
 from tests.deadlines import QUESTION_S, RANKS_S
+from zerosim.dashboards import server as dashboard
 from zerosim.export.browser import launched
 from zerosim.lessons.recordings import COMMITTED
 
@@ -39,28 +39,22 @@ def traces(tmp_path_factory):
 
 
 @contextmanager
-def serving(*folders, options=()) -> Iterator[str]:
-    """The dashboard of some folders; its address without a slash at the end."""
-    args = [*map(str, folders), "--port", "0", *options]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "zerosim", "serve", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-                yield found[0]
-                return
-        raise AssertionError("".join(said))
-    finally:
-        process.terminate()
-        process.communicate(timeout=RANKS_S)
+def serving(*folders: Path, perfetto: str = "") -> Iterator[str]:
+    """The dashboard of some folders; its address without a slash at the end.
+
+    It answers from this process, which has imported all that it needs, and makes nothing before it
+    is asked for.
+    """
+    server = dashboard.Server(folders, "127.0.0.1", 0, perfetto=perfetto)
+    thread = threading.Thread(target=server.run, name="zerosim-pages")
+    with mock.patch.object(dashboard, "warm"):
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.close()
+            thread.join(RANKS_S)
+            assert not thread.is_alive()
 
 
 @pytest.fixture(scope="session")

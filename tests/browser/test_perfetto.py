@@ -86,7 +86,7 @@ def test_perfetto_opens_a_run_without_an_error(perfetto, browser):
 @pytest.mark.parametrize("path", ["/replay", "/graph"])
 def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, browser, path):
     context = browser.new_context()
-    with serving(COMMITTED / "ring/stage-3", options=("--perfetto", perfetto)) as address:
+    with serving(COMMITTED / "ring/stage-3", perfetto=perfetto) as address:
         page = context.new_page()
         page.set_default_timeout(1000 * RANKS_S)
         asked = []
