@@ -20,7 +20,7 @@ SETTINGS = {
     "fp32": {"clip": 0.5},
     "two micro-steps": {"dtype": DType.BF16, "accumulate": 2, "prefetch": 0},
     "fp16 that overflows": {"dtype": DType.FP16, "initial_loss_scale": 2.0**24},
-    "short chunks, no overlap": {"chunk_bytes": 64, "overlap": False, "contiguous_memory": True},
+    "short chunks, no overlap": {"chunk_bytes": 1024, "overlap": False, "contiguous_memory": True},
     "native": {"collectives": CollectivesKind.NATIVE},
 }
 OWNERS = ("none", "states")
