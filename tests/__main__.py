@@ -44,13 +44,15 @@ class Part:
 # Ranks wait more than they compute, and so do pages: three at a time on two cores. What they share
 # is made once for a file.
 _BESIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+# Each start of pytest reads all files that it is given, so this one is given those that it needs.
+_QUIET = tuple(
+    str(path)
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))
+    if "mark.quiet" in path.read_text()
+)
 PARTS = (
-    Part(
-        "one process, browser",
-        (*_BESIDE, "-m", "(not ranks or browser) and not quiet and not long"),
-    ),
-    Part("ranks", (*_BESIDE, "-m", "ranks and not browser and not quiet and not long")),
-    Part("quiet", ("-m", "quiet and not long")),
+    Part("beside each other", (*_BESIDE, "-m", "not quiet and not long")),
+    Part("quiet", (*_QUIET, "-m", "quiet and not long")),
 )
 LONG = (
     Part(

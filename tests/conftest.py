@@ -23,20 +23,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
-    "frameworks/test_programs.py",
-    "engine/test_stages.py",
-    "launch/test_killed.py",
-    "launch/test_trace_command.py",
     "lessons/test_scripts.py",
-    "plugin/test_ways.py",
-    "browser/test_lessons.py",
     "browser/test_hostile.py",
-    "browser/test_graph_page.py",
+    "launch/test_killed.py",
+    "browser/test_lessons.py",
+    "simulate/test_dry.py",
+    "launch/test_trace_command.py",
+    "browser/test_replay.py",
+    "plugin/test_ways.py",
     "browser/test_compare.py",
+    "frameworks/test_programs.py",
     "browser/test_room.py",
-    "trace/test_session.py",
+    "cli/test_debug.py",
+    "browser/test_graph_page.py",
+    "engine/test_stages.py",
+    "stepping/test_attach.py",
+    "browser/test_files.py",
+    "stepping/test_held.py",
+    "engine/test_zeropp.py",
+    "puzzles/test_puzzles.py",
+    "test_packages.py",
+    "browser/test_plan_page.py",
+    "launch/test_nodes.py",
+    "simulate/test_systems.py",
+    "engine/test_tensor_parallel.py",
+    "browser/test_debug.py",
+    "browser/test_magnifier.py",
+    "browser/test_plan.py",
 )
-"""Files that take a minute or more."""
+"""Files that take half a minute or more, as `make test` says at its end."""
 
 
 def pytest_collection_modifyitems(items):

@@ -216,8 +216,8 @@ def test_pages_are_served_from_the_wheel_beside_somebodys_own_packages(own, site
             kinds[kind] += 1
             found = IN_PAGES.findall(text) if kind == "text/html" else ()
             new = {unescape(address) for pair in found for address in pair if address} - asked
-            # each control of Plan is a link: one of them leads to all the others
-            new = {address for address in new if not address.startswith("/plan?")}
+            # each control of Plan and Verify is a link: one of them leads to all the others
+            new = {address for address in new if not address.startswith(("/plan?", "/verify?"))}
             asked |= new
             waiting += new
     finally:

@@ -122,7 +122,8 @@ QUESTIONS = """() => [...document.querySelectorAll(".step form.ask")]
 
 
 # what each lesson says and asks is tested without a browser; here each way to ask and to show
-LESSONS = [find_lesson(name) for name in ("memory", "zero3", "claims", "model-parallel", "zeropp")]
+LESSONS = [find_lesson(name) for name in ("zero3", "model-parallel")]
+OTHERS = [find_lesson(name) for name in ("memory", "claims", "zeropp")]
 
 
 def test_each_way_to_ask_is_in_these_lessons():
@@ -132,7 +133,11 @@ def test_each_way_to_ask_is_in_these_lessons():
     assert shown == {"replay", "graph"}
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+@pytest.mark.parametrize(
+    "lesson",
+    [*LESSONS, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)],
+    ids=lambda lesson: lesson.id,
+)
 def test_a_lesson_from_start_to_end(watch, school, names, lesson):
     one = visit(watch, school, f"/lessons/{lesson.id}", reduced_motion="reduce")
     steps = eventually(lambda: one.page.locator(".step").count())

@@ -89,7 +89,7 @@ def test_wrong_words_are_answered_in_a_line_and_the_run_goes_on(tmp_path):
 
 @pytest.mark.ranks
 def test_interrupted_the_ranks_stop_and_killed_they_go_on(tmp_path):
-    running = start(*SMALL[:-1], "400", "--out", tmp_path / "run")
+    running = start(*SMALL[:-1], "100", "--out", tmp_path / "run")
     running.stdin.write("iteration\ncontinue\n")
     running.stdin.flush()
     while f"{SIGN}continue" not in running.stdout.readline():

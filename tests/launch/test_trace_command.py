@@ -445,7 +445,13 @@ def test_a_command_that_a_signal_killed_gives_128_and_its_number(tmp_path, trace
     assert trace(tmp_path / "t", "sh", "-c", "kill -KILL $$").code == 137
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(one, marks=pytest.mark.long) for one in (signal.SIGTERM, signal.SIGUSR1)),
+    ],
+)
 def test_signals_are_passed_on_once(tmp_path, number):
     name = number.name.removeprefix("SIG")
     script = f"trap 'echo got; ended=1' {name}; echo ready; until [ $ended ]; do sleep 0.05; done"

@@ -31,7 +31,6 @@ WITHOUT_TORCH = (
     "import sys, runpy; sys.modules['torch'] = None; runpy.run_path({!r}, run_name='__main__')"
 )
 
-each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
 VARIED = [
     (lesson, value)
     for lesson in LESSONS
@@ -186,8 +185,18 @@ RECORDED = sorted(
 )
 
 
+LIKE_OTHERS = {
+    *("made-whole/stage-3", "made-ddp/stage-0", "made-late/stage-3", "made-fsdp2-late/stage-3"),
+    *("hugging-face/stage-1", "hugging-face/stage-2", "walk/stage-1", "walk/stage-2"),
+}
+"""Runs of a program of which another run is recorded: each start of torchrun takes ten seconds."""
+
+
 @pytest.mark.ranks
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.long] * (one in LIKE_OTHERS)) for one in RECORDED],
+)
 def test_what_a_lesson_records_is_what_is_committed(name, record_once):
     new, old = LessonRecordings(record_once([name])).run(name).trace, facts()._run(name).trace
     if is_trained_otherwise(new, old):
@@ -215,7 +224,18 @@ def _first_other(some, others):
 
 
 @pytest.mark.ranks
-@each_lesson
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        pytest.param(
+            lesson,
+            id=lesson.id,
+            marks=[pytest.mark.long]
+            * any(name in LIKE_OTHERS for call in lesson.calls("record") for name in call.args),
+        )
+        for lesson in LESSONS
+    ],
+)
 def test_it_really_runs(lesson, record_once, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(lab, "record", record_once)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

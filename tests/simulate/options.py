@@ -18,7 +18,7 @@ _SCHEDULE: dict[str, dict[str, Any]] = {
     "constant buffers": {"stage": 1, "bucket_elements": 500, "constant_buffers": True},
     "memory of its own": {"stage": 2, "contiguous_memory": True},
     "fp16, in chunks": {"stage": 0, "dtype": "fp16", "initial_loss_scale": 1.0}
-    | {"chunk_bytes": 64},
+    | {"chunk_bytes": 1024},
     "one unit": {"stage": 3, "units": ("*",)},
 }
 _TIERS: dict[str, dict[str, Any]] = {

@@ -36,14 +36,8 @@ pytestmark = pytest.mark.ranks
 
 OVERFLOWS = "skipped"
 """Whether a step is left out depends on numbers, which a dry run does not have."""
-BRIEF = {
-    4: {"ZeRO-3", "owners", "owners of all", "hpZ"},
-    8: {
-        *("stage 0", "stage 3, native", "micro-steps, buckets, clipping", "ZeRO-2 offload"),
-        *("all on disk", "owners", "owners of all", "ZeRO++"),
-    },
-}
-"""Of those on four and eight ranks, one of each kind: the others are like them, and take longer."""
+BRIEF = {4: {"ZeRO-3", "owners", "owners of all", "hpZ"}, 8: set()}
+"""Of those on four and eight ranks: the others are like these or those on three, and take long."""
 FAMILIES = {2: ON_TWO, 3: ON_THREE, 4: ON_FOUR, 8: ON_EIGHT}
 FAMILY = [
     pytest.param(
@@ -126,13 +120,7 @@ that trains several times, as those of the family do, still has some of the engi
 
 def recorded_case(num_ranks: int, name: str) -> Path:
     """Where a case of a family is, which is recorded with others in one start of the ranks."""
-    cases = FAMILIES[num_ranks]
-    if num_ranks != 8:  # where those of brief ones are few and the others many
-        return recorded_family(num_ranks, train, cases) / name
-    is_brief = name in BRIEF[8]
-    chosen = {one: case for one, case in cases.items() if (one in BRIEF[8]) is is_brief}
-    words = "options" if is_brief else "all other options"
-    return recorded_family(num_ranks, train, chosen, words) / name
+    return recorded_family(num_ranks, train, FAMILIES[num_ranks]) / name
 
 
 @pytest.mark.parametrize(("num_ranks", "name"), FAMILY)

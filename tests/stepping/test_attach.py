@@ -29,7 +29,7 @@ from zerosim.stepping.calling import called
 pytestmark = pytest.mark.ranks
 
 SECRET = new_token()
-ZERO_3 = {"stage": 3, "overlap": True, "chunk_bytes": 64}
+ZERO_3 = {"stage": 3, "overlap": True, "chunk_bytes": 1024}
 
 
 @contextmanager

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.ranks
 HURRIED_S = 6.0
 """A group's timeout: so late may a rank of it be on a busy machine while nobody holds it."""
 ZERO_1 = {"stage": 1, "overlap": False}
-ZERO_3 = {"stage": 3, "overlap": True, "chunk_bytes": 64}
+ZERO_3 = {"stage": 3, "overlap": True, "chunk_bytes": 1024}
 PROGRAMS = {
     "ZeRO-1": (programs.engine, (ZERO_1,)),
     "ZeRO-3": (programs.engine, (ZERO_3,)),
