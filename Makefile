@@ -22,7 +22,9 @@ DEMO := traces/demo
 PORT ?= 8050
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check pictures slides assignments bench deepspeed test-deepspeed clean
+CHECKS := check-types check-layers check-player check-lint
+.PHONY: help setup demo test test-long check $(CHECKS) pictures slides assignments bench deepspeed \
+    test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -45,11 +47,20 @@ test-long: setup  ## run the longer fuzzing and soaks, which make test leaves ou
 	@$(BIN)/python -m tests long
 
 check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync $(CHECKS)
+
+check-types:
+	$(BIN)/mypy
+
+check-layers:
+	$(BIN)/lint-imports --no-logo
+
+check-player:
+	$(NPM) run --silent check
+
+check-lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(NPM) run --silent check
 
 pictures: setup  ## draw the film and the pictures of README.md and docs/
 	$(BIN)/python -m tests.pictures docs

@@ -25,6 +25,8 @@ _END_S = 60.0
 """How long pytest may take to end what its tests started."""
 _NO_TESTS = 5
 """What pytest ends with if nothing was chosen."""
+_COMPILES_ANEW = "PYTHONDONTWRITEBYTECODE"
+"""With it each of the hundreds of processes that tests start compiles all of zerosim."""
 _NUM_SLOWEST = 10
 """Files that the summary names."""
 
@@ -104,6 +106,7 @@ def run_part(part: Part) -> Result:
         # a group of its own: Ctrl-C reaches us alone, and is passed on once
         process = subprocess.Popen(
             (sys.executable, "-m", "pytest", *part.arguments, f"--junit-xml={file}"),
+            env={name: value for name, value in os.environ.items() if name != _COMPILES_ANEW},
             process_group=0,
         )
         try:
