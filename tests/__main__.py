@@ -53,7 +53,12 @@ _QUIET = tuple(
     if "mark.quiet" in path.read_text()
 )
 PARTS = (
-    Part("beside each other", (*_BESIDE, "-m", "not quiet and not long")),
+    # Apart from each other: tests of memory look at all that their process has alive.
+    Part(
+        "one process, browser",
+        (*_BESIDE, "-m", "(not ranks or browser) and not quiet and not long"),
+    ),
+    Part("ranks", (*_BESIDE, "-m", "ranks and not browser and not quiet and not long")),
     Part("quiet", (*_QUIET, "-m", "quiet and not long")),
 )
 LONG = (

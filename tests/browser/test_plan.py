@@ -50,6 +50,7 @@ def state_of(frame):
     return evaluate(
         frame,
         """() => {
+            if (!window.__player) return null;  // the page is on its way
             const {position, playing} = window.__player.state();
             const step = window.__player.model.doc.steps[position];
             return {...step, position, playing, title: document.querySelector("h1").textContent};
