@@ -6,7 +6,7 @@ processor. A test's own limit is `timeout` in pyproject.toml; a test that needs 
 
 QUESTION_S = 30.0
 """One question to a page."""
-RANKS_S = 100.0
+RANKS_S = 300.0
 """Ranks, a command or a server: below a test's own limit, so that what they said is shown."""
 STACKS_S = 5.0
 """Where one process is; `tests/watch.py`."""
