@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from torch.distributed import distributed_c10d
 
 from tests.cli.command import assert_one_line, command
@@ -30,6 +31,7 @@ from zerosim.record.rankfile import read_rank
 from zerosim.rows import rank_file_name
 from zerosim.simulate.rank import Place, stand_in
 from zerosim.simulate.simulate import alike_of, run_dry, run_rank, simulate_job
+from zerosim.trace.holdings import hold, hold_file, holdings, release
 from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks
@@ -236,6 +238,24 @@ def test_memory_keeps_its_laws_where_nothing_waits(tmp_path):
     simulate_job(Job(run, ((config, tmp_path / "run"),)), "dgx-h100")
     found = Run(load(tmp_path / "run", strict=True)).verify_memory()
     assert found.holds, found
+
+
+def test_what_a_process_holds_beside_is_none_of_a_rank_that_is_stood_in_for(tmp_path):
+    """A dry run in a notebook, say, whose own model has been traced before."""
+    own = torch.zeros(1000)
+    hold(own, Role.PARAMETERS, "own")
+    hold_file("own", Role.OPTIMIZER, "own", 1000)
+    config = EngineConfig(stage=1)
+    run = RunConfig(model="mlp", ranks=2, steps=1)
+    try:
+        run_dry(Job(run, ((config, tmp_path),)), config, tmp_path, ON_CPU)
+        assert holdings.get(own.untyped_storage()) is not None
+        assert holdings.files() == [(Role.OPTIMIZER, "own", 1000)]
+    finally:
+        release(own)
+        hold_file("own", Role.OPTIMIZER, "own", 0)
+    for rank in load(tmp_path, strict=True).ranks:
+        assert "own" not in {one.unit for sample in rank.memory for one in sample.changes}
 
 
 def test_what_computations_do_is_counted(tmp_path: Path):

@@ -29,7 +29,7 @@ from zerosim.simulate.mode import without_memory
 from zerosim.simulate.post import Letters, Post
 from zerosim.simulate.work import WorkCounter
 from zerosim.trace import dry, labels
-from zerosim.trace.holdings import is_same_memory
+from zerosim.trace.holdings import holdings, is_same_memory
 from zerosim.trace.sink import Description
 
 _init_process_group = dist.init_process_group
@@ -163,7 +163,7 @@ def prepared(place: Place, letters: Letters | None) -> Iterator[DryRank]:
     if letters is not None and known is not None:
         post = Post(letters, known, place.rank, is_alone=bool(place.alike))
     run = DryRank(place, known)
-    with _told(place.environment()), dry.installed_as(run):
+    with _told(place.environment()), dry.installed_as(run), holdings.apart():
         gc.freeze()  # what was there before is not looked through
         labels.describe(Description())  # nor is an engine that this process holds
         try:

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -184,6 +185,20 @@ class HeldStorages:
         """Forget what was let go of: a trace begins."""
         with self._lock:
             self._held = {key: held for key, held in self._held.items() if not held.is_left}
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What was said before is set aside meanwhile: none of it is of a rank stood in for."""
+        with self._lock:
+            before = self._held, self._files
+            self._held, self._files = {}, {}
+            self.files_version += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held, self._files = before
+                self.files_version += 1
 
     def __iter__(self) -> Iterator[HeldStorage]:
         """Everything, alive or not, in the order in which it was first said."""
