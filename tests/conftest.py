@@ -60,6 +60,9 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
+_OF_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
+
+
 def left_behind():
     """What all tests of a process share, and each must leave as it was."""
     torch, labels = (sys.modules.get(name) for name in ("torch", "zerosim.trace.labels"))
@@ -68,6 +71,7 @@ def left_behind():
         "group": torch is not None and torch.distributed.is_initialized(),
         "dtype": "torch.float32" if torch is None else str(torch.get_default_dtype()),
         "trace": None if labels is None else labels.attached(),
+        "environment": {name: it for name, it in os.environ.items() if name not in _OF_PYTEST},
     }
 
 
@@ -86,11 +90,17 @@ def fresh_process():
         labels.enter(-1, Phase.OUTSIDE)
     before = left_behind()
     yield
-    assert not {name: what for name, what in left_behind().items() if what != before[name]}
+    after = left_behind()
+    environment = before.pop("environment").items() ^ after.pop("environment").items()
+    assert not sorted(environment), "of the environment"
+    assert after == before
 
 
 # Two processes that write to one pipe then write whole lines.
 os.environ.pop("PYTHONUNBUFFERED", None)
+
+# Ranks share the processors with the tests beside them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Where `tests.recorded` keeps runs for the processes that this one starts; removed as it ends.
 if "ZEROSIM_TESTS_RECORDED" not in os.environ:

@@ -10,10 +10,10 @@ import os
 import pickle
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-from unittest import mock
 
 from tests.deadlines import RANKS_S
 from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
@@ -50,12 +50,15 @@ def run_ranks(
     *args: Any,
     deadline_s: float = RANKS_S,
     backend: str | None = "gloo",
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Any]:
     """Call `function(*args)` in `num_ranks` processes joined by Gloo.
 
     Args:
         function: importable by name; asks torch.distributed for its rank.
         backend: as the ranks name it; None leaves it to PyTorch.
+        environment: of the ranks, beside that of this process, which stays as it is: other threads
+            of a test read that as well.
 
     Returns:
         What each rank returned, by rank.
@@ -64,8 +67,9 @@ def run_ranks(
         AssertionError: a rank raised, died or did not end in time; with its traceback.
     """
     keep()
-    call = FunctionCall(function=function, args=args, backend=backend, timeout_s=deadline_s)
-    with lent() as server, mock.patch.dict(os.environ, OMP_NUM_THREADS="1"):
+    given = (dict(environment), function, args)
+    call = FunctionCall(function=_call_in, args=given, backend=backend, timeout_s=deadline_s)
+    with lent() as server:
         results = call_on_ranks(server, call, num_ranks)
     problems = [
         f"rank {rank} {_words(result, deadline_s)}"
@@ -74,6 +78,13 @@ def run_ranks(
     ]
     assert not problems, "\n".join(problems)
     return [pickle.loads(result.value or b"") for result in results]  # noqa: S301 - our rank's
+
+
+def _call_in(
+    environment: dict[str, str], function: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
+    os.environ.update(environment)
+    return function(*args)
 
 
 def _words(result: RankResult, deadline_s: float) -> str:

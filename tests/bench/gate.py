@@ -188,12 +188,13 @@ def stops_ms(num_ranks: int) -> list[float]:
     door, found = Door(), []
     controller = Controller(door)
     with tempfile.TemporaryDirectory() as home:
-        with mock.patch.dict(os.environ, {DEBUG_VARIABLE: str(door.path)}):
-            running = threading.Thread(
-                target=run_ranks, args=(train, num_ranks, f"{home}/run", NUM_STOPS * 1.5)
-            )
-            running.start()
-            controller.begin()
+        running = threading.Thread(
+            target=run_ranks,
+            args=(train, num_ranks, f"{home}/run", NUM_STOPS * 1.5),
+            kwargs={"environment": {DEBUG_VARIABLE: str(door.path)}},
+        )
+        running.start()
+        controller.begin()
         for _ in range(NUM_STOPS):
             for link in controller.links:
                 link.standing.clear()

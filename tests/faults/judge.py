@@ -11,7 +11,6 @@ import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -126,9 +125,8 @@ def run_case(case: Case, folder: Path) -> Told:
     dumps.mkdir(parents=True)
     faults = (Fault.read(case.fault),) if case.fault else ()
     work = _work(case, trace, dumps, faults, folder)
-    environment = mock.patch.dict(os.environ, OMP_NUM_THREADS="1")
     found: Diagnosis | None = None
-    with lent() as server, open_rendezvous(None) as place, environment:
+    with lent() as server, open_rendezvous(None) as place:
         server.start(work, [_rank(rank, case.ranks, place) for rank in range(case.ranks)])
         begun = time.monotonic()
         while time.monotonic() - begun < _DEADLINE_S:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -176,16 +175,16 @@ def held(function: Callable[..., Any], num_ranks: int, *args: Any) -> Iterator[H
 
     def work() -> None:
         try:
-            run.results = run_ranks(function, num_ranks, *args)
+            environment = {DEBUG_VARIABLE: str(door.path)}
+            run.results = run_ranks(function, num_ranks, *args, environment=environment)
         except AssertionError as error:
             run.problem = error
         run.controller.program_ended("over")
 
-    with mock.patch.dict(os.environ, {DEBUG_VARIABLE: str(door.path)}):
-        run.thread = threading.Thread(target=work)
-        run.thread.start()
-        run.controller.begin()
+    run.thread = threading.Thread(target=work)
+    run.thread.start()
     try:
+        run.controller.begin()
         yield run
     finally:
         door.close()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from unittest import mock
 
 import pytest
 
@@ -38,13 +37,14 @@ def running(function, num_ranks, folder, *arguments):
     results = []
 
     def work():
-        results.extend(run_ranks(function, num_ranks, str(folder), *arguments))
+        environment = {ATTACH_VARIABLE: SECRET}
+        found = run_ranks(function, num_ranks, str(folder), *arguments, environment=environment)
+        results.extend(found)
 
-    with mock.patch.dict(os.environ, {ATTACH_VARIABLE: SECRET}):
-        thread = threading.Thread(target=work)
-        thread.start()
-        until(lambda: any(folder.glob(FILES)), RANKS_S)
+    thread = threading.Thread(target=work)
+    thread.start()
     try:
+        until(lambda: any(folder.glob(FILES)), RANKS_S)
         yield results
     finally:
         enough(folder)

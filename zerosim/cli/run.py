@@ -115,13 +115,16 @@ def run(  # noqa: PLR0913 - an option is an argument
     )
     if file and os.environ.get("RANK", "0") == "0":
         typer.echo(note_of(file), err=True)
-    if options["debuggable"]:
-        _make_debuggable(is_alone=joined is None)
     if joined is not None:
+        if options["debuggable"]:
+            _require_secret()
         return _join(job, overwrite=overwrite)
     for each in folders:
         require_free(each, overwrite=overwrite)
     with ExitStack() as held:
+        if options["debuggable"] and not os.environ.get(ATTACH_VARIABLE):
+            os.environ[ATTACH_VARIABLE] = new_token()
+            held.callback(os.environ.pop, ATTACH_VARIABLE)
         launch_job(job, held, port, overwrite=overwrite)
         code = _report(folders, is_whole=verbose, as_json=as_json)
         if open_browser:
@@ -129,18 +132,17 @@ def run(  # noqa: PLR0913 - an option is an argument
         return code
 
 
-def _make_debuggable(*, is_alone: bool) -> None:
-    """Have the ranks wait for who attaches.
+def _require_secret() -> None:
+    """See that ranks that another command started can know of the same token.
 
     Raises:
-        ConfigError: another command started them, and they cannot know of the same token.
+        ConfigError: they cannot.
     """
-    if not is_alone and not os.environ.get(ATTACH_VARIABLE):
+    if not os.environ.get(ATTACH_VARIABLE):
         raise ConfigError(
             f"debuggable under a launcher: expected {ATTACH_VARIABLE}=SECRET in the environment of "
             "all ranks, which whoever holds them must know"
         )
-    os.environ[ATTACH_VARIABLE] = new_token()
 
 
 def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig) -> None:
