@@ -64,6 +64,16 @@ export function setPressed(root, selector, pressed) {
 }
 
 /**
+ * What a page that is ready has for scripts, such as those that export it. Its root says that it is.
+ * @param {"__player" | "__graph"} name of `window`
+ * @param {object} value
+ */
+export function offer(name, value) {
+  Object.defineProperty(window, name, { configurable: true, value: Object.freeze(value) });
+  document.documentElement.dataset.ready = "";
+}
+
+/**
  * What takes a box to its top, without asking where it is: that would lay out the page at once.
  * @param {HTMLElement} box
  * @returns {() => void}

@@ -5,7 +5,7 @@ import { findBreaks } from "#player/breakpoints.js";
 import { createControls } from "#player/controls.js";
 import { createBreakpointDialog, fillHelp, fillSigns } from "#player/dialogs.js";
 import { DocumentError } from "#player/checks.js";
-import { find, write } from "#player/dom.js";
+import { find, offer, write } from "#player/dom.js";
 import { createViews } from "#player/draw/index.js";
 import { createExplanation } from "#player/explain.js";
 import { stepAtTime } from "#player/frames.js";
@@ -124,14 +124,11 @@ export class Player extends Screen {
     find(this.root, "#help-shards-part", HTMLElement).hidden = this.model.numStates === 0;
     listen(this, actions);
     this.follow();
-    Object.defineProperty(window, "__player", {
-      configurable: true,
-      value: Object.freeze({
-        model: this.model,
-        take: this.take,
-        state: () => this.state(),
-        shown: () => this.views.shown(),
-      }),
+    offer("__player", {
+      model: this.model,
+      take: this.take,
+      state: () => this.state(),
+      shown: () => this.views.shown(),
     });
   }
 

@@ -166,8 +166,13 @@ class Watched:
     def open(self, path: str) -> None:
         """Go there and wait until the replay is on the screen."""
         self.page.goto(self.address + path)
-        self.wait("window.__player !== undefined")
+        self.ready()
         self.settle()
+
+    def ready(self, language: str = "", *, deadline_s: float = QUESTION_S) -> None:
+        """Until the page says that it is there, in a language if one is named."""
+        where = f"[lang={language}]" if language else ""
+        self.expect(f"html{where}[data-ready]").to_have_count(1, timeout=1000 * deadline_s)
 
     def expect(self, selector: str):
         """Playwright's assertions on what a selector finds, which wait until they hold."""
@@ -181,7 +186,10 @@ class Watched:
         """Until a condition holds; asked from outside, since the page may not evaluate text."""
         try:
             eventually(
-                lambda: evaluate(self.page, f"() => Boolean({condition})"), deadline_s=deadline_s
+                lambda: evaluate(
+                    self.page, f"() => document.body !== null && Boolean({condition})"
+                ),
+                deadline_s=deadline_s,
             )
         except AssertionError as error:
             raise AssertionError(f"{condition}: {error}") from None
@@ -211,7 +219,10 @@ class Watched:
         self.settle()
 
     def state(self):
-        return self.ask("() => ({...window.__player.state()})")
+        """The player's; of the next page if this one gives way to it."""
+        return eventually(
+            lambda: evaluate(self.page, "() => window.__player && {...window.__player.state()}")
+        )
 
     def document(self):
         return self.ask("() => window.__player.model.doc")

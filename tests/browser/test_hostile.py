@@ -149,7 +149,10 @@ def open_or_refuse(
     else:
         one.page.goto("about:blank")  # or another fragment would not load the page anew
     one.page.goto(address + path)
-    one.wait(f"window.__player !== undefined || {STATUS}.querySelector('h1') !== null")
+    one.wait(
+        "document.documentElement.dataset.ready !== undefined || "
+        f"{STATUS}.querySelector('h1') !== null"
+    )
     one.settle()
     if one.ask("() => window.__player !== undefined"):
         return one, ""
@@ -357,7 +360,7 @@ def everywhere(tmp_path_factory):
 
 
 THERE = (
-    "window.__player !== undefined || window.__graph !== undefined || "
+    "document.documentElement.dataset.ready !== undefined || "
     "document.querySelector('#headline, .problem-card, #status h1') !== null"
 )
 """A page has come, with what was asked for or with a line that says why not."""
@@ -579,7 +582,7 @@ def test_a_long_run_opens_and_plays(watch, serve, tmp_path):
     one = watch_quietly(watch, address)
     one.page.set_default_timeout(250_000)
     one.page.goto(address + address_of("large"))
-    one.wait("window.__player !== undefined", deadline_s=250)
+    one.ready(deadline_s=250)
     assert_plays(one)
     one.press("Home")
     one.page.select_option("#speed", "4")

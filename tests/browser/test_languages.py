@@ -12,12 +12,13 @@ from tests.browser.test_plan_page import DRAWN
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
+READY = "document.documentElement.dataset.ready !== undefined"
 PAGES = {
-    "replay": ("/replay?trace=stage-3", "window.__player !== undefined"),
-    "runs": ("/replay?trace=stage-0", "window.__player !== undefined"),
-    "compare": ("/compare", "window.__player !== undefined"),
+    "replay": ("/replay?trace=stage-3", READY),
+    "runs": ("/replay?trace=stage-0", READY),
+    "compare": ("/compare", READY),
     "verify": ("/verify?trace=stage-3", "document.querySelector('.js-plotly-plot .main-svg')"),
-    "graph": ("/graph?trace=stage-3", "window.__graph !== undefined"),
+    "graph": ("/graph?trace=stage-3", READY),
     "plan": ("/plan?model=gpt-2&gpus=16&tokens=512k", DRAWN),
     "lessons": ("/lessons", "document.querySelector('.cards')"),
     "room": ("/room", "document.querySelector('#open')"),
@@ -84,18 +85,18 @@ def test_the_choice_stays_over_a_reload_and_on_other_pages(watch):
     one = watch()
     one.open("/replay?trace=stage-3#at=20")
     one.press("l")
-    one.wait("document.documentElement.lang === 'zh-Hans' && window.__player !== undefined")
+    one.ready("zh-Hans")
     one.has(position=19)
     assert "lang=zh" in one.page.url
     one.page.reload()
-    one.wait("document.documentElement.lang === 'zh-Hans'")
+    one.ready("zh-Hans")
     one.page.goto(f"{one.address}/lessons")
     eventually(lambda: one.page.evaluate("() => document.documentElement.lang") == "zh-Hans")
     one.page.goto(f"{one.address}/graph?trace=stage-3")
-    one.wait("window.__graph !== undefined")
+    one.ready()
     assert "依赖图" in one.page.title()
     one.page.locator("#language").click()
-    one.wait("document.documentElement.lang === 'en' && window.__graph !== undefined")
+    one.ready("en")
     one.page.goto(f"{one.address}/verify?trace=stage-3")
     eventually(lambda: one.page.evaluate("() => document.documentElement.lang") == "en")
 
@@ -127,7 +128,7 @@ def test_the_help_names_the_switch(watch):
 def test_on_the_wall_the_hop_stands_beside_the_switch(watch, language):
     one = watch()
     one.page.goto(f"{one.address}/replay?trace=stage-3&lang={language}#hops=1&mode=present")
-    one.wait("window.__player !== undefined")
+    one.ready()
     steps = one.document()["steps"]
     first = one.state()["position"]
     hop = next(at for at in range(first, len(steps)) if steps[at]["hop"] >= 0)

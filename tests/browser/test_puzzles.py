@@ -128,7 +128,7 @@ def test_a_program_is_judged_where_it_is_written(watch, school):
     }""")
     assert line.strip().startswith("sent = dist.isend(")
     one.page.locator("#verdict a.watch").click()
-    one.wait("window.__player !== undefined")
+    one.ready()
     one.settle()
     shown = one.document()["steps"][one.state()["position"]]
     assert one.document()["texts"][shown["why"]].startswith("The first illegal step: ")

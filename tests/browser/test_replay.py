@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import eventually
+from tests.browser.conftest import eventually, heard
 from zerosim.record import load
 from zerosim.verify import verify
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
 STILL = {"reduced_motion": "reduce"}
-FRAMES = """
-async (moves) => {
+FRAME = """
+async (key) => {
   const drawn = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
   const scratch = document.createElement("canvas");
   const ctx = scratch.getContext("2d", { willReadFrequently: true });
@@ -35,13 +35,9 @@ async (moves) => {
     const words = ["title", "what", "why", "event", "ledger", "traffic-text"];
     return hash + words.map(id => document.getElementById(id).textContent).join("|");
   };
-  const frames = [digest()];
-  for (const key of moves) {
-    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-    await drawn();
-    frames.push(digest());
-  }
-  return frames;
+  if (key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  await drawn();
+  return digest();
 }
 """
 
@@ -63,9 +59,9 @@ def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, sta
     count, last = len(found[what]), len(found["steps"]) - 1
     begin = one.state()["position"]
     one.ask("() => document.activeElement?.blur()")
-    forward = one.ask(FRAMES, ["ArrowRight"] * (count - 1))
+    forward = [one.ask(FRAME, key) for key in ["", *["ArrowRight"] * (count - 1)]]
     one.has(position=last)
-    back = one.ask(FRAMES, ["ArrowLeft"] * (count - 1))
+    back = [one.ask(FRAME, key) for key in ["", *["ArrowLeft"] * (count - 1)]]
     one.has(position=begin)
     assert forward == back[::-1]
     assert len(set(forward)) == count  # no two look the same
@@ -78,12 +74,11 @@ def test_the_bytes_at_the_end_are_those_of_zerosim_verify(watch, traces, stage):
     one = watch(**STILL)
     one.open(f"/replay?trace=stage-{stage}&iteration=1")
     one.press("End", "t")
-    rows = eventually(lambda: one.page.locator("#table table tbody tr").all())
-    shown = [
-        int("".join(filter(str.isdigit, eventually(lambda: row.locator(".sent").inner_text()))))
-        for row in rows
-    ]
-    assert shown == expected
+    sent = one.page.locator("#table table tbody .sent")
+    eventually(
+        lambda: [int("".join(filter(str.isdigit, text))) for text in sent.all_inner_texts()],
+        lambda shown: shown == expected,
+    )
     eventually(
         lambda: (
             report.headline in one.page.locator("#run").get_attribute("title") + one.text("#run")
@@ -103,12 +98,11 @@ def test_each_ledger_shown_is_that_of_the_document(watch):
         one.wait(f"window.__player.state().position === {number}")
         one.settle()
         collective = found["collectives"][step["collective"]]
-        shown = eventually(lambda: one.text("#ledger"))
-        for ledger in ("theory", "trace", "wire"):
-            assert f"{collective[ledger][0]:,}" in shown
+        ledgers = [f"{collective[ledger][0]:,}" for ledger in ("theory", "trace", "wire")]
         eventually(
-            lambda: one.text("#filled").removeprefix("= ") in found["texts"][collective["filled"]]
+            lambda: one.text("#ledger"), lambda shown: all(count in shown for count in ledgers)
         )
+        one.expect("#filled").to_have_text(f"= {found['texts'][collective['filled']]}")
         seen += 1
     assert seen == len(found["collectives"])
 
@@ -119,41 +113,40 @@ def test_keys_go_from_beat_to_beat_or_from_hop_to_hop(watch, hops):
     one.open("/replay?trace=stage-3")
     if hops:
         one.press("h")
-        expect(one.page.locator("#hops")).to_have_attribute("aria-pressed", "true")
+        one.expect("#hops").to_have_attribute("aria-pressed", "true")
     found = one.document()
     steps, mains = found["steps"], [beat["main"] for beat in found["beats"]]
     stops = list(range(len(steps))) if hops else mains
 
-    def at():
-        return one.state()["position"]
+    def in_phase(name):
+        eventually(
+            lambda: one.state()["position"],
+            lambda at: steps[at]["phase"] == name and at in stops,
+        )
 
-    one.press("Home")
-    assert at() == stops[0]
-    one.press("ArrowRight", "ArrowRight")
-    assert at() == stops[2]
-    one.press("ArrowLeft")
-    assert at() == stops[1]
-    one.press("PageDown")
-    assert at() == stops[2]
-    one.press("PageUp")
-    assert at() == stops[1]
-    one.press("End")
-    assert at() == stops[-1]
-    one.press("ArrowRight")
-    assert at() == stops[-1]
+    for keys, stop in (
+        (["Home"], stops[0]),
+        (["ArrowRight", "ArrowRight"], stops[2]),
+        (["ArrowLeft"], stops[1]),
+        (["PageDown"], stops[2]),
+        (["PageUp"], stops[1]),
+        (["End"], stops[-1]),
+        (["ArrowRight"], stops[-1]),
+    ):
+        one.press(*keys)
+        one.has(position=stop)
     one.press("Home", "Shift+ArrowRight")
-    assert steps[at()]["phase"] == "backward"
-    assert at() in stops
+    in_phase("backward")
     one.press("Shift+ArrowRight")
-    assert steps[at()]["phase"] == "update"
+    in_phase("update")
     one.press("Shift+ArrowLeft")
-    assert steps[at()]["phase"] == "backward"
+    in_phase("backward")
     one.press("Home", "5")
-    assert at() == mains[len(mains) // 2]
+    one.has(position=mains[len(mains) // 2])
     one.press(".", ".")
-    assert at() == mains[len(mains) // 2] + 2
+    one.has(position=mains[len(mains) // 2] + 2)
     one.press(",")
-    assert at() == mains[len(mains) // 2] + 1
+    one.has(position=mains[len(mains) // 2] + 1)
 
 
 def test_every_other_key(watch):
@@ -164,25 +157,26 @@ def test_every_other_key(watch):
     one.press("ArrowUp")
     one.has(rank=0)
     one.press("t")
-    expect(one.page.locator("#table")).to_be_visible()
+    one.expect("#table").to_be_visible()
     one.press("t")
-    expect(one.page.locator("#table")).to_be_hidden()
+    one.expect("#table").to_be_hidden()
     one.press("p")
-    expect(one.page.locator("html")).to_have_attribute("data-mode", "present")
+    html = one.expect("html")
+    html.to_have_attribute("data-mode", "present")
     one.press("p")
-    eventually(lambda: one.page.locator("html").get_attribute("data-mode") != "present")
-    before = eventually(lambda: one.page.locator("html").get_attribute("data-theme"))
+    html.not_to_have_attribute("data-mode", "present")
+    html.to_have_attribute("data-theme", "light")
     one.press("d")
-    eventually(lambda: one.page.locator("html").get_attribute("data-theme") != before)
+    html.to_have_attribute("data-theme", "dark")
     for key, dialog in (("Shift+?", "#help-dialog"), ("Shift+B", "#breaks-dialog")):
         one.press(key)
-        expect(one.page.locator(dialog)).to_be_visible()
+        one.expect(dialog).to_be_visible()
         one.press("Escape")
-        expect(one.page.locator(dialog)).to_be_hidden()
+        one.expect(dialog).to_be_hidden()
     one.press("Home", " ")
     one.has(playing=True)
     one.press(" ")
-    eventually(lambda: not one.state()["playing"])
+    one.has(playing=False)
 
 
 def test_into_over_and_out(watch):
@@ -194,14 +188,17 @@ def test_into_over_and_out(watch):
         return steps[one.state()["position"]]
 
     one.press("i")
-    first = step()
-    assert (first["kind"], first["hop"]) == ("transfer", 0)
+    first = eventually(step, lambda now: (now["kind"], now["hop"]) == ("transfer", 0))
     one.press("i")
-    assert (step()["collective"], step()["hop"]) == (first["collective"], 1)
+    at_hop = (first["collective"], 1)
+    eventually(step, lambda now: (now["collective"], now["hop"]) == at_hop)
     one.press("o")
-    assert step()["collective"] != first["collective"] or step()["kind"] != "transfer"
+    eventually(
+        step,
+        lambda now: now["collective"] != first["collective"] or now["kind"] != "transfer",
+    )
     one.press("Home", "i", "u")
-    assert step()["unit"] != first["unit"]
+    eventually(step, lambda now: now["unit"] != first["unit"])
 
 
 def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
@@ -209,16 +206,11 @@ def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
     one.open("/replay?trace=stage-3#beat=2")
     found = one.document()
     texts, beat = found["texts"], found["beats"][1]
-    eventually(
-        lambda: (
-            one.text("#title")
-            == texts[beat["title"]]
-            == "Forward · compute embedding, then free it"
-        )
-    )
+    assert texts[beat["title"]] == "Forward · compute embedding, then free it"
+    one.expect("#title").to_have_text(texts[beat["title"]])
     one.expect("#what").to_have_text(f"{texts[beat['what']]} {texts[beat['meanwhile']]}")
     eventually(lambda: one.text("#event").startswith("beat 2 of 33\u2009"))
-    expect(one.page.locator("#hop")).to_be_hidden()
+    one.expect("#hop").to_be_hidden()
     one.press("ArrowLeft", ".")
     one.expect("#title").to_have_text(texts[found["beats"][0]["title"]])
     one.expect("#hop").to_have_text("hop 2 of 3")
@@ -234,12 +226,15 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
     one.open("/replay?trace=stage-3#beat=5")
     found = one.document()
     buttons = one.page.locator("#strip button")
-    names = one.ask("() => [...document.querySelectorAll('#strip button')].map(b => b.ariaLabel)")
     count = len(found["beats"])
-    assert names == [
+    names = [
         f"beat {number + 1} of {count}: {found['texts'][beat['title']]}"
         for number, beat in enumerate(found["beats"])
     ]
+    eventually(
+        lambda: buttons.evaluate_all("all => all.map(button => button.ariaLabel)"),
+        lambda shown: shown == names,
+    )
     current = one.page.locator("#strip [aria-current='step']")
     expect(current).to_have_attribute("aria-label", names[4])
     eventually(lambda: current.inner_text().split() == ["▼", "1", "\u00d7", "0"])
@@ -247,7 +242,6 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
         "forward", "backward", "update", "",
     ])  # fmt: skip
     buttons.nth(20).click()
-    one.settle()
     one.has(position=found["beats"][20]["main"])
     expect(current).to_have_attribute("aria-label", names[20])
     current.focus()
@@ -261,13 +255,15 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
 def test_the_strip_keeps_the_current_beat_in_view(watch):
     one = watch(viewport={"width": 820, "height": 900}, **STILL)
     one.open("/replay?trace=stage-3")
-    inside = """() => {
+    inside = """(number) => {
         const strip = document.querySelector("#strip").getBoundingClientRect();
-        const beat = document.querySelector("#strip [aria-current]").getBoundingClientRect();
-        return beat.left >= strip.left - 1 && beat.right <= strip.right + 1 && beat.width >= 24;
+        const current = document.querySelector("#strip [aria-current]");
+        const beat = current.getBoundingClientRect();
+        return Number(current.dataset.beat) === number && beat.left >= strip.left - 1
+            && beat.right <= strip.right + 1 && beat.width >= 24;
     }"""
-    for _ in one.document()["beats"]:
-        eventually(lambda: one.page.evaluate(inside))
+    for number in range(len(one.document()["beats"])):
+        eventually(lambda: one.page.evaluate(inside, number))
         one.press("ArrowRight")
 
 
@@ -282,8 +278,11 @@ def test_a_breakpoint_marks_the_beats_that_it_stops_in(watch):
             step["unit_name"] == "head" for step in found["steps"][beat["first"] : beat["last"] + 1]
         )
     ]
-    marked = eventually(lambda: one.page.locator("#strip .stop").all())
-    eventually(lambda: [int(button.get_attribute("data-beat")) for button in marked] == expected)
+    marked = one.page.locator("#strip .stop")
+    eventually(
+        lambda: marked.evaluate_all("all => all.map(button => Number(button.dataset.beat))"),
+        lambda shown: shown == expected,
+    )
 
 
 def test_an_old_link_opens_at_its_step(watch):
@@ -355,25 +354,23 @@ def test_a_link_restores_the_screen(watch):
     again.open(address.removeprefix(one.address))
     eventually(lambda: again.state() == state)
     eventually(lambda: again.text("#title") == one.text("#title"))
-    for name in ("data-theme", "data-mode"):
-        values = [
-            eventually(lambda: w.page.locator("html").get_attribute(name)) for w in (one, again)
-        ]
-        assert values[0] == values[1]
+    for each in (one, again):
+        each.expect("html").to_have_attribute("data-theme", "dark")
+        each.expect("html").to_have_attribute("data-mode", "present")
     again.ask("() => { location.hash = '#at=3' }")
-    again.wait("window.__player.state().position === 2")
+    again.has(position=2)
 
 
 def test_playing_goes_on_by_itself_and_moves_packets(watch):
     one = watch()
-    one.open("/replay?trace=stage-3#at=1&speed=4")
+    one.open("/replay?trace=stage-3#at=1")
     pictures = set()
     one.press(" ")
-    while one.state()["position"] < 1 or len(pictures) < 5:
-        one.has(playing=True)
-        pictures.add(one.ask(FRAMES, [])[0])
+    eventually(lambda: pictures.add(one.ask(FRAME, "")) or len(pictures) >= 5)
+    eventually(lambda: one.state()["position"] >= 1)
+    one.has(playing=True)  # it has not come to the end: nothing else has it play again
     one.press(" ")
-    eventually(lambda: not one.state()["playing"])
+    one.has(playing=False)
 
 
 def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch):
@@ -385,7 +382,6 @@ def test_a_click_on_a_card_chooses_the_rank_and_one_on_the_timeline_seeks(watch)
     one.has(rank=3)
     box = eventually(lambda: one.page.locator("#timeline").bounding_box())
     one.page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
-    one.settle()
     eventually(lambda: one.state()["position"] > 10)
 
 
@@ -396,8 +392,7 @@ def test_narration_says_each_beat(watch):
     for number in (1, 2, 3):
         one.press("ArrowRight")
         title = found["texts"][found["beats"][number]["title"]]
-        narration = "document.getElementById('narration').textContent"
-        one.wait(f"{narration}.includes({json.dumps(title)})")
+        one.expect("#narration").to_contain_text(title)
 
 
 def test_another_iteration_can_be_chosen(watch):
@@ -406,14 +401,14 @@ def test_another_iteration_can_be_chosen(watch):
     assert one.document()["run"]["iteration"] == 1
     one.page.select_option("#iteration", "0")
     one.wait("window.__player?.model.doc.run.iteration === 0")
-    assert "iteration=0" in one.page.url
+    expect(one.page).to_have_url(re.compile("iteration=0"))
 
 
 def test_a_run_that_is_not_there_is_said_in_one_line(watch):
     one = watch()
     one.page.goto(one.address + "/replay?trace=nothing")
-    one.wait("document.getElementById('status').textContent.includes('nothing')")
     one.expect("#status").to_contain_text("nothing")
+    eventually(lambda: heard(one.page, one.complaints))
     one.complaints.clear()  # the browser reports the 404 that was asked for
 
 
@@ -423,13 +418,16 @@ def test_everything_fits_on_a_beamer(watch, size, mode):
     """No scrolling, nothing cut off, and no text that the last row cannot read."""
     one = watch(viewport={"width": size[0], "height": size[1]}, **STILL)
     one.open(f"/replay?trace=stage-3#at=20&mode={mode}")
-    overflow = one.ask(
-        "() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+    eventually(
+        lambda: one.page.evaluate(
+            "() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+        ),
+        lambda whole: whole[0] <= size[0] and whole[1] <= size[1],
     )
-    assert overflow[0] <= size[0]
-    assert overflow[1] <= size[1]
-    smallest = one.ask("""() => Math.min(...[...document.querySelectorAll("body *")]
-        .filter(e => e.checkVisibility() && [...e.childNodes].some(
-            n => n.nodeType === 3 && n.textContent.trim()))
-        .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
-    assert smallest >= (20 if mode == "present" else 15)
+    eventually(
+        lambda: one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+            .filter(e => e.checkVisibility() && [...e.childNodes].some(
+                n => n.nodeType === 3 && n.textContent.trim()))
+            .map(e => parseFloat(getComputedStyle(e).fontSize)))"""),
+        lambda smallest: smallest >= (20 if mode == "present" else 15),
+    )

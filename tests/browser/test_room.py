@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually, heard
 from tests.browser.test_access import violations
-from tests.deadlines import RANKS_S
 from zerosim.dashboards.pages.room import step_of
 from zerosim.lessons.course import find_lesson
 
@@ -15,8 +15,9 @@ pytestmark = pytest.mark.browser
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
 STEP = step_of(find_lesson("zero3"), "sent")
-PATIENCE_MS = 1000 * RANKS_S
-LINK = "document.querySelector('.class-at') && !document.querySelector('.class-at').hidden"
+SLOT = "document.querySelector('#room-slot')"
+IN_NONE = f"{SLOT}?.dataset.place === 'out'"
+"""Said once a page knows that it is in no room: before, it may still join one."""
 
 
 @pytest.fixture
@@ -29,7 +30,6 @@ def open_room(one, fragment: str = "") -> str:
     """Open a room; its code."""
     one.page.goto(f"{one.address}/room{fragment}")
     one.page.locator("#open").click()
-    one.wait("!document.querySelector('#inside').hidden")
     one.wait("document.querySelector('#students-words').textContent")
     return eventually(lambda: one.text("#how .room-code"))
 
@@ -47,7 +47,7 @@ def join(one, code: str) -> None:
     one.page.goto(f"{one.address}/join")
     one.page.get_by_label("Code of a room").fill(code.lower())
     one.page.get_by_role("button", name="Join").click()
-    one.wait(f"document.querySelector('#room-slot')?.dataset.room === '{code}'")
+    one.wait(f"{SLOT}?.dataset.room === '{code}'")
 
 
 def answer(one, value: str) -> None:
@@ -59,13 +59,12 @@ def answer(one, value: str) -> None:
     one.wait("!document.querySelector('form[data-question=sent] button.primary').disabled")
 
 
-def bars(one) -> dict[str, str]:
-    names = eventually(lambda: one.page.locator(".bar-name").all_inner_texts())
-    return dict(
-        zip(
-            names, eventually(lambda: one.page.locator(".bar-count").all_inner_texts()), strict=True
-        )
-    )
+def shows(one, bars: dict[str, str]) -> None:
+    """Until the wall shows these bars, in any order, and no others."""
+    names_and_counts = """() => [...document.querySelectorAll("#bars li")].map(bar =>
+        [".bar-name", ".bar-count"].map(part => bar.querySelector(part).innerText))"""
+    wanted = sorted([name, count] for name, count in bars.items())
+    eventually(lambda: one.ask(names_and_counts), lambda found: sorted(found) == wanted)
 
 
 def test_a_class(watch, empty):
@@ -76,33 +75,30 @@ def test_a_class(watch, empty):
         join(one, code)
     ask(lecturer)
     lecturer.wait("document.querySelector('#students').textContent === '3'")
-    expect(lecturer.page.locator("#hidden")).to_be_visible()
+    lecturer.expect("#hidden").to_be_visible()
     for one, value in zip(students, ("3", "2.25", "3"), strict=True):
         one.wait(f"document.querySelector('.class-at').hash.endsWith('step={STEP}')")
         one.expect(".class-at").to_contain_text("ZeRO-3")
         one.page.locator(".class-at").click()
         one.wait("location.pathname === '/lessons/zero3'")
-        one.wait("document.querySelector('#room-slot')?.dataset.room")
+        one.wait(f"{SLOT}?.dataset.room === '{code}'")
         answer(one, value)
     answer(students[0], "9/4")
     lecturer.wait("document.querySelector('#answered').textContent === '3 of 3 answered'")
-    expect(lecturer.page.locator("#bars li")).to_have_count(0)
+    lecturer.expect("#bars li").to_have_count(0)
     lecturer.page.locator("#reveal").click()
-    lecturer.wait("document.querySelectorAll('#bars li').length === 2")
-    lecturer.wait("document.querySelector('#bars').textContent.includes('1 → 2')")
-    assert bars(lecturer) == {"2.25 Ψ": "1 → 2", "3 Ψ": "2 → 1"}
-    expect(lecturer.page.locator(".told, .bars .mark")).to_have_count(0)
+    shows(lecturer, {"2.25 Ψ": "1 → 2", "3 Ψ": "2 → 1"})
+    lecturer.expect(".told, .bars .mark").to_have_count(0)
     for one in students:
         one.expect(".said.held").to_contain_text("Noted")
-        eventually(lambda: one.page.locator("[data-after~='sent'].covered").count() > 0)
+        one.expect("[data-after~='sent'].covered").not_to_have_count(0)
     lecturer.press("c")
     lecturer.wait("!document.querySelector('#solved').hidden")
     for one, how in zip(students, ("right", "right", "wrong"), strict=True):
         one.wait(f"document.querySelector('form[data-question=sent] .said.{how}')")
-    eventually(lambda: lecturer.page.locator(".bars .told").inner_text().startswith("2.25 Ψ ✓"))
-    eventually(
-        lambda: [lecturer.text(f"#share-{one}") for one in ("first", "latest")] == ["33 %", "67 %"]
-    )
+    lecturer.expect(".bars .told").to_have_text(re.compile("^2.25 Ψ ✓"), use_inner_text=True)
+    lecturer.expect("#share-first").to_have_text("33 %")
+    lecturer.expect("#share-latest").to_have_text("67 %")
     lecturer.expect("#thoughts").to_contain_text("Each collective sends all of its payload")
     lecturer.press("a")
     lecturer.wait("!document.querySelector('#hidden').hidden")
@@ -110,9 +106,9 @@ def test_a_class(watch, empty):
     lecturer.page.locator("#close-now").click()
     lecturer.wait("!document.querySelector('#outside').hidden")
     for one in students:
-        one.wait("!document.querySelector('#room-slot').dataset.room")
+        one.wait(f"!{SLOT}.dataset.room")
         one.expect(".room-said").to_contain_text("closed")
-    eventually(lambda: lecturer.page.evaluate("() => sessionStorage.length") == 0)
+    lecturer.wait("sessionStorage.length === 0")
 
 
 def test_a_class_in_two_languages(watch, empty):
@@ -122,21 +118,20 @@ def test_a_class_in_two_languages(watch, empty):
     second.page.goto(f"{empty}/join?lang=zh")
     second.page.locator("input[name=code]").fill(code)
     second.page.locator("main button").click()
-    second.wait(f"document.querySelector('#room-slot')?.dataset.room === '{code}'")
+    second.wait(f"{SLOT}?.dataset.room === '{code}'")
     ask(lecturer)
     for one, said in ((first, "How much does one rank send"), (second, "一个 rank 发送多少")):
         one.wait(f"document.querySelector('.class-at')?.hash.endsWith('step={STEP}')")
         one.page.locator(".class-at").click()
         one.wait("location.pathname === '/lessons/zero3'")
-        one.wait("document.querySelector('#room-slot')?.dataset.room")
+        one.wait(f"{SLOT}?.dataset.room === '{code}'")
         one.expect("form.ask[data-question=sent]").to_contain_text(said)
     answer(first, "2.25")
     second.page.locator("form[data-question=sent] input[type=text]").fill("3")
     second.page.locator("form[data-question=sent] button.primary").click()
     lecturer.wait("document.querySelector('#answered').textContent === '2 of 2 answered'")
     lecturer.page.locator("#reveal").click()
-    lecturer.wait("document.querySelectorAll('#bars li').length === 2")
-    assert bars(lecturer) == {"2.25 Ψ": "1", "3 Ψ": "1"}
+    shows(lecturer, {"2.25 Ψ": "1", "3 Ψ": "1"})
     lecturer.press("c")
     first.wait("document.querySelector('form[data-question=sent] .said.right')")
     second.wait("document.querySelector('form[data-question=sent] .said.wrong')")
@@ -152,33 +147,31 @@ def test_a_room_outlives_a_reload_and_a_student_may_leave(watch, empty):
     lecturer.page.reload()
     lecturer.wait(f"document.querySelector('#how .room-code').textContent === '{code}'")
     student.page.goto(f"{empty}/lessons/zero3?room={code}")
-    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
-    assert "room=" not in student.page.url
-    who = student.ask("() => document.querySelector('#room-slot').dataset.who")
+    student.wait(f"{SLOT}?.dataset.room === '{code}'")
+    student.wait("!location.href.includes('room=')")
+    who = student.ask(f"() => {SLOT}.dataset.who")
     student.page.reload()
-    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
-    eventually(
-        lambda: (
-            student.page.evaluate("() => document.querySelector('#room-slot').dataset.who") == who
-        )
-    )
+    student.wait(f"{SLOT}?.dataset.room === '{code}'")
+    student.wait(f"{SLOT}.dataset.who === '{who}'")
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
-    eventually(
-        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
-    )
+    student.wait(f"{IN_NONE} && !{SLOT}.dataset.room")
     student.page.reload()
-    student.wait("document.querySelector('.room-menu')")
-    eventually(
-        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
-    )
+    student.wait(f"{IN_NONE} && !{SLOT}.dataset.room")
 
 
 def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, empty):
     lecturer, student = watch(address=empty), watch(address=empty)
     code = open_room(lecturer)
     student.page.goto(f"{empty}/lessons/zero3?room={code}")
-    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    student.wait(f"{SLOT}?.dataset.room === '{code}'")
+    # counts what rooms answered once the page has made of it all that it makes of it
+    student.ask("""() => { const {json} = Response.prototype;
+        window.taken = 0;
+        Response.prototype.json = async function () {
+          const answer = await json.call(this);
+          setTimeout(() => { window.taken += this.url.includes("/api/rooms/"); });
+          return answer; }; }""")
     held = []
 
     def hold(route) -> None:
@@ -189,12 +182,11 @@ def test_who_has_left_is_not_in_it_again_when_the_server_answers_late(watch, emp
     eventually(lambda: heard(student.page, held))
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
-    with student.page.expect_event("requestfinished"):
-        held[0].continue_()
-    student.settle()
-    eventually(
-        lambda: not student.page.evaluate("() => document.querySelector('#room-slot').dataset.room")
-    )
+    student.wait(IN_NONE)
+    for route in held:
+        route.continue_()
+    student.wait(f"window.taken === {len(held)}")
+    student.wait(f"{IN_NONE} && !{SLOT}.dataset.room")
 
 
 def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
@@ -202,11 +194,11 @@ def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
     code = open_room(lecturer)
     ask(lecturer)
     student.page.goto(f"{empty}/lessons/zero3?room={code}#step={STEP}")
-    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    student.wait(f"{SLOT}?.dataset.room === '{code}'")
     held = []
 
     def hold(route) -> None:
-        held.append((route, route.fetch(timeout=PATIENCE_MS)))
+        held.append((route, route.fetch()))
 
     student.page.route("**/check", hold, times=1)
     form = student.page.locator("form.ask[data-question='sent']")
@@ -214,7 +206,7 @@ def test_an_answer_that_is_noted_late_is_judged_all_the_same(watch, empty):
     form.get_by_role("button", name="Check").click()
     eventually(lambda: heard(student.page, held))
     lecturer.press("c")
-    student.wait("document.querySelector('#room-slot').dataset.told.includes('zero3/sent')")
+    student.wait(f"{SLOT}.dataset.told.includes('zero3/sent')")
     route, response = held[0]
     assert "held" in response.json()
     route.fulfill(response=response)
@@ -233,8 +225,8 @@ def test_keys_that_are_pressed_fast_are_done_one_after_the_other(watch, empty):
     lecturer.ask("""() => { for (const key of ["c", "a"])
             document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }""")
     eventually(lambda: len(heard(lecturer.page, shown)) == 2)
+    lecturer.expect("#mark").to_have_attribute("aria-pressed", "false")
     assert [(one["reveal"], one["solved"]) for one in shown] == [(True, True), (False, False)]
-    lecturer.wait("document.querySelector('#mark').getAttribute('aria-pressed') === 'false'")
 
 
 def test_who_leaves_is_told(watch, empty):
@@ -242,43 +234,45 @@ def test_who_leaves_is_told(watch, empty):
     code = open_room(lecturer)
     ask(lecturer)
     student.page.goto(f"{empty}/lessons/zero3?room={code}#step={STEP}")
-    student.wait(f"document.querySelector('#room-slot').dataset.room === '{code}'")
+    student.wait(f"{SLOT}?.dataset.room === '{code}'")
     answer(student, "3")
     student.page.reload()
     student.wait("document.querySelector('.said.held')")
-    expect(student.page.locator("#answer-sent")).to_have_value("3")
+    student.expect("#answer-sent").to_have_value("3")
     student.page.locator(".room-menu summary").click()
     student.page.get_by_role("button", name="Leave").click()
     student.wait("document.querySelector('.said.wrong')")
-    kept = student.ask("() => JSON.parse(localStorage.getItem('zerosim-lessons'))")
-    assert kept["zero3"]["questions"]["sent"]["wrong"] == 1
+    kept = "JSON.parse(localStorage.getItem('zerosim-lessons'))"
+    student.wait(f"{kept}?.zero3?.questions.sent?.wrong === 1")
 
 
 def test_the_wall_shows_the_choices_and_how_to_join(watch, empty):
     one = watch(address=empty)
     code = open_room(one)
     one.wait("document.querySelector('#qr').naturalWidth > 0")
-    size = eventually(lambda: one.page.locator("#qr").bounding_box())
-    assert min(size["width"], size["height"]) >= 190
-    expect(one.page.locator("#qr")).to_have_attribute("src", f"/join/{code}/qr")
+    eventually(
+        lambda: one.page.locator("#qr").bounding_box(),
+        lambda size: size and min(size["width"], size["height"]) >= 190,
+    )
+    one.expect("#qr").to_have_attribute("src", f"/join/{code}/qr")
     ask(one, "model-parallel", "cut", "GELU")
     labels = [option.label for option in find_lesson("model-parallel").questions["cut"].options]
-    eventually(lambda: one.page.locator("#choices li").all_inner_texts() == labels)
+    one.expect("#choices li").to_have_text(labels, use_inner_text=True)
     one.press("a")
-    one.wait("document.querySelectorAll('#bars li').length === 3")
-    expect(one.page.locator("#choices")).to_be_hidden()
+    one.expect("#bars li").to_have_count(3)
+    one.expect("#choices").to_be_hidden()
 
 
 def test_a_wrong_code_is_said(watch, empty):
     one = watch(address=empty)
     one.page.goto(f"{empty}/lessons/zero3")
     one.page.locator(".room-menu summary").click()
-    for typed, said in (("ZZZZZZ", "no such room"), (MARKUP, "six letters"), ("", "six letters")):
+    for typed, said in ((MARKUP, "six letters"), ("ZZZZZZ", "no such room"), ("", "six letters")):
         one.page.get_by_label("Code of a room").fill(typed)
         one.page.get_by_role("button", name="Join").click()
-        one.wait(f"document.querySelector('.room-said').textContent.includes('{said}')")
-    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
-    expect(one.page.locator("img")).to_have_count(0)
+        one.expect(".room-said").to_contain_text(said)
+        one.expect("img").to_have_count(0)
+    one.wait("window.hacked === undefined")
 
 
 def test_markup_is_text(watch, empty):
@@ -294,7 +288,7 @@ def test_markup_is_text(watch, empty):
         "right_first": 1, "right_latest": 2,
     }  # fmt: skip
     one.page.route("**/tally?*", lambda route: route.fulfill(json=tally))
-    one.wait("document.querySelectorAll('#bars li').length === 1")
+    one.expect("#bars li").to_have_count(1)
     tally["reveal"] = False
     one.wait("!document.querySelector('#choices').hidden")
     one.expect("#choices").to_have_text(MARKUP)
@@ -302,8 +296,8 @@ def test_markup_is_text(watch, empty):
     one.wait("!document.querySelector('#solved').hidden")
     for place in ("#words", "#explain", "#thoughts", ".bar-name"):
         one.expect(place).to_contain_text(MARKUP)
-    expect(one.page.locator("#room img:not(#qr)")).to_have_count(0)
-    eventually(lambda: one.page.evaluate("() => window.hacked") is None)
+    one.expect("#room img:not(#qr)").to_have_count(0)
+    one.wait("window.hacked === undefined")
 
 
 @pytest.mark.parametrize(
@@ -318,11 +312,10 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     def look() -> None:
         one.settle()
         assert violations(one.page) == []
-        eventually(
-            lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
-        )
+        one.wait(f"document.documentElement.scrollWidth <= {size[0]}")
 
     one.page.goto(f"{empty}/room#theme={theme}")
+    one.expect("#outside").to_be_visible()
     look()
     code = open_room(one, f"#theme={theme}")
     look()
@@ -332,9 +325,9 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
         who = f"student-token-{number:04}"
         sent = {"question": "sent", "answer": value, "room": code, "who": who}
         address = f"{empty}/api/lessons/zero3/check"
-        assert one.page.request.post(address, data=sent, timeout=PATIENCE_MS).ok
+        assert one.page.request.post(address, data=sent).ok
     one.page.locator("#mark").click()
-    one.wait("document.querySelectorAll('#bars li').length === 6")
+    one.expect("#bars li").to_have_count(6)
     look()
     sizes = one.ask(
         "() => [...document.querySelectorAll('#room *')].filter(e => e.checkVisibility())"
@@ -342,6 +335,7 @@ def test_a_wall_in_every_state(watch, empty, theme, size):
     )
     assert min(sizes) >= 20
     one.page.locator("#close").click()
+    one.expect("#close-dialog").to_be_visible()
     look()
 
 
@@ -351,10 +345,11 @@ def test_a_students_place_for_anyone(watch, empty, theme):
     code = open_room(lecturer)
     ask(lecturer)
     student.page.goto(f"{empty}/join#theme={theme}")
+    student.expect("html").to_have_attribute("data-theme", theme)
     assert violations(student.page) == []
     student.page.goto(f"{empty}/lessons/memory?room={code}#theme={theme}")
-    student.wait(LINK)
-    slot = "#room-slot"
-    assert [one for one in violations(student.page) if slot in one or "room" in one] == []
+    student.expect(".class-at").to_be_visible()
+    assert [one for one in violations(student.page) if "room" in one] == []
     student.page.locator(".room-menu summary").click()
-    assert [one for one in violations(student.page) if slot in one or "room" in one] == []
+    student.expect(".room-menu[open] .room-leave").to_be_visible()
+    assert [one for one in violations(student.page) if "room" in one] == []

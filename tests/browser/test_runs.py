@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -9,6 +11,7 @@ from tests.browser.conftest import Watched, eventually
 from tests.dashboards.samples import put_trace
 
 pytestmark = pytest.mark.browser
+FOCUSED = "() => document.activeElement.getAttribute('href') ?? ''"
 
 
 @pytest.fixture
@@ -30,26 +33,31 @@ def page_of(browser, serve):
 
 @pytest.fixture
 def folder(tmp_path):
-    put_trace(tmp_path / "first", 1)
-    put_trace(tmp_path / "second", 3)
-    return tmp_path
+    put_trace(tmp_path / "runs" / "first", 1)
+    put_trace(tmp_path / "runs" / "second", 3)
+    return tmp_path / "runs"
+
+
+def put_third(folder):
+    """A third run, which is there as a whole at once: the list of runs changes once."""
+    put_trace(folder.parent / "third", 3).rename(folder / "third")
 
 
 def test_a_new_run_appears_in_a_page_that_is_open(page_of, folder):
     one = page_of(folder)
     one.open("/")
-    assert "/replay?trace=second" in one.page.url
+    one.page.wait_for_url("**/replay?trace=second*")
     one.page.locator("#runs-menu summary").click()
-    one.wait("document.querySelectorAll('#runs-list a').length === 2")
-    put_trace(folder / "third", 3)
-    one.wait("document.querySelectorAll('#runs-list a').length === 3")
-    eventually(lambda: one.page.locator("#runs-menu").get_attribute("open") is not None)
-    assert one.page.title().startswith("second")  # Dash leaves the title to the player
+    one.expect("#runs-list a").to_have_count(2)
+    put_third(folder)
+    one.expect("#runs-list a").to_have_count(3)
+    one.expect("#runs-menu[open]").to_have_count(1)
+    expect(one.page).to_have_title(re.compile("^second"))  # Dash leaves the title to the player
     one.page.locator("#runs-list a", has_text="third").click()
     one.page.wait_for_url("**/replay?trace=third*")
     one.wait("window.__player?.model.doc.name === 'third'")
-    one.page.locator("#runs-list a[aria-current=page]").wait_for(state="attached")
-    eventually(lambda: one.text("#runs-menu summary").startswith("third"))
+    one.expect("#runs-list a[aria-current=page]").to_have_count(1)
+    one.expect("#runs-menu summary").to_have_text(re.compile("^third"))
 
 
 def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
@@ -57,12 +65,10 @@ def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
     one.open("/replay?trace=second")
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs-list a", has_text="first").focus()
-    focused = "() => document.activeElement.getAttribute('href')"
-    before = one.ask(focused)
-    assert "trace=first" in before
-    put_trace(folder / "third", 3)
-    one.wait("document.querySelectorAll('#runs-list a').length === 3")
-    eventually(lambda: one.page.evaluate(focused) == before)
+    before = eventually(lambda: one.page.evaluate(FOCUSED), lambda link: "trace=first" in link)
+    put_third(folder)
+    one.expect("#runs-list a").to_have_count(3)
+    eventually(lambda: one.page.evaluate(FOCUSED) == before)
     one.page.keyboard.press("Enter")
     one.wait("window.__player?.model.doc.name === 'first'")
 
@@ -70,14 +76,14 @@ def test_a_new_run_leaves_the_focus_where_it_was(page_of, folder):
 def test_the_keyboard_opens_follows_and_closes_it(page_of, folder):
     one = page_of(folder)
     one.open("/replay?trace=second")
-    summary = one.page.locator("#runs-menu summary")
-    summary.focus()
+    one.page.locator("#runs-menu summary").focus()
     one.press("Enter")
-    expect(one.page.locator("#runs-menu[open]")).to_have_count(1)
+    one.expect("#runs-menu[open]").to_have_count(1)
     one.press("Escape")
-    expect(one.page.locator("#runs-menu[open]")).to_have_count(0)
-    eventually(lambda: one.page.evaluate("() => document.activeElement.tagName") == "SUMMARY")
+    one.expect("#runs-menu[open]").to_have_count(0)
+    one.expect("#runs-menu summary").to_be_focused()
     one.press("Enter", "Tab")
+    eventually(lambda: "trace=first" in one.page.evaluate(FOCUSED))
     one.page.keyboard.press("Enter")
     one.page.wait_for_url("**/replay?trace=first*")
     one.wait("window.__player?.model.doc.name === 'first'")
@@ -88,7 +94,7 @@ def test_a_run_that_cannot_be_shown_leaves_the_list(page_of, folder):
     file.write_bytes(file.read_bytes().replace(b'"sent_bytes":', b'"sent_bytes":1', 1))
     one = page_of(folder, may_complain=True)  # of the document's status 422
     one.page.goto(f"{one.address}/replay?trace=first")
-    one.page.locator("#status h1").wait_for()
+    one.expect("#status h1").to_be_visible()
     one.expect("#status").to_contain_text("rank-0.jsonl")
     one.page.locator("#runs-menu summary").click()
     one.page.locator("#runs-list a", has_text="second").click()

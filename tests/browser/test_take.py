@@ -34,7 +34,7 @@ def test_an_offline_page_gives_pictures_and_films(watch, page_file):
     one = watch(address=page_file.as_uri())
     one.open("#beat=4")
     one.press("x")
-    eventually(lambda: one.page.evaluate("() => document.activeElement.name") == "figure")
+    one.expect("#take-form [name=figure]").to_be_focused()
     name, svg = taken(one, "svg")
     assert name == "stage-3-beat-4.svg"
     words = one.ask(WORDS, svg.decode())

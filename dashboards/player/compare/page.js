@@ -10,7 +10,7 @@ import { KEY_WORDS, WORDS } from "#player/compare/words.js";
 import { commonActions } from "#player/actions.js";
 import { formatPlace } from "#player/address.js";
 import { fillHelp, openDialog } from "#player/dialogs.js";
-import { find, write } from "#player/dom.js";
+import { find, offer, write } from "#player/dom.js";
 import { Scrubber } from "#player/draw/scrubber.js";
 import { Cells } from "#player/frames.js";
 import { listen } from "#player/input.js";
@@ -120,10 +120,7 @@ export class ComparePage extends Screen {
     fillHelp(this.root, actions, KEY_WORDS);
     listen(this, actions);
     this.follow();
-    Object.defineProperty(window, "__player", {
-      configurable: true,
-      value: Object.freeze({ alignment, state: () => this.state() }),
-    });
+    offer("__player", { alignment, state: () => this.state() });
   }
 
   state() {

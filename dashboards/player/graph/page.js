@@ -2,7 +2,7 @@
 // for a frame; the frame draws the graph and writes all that stands around it.
 
 import { DocumentError } from "#player/checks.js";
-import { fillSelect, find, make, write } from "#player/dom.js";
+import { fillSelect, find, make, offer, write } from "#player/dom.js";
 import { formatTime, joinDots } from "#player/format.js";
 import { formatGraphPlace, parseGraphPlace } from "#player/graph/address.js";
 import { createControls } from "#player/graph/controls.js";
@@ -119,10 +119,7 @@ export class GraphPage {
     this.fillIterations();
     listen(this);
     this.follow();
-    Object.defineProperty(window, "__graph", {
-      configurable: true,
-      value: Object.freeze({ model, state: () => this.state() }),
-    });
+    offer("__graph", { model, state: () => this.state() });
   }
 
   /** For tests: where the page is, and what it draws. */
