@@ -67,8 +67,9 @@ def run_ranks(
         AssertionError: a rank raised, died or did not end in time; with its traceback.
     """
     keep()
-    given = (dict(environment), function, args)
-    call = FunctionCall(function=_call_in, args=given, backend=backend, timeout_s=deadline_s)
+    if environment:
+        function, args = _call_in, (dict(environment), function, args)
+    call = FunctionCall(function=function, args=args, backend=backend, timeout_s=deadline_s)
     with lent() as server:
         results = call_on_ranks(server, call, num_ranks)
     problems = [

@@ -119,7 +119,9 @@ def test_under_torchrun_nobody_touches_a_folder_before_rank_0_is_there(
 
 
 def test_under_torchrun_rank_0_is_refused(folder, monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}.items():
+    for name, value in {
+        "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "TORCH_CPP_LOG_LEVEL": "ERROR",
+    }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     with ExitStack() as held:
         reserve(folder, held, overwrite=True)

@@ -255,7 +255,7 @@ def test_what_a_process_holds_beside_is_none_of_a_rank_that_is_stood_in_for(tmp_
         release(own)
         hold_file("own", Role.OPTIMIZER, "own", 0)
     for rank in load(tmp_path, strict=True).ranks:
-        assert "own" not in {one.unit for sample in rank.memory for one in sample.changes}
+        assert "own" not in {one.unit for sample in rank.memory_samples for one in sample.changes}
 
 
 def test_what_computations_do_is_counted(tmp_path: Path):
