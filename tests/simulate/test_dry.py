@@ -244,16 +244,16 @@ def test_what_a_process_holds_beside_is_none_of_a_rank_that_is_stood_in_for(tmp_
     """A dry run in a notebook, say, whose own model has been traced before."""
     own = torch.zeros(1000)
     hold(own, Role.PARAMETERS, "own")
-    hold_file("own", Role.OPTIMIZER, "own", 1000)
+    hold_file("own", Role.MOMENTUM, "own", 1000)
     config = EngineConfig(stage=1)
     run = RunConfig(model="mlp", ranks=2, steps=1)
     try:
         run_dry(Job(run, ((config, tmp_path),)), config, tmp_path, ON_CPU)
         assert holdings.get(own.untyped_storage()) is not None
-        assert holdings.files() == [(Role.OPTIMIZER, "own", 1000)]
+        assert holdings.files() == [(Role.MOMENTUM, "own", 1000)]
     finally:
         release(own)
-        hold_file("own", Role.OPTIMIZER, "own", 0)
+        hold_file("own", Role.MOMENTUM, "own", 0)
     for rank in load(tmp_path, strict=True).ranks:
         assert "own" not in {one.unit for sample in rank.memory_samples for one in sample.changes}
 
