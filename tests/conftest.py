@@ -60,7 +60,8 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
-_OF_PYTEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
+_READ = ("ZEROSIM", "RANK", "LOCAL_", "GROUP_", "WORLD_", "MASTER_", "TORCHELASTIC", "OMP_")
+"""How variables begin that zerosim and ranks read; libraries set some of their own."""
 
 
 def left_behind():
@@ -71,7 +72,7 @@ def left_behind():
         "group": torch is not None and torch.distributed.is_initialized(),
         "dtype": "torch.float32" if torch is None else str(torch.get_default_dtype()),
         "trace": None if labels is None else labels.attached(),
-        "environment": {name: it for name, it in os.environ.items() if name not in _OF_PYTEST},
+        "environment": {name: it for name, it in os.environ.items() if name.startswith(_READ)},
     }
 
 
