@@ -37,29 +37,32 @@ class Part:
 
     Attributes:
         arguments: pytest's own.
+        mark: that they have; each start of pytest reads all files that it is given, so it is given
+            those that name the mark.
     """
 
     name: str
     arguments: tuple[str, ...]
+    mark: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those that pytest is given; none if it finds them itself."""
+        found = sorted(Path(__file__).parent.rglob("test_*.py")) if self.mark else ()
+        return tuple(str(path) for path in found if f"mark.{self.mark}" in path.read_text())
 
 
 # Ranks wait more than they compute, and so do pages: three at a time on two cores. What they share
 # is made once for a file.
 _BESIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
-# Each start of pytest reads all files that it is given, so this one is given those that it needs.
-_QUIET = tuple(
-    str(path)
-    for path in sorted(Path(__file__).parent.rglob("test_*.py"))
-    if "mark.quiet" in path.read_text()
-)
 PARTS = (
     # Apart from each other: tests of memory look at all that their process has alive.
     Part(
         "one process, browser",
         (*_BESIDE, "-m", "(not ranks or browser) and not quiet and not long"),
     ),
-    Part("ranks", (*_BESIDE, "-m", "ranks and not browser and not quiet and not long")),
-    Part("quiet", (*_QUIET, "-m", "quiet and not long")),
+    Part("ranks", (*_BESIDE, "-m", "ranks and not browser and not quiet and not long"), "ranks"),
+    Part("quiet", ("-m", "quiet and not long"), "quiet"),
 )
 LONG = (
     Part(
@@ -110,7 +113,7 @@ def run_part(part: Part) -> Result:
         file = Path(folder, "results.xml")
         # a group of its own: Ctrl-C reaches us alone, and is passed on once
         process = subprocess.Popen(
-            (sys.executable, "-m", "pytest", *part.arguments, f"--junit-xml={file}"),
+            (sys.executable, "-m", "pytest", *part.arguments, f"--junit-xml={file}", *part.files),
             env={name: value for name, value in os.environ.items() if name != _COMPILES_ANEW},
             process_group=0,
         )

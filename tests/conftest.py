@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.deadlines import RANKS_TEST_S
+
 HERE = Path(__file__).parent
 
 pytest_plugins = ["tests.watch"]
@@ -54,10 +56,17 @@ LONGEST = (
 """Files that take half a minute or more, as `make test` says at its end."""
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """The longest files come first, so that none of them is left alone at the end."""
     places = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+    texts = {path: path.read_text() for path in {item.path for item in items}}
+    for item in items:
+        names = {mark.name for mark in item.iter_markers()}
+        for name in names & {"ranks", "quiet"}:  # `make test` chooses the files of a part by them
+            assert f"mark.{name}" in texts[item.path], f"{item.nodeid}: its file names no {name}"
+        if config.getoption("timeout") is None and "ranks" in names and "timeout" not in names:
+            item.add_marker(pytest.mark.timeout(RANKS_TEST_S))
 
 
 _READ = ("ZEROSIM", "RANK", "LOCAL_", "GROUP_", "WORLD_", "MASTER_", "TORCHELASTIC", "OMP_")

@@ -13,7 +13,10 @@ from zerosim.manifest import Source
 from zerosim.record import iterations, load, num_nodes
 from zerosim.verify import verify
 
-RUNS = [run for run in committed() if iterations(load(COMMITTED / run))]
+WITHOUT = ["full/stage-2"]
+"""It failed before its first iteration. Each process that collects the tests reads this."""
+ON_NODES = [f"{name}/stage-3" for name in ("nodes", "qwz", "hpz", "qgz", "plusplus")]
+RUNS = [run for run in committed() if run not in WITHOUT]
 
 
 @cache
@@ -75,9 +78,13 @@ def test_what_a_call_adds_on_the_wire_is_what_the_verification_says(run):
             assert framing == sum(cell.framing for cell in cells)
 
 
-@pytest.mark.parametrize(
-    "run", [run for run in RUNS if is_on_a_wire(run) and num_nodes(trace_of(run)) > 1]
-)
+def test_which_runs_are_which():
+    assert [run for run in committed() if not iterations(trace_of(run))] == WITHOUT
+    several = [run for run in RUNS if is_on_a_wire(run) and num_nodes(trace_of(run)) > 1]
+    assert set(several) == set(ON_NODES)
+
+
+@pytest.mark.parametrize("run", ON_NODES)
 def test_links_add_up_to_the_whole(run):
     calls = calls_of(run)
     by_link = sums(
