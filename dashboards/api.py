@@ -5,7 +5,7 @@
     GET /api/compare?trace=A&trace=B         two to four runs, aligned
     GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
     GET /api/perfetto?trace=NAME             a run for Perfetto, where pages offer to open it
-    GET /player/FILE                         the player's modules and style
+    GET /player/[VERSION/]FILE               the player's modules and style
 
 Imports flask, its siblings, zerosim's errors and replay.
 """
@@ -35,6 +35,8 @@ from zerosim.export.offline import encode
 from zerosim.replay import graph_document
 from zerosim.replay.alignment import MOST, align
 
+_FOR_GOOD = "max-age=31536000, immutable"
+"""Of an address that another content never has: a browser need not ask again."""
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
@@ -73,12 +75,15 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
             return _error("off: zerosim serve --perfetto turns it on", HTTPStatus.NOT_FOUND)
         return _answer(lambda: files.get(asked_for(library, request.args)))
 
-    @api.get("/player/<path:name>")
+    @api.get(f"{player.ROOT}<path:name>")
     def _player(name: str) -> Response:
-        found = player.find(name)
+        found = player.find(player.name_at(name))
         if found is None:
             return text("the player has no such file", HTTPStatus.NOT_FOUND)
-        return respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
+        response = respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
+        if request.path.startswith(player.address()):
+            response.headers["Cache-Control"] = _FOR_GOOD
+        return response
 
     return api
 

@@ -88,7 +88,11 @@ def make_app(
         bytes=format_bytes, exact=format_exact, psi=format_psi, typeset=typeset
     )
     server.jinja_env.globals.update(
-        say=SITE, words_of=player.words, language_tag=tag, switch=page.switch
+        say=SITE,
+        words_of=player.words,
+        language_tag=tag,
+        switch=page.switch,
+        player=player.address(),
     )
     server.jinja_env.trim_blocks = True
     remember(server)

@@ -28,7 +28,7 @@ ALONE = "zerosim.alone"
 """In the environment of a request: the page becomes a file. No browser can ask for that."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
 _TYPE = re.compile(r'\s*\btype="[^"]*"')
-IMPORT_MAP = json.dumps({"imports": {player.PREFIX: "/player/"}}, separators=(",", ":"))
+IMPORT_MAP = json.dumps({"imports": {player.PREFIX: player.address()}}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
     query, assets = frame.query, frame.assets
     replay = f"/api/replay?{query}" if query else "/api/replay"
     modules = "\n".join(
-        f'<link rel="modulepreload" href="/player/{escape(name)}">' for name in player.modules()
+        f'<link rel="modulepreload" href="{player.address()}{escape(name)}">'
+        for name in player.modules()
     )
     fragment = player.fragment()
     for slot in (SLOT, TOOLS):
@@ -107,10 +108,10 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <script type="importmap">{IMPORT_MAP}</script>
 <link rel="preload" as="fetch" crossorigin="anonymous" href="{escape(replay)}">
-<link rel="stylesheet" href="/player/{player.STYLE}">
+<link rel="stylesheet" href="{player.address()}{player.STYLE}">
 <link rel="stylesheet" href="{escape(assets)}/runs.css">
 {modules}
-<script type="module" src="/player/{player.MAIN}"></script>
+<script type="module" src="{player.address()}{player.MAIN}"></script>
 {script}
 </head>
 <body>

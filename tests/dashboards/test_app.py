@@ -163,10 +163,24 @@ def test_the_players_files(client):
     assert client.get("/player/player.css").mimetype == "text/css"
 
 
+def test_a_browser_keeps_a_version_of_the_player_and_asks_for_no_file_twice(client):
+    page = client.get("/replay?trace=stage-3").text
+    addresses = re.findall(r'(?:href|src)="(/player/[^"]+)"', page)
+    assert {address.partition("main.js")[0] for address in addresses if "main.js" in address} == {
+        player.address()
+    }
+    for address in addresses:
+        answer = client.get(address)
+        assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
+        assert answer.text == player.read(player.name_at(address))
+    older = client.get("/player/v0123456789ab/main.js")  # of a page that was open before
+    assert (older.status_code, older.headers["Cache-Control"]) == (200, "no-cache")
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        "types.d.ts", "player.html", "nowhere.js", "../app.py", "draw/../main.js", "./main.js",
+        "types.d.ts", "player.html", "v0123/main.js", "v0123456789ab/v0123456789ab/main.js", "nowhere.js", "../app.py", "draw/../main.js", "./main.js",
         "%2e%2e/app.py", "..%2fapp.py", "draw", "", "/etc/passwd", "main.js%00", "MAIN.JS",
         "draw//index.js", "..\\app.py", "player.css/",
     ],
@@ -179,7 +193,7 @@ def test_nothing_else_of_the_player_is_served(client, name):
 
 def test_every_module_that_is_imported_is_announced(client):
     page = client.get("/replay?trace=stage-3").text
-    announced = set(re.findall(r'rel="modulepreload" href="/player/([^"]+)"', page))
+    announced = set(map(player.name_at, re.findall(r'rel="modulepreload" href="([^"]+)"', page)))
     assert announced == set(player.modules())
     named = {
         name
@@ -227,7 +241,7 @@ def test_no_script_delays_the_player(client):
     assert ['type="importmap"' in run[0], *('type="module"' in kind for kind in run[1:])] == [
         True
     ] * len(run)
-    assert "/player/main.js" in run[1]
+    assert f"{player.address()}main.js" in run[1]
 
 
 def test_what_the_page_may_do(client):

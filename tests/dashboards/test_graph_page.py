@@ -49,11 +49,11 @@ def test_the_page_names_all_of_its_modules_and_nothing_elsewhere(client):
     answer = client.get("/graph?trace=stage-3&iteration=1")
     assert answer.status_code == 200
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    modules = re.findall(r'rel="modulepreload" href="/player/([^"]+)"', answer.text)
-    assert tuple(modules) == player.modules(graph.MAIN)
-    assert "graph/view.js" in modules
+    modules = re.findall(r'rel="modulepreload" href="([^"]+)"', answer.text)
+    assert tuple(map(player.name_at, modules)) == player.modules(graph.MAIN)
+    assert f"{player.address()}graph/view.js" in modules
     for module in modules:
-        assert client.get(f"/player/{module}").status_code == 200
+        assert client.get(module).status_code == 200
     assert 'as="fetch" crossorigin="anonymous" href="/api/graph?trace=stage-3&amp;iteration=1"' in (
         answer.text
     )

@@ -56,7 +56,6 @@ _FRAME = re.compile(r'(<iframe\b[^>]*\bsrc=")([^"#]*)')
 _IMPORT = re.compile(rf'\bfrom "{player.PREFIX}([^"]+)"')
 _STYLE = re.compile(r'\bstyle="')
 _HEAD = '<meta charset="utf-8">'
-_MODULES = "/player/"
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -86,8 +85,8 @@ class _Parts:
 
     def _loaded(self, source: str) -> list[str]:
         """Of the player's modules: the one that a script is, or those that it imports."""
-        if source.startswith(_MODULES):
-            return [source.removeprefix(_MODULES)]
+        if source.startswith(player.ROOT):
+            return [player.name_at(source)]
         return _IMPORT.findall(self._get(source))
 
     def _frame(self, found: re.Match[str]) -> str:
@@ -114,8 +113,8 @@ class _Parts:
             self.is_styled = True
             self.scripts.append(self._get(source))
             return f"<script>{self.scripts[-1]}</script>\n"
-        if source.startswith(_MODULES):
-            name = source.removeprefix(_MODULES)
+        if source.startswith(player.ROOT):
+            name = player.name_at(source)
             return self._script("module", f'import "{player.PREFIX}{name}";')
         return self._script("module", self._get(source))
 

@@ -6,10 +6,12 @@ which is not imported.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from zerosim.language import Language, Words, spoken, terms
 FOLDER = Path(__file__).parents[1] / "dashboards" / "player"
 PREFIX = "#player/"
 """How the modules call each other; an import map says where that is."""
+ROOT = "/player/"
+"""Where a server has the files of every version."""
 MAIN = "main.js"
 STYLE = "player.css"
 FRAGMENT = "player.html"
@@ -28,6 +32,7 @@ TAGS = {Language.ENGLISH: "en", Language.CHINESE: "zh-Hans"}
 """Languages as a page's `lang` names them."""
 _WORDS = Words(FOLDER.parent / "words" / "player.toml")
 _SAID = re.compile(r"\{\{(\w+)\}\}")
+_VERSION = re.compile(r"^v[0-9a-f]{12}/")
 _NAME = re.compile(r"(?:[a-z][a-z0-9-]*/)*[a-z][a-z0-9-]*\.(?:js|css)")
 _PART = re.compile(r"<!-- part: ([a-z]+) -->")
 _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.js)"', re.MULTILINE)
@@ -41,6 +46,25 @@ class _File:
 
 
 _read_files: dict[str, _File] = {}
+
+
+@cache
+def address() -> str:
+    """Where a server has the files: a path that ends with a slash.
+
+    Their version is in it, as they are when it is first asked for, so a browser may keep what it
+    got from there and need not ask again.
+    """
+    known = hashlib.sha256()
+    for path in sorted(FOLDER.rglob("*")):
+        if path.suffix in (".js", ".css"):
+            known.update(path.relative_to(FOLDER).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{ROOT}v{known.hexdigest()[:12]}/"
+
+
+def name_at(path: str) -> str:
+    """Of the file that is at this path of a server, whatever version the path names."""
+    return _VERSION.sub("", path.removeprefix(ROOT))
 
 
 def find(name: str) -> str | None:
