@@ -72,6 +72,7 @@ def opened(browser, debugged):
     if not page.is_closed():
         page.click("button[data-what=detach]")
         page.get_by_text("Nobody holds the ranks any more.").wait_for()
+        page.close()
     process.stdin.close()
     assert process.wait(RANKS_S) == 0
     assert problems == []
@@ -102,6 +103,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     expect(other.locator(LINES)).to_contain_text("before the backward of iteration 0")
     other.click("button[data-what=detach]")
     other.get_by_text("Nobody holds the ranks any more.").wait_for()
+    other.close()
 
 
 SHOWN = """() => {
@@ -132,7 +134,7 @@ def test_an_older_answer_is_not_shown_after_a_newer_one(opened):
     now = eventually(lambda: page.inner_text(LINES))
     route, response = held[0]
     assert response.json()["lines"] != now.splitlines()
-    with page.expect_response("**/api/debug?*"):  # the next look, so that the late one is over
+    with page.expect_request("**/api/debug?*"):  # the next look, so that the late one is over
         route.fulfill(response=response)
     page.wait_for_selector(CAN_STEP)
     eventually(lambda: set(page.evaluate("() => window.shown")) == {now})

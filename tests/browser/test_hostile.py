@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.bench.scale import write_run
-from tests.browser.conftest import Watched, eventually, serving
+from tests.browser.conftest import Watched, eventually, heard, serving
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
 from tests.strategies import Row, Written, encode_rows, trace_files, write_files
@@ -156,6 +156,7 @@ def open_or_refuse(
     one.settle()
     if one.ask("() => window.__player !== undefined"):
         return one, ""
+    eventually(lambda: heard(one.page, one.complaints))
     one.complaints[:] = [said for said in one.complaints if "status of 4" not in said]
     return one, eventually(lambda: one.text("#status .reason"))
 
@@ -178,11 +179,11 @@ def test_texts_are_shown_as_they_are(watch, hostile, name):
     assert found["units"][0]["name"] == text
     assert_plays(one)
     one.press("Home")
-    title = one.ask("() => document.getElementById('title').textContent")
-    assert title == found["texts"][found["beats"][0]["title"]]
+    title = "() => document.getElementById('title').textContent"
+    eventually(lambda: one.page.evaluate(title) == found["texts"][found["beats"][0]["title"]])
     one.press("g")
-    told = one.ask("() => document.getElementById('what').textContent")
-    assert told == found["tour"][0]["text"]
+    told = "() => document.getElementById('what').textContent"
+    eventually(lambda: one.page.evaluate(told) == found["tour"][0]["text"])
     one.page.locator("#stage").focus()
     one.press("ArrowRight", "ArrowRight")
     one.ask("() => document.activeElement.blur()")
@@ -258,7 +259,7 @@ def test_folders_may_be_called_anything(watch, hostile, tmp_path):
         _, refusal = open_or_refuse(watch, address, shown[name], one)
         assert refusal == "", name
         assert one.document()["name"] == name
-        assert name in one.page.title()
+        eventually(lambda: name in one.page.title())
         assert_plays(one)
         assert_harmless(one)
         file = tmp_path / f"{number}.html"
@@ -386,12 +387,12 @@ def assert_text(one: Watched, place: str) -> None:
     eventually(lambda: one.page.evaluate("() => window.hacked") is None)
     expect(one.page.locator("img, [onerror], [href^='javascript:' i]")).to_have_count(0)
     eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)
-    said = eventually(
+    eventually(
         lambda: one.page.locator(place).evaluate_all(
             "all => all.map(one => one.textContent).join()"
-        )
+        ),
+        lambda said: TAG in said or "onerror='window.hacked=1'>" in said,
     )
-    assert TAG in said or "onerror='window.hacked=1'>" in said, (one.page.url, said)
 
 
 def test_every_string_of_a_trace_is_text_on_every_page(watch, everywhere, tmp_path):
@@ -589,7 +590,7 @@ def test_a_long_run_opens_and_plays(watch, serve, tmp_path):
     one.press(" ")
     one.wait("window.__player.state().position >= 5")
     one.press(" ")
-    eventually(lambda: not one.state()["playing"])
+    one.has(playing=False)
 
 
 def test_an_iteration_of_too_many_messages_is_shown_by_collective(watch, tmp_path, monkeypatch):

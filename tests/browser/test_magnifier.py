@@ -91,14 +91,23 @@ def test_presenting_at_1280_a_shard_is_64_pixels_high_in_every_beat(watch, recor
         one.press("ArrowRight")
 
 
+def is_inside(box, width, height) -> bool:
+    """A box is there, and no part of it beside a window."""
+    return box is not None and (
+        0 <= box["x"] <= width - box["width"] and 0 <= box["y"] <= height - box["height"]
+    )
+
+
 def test_presenting_shows_the_stage_and_the_strip_and_is_remembered(watch):
     one = watch(viewport={"width": 1280, "height": 720}, **STILL)
     one.open("/replay?trace=stage-3#beat=18")
     one.press("p")
+    one.expect("html").to_have_attribute("data-mode", "present")
     for shown in ("#title", "#what", "#hop", "#stage", "#strip", "#present", "#play"):
-        box = eventually(lambda: one.page.locator(shown).bounding_box())
-        assert 0 <= box["x"] <= 1280 - box["width"], shown
-        assert 0 <= box["y"] <= 720 - box["height"], shown
+        eventually(
+            lambda: (shown, one.page.locator(shown).bounding_box()),
+            lambda found: is_inside(found[1], 1280, 720),
+        )
     for hidden in (".tabs", ".why", "#traffic", "#memory", "#timeline", "#legend", "#speed"):
         expect(one.page.locator(hidden).first).to_be_hidden()
     one.press("t")
@@ -118,10 +127,14 @@ def test_nothing_is_off_the_screen_from_820_to_3840(watch, mode):
     one.open(f"/replay?trace=stage-3#beat=18&mode={mode}")
     for _ in one.sized((820, 1100), (1280, 720), (3840, 2160)):
         eventually(lambda: one.page.evaluate(OUTSIDE) == [])
-        box = eventually(lambda: one.page.locator("#stage").bounding_box())
-        for lens in one.ask(SHOWN)["layout"]["lenses"]:
-            assert 0 <= lens["x"] <= box["width"] - lens["w"]
-            assert lens["bottom"] <= box["height"]
+        eventually(
+            lambda: (one.page.locator("#stage").bounding_box(), one.ask(SHOWN)["layout"]["lenses"]),
+            lambda found: all(
+                0 <= lens["x"] <= found[0]["width"] - lens["w"]
+                and lens["bottom"] <= found[0]["height"]
+                for lens in found[1]
+            ),
+        )
 
 
 def test_tensor_parallel_shows_the_columns_and_rows_of_each_rank(watch, recorded):
@@ -159,6 +172,8 @@ def test_a_pipeline_shows_the_micro_batches_that_each_stage_keeps(watch, recorde
     eventually(lambda: one.page.evaluate(SHOWN)["magnified"]["words"] == ["done 1\u20138"] * 4)
     sends = [step["purpose"] for step in document["steps"]].index("send activations")
     one.open(f"/replay?trace=parallel/1f1b#at={sends + 1}&hops=1")
+    one.has(position=sends, hops=True)  # the page is the same one
+    one.settle()
     magnified = one.ask(SHOWN)["magnified"]
     assert [packet["text"] for packet in magnified["packets"]] == ["1 65.5 kB"]
 

@@ -45,17 +45,17 @@ def one(context, server):
     assert watched.foreign == []
 
 
+STATE = """() => {
+    if (!window.__player) return null;  // the page is on its way
+    const {position, playing} = window.__player.state();
+    const step = window.__player.model.doc.steps[position];
+    return {...step, position, playing, title: document.querySelector("h1").textContent};
+}"""
+
+
 def state_of(frame):
-    """The step at which a player stands, what it shows, and whether it plays; None if it goes."""
-    return evaluate(
-        frame,
-        """() => {
-            if (!window.__player) return null;  // the page is on its way
-            const {position, playing} = window.__player.state();
-            const step = window.__player.model.doc.steps[position];
-            return {...step, position, playing, title: document.querySelector("h1").textContent};
-        }""",
-    )
+    """The step at which a player stands, what it shows, and whether it plays."""
+    return eventually(lambda: evaluate(frame, STATE))
 
 
 def replay_in(one):
@@ -67,15 +67,15 @@ def forward(one, frame, action="forward"):
     """One step by its button, until the player is there."""
     before = state_of(frame)["position"]
     frame.locator(f"[data-action='{action}']").click()
-    eventually(lambda: (state_of(frame) or {}).get("position", before) != before)
-    return state_of(frame)
+    return eventually(lambda: state_of(frame), lambda now: now["position"] != before)
 
 
 def answer(one, row, names):
     """Give the right answers of all of a row's steps; `tests/browser/test_lessons.py` errs, too."""
     for step in row.steps:
-        while eventually(lambda: one.text("#where")).split()[1] != str(step):
+        while (where := eventually(lambda: one.text("#where"))).split()[1] != str(step):
             one.page.locator("#next").click()
+            one.expect("#where").not_to_have_text(where)
         for question in notes.asked(notes.lesson_of(row.address), [step]):
             give(one, question, right_answer(question, names))
             assert said(one, question) == "said right"
@@ -109,7 +109,7 @@ def look_at_hops(one, frame, row):
         assert [hop for hop in hops if hop >= 0] == [0, 1, 2]
     if "where it turns" in row.do or "hop 4" in row.do:
         # there is none while the next figure comes
-        eventually(lambda: (state_of(replay_in(one)) or {}).get("hop") == 3)
+        eventually(lambda: state_of(replay_in(one))["hop"] == 3)
         expect(replay_in(one).locator("#what")).to_contain_text("finished sums circulate")
     if "hop 4: ← to hop 1" in row.do:
         while state_of(frame)["hop"] != 0:
@@ -168,19 +168,20 @@ def visit_replay(one, row):
         for phase in ("forward", "backward", "update"):
             one.press(" ")
             one.wait("!window.__player.state().playing")
-            at = state_of(one.page)
-            assert (at["kind"], at["unit_name"], at["phase"]) == ("compute", BLOCK, phase)
+            stop = ("compute", BLOCK, phase)
+            eventually(
+                lambda: state_of(one.page),
+                lambda at: (at["kind"], at["unit_name"], at["phase"]) == stop,
+            )
     else:
         assert "three times, a phase each, then Home" in row.do
-        phases = []
-        for _ in range(3):
-            one.press("Shift+ArrowRight")
-            phases.append(eventually(lambda: one.text("#title")))
-        assert phases == [
+        for phase in (
             "Backward · compute the gradients of head",
             "Update · agree on the average loss",
             "The iteration is over",
-        ]
+        ):
+            one.press("Shift+ArrowRight")
+            one.expect("#title").to_have_text(phase)
         one.press("Home")
         one.expect("#title").to_have_text("Forward · compute embedding")
 
@@ -238,6 +239,7 @@ def test_the_notes_themselves(one, theme):
     one.page.locator("#notes").click()
     one.wait("location.pathname === '/lessons/notes'")
     one.page.goto(f"{one.address}/lessons/notes#theme={theme}")
+    one.expect("html").to_have_attribute("data-theme", theme)
     one.settle()
     expect(one.page.locator("article table")).to_have_count(4)
     assert violations(one.page) == []

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually
 from tests.browser.test_access import violations
+from tests.deadlines import RANKS_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
@@ -31,6 +32,8 @@ def test_axe_finds_nothing(watch, fragment):
     visit(one, f"{PAGE}{fragment}")
     for summary in eventually(lambda: one.page.locator("main details summary").all()):
         summary.click()
+    one.expect("main details:not([open])").to_have_count(0)
+    one.wait("[...document.querySelectorAll('[id$=-listed]')].every(e => e.querySelector('td'))")
     assert violations(one.page) == []
 
 
@@ -49,13 +52,13 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
     one.wait(CHOSEN)
     one.page.get_by_role("navigation", name="Model").get_by_text("llama-3-8b").click()
-    one.wait("document.querySelector('#headline').textContent.includes('llama-3-8b')")
+    one.expect("#headline").to_contain_text("llama-3-8b")
     eventually(lambda: one.page.evaluate("() => window.stays"))
-    assert "stage=3" in one.page.url
+    one.wait("location.search.includes('stage=3')")
     field = one.page.locator("#plan-gpus")
     field.fill("24")
     field.press("Enter")
-    one.wait("document.querySelector('#headline').textContent.includes('24 GPUs')")
+    one.expect("#headline").to_contain_text("24 GPUs")
     field.fill("13")
     field.press("Enter")
     one.wait("document.querySelector('[role=alert]')?.textContent.includes('multiple of 8')")
@@ -75,17 +78,22 @@ def test_a_point_of_a_chart_leads_to_its_layout(watch):
         " const points = [{customdata: curve.customdata[[...curve.x].indexOf(8)]}];"
         " plot.emit('plotly_click', {points}); }"
     )
-    one.wait("document.querySelector('#headline').textContent.includes('on 8 GPUs')")
+    one.expect("#headline").to_contain_text("on 8 GPUs")
     eventually(lambda: one.page.evaluate("() => window.stays"))
-    assert "gpus=8" in one.page.url
+    one.wait("location.search.includes('gpus=8')")
 
 
 def test_a_layout_is_simulated_and_replay_opens(watch):
     one = watch(reduced_motion="reduce")
     visit(one, f"{PAGE}&stage=3&options=plain&batch=16")
+    # kept beside the page, which is left as soon as it is done
+    one.ask("""() => { new MutationObserver(() => {
+            const said = document.querySelector("#simulated")?.textContent ?? "";
+            sessionStorage.said = (sessionStorage.said ?? "") + said;
+        }).observe(document.body, {childList: true, subtree: true}); }""")
     one.page.locator("#simulate").click()
-    one.wait("document.querySelector('#simulated')?.textContent.includes('Simulat')")
-    one.wait("location.pathname === '/replay' && window.__player")
+    one.wait("location.pathname === '/replay' && window.__player", deadline_s=RANKS_S)
+    one.wait("sessionStorage.said?.includes('Simulat')")
     assert one.page.url.partition("?trace=")[2].startswith("plan/")
     eventually(lambda: "predicted" in one.text("body").lower())
     eventually(
@@ -104,14 +112,14 @@ def test_a_table_comes_when_it_is_unfolded(watch):
 def test_figures_have_the_room_and_the_words_of_the_page(watch):
     fits = (
         "[...document.querySelectorAll('.js-plotly-plot')].every((one) =>"
-        " Math.abs(one._fullLayout.width - one.clientWidth) < 2 && one._fullLayout.font.size"
+        " Math.abs(one._fullLayout?.width - one.clientWidth) < 2 && one._fullLayout.font.size"
         " === parseFloat(getComputedStyle(document.documentElement).fontSize))"
     )
     one = watch()
     visit(one, PAGE)
     one.wait(fits)
-    one.page.set_viewport_size({"width": 900, "height": 700})
-    one.wait(fits)
+    for _ in one.sized((900, 700)):
+        one.wait(fits)
     one.press("p")
     one.wait(fits)
     one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()

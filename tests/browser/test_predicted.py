@@ -28,8 +28,7 @@ UNSAID = r"""() => {
   }
   return found;
 }"""
-PAGES = {"replay": "__player", "graph": "__graph", "compare": "__player"}
-"""What each page has when it is there."""
+PAGES = ("replay", "graph", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +52,13 @@ def where(page: str, run: str) -> str:
 def seen(one, page: str, run: str) -> list[str]:
     """Times without the word, wherever the page goes."""
     one.page.goto(one.address + where(page, run))
-    one.wait(f"window.{PAGES[page]} !== undefined")
+    one.ready()
     one.settle()
     found = one.ask(UNSAID)
     if page == "graph":
         for table in ("ranks", "exposed", "waited", "path"):
             one.page.locator(f"[data-table={table}]").click()
+            one.expect(f"[data-table={table}][aria-pressed=true]").to_have_count(1)
             found += one.ask(UNSAID)
         one.page.locator("#tables tbody button").last.click()
     elif page == "replay":

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually, serving
 from tests.browser.test_access import violations_in_both_themes
+from tests.deadlines import RANKS_S
 from zerosim.puzzles import find_puzzle, puzzles
 
 pytestmark = pytest.mark.browser
@@ -37,7 +38,7 @@ def check(one, program):
     one.page.locator("#program").fill(program)
     one.ask("() => { document.querySelector('#verdict').hidden = true; }")
     one.page.locator("#program").press("Control+Enter")
-    one.wait("!document.querySelector('#verdict').hidden")
+    one.wait("!document.querySelector('#verdict').hidden", deadline_s=RANKS_S)
     one.wait("!document.querySelector('#check').disabled")
 
 
@@ -49,10 +50,12 @@ def test_anyone_can_use_it(watch, school, path):
         eventually(
             lambda: one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         )
-        smallest = one.ask("""() => Math.min(...[...document.querySelectorAll("body *")]
-            .filter(e => e.checkVisibility() && e.textContent.trim())
-            .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
-        assert smallest >= 15
+        eventually(
+            lambda: one.page.evaluate("""() => Math.min(...[...document.querySelectorAll("body *")]
+                .filter(e => e.checkVisibility() && e.textContent.trim())
+                .map(e => parseFloat(getComputedStyle(e).fontSize)))"""),
+            lambda smallest: smallest >= 15,
+        )
 
 
 def test_keys_write_and_let_go(watch, school):
@@ -122,18 +125,21 @@ def test_a_program_is_judged_where_it_is_written(watch, school):
             lambda: one.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         )
     one.page.locator("#verdict button").click()
-    line = one.ask("""() => {
+    selected = """() => {
         const field = document.querySelector("#program");
         return field.value.slice(field.selectionStart, field.selectionEnd);
-    }""")
-    assert line.strip().startswith("sent = dist.isend(")
+    }"""
+    eventually(
+        lambda: one.page.evaluate(selected),
+        lambda line: line.strip().startswith("sent = dist.isend("),
+    )
     one.page.locator("#verdict a.watch").click()
     one.ready()
     one.settle()
     shown = one.document()["steps"][one.state()["position"]]
     assert one.document()["texts"][shown["why"]].startswith("The first illegal step: ")
     one.page.go_back()
-    one.wait("!document.querySelector('#verdict').hidden")
+    one.expect("#verdict").to_be_visible()
     one.expect("#verdict .why").to_contain_text(wrong.says)
     check(one, PUZZLE.reference)
     expect(one.page.locator("#verdict .why")).to_have_count(0)
