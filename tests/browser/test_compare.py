@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually, heard, serving
 from tests.browser.test_access import violations_in_both_themes
+from tests.deadlines import RANKS_S
 from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.analysis.budget import budgets
@@ -346,7 +347,9 @@ def address_of(*names: str) -> str:
 def test_however_many_ranks(watch, strange):
     names = ("stage-1", "many", "four")
     one = watch(address=strange, reduced_motion="reduce")
-    one.open(address_of(*names))
+    one.page.goto(one.address + address_of(*names))
+    one.ready(deadline_s=RANKS_S)  # the server writes the document of 64 ranks first
+    one.settle()
     expect(one.page.locator(".run-card")).to_have_count(len(names))
     one.press("End", "Home", "ArrowRight", "ArrowDown", "t", "p", "t", "r", "Escape")
     eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= 1280)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from playwright.sync_api import expect
@@ -67,10 +68,12 @@ def test_a_lesson_is_a_file(watch, tmp_path):
 def slides(tmp_path_factory):
     """Those of lessons with replays and many bars, long tables, wide tables, and code."""
     folder = tmp_path_factory.mktemp("slides")
-    return {
-        lesson: made(folder / f"{lesson}.html", "--lesson", lesson, "--page", "slides")
-        for lesson in (5, 7, 24, 25)
-    }
+
+    @cache
+    def of(lesson):
+        return made(folder / f"{lesson}.html", "--lesson", lesson, "--page", "slides")
+
+    return of
 
 
 _BEYOND = """() => {
@@ -90,9 +93,11 @@ _BEYOND = """() => {
 }"""
 
 
-@pytest.mark.parametrize("lesson", [5, 7, 24, 25])
+@pytest.mark.parametrize(
+    "lesson", [5, 24, *(pytest.param(number, marks=pytest.mark.long) for number in (7, 25))]
+)
 def test_slides_hold_what_is_on_them(watch, slides, lesson):
-    one = watch(address=slides[lesson])
+    one = watch(address=slides(lesson))
     one.page.goto(one.address)
     number = eventually(lambda: one.page.locator(".slide").count())
     assert number > 20
@@ -109,7 +114,7 @@ def test_slides_hold_what_is_on_them(watch, slides, lesson):
 
 
 def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
-    one = watch(address=slides[5] + "#slide=4")
+    one = watch(address=slides(5) + "#slide=4")
     one.page.goto(one.address)
     frame = one.page.locator(".shown iframe")
     frame.content_frame.locator("#view:not([hidden])").wait_for()
@@ -120,7 +125,7 @@ def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
     told = [at for at, kind in enumerate(kinds) if "answer" in kind.split()]
     assert len(asked) == len(told) == 5
     assert all(ask < tell for ask, tell in zip(asked, told, strict=True))
-    one.page.goto(slides[5] + f"#slide={asked[0] + 1}")
+    one.page.goto(slides(5) + f"#slide={asked[0] + 1}")
     one.wait(f"document.querySelectorAll('.slide')[{asked[0]}].classList.contains('shown')")
     expect(one.page.locator(".shown .slide-notes")).to_be_hidden()
     one.press("n")

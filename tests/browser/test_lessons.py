@@ -10,6 +10,7 @@ from playwright.sync_api import Error, expect
 
 from tests.browser.conftest import ask, eventually, serving
 from tests.browser.test_access import violations, violations_in_both_themes
+from tests.deadlines import RANKS_S
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
 from zerosim.lessons.course import find_lesson
@@ -35,7 +36,8 @@ def names():
 
 def visit(watch, school, path: str, **options):
     one = watch(address=school, **options)
-    one.page.goto(school + path)
+    # at first the server works out what a lesson shows
+    one.page.goto(school + path, timeout=1000 * RANKS_S)
     one.wait("document.querySelector('#where')?.textContent || document.querySelector('.cards')")
     one.settle()
     return one

@@ -26,7 +26,7 @@ def visit(one, path: str) -> None:
     one.settle()
 
 
-@pytest.mark.parametrize("fragment", ["", "#theme=dark", "#mode=present"])
+@pytest.mark.parametrize("fragment", ["", "#theme=dark&mode=present"])
 def test_axe_finds_nothing(watch, fragment):
     one = watch()
     visit(one, f"{PAGE}{fragment}")

@@ -223,23 +223,40 @@ def test_a_pipe_gets_whole_lines_without_colours(folder):
     answer = process("verify", folder, COLUMNS="40")
     assert "…" not in answer.out
     assert "\x1b" not in answer.out
-    assert answer.out == process("verify", folder).out
+    assert answer.out == command("verify", folder).out
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """What a command of this process writes to is one, which says how wide it is."""
+    for name in ("NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    return monkeypatch
 
 
 @pytest.mark.parametrize("name", ["verify", "show"])
-def test_a_narrow_terminal_cuts_no_number(folder, name):
-    narrow = process(name, folder, FORCE_COLOR="1", NO_COLOR="", COLUMNS="40").out
-    piped = process(name, folder).out
+def test_a_narrow_terminal_cuts_no_number(folder, terminal, name):
+    terminal.setenv("COLUMNS", "40")
+    narrow = command(name, folder).out
+    terminal.delenv("FORCE_COLOR")
+    terminal.delenv("COLUMNS")
+    piped = command(name, folder).out
     assert "…" not in narrow
+    assert "\x1b" in narrow
     assert numbers_of(plain_text(narrow)) >= numbers_of(piped) - {0, 1, 2, 3}
 
 
-def test_no_color_is_respected(folder):
-    coloured = process("verify", folder, FORCE_COLOR="1", NO_COLOR="").out
+def test_no_color_is_respected(folder, terminal):
+    coloured = command("verify", folder).out
     assert re.search(r"\x1b\[[\d;]*3[12]m", coloured)
-    bare = process("verify", folder, FORCE_COLOR="1", NO_COLOR="1").out
+    terminal.setenv("NO_COLOR", "1")
+    bare = command("verify", folder).out
     assert not re.search(r"\x1b\[[\d;]*3\dm", bare)
-    assert "\x1b" not in process("verify", folder).out
+    terminal.delenv("NO_COLOR")
+    terminal.delenv("FORCE_COLOR")
+    assert "\x1b" not in command("verify", folder).out
 
 
 @pytest.mark.parametrize("args", ["verify", "show --hops", "show --json"])

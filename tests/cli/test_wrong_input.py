@@ -28,8 +28,8 @@ from tests.cli.traces import engine_trace, write
 from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from tests.strategies import header
+from tests.verify import memory_traces
 from zerosim.launch import forkserver, launcher, rendezvous
-from zerosim.lessons.recordings import COMMITTED
 
 NO_TEXT = os.fsdecode(b"no \xff text")
 
@@ -99,7 +99,7 @@ def test_wrong_words(tmp_path, monkeypatch, no_ranks, args, words):
 
 
 def test_as_a_process_it_is_one_line_as_well(tmp_path):
-    for args in (("run", "--ranks", "two"), ("frob",), ("verify", tmp_path)):
+    for args in (("run", "--ranks", "two"), ("verify", tmp_path)):
         assert_one_line(process(*args))
 
 
@@ -301,11 +301,14 @@ def test_a_folder_of_someone_else(tmp_path, no_ranks):
 
 def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = shutil.copytree(COMMITTED / "ring" / "stage-3", tmp_path / NO_TEXT)
+    folder = write(tmp_path / NO_TEXT, engine_trace(3))
     below = shutil.copytree(folder, folder / "some" / NO_TEXT)
+    with_memory = memory_traces.write(
+        tmp_path / f"{NO_TEXT} either", memory_traces.memory_trace(3, 3)
+    )
     for name in ("verify", "show", "graph", "memory"):
         for args in ((), ("--json",)):
-            answer = command(name, folder, *args)
+            answer = command(name, with_memory if name == "memory" else folder, *args)
             assert (answer.code, answer.err) == (0, ""), name
             assert answer.out
         assert_one_line(command(name, below.parent), "is not a trace but holds some")

@@ -29,7 +29,11 @@ class Launch:
     cases: list[cases.Case]
 
 
-@pytest.fixture(scope="module", params=[2, 3, 5], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[2, pytest.param(3, marks=pytest.mark.long), 5],  # the engine trains on three
+    ids="{} ranks".format,
+)
 def launch(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("collectives")
     answers = run_ranks(cases.run_all, request.param, str(folder))

@@ -180,7 +180,8 @@ def test_a_browser_keeps_a_version_of_the_player_and_asks_for_no_file_twice(clie
 @pytest.mark.parametrize(
     "name",
     [
-        "types.d.ts", "player.html", "v0123/main.js", "v0123456789ab/v0123456789ab/main.js", "nowhere.js", "../app.py", "draw/../main.js", "./main.js",
+        "v0123/main.js", "v0123456789ab/v0123456789ab/main.js",
+        "types.d.ts", "player.html", "nowhere.js", "../app.py", "draw/../main.js", "./main.js",
         "%2e%2e/app.py", "..%2fapp.py", "draw", "", "/etc/passwd", "main.js%00", "MAIN.JS",
         "draw//index.js", "..\\app.py", "player.css/",
     ],

@@ -14,7 +14,6 @@ import pytest
 
 from tests.dashboards.samples import put_trace
 from tests.deadlines import RANKS_S
-from tests.lessons.committed import facts
 from zerosim.dashboards import lessonapi
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
@@ -51,8 +50,8 @@ class Class:
         command = (sys.executable, "-c", textwrap.dedent(program))
         self.workbench = Workbench(self.library.shelf, command=command, **options)
         self.rooms = Rooms()
-        classroom = Classroom(self.library, documents, self.workbench)
-        self.app = make_app(self.library, documents, rooms=self.rooms, classroom=classroom)
+        self.classroom = Classroom(self.library, documents, self.workbench)
+        self.app = make_app(self.library, documents, rooms=self.rooms, classroom=self.classroom)
         self.client = self.app.test_client()
 
     def wait(self, ticket):
@@ -66,22 +65,28 @@ class Class:
             time.sleep(0.02)
 
 
-@pytest.fixture
-def room(tmp_path):
-    made = Class(tmp_path)
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A class without runs of its own."""
+    made = Class(tmp_path_factory.mktemp("empty"))
     yield made
     made.workbench.close()
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """Of a class without runs of its own, which only reads."""
-    return Class(tmp_path_factory.mktemp("empty")).client
+def client(room):
+    return room.client
 
 
 @pytest.fixture(scope="module")
-def names():
-    return facts().names()
+def names(room):
+    return room.classroom.teach("zero3").facts.names()
+
+
+@pytest.fixture(scope="module", params=course(), ids=lambda lesson: lesson.id)
+def lesson(request):
+    """Each in turn: all that is asked of one is asked while the server has it written."""
+    return request.param
 
 
 def as_sent(answer):
@@ -108,7 +113,6 @@ def test_the_course_lists_every_lesson(client):
     assert client.get("/lessons/zero3").text.count('href="/lessons" aria-current="page"') == 1
 
 
-@pytest.mark.parametrize("lesson", course(), ids=lambda lesson: lesson.id)
 def test_every_lesson_has_a_page_without_its_answers(client, names, lesson):
     answer = client.get(f"/lessons/{lesson.id}")
     assert answer.status_code == 200
@@ -118,7 +122,6 @@ def test_every_lesson_has_a_page_without_its_answers(client, names, lesson):
     assert answer.text.count('class="step"') == len(lesson.steps) + 1
 
 
-@pytest.mark.parametrize("lesson", course(), ids=lambda lesson: lesson.id)
 def test_every_question_is_checked_and_uncovers(client, names, lesson):
     for question in lesson.questions.values():
         right = as_sent(right_answer(question, names))
@@ -130,7 +133,6 @@ def test_every_question_is_checked_and_uncovers(client, names, lesson):
         assert told["words"] == said["words"]
 
 
-@pytest.mark.parametrize("lesson", course(), ids=lambda lesson: lesson.id)
 def test_what_is_covered_comes_when_all_questions_above_it_are_settled(client, lesson):
     page = client.get(f"/lessons/{lesson.id}").text
     after = dict(re.findall(r'data-block="([^"]+)" data-after="([^"]+)"', page))
@@ -156,17 +158,14 @@ def test_a_question_is_not_covered_by_the_one_before_it(client):
     assert 'data-after="disk"' not in page
 
 
-def test_an_order_is_not_given_away(tmp_path, names):
-    library = Library([tmp_path], shelf=lesson_shelf())
-    classroom = Classroom(library, Documents(), Workbench(library.shelf))
-    for lesson in course():
-        orders = [one for one in lesson.questions.values() if one.kind == "order"]
-        for step in classroom.teach(lesson.id).steps if orders else ():
-            for block in step.blocks:
-                for question in orders:
-                    if block.kind == "ask" and block.question == question.id:
-                        shown = tuple(option.key for option in block.options)
-                        assert shown != right_answer(question, names), (lesson.id, question.id)
+def test_an_order_is_not_given_away(room, names, lesson):
+    orders = [one for one in lesson.questions.values() if one.kind == "order"]
+    for step in room.classroom.teach(lesson.id).steps if orders else ():
+        for block in step.blocks:
+            for question in orders:
+                if block.kind == "ask" and block.question == question.id:
+                    shown = tuple(option.key for option in block.options)
+                    assert shown != right_answer(question, names), question.id
 
 
 def test_a_wrong_answer_has_a_name_and_a_hint(client):

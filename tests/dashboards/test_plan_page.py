@@ -171,7 +171,8 @@ def test_points_of_charts_lead_to_their_layouts(query):
     rows = [(row["layout"], row["gpus"]) for row in shown.scaling]
     without = [one for one in rows if one not in shown.sizes]
     assert without == [one for one in rows if one[0] == "ZeRO++" and one[1] <= 8]
-    for (name, gpus), address in shown.sizes.items():
+    # a page keeps the plans of a few sizes: all layouts of one after another
+    for (name, gpus), address in sorted(shown.sizes.items(), key=lambda one: one[0][1]):
         there = plan.view(dict(parse_qsl(address.partition("?")[2]))).shown
         assert there.chosen == (name if gpus > 1 else shown.scaling["layout"][0])
         assert f"on {gpus} GPU" in there.headline
@@ -278,7 +279,7 @@ def test_others_only_see_the_command(client):
 
 @pytest.mark.ranks
 def test_a_layout_is_done_dry_in_a_process_of_its_own(tmp_path):
-    words = plan.command_at({**SMALL, "stage": "3", "batch": "16", "recompute": "none"})
+    words = plan.command_at({"model": "gpt-tiny", "gpus": "8", "tokens": "8k", "stage": "3"})
     workbench.simulate(("run",), tmp_path, (*words[:-1], "1"))
     trace = load(tmp_path / "run", strict=True)
     assert (trace.manifest.source, len(trace.ranks)) == (Source.SIMULATED, 8)

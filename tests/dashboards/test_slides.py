@@ -4,16 +4,29 @@ import re
 
 import pytest
 
+from zerosim.dashboards.app import make_app
 from zerosim.dashboards.away import Away
+from zerosim.dashboards.classroom import lesson_shelf
+from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.library import Library
+from zerosim.dashboards.page import ALONE
+from zerosim.dashboards.pages import lessons
 from zerosim.language import Language, speaking
 from zerosim.lessons.course import course
 
 LESSONS = course()
 
 
+@pytest.fixture(scope="module")
+def client():
+    """What a file is made of: of the decks alone, as what they refer to is the same in all."""
+    return make_app(Library([], shelf=lesson_shelf()), Documents()).test_client()
+
+
 @pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
-def test_a_lesson_has_slides_with_notes(lesson):
-    deck = Away([]).lesson(lesson.number, as_slides=True)
+def test_a_lesson_has_slides_with_notes(client, lesson):
+    address = f"{lessons.address_of(lesson)}?page={lessons.SLIDES}"
+    deck = client.get(address, environ_overrides={ALONE: "1"}).text
     kinds = re.findall(r'<section class="slide ([a-z]+)', deck)
     assert kinds[0] == "title"
     assert kinds.count("ask") == kinds.count("answer") == len(lesson.questions)
@@ -25,7 +38,7 @@ def test_a_lesson_has_slides_with_notes(lesson):
 
 
 def test_a_chinese_slide_begins_with_a_sentence_as_well():
-    with speaking(Language.CHINESE):
+    with speaking(Language.CHINESE):  # here as a file, with all that it refers to
         deck = Away([]).lesson(5, as_slides=True)
     ideas = re.findall(r'<p class="lead">(.*?)</p>\s*<div class="prose">(.*?)</div>', deck)
     parted = [(lead, rest) for lead, rest in ideas if rest]

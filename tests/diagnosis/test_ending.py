@@ -13,10 +13,10 @@ from zerosim.cli import ending
 
 PROGRAM = """
 import os, signal, sys, time
-rank = 0 if (child := os.fork()) else 1
-os.environ |= dict(RANK=str(rank), WORLD_SIZE="2")
 import torch, torch.distributed as dist
 from datetime import timedelta
+rank = 0 if (child := os.fork()) else 1
+os.environ |= dict(RANK=str(rank), WORLD_SIZE="2")
 
 what, store, trace = sys.argv[1:]
 where = f"file://{store}"

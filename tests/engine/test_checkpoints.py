@@ -75,7 +75,7 @@ def test_gradients_are_the_same_bits(model, stage):
 
 def _on_two_ranks():
     return {
-        (stage, name): train(Case("gpt", config(stage, **changes), 3))
+        (stage, name): train(Case("gpt", config(stage, **changes), 2))
         for stage in range(4)
         for name, changes in {
             "none": {},

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ranks
 STEPS = 3
 LARGE_EPSILON = 1e-3
 """With it AdamW moves a weight by a smooth function of its gradient, so rounding stays small."""
-MODELS = ("gpt", "FrozenFirst", "UsedTwice")
+MODELS = ("mlp", "FrozenFirst", "UsedTwice")
 SETTINGS = {
     "fp32": {"clip": 0.5},
     "two micro-steps": {"dtype": DType.BF16, "accumulate": 2, "prefetch": 0},

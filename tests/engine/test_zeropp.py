@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -60,6 +61,8 @@ TRAFFIC = {
     "all, no overlap": ALL | ODD | {"overlap": False},
 }
 """What is traced, by name."""
+PAIRS = ("qwZ, hpZ", "qwZ, qgZ", "hpZ, qgZ")
+"""Beside each alone and all together, what these show is the same."""
 MODELS = {
     name: "mlp" if "bucket_elements" in changes else "gpt" for name, changes in TRAFFIC.items()
 }
@@ -87,20 +90,26 @@ ELSEWHERE = {
 # what the ranks do
 
 
-def _train_all(folder):
+def _sizes(name, num_ranks, *, whole):
+    """Partitions that change no bit: a node, and all ranks, once unless it is the whole."""
+    return {2, num_ranks} if whole or name == "odd" else {2}
+
+
+def _train_all(folder, names, whole):
     found = {}
-    for name, changes in TRAFFIC.items():
+    for name in names:
         with zerosim.trace(f"{folder}/{name}"):
-            found[name] = train(Case(MODELS[name], replace(BASE, **changes), steps=STEPS))
+            config = replace(BASE, **TRAFFIC[name])
+            found[name] = train(Case(MODELS[name], config, steps=STEPS))
     for (model, name), changes in SAME.items():
-        for size in (1, 2, dist.get_world_size()):
+        for size in (1, *_sizes(name, dist.get_world_size(), whole=whole)):
             config = replace(BASE, **changes, secondary_partition=size)
-            case = Case(model, config, steps=STEPS, evaluates=name != "odd")
+            case = Case(model, config, steps=STEPS, evaluates=name not in ("odd", "no overlap"))
             found[model, name, size] = train(case)
     for name, changes in ({"at home": {}} | ELSEWHERE).items():
         config = replace(BASE, **ALL, **changes, nvme_path=folder)
         found[name] = train(Case("Stack", config, steps=STEPS))
-    for model in ("FrozenFirst", "Branches", "RootParameters"):
+    for model in ("FrozenFirst", "Branches", "RootParameters") if whole else ("Branches",):
         config = replace(BASE, **ALL, **ODD, dtype=DType.FP32)
         found[model, "all"] = train(Case(model, config, steps=STEPS, evaluates=True))
     return found, _gathered(), _reduced(), _overflowed(breaks=True), _overflowed(breaks=False)
@@ -191,17 +200,60 @@ def _overflowed(*, breaks):
     return skipped, weights
 
 
+ON_FOUR = (4, tuple(name for name in TRAFFIC if name not in PAIRS), False)
+WHOLE_ON_TWO, WHOLE_ON_FOUR = ((num_ranks, tuple(TRAFFIC), True) for num_ranks in (2, 4))
+"""Ranks, what is traced, and whether all else is trained that could be."""
+
+
+def _said(launch):
+    num_ranks, _, whole = launch
+    return f"{num_ranks} ranks{', whole' * whole}"
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory):
+    """Starts ranks once for all tests."""
+
+    @cache
+    def launch(num_ranks, names, whole):
+        folder = tmp_path_factory.mktemp("zeropp")
+        ranks = run_ranks(_train_all, num_ranks, str(folder), names, whole)
+        return SimpleNamespace(num_ranks=num_ranks, folder=folder, ranks=ranks, whole=whole)
+
+    return launch
+
+
 @pytest.fixture(
-    scope="module", params=[pytest.param(2, marks=pytest.mark.long), 4], ids="{} ranks".format
+    params=[
+        ON_FOUR,
+        *(pytest.param(one, marks=pytest.mark.long) for one in (WHOLE_ON_TWO, WHOLE_ON_FOUR)),
+    ],
+    ids=_said,
 )
-def ran(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zeropp")
-    ranks = run_ranks(_train_all, request.param, str(folder))
-    return SimpleNamespace(num_ranks=request.param, folder=folder, ranks=ranks)
+def ran(request, launched):
+    return launched(*request.param)
 
 
-TWO_NODES = pytest.mark.parametrize("ran", [4], indirect=True, ids=["4 ranks"])
+TWO_NODES = pytest.mark.parametrize("ran", [ON_FOUR], indirect=True, ids=_said)
 """What needs two nodes of two ranks."""
+
+
+def each_traced(*but):
+    """Each launch with each name that it traces."""
+    return pytest.mark.parametrize(
+        ("ran", "name"),
+        [
+            pytest.param(one, name, marks=marks, id=f"{_said(one)}-{name}")
+            for one, marks in (
+                (ON_FOUR, ()),
+                (WHOLE_ON_TWO, pytest.mark.long),
+                (WHOLE_ON_FOUR, pytest.mark.long),
+            )
+            for name in one[1]
+            if name not in but
+        ],
+        indirect=["ran"],
+    )
 
 
 # traffic
@@ -267,7 +319,7 @@ def traced(ran, name):
     return load(ran.folder / name, strict=True)
 
 
-@pytest.mark.parametrize("name", TRAFFIC)
+@each_traced()
 def test_payloads_are_what_the_paper_says_to_the_byte(ran, name):
     trace, config = traced(ran, name), replace(BASE, **TRAFFIC[name])
     assert match_collectives(trace).mismatches == ()
@@ -341,12 +393,12 @@ def test_a_secondary_partition_changes_no_bit(ran):
     found = ran.ranks[0][0]
     assert not found["hpZ"].differs_from(found["plain"])
     for model, name in SAME:
-        for size in (2, ran.num_ranks):
+        for size in _sizes(name, ran.num_ranks, whole=ran.whole):
             difference = found[model, name, size].differs_from(found[model, name, 1])
             assert not difference, (model, name, size)
 
 
-@pytest.mark.parametrize("name", [name for name in TRAFFIC if name not in ("plain", "hpZ native")])
+@each_traced("plain", "hpZ native")
 def test_quantization_moves_losses_a_little(ran, name):
     found = ran.ranks[0][0]
     changes = TRAFFIC[name]
@@ -459,7 +511,7 @@ def test_the_secondary_partition_lives_from_forward_to_update(ran):
             assert seen[Phase.OUTSIDE] >= STEPS
 
 
-@pytest.mark.parametrize("name", TRAFFIC)
+@each_traced()
 def test_errors_are_reported_once_a_step(ran, name):
     config = replace(BASE, **TRAFFIC[name])
     for rank in traced(ran, name).ranks:

@@ -15,25 +15,24 @@ from tests.frameworks.witness import Program, Weights
 
 
 def run_with_messages(name: str, program: Program, folder: str) -> dict[str, object]:
-    """Run a program alone, traced into `folder`/`name`, and before the witness.
+    """Run a program before the witness, and traced into `folder`/`name`.
 
     Returns:
-        equal: whether it trained to the same bits alone and traced; trouble: what kept the labeler
-        from labelling; messages: how often the witness saw each: what was called, the other
-        end, bytes.
+        equal: whether it trained to the same bits without a trace and with one; trouble: what kept
+        the labeler from labelling; messages: how often the witness saw each: what was called, the
+        other end, bytes.
     """
-    plain = _from_the_same_start(program)
-    with zerosim.trace(f"{folder}/{name}") as recorder:
-        traced = _from_the_same_start(program)
-        labeler = recorder.calls.labeler
-        trouble = labeler.trouble + labeler._phases.trouble
     messages: Counter[tuple[str, int, int]] = Counter()
     with ExitStack() as undo:
         for call, other_end in (("isend", "dst"), ("irecv", "src")):
             counted = _counted(getattr(dist, call), call, other_end, messages)
             for home in (dist, distributed_c10d):
                 undo.enter_context(mock.patch.object(home, call, counted))
-        _from_the_same_start(program)
+        plain = _from_the_same_start(program)
+    with zerosim.trace(f"{folder}/{name}") as recorder:
+        traced = _from_the_same_start(program)
+        labeler = recorder.calls.labeler
+        trouble = labeler.trouble + labeler._phases.trouble
     return {
         "equal": plain.keys() == traced.keys()
         and all(torch.equal(plain[key], traced[key]) for key in plain),

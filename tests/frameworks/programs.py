@@ -37,7 +37,7 @@ from tests.frameworks.models import (
     tokens,
     whole_weights,
 )
-from tests.frameworks.witness import run_three_times, run_traced
+from tests.frameworks.witness import run_traced, run_twice
 
 STEPS = 3
 
@@ -934,8 +934,32 @@ def run_told(folder):
         run_traced(name, program, folder)
 
 
+LATER = {
+    2: {
+        "ddp, own hook",  # as the one of PyTorch that is in Python as well
+        "fsdp2, accumulates",  # as those that say what becomes of the first backward
+        "fsdp1, shards gradients",  # as with no_sync
+        # that iterations alternate is the same with each system
+        "adversaries, fsdp2",
+        "generator and judge, fsdp2",
+        "with gradients, fsdp2",
+        # as the one that FSDP2 divides, and as checkpoints of other models
+        "language model, ddp",
+        "language model, checkpoints",
+    },
+    # as on two ranks
+    4: {"ddp", "zero redundancy", "fsdp2, bf16", "fsdp1, no_sync"},
+}
+"""Programs that do nothing that another one does not; `make test-long` runs them."""
+
+
 def run_all(folder, names):
-    """Run those of `told` once, then these programs three times each; returns what each showed."""
-    run_told(folder)
+    """Run these programs twice each; returns what each showed."""
     found = programs(dist.get_world_size())
-    return {name: run_three_times(name, found[name], folder) for name in names}
+    return {name: run_twice(name, found[name], folder) for name in names}
+
+
+def run_told_and(folder, names):
+    """Run those of `told`, which come first, then these programs."""
+    run_told(folder)
+    return run_all(folder, names)

@@ -186,31 +186,38 @@ NORM_OF_TRAINED = {(Phase.UPDATE, Purpose.GRADIENT_NORM, Op.ALL_REDUCE): (1, NUM
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Folder and results by number of ranks; each number is started once, when first asked for."""
+    """Folder and results by number of ranks and program; each start is made when first asked for.
+
+    One start has all of `make test`, and another what runs later.
+    """
     found = {}
 
-    def run(num_ranks):
-        if num_ranks not in found:
+    def run(num_ranks, name=""):
+        is_later = is_late(num_ranks, name)
+        if (num_ranks, is_later) not in found:
             folder = tmp_path_factory.mktemp(f"programs-{num_ranks}")
+            names = [one for one in NAMES[num_ranks] if is_late(num_ranks, one) is is_later]
             # as PyTorch's examples have it, which name no backend
             named = {2: None, 4: "gloo"}[num_ranks]
-            found[num_ranks] = (
-                folder,
-                run_ranks(
-                    programs.run_all,
-                    num_ranks,
-                    str(folder),
-                    [*NAMES[num_ranks], *COMPILED[num_ranks]],
-                    backend=named,
-                ),
-            )
-        return found[num_ranks]
+            what = programs.run_all if is_later else programs.run_told_and
+            names += [] if is_later else COMPILED[num_ranks]
+            results = run_ranks(what, num_ranks, str(folder), names, backend=named)
+            found[num_ranks, is_later] = folder, results
+        return found[num_ranks, is_later]
 
     return run
 
 
+def is_late(num_ranks, name):
+    return name in programs.LATER[num_ranks]
+
+
+def marked(cases):
+    return [pytest.param(*case, marks=[pytest.mark.long] * is_late(*case)) for case in cases]
+
+
 CASES = [(num_ranks, name) for num_ranks, names in NAMES.items() for name in names]
-each_program = pytest.mark.parametrize(("num_ranks", "name"), CASES)
+each_program = pytest.mark.parametrize(("num_ranks", "name"), marked(CASES))
 
 
 def collectives(rank):
@@ -219,24 +226,25 @@ def collectives(rank):
 
 @each_program
 def test_weights_are_bit_equal_with_and_without_tracing(ran, num_ranks, name):
-    for results in ran(num_ranks)[1]:
+    for results in ran(num_ranks, name)[1]:
         assert results[name]["equal"]
         assert results[name]["trouble"] == ""
 
 
 @each_program
 def test_counts_are_those_of_comm_debug_mode(ran, num_ranks, name):
-    folder, results = ran(num_ranks)
+    folder, results = ran(num_ranks, name)
     for rank, seen in zip(load(folder / name, strict=True).ranks, results, strict=True):
         counts = Counter(call.op.value for call in collectives(rank) if call.op is not Op.BARRIER)
         assert counts == seen_by_witness(seen[name]["counts"])
 
 
 @pytest.mark.parametrize(
-    ("num_ranks", "name"), [case for case in CASES if expected(case[1], case[0]) is not None]
+    ("num_ranks", "name"),
+    marked(case for case in CASES if expected(case[1], case[0]) is not None),
 )
 def test_payloads_are_the_closed_form_and_purposes_are_known(ran, num_ranks, name):
-    for rank in load(ran(num_ranks)[0] / name).ranks:
+    for rank in load(ran(num_ranks, name)[0] / name).ranks:
         for iteration in range(1, programs.STEPS):
             assert summed(rank, iteration) == expected(name, num_ranks)
 
@@ -287,13 +295,13 @@ LAWS = {
 """Of fp32 parameters, with AdamW, with momentum, or with neither."""
 
 
-@pytest.mark.parametrize(("num_ranks", "name"), [case for case in CASES if case[1] in LAWS])
+@pytest.mark.parametrize(("num_ranks", "name"), marked(case for case in CASES if case[1] in LAWS))
 def test_model_states_are_the_law_of_the_system_to_the_byte(ran, num_ranks, name):
     """Computed from what each system says of itself, and held against the storages.
 
     The process has run the programs before it as well, some of which leave their models behind.
     """
-    report = verify_memory(load(ran(num_ranks)[0] / name))
+    report = verify_memory(load(ran(num_ranks, name)[0] / name))
     assert (report.law, report.unexplained_bytes) == (LAWS[name], 0)
     assert report.verdicts[0].holds, report.verdicts[0].measured
     assert {cause.cause for cause in report.causes} <= {
@@ -309,7 +317,7 @@ SHOWN = ("ddp", "fsdp1", "fsdp2", "hsdp", "fsdp1, hybrid", "ddp, half the ranks"
 @each_program
 def test_every_frame_of_a_replay_is_legal(ran, num_ranks, name):
     """Where it is not known what ranks hold, a note says why."""
-    trace = read(ran(num_ranks)[0] / name)
+    trace = read(ran(num_ranks, name)[0] / name)
     for iteration in range(programs.STEPS):
         subject = Subject(trace, iteration)
         frames = subject.frames()
@@ -360,7 +368,7 @@ def test_frozen_layers_are_gathered_as_fsdp2_does_it(ran):
 
 @each_program
 def test_verify_explains_every_byte(ran, num_ranks, name):
-    report = verify(load(ran(num_ranks)[0] / name))
+    report = verify(load(ran(num_ranks, name)[0] / name))
     assert report.outcome is not Outcome.UNEXPLAINED, report.verdicts
     assert [verdict for verdict in report.verdicts if verdict.holds]
     has_two_optimizers = "adversaries" in name or "judge" in name
@@ -464,7 +472,7 @@ def test_a_static_graphs_map_of_used_parameters_is_metadata(ran):
 
 @each_program
 def test_computations_are_in_their_phases(ran, num_ranks, name):
-    for rank in load(ran(num_ranks)[0] / name).ranks:
+    for rank in load(ran(num_ranks, name)[0] / name).ranks:
         spans = [event for event in rank.events if event.kind is Kind.COMPUTE]
         units = {span.unit for span in spans}
         blocks = {unit for unit in units if unit.startswith(("blocks.", "transformer.h."))}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.frameworks import programs_parallel as programs
-from tests.frameworks.witness import OPS, run_three_times, seen_by_witness
+from tests.frameworks.witness import OPS, run_twice, seen_by_witness
 from tests.held import check_bytes
 from tests.ranks import run_ranks
 from zerosim.events import Kind, Op, Phase, Purpose
@@ -63,20 +63,26 @@ NUM_NORM_PARAMETERS = 2 * (2 * L + 1)
 """Weight and bias of two norms a layer and of the last."""
 
 
-def names_of(num_ranks):
-    """On four ranks what could differ from two, and what needs as many."""
-    return ["tensor", "sequence", *TOGETHER] if num_ranks == 4 else list(ALONE)
+NAMES = {2: tuple(ALONE), 4: ("tensor", *TOGETHER)}
+"""On four ranks what could differ from two, and what needs as many."""
 
 
 def run_all(names, folder):
-    return {name: run_three_times(name, (ALONE | TOGETHER)[name], folder) for name in names}
+    return {name: run_twice(name, (ALONE | TOGETHER)[name], folder) for name in names}
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(
+    scope="module",
+    params=[
+        *NAMES.items(),
+        pytest.param((4, ("tensor", "sequence")), marks=pytest.mark.long),
+    ],
+    ids=lambda given: f"{given[0]} ranks, {len(given[1])} programs",
+)
 def runs(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(f"tensor{request.param}")
-    names = names_of(request.param)
-    results = run_ranks(run_all, request.param, names, str(folder), backend="cpu:gloo")
+    num_ranks, names = request.param
+    folder = tmp_path_factory.mktemp(f"tensor{num_ranks}")
+    results = run_ranks(run_all, num_ranks, names, str(folder), backend="cpu:gloo")
     return results, {name: load(folder / name) for name in names}
 
 

@@ -1,7 +1,7 @@
-"""A program that knows nothing of zerosim, run three times: alone, traced, and before a witness.
+"""A program that knows nothing of zerosim, run twice: before a witness, and traced.
 
 The witness is PyTorch's own CommDebugMode: it sees operators by another way (a dispatch mode) and
-counts what it saw.
+counts what it saw, and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import ClassVar
 
 import torch
@@ -44,30 +45,27 @@ def counting() -> CommDebugMode:
     return mode
 
 
-def run_three_times(name: str, program: Program, folder: str) -> dict[str, object]:
-    """Run a program alone, traced into `folder`/`name`, and under CommDebugMode.
+def run_twice(name: str, program: Program, folder: str) -> dict[str, object]:
+    """Run a program under CommDebugMode, and traced into `folder`/`name`.
 
     Returns:
-        equal: whether it trained to the same bits alone and traced, and to numbers; trouble: what
-        kept the labeler from labelling; counts: what CommDebugMode saw, by the operator's name,
-        None if it did not look.
+        equal: whether it trained to the same bits without a trace and with one, and to numbers;
+        trouble: what kept the labeler from labelling; counts: what CommDebugMode saw, by the
+        operator's name, None if it did not look.
     """
-    plain = _from_the_same_start(program)
+    looks = not any(part in name for part in NO_WITNESS)
+    with counting() if looks else nullcontext() as mode:
+        plain = _from_the_same_start(program)
     with zerosim.trace(f"{folder}/{name}") as recorder:
         traced = _from_the_same_start(program)
         labeler = recorder.calls.labeler
         trouble = labeler.trouble + labeler._phases.trouble
-    counts = None
-    if not any(part in name for part in NO_WITNESS):
-        with counting() as mode:
-            _from_the_same_start(program)
-        counts = _by_name(mode.get_comm_counts())
     return {
         "equal": plain.keys() == traced.keys()
         and all(torch.equal(plain[key], traced[key]) for key in plain)
         and all(bool(value.isfinite().all()) for value in plain.values()),
         "trouble": trouble,
-        "counts": counts,
+        "counts": None if mode is None else _by_name(mode.get_comm_counts()),
     }
 
 

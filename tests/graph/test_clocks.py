@@ -165,15 +165,17 @@ rank, folder = int(sys.argv[1]), sys.argv[2]
 os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK="0", OMP_NUM_THREADS="1")
 import torch
 import zerosim
-from zerosim import EngineConfig
+from zerosim.collectives import InlineExecutor, Ring, world
+from zerosim.events import Phase
+from zerosim.trace import labels
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
+ring = Ring(world(), InlineExecutor(), 1 << 20)
 with zerosim.trace(folder):
-    engine = zerosim.initialize(torch.nn.Linear(64, 64), EngineConfig(stage=3, dtype="fp32"))
-    for _ in range(5):
-        engine.backward(engine(torch.ones(2, 64)).square().mean())
-        engine.step()
-    engine.close()
+    labels.enter(0, Phase.FORWARD)
+    for _ in range(10):
+        ring.all_reduce(torch.ones(64)).wait()
+    labels.enter(-1, Phase.OUTSIDE)
 dist.barrier()
 dist.destroy_process_group()
 """

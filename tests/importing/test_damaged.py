@@ -16,7 +16,7 @@ from tests.importing.test_dumps import fsdp2
 from tests.importing.test_execution import executed
 from tests.importing.test_flight import dump
 
-FEW, MANY = 60, 1000
+FEW, MANY = 30, 1000
 WORDS = (
     b"null",
     b"[]",

@@ -7,28 +7,31 @@ import json
 import os
 import random
 import re
+import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from tests.cli.command import apart, command, start
+from tests.cli.command import Answer, apart, command, start
 from tests.deadlines import RANKS_S
+from zerosim.cli import jobs
 from zerosim.errors import TraceError
-from zerosim.launch import forkserver
+from zerosim.launch import forkserver, launcher, worker
+from zerosim.launch.forkserver import Work
 from zerosim.record import Trace, load
 from zerosim.rows import rank_file_name
 
 pytestmark = pytest.mark.ranks
 
 _ENDLESS = 1_000_000
+TWO_STEPS = ("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--stage", 2)
 
 
 @dataclass(frozen=True)
@@ -48,50 +51,41 @@ class Ended:
 
 
 class Run:
-    """A run that would never end."""
+    """A run that would never end, in this process: the ranks are forked by the server it keeps."""
 
-    def __init__(
-        self, folder, ranks: int, *args: object, before: Sequence[str] = (), **environment: str
-    ) -> None:
+    def __init__(self, folder: Path, ranks: int, *args: object) -> None:
         self.folder = folder
         self.ranks = ranks
         self.seen: dict[int, int] = {}
         options = ("--model", "mlp", "--ranks", ranks, "--steps", _ENDLESS, "--out", folder)
-        self.process = start("run", *options, *args, before=before, **environment)
+        self.begin("run", *options, *args)
+
+    def begin(self, *words: object) -> None:
+        aside = ThreadPoolExecutor(1)
+        self.answer: Future[Answer] = aside.submit(command, *words)
+        aside.shutdown(wait=False)
+
+    def is_over(self) -> bool:
+        return self.answer.done()
+
+    def server(self) -> int:
+        """The process that forks the ranks; 0 if there is none yet."""
+        return 0 if (kept := forkserver._KeptServer.server) is None else kept.pid
 
     def workers(self) -> dict[int, int]:
         """Process ids by rank, also of ranks that have not begun their trace."""
         found = {}
-        for own in _children(self.process.pid):
-            for child in _children(own):
-                with contextlib.suppress(OSError):
-                    name = _read(f"/proc/{child}/comm").decode().strip()
-                    if name.startswith("zerosim rank "):
-                        found[int(name.split()[-1])] = child
+        for child in _children(self.server()):
+            with contextlib.suppress(OSError):
+                name = _read(f"/proc/{child}/comm").decode().strip()
+                if name.startswith("zerosim rank "):
+                    found[int(name.split()[-1])] = child
         self.seen |= found
         return found
 
-    def hold(self) -> int:
-        """Wait until nothing is missing but the ranks, and keep them from being forked.
-
-        Returns:
-            The process id of the server, which is stopped.
-        """
-        # until it is another program the launcher waits for it in vfork, and would stand still too
-        while not (servers := list(filter(_is_server, _children(self.process.pid)))):
-            assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.02)
-        os.kill(servers[0], signal.SIGSTOP)  # it is importing PyTorch
-        asleep = 0
-        while not self.folder.exists() or asleep < 10:  # it has looked into the folder, and waits
-            assert self.process.poll() is None, self.process.communicate()
-            asleep = asleep + 1 if _state(self.process.pid) == "S" else 0
-            time.sleep(0.02)
-        return servers[0]
-
     def wait_for_workers(self) -> dict[int, int]:
         while len(workers := self.workers()) < self.ranks:
-            assert self.process.poll() is None, self.process.communicate()
+            assert not self.is_over(), self.end()
             time.sleep(0.02)
         return workers
 
@@ -99,7 +93,7 @@ class Run:
         """Wait until a rank wrote so many rows; its process id by its header."""
         file = self.folder / rank_file_name(rank)
         for _ in count():
-            assert self.process.poll() is None, self.process.communicate()
+            assert not self.is_over(), self.end()
             if file.exists() and file.read_bytes().count(b"\n") >= least:
                 break
             time.sleep(0.02)
@@ -109,11 +103,38 @@ class Run:
 
     def end(self) -> Ended:
         began = time.monotonic()
-        out, err = self.process.communicate(timeout=RANKS_S)
-        return Ended(self.process.returncode, out, err, time.monotonic() - began)
+        answer = self.answer.result(RANKS_S)
+        return Ended(answer.code, answer.out, answer.err, time.monotonic() - began)
 
     def __enter__(self) -> Self:
         return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.is_over() and (server := self.server()):  # a test has failed
+            os.kill(server, signal.SIGKILL)
+        self.end()
+
+
+class Process(Run):
+    """The same as a process of its own, where that is what something happens to."""
+
+    def __init__(self, folder: Path, ranks: int, *args: object, before: Sequence[str] = ()) -> None:
+        self.before = before
+        super().__init__(folder, ranks, *args)
+
+    def begin(self, *words: object) -> None:
+        self.process = start(*words, before=self.before)
+
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    def server(self) -> int:
+        return next(iter(_children(self.process.pid)), 0)
+
+    def end(self) -> Ended:
+        began = time.monotonic()
+        out, err = self.process.communicate(timeout=RANKS_S)
+        return Ended(self.process.returncode, out, err, time.monotonic() - began)
 
     def __exit__(self, *_: object) -> None:
         self.workers()
@@ -132,13 +153,6 @@ def _children(pid: int) -> list[int]:
         return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:  # it has ended
         return []
-
-
-def _is_server(pid: int) -> bool:
-    try:
-        return b"zerosim.launch.forking" in _read(f"/proc/{pid}/cmdline")
-    except OSError:
-        return False
 
 
 def _state(pid: int) -> str:
@@ -221,101 +235,54 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
     assert_readable(tmp_path / "t", 3)
 
 
-# Of the process that forks the ranks: the second that it forks stands still at once.
-STANDS_STILL = """
-import itertools
-import os
-import signal
-
-forks = itertools.count()
-number = 0
-
-
-def count():
-    global number
-    number = next(forks)
-
-
-def stand():
-    if number == 1:
+def stands_still(job: str) -> int:
+    """Be a rank, of which the second stands still at once."""
+    if os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGSTOP)
+    return worker.work(job)
 
 
-os.register_at_fork(before=count, after_in_child=stand)
-"""
-
-
-def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(STANDS_STILL)
-    with Run(tmp_path / "t", 2, "--timeout", 6, PYTHONPATH=str(tmp_path)) as run:
+def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path, monkeypatch):
+    work = Work(f"{__name__}:{stands_still.__name__}", "")
+    monkeypatch.setattr(launcher, "Work", lambda _, job, **__: replace(work, argument=job))
+    with Run(tmp_path / "t", 2, "--timeout", 3) as run:
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines == [
-        "rank 1 stopped answering for 6 s, before its first event",
+        "rank 1 stopped answering for 3 s, before its first event",
         "rank 0 was starting, or waiting for the others to join",
     ]
-
-
-def test_ranks_end_with_the_process_that_forked_them(tmp_path):
-    with Run(tmp_path / "t", 2, "--stage", 1) as run:
-        run.wait_for_rows(0, 60)
-        workers = run.workers()
-        os.kill(_children(run.process.pid)[0], signal.SIGKILL)
-        ended = run.end()
-        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
-            time.sleep(0.05)
-    assert ended.code == 3, ended
-    for rank, line in enumerate(ended.lines[:2]):
-        assert line.strip().startswith(f"rank {rank} was killed (SIGKILL), "), ended.err
-    assert_readable(tmp_path / "t", 2)
-
-
-def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
-    with Run(tmp_path / "t", 2, "--stage", 1, "--timeout", 3) as run:
-        run.wait_for_rows(0, 60)
-        workers = run.workers()
-        [forking] = _children(run.process.pid)
-        os.kill(forking, signal.SIGSTOP)
-        ended = run.end()
-        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
-            time.sleep(0.05)
-    assert ended.code == 3, ended
-    assert len(ended.lines) == 1, ended.err
-    assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
-    assert "was stopped for 3 s" in ended.lines[0]
-    assert_readable(tmp_path / "t", 2)
 
 
 def test_one_server_serves_many_runs(tmp_path, monkeypatch):
     """Each run has the folder and the environment of its own moment, and fails for itself."""
     monkeypatch.chdir(tmp_path)
-    args = ("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--stage", 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert command(*args, "--out", "first").code == 0
+    assert command(*TWO_STEPS, "--out", "first").code == 0
     kept = forkserver._KeptServer.server
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
-    failed = command(*args, "--out", "second")
+    failed = command(*TWO_STEPS, "--out", "second")
     assert failed.code == 3, failed
     assert "invalid literal for int()" in failed.err
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert command(*args, "--out", "third").code == 0
+    assert command(*TWO_STEPS, "--out", "third").code == 0
     assert forkserver._KeptServer.server is kept
-    kept.close()
-    assert command(*args, "--out", "fourth").code == 0
-    assert forkserver._KeptServer.server is not kept
-    for folder in ("first", "inner/third", "inner/fourth"):
+    for folder in ("first", "inner/third"):
         assert_readable(tmp_path / folder, 2)
 
 
-def test_a_rank_that_raises_is_named_with_its_reason(tmp_path):
+def test_a_rank_that_raises_is_named_with_its_reason(tmp_path, monkeypatch):
     """Rank 2 finds a folder where its file should be; the others wait for it."""
-    broken = tmp_path / "t" / rank_file_name(2)
+    reserve = jobs.reserve
+
+    def and_put_in_the_way(folder, held, **how):
+        reserve(folder, held, **how)
+        (folder / rank_file_name(2)).mkdir()
+
+    monkeypatch.setattr(jobs, "reserve", and_put_in_the_way)
     with Run(tmp_path / "t", 3, "--stage", 1, "--timeout", 30) as run:
-        forking = run.hold()
-        broken.mkdir()
-        os.kill(forking, signal.SIGCONT)
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines[0].startswith("rank 2 failed: "), ended.err
@@ -327,25 +294,15 @@ def test_a_rank_that_raises_is_named_with_its_reason(tmp_path):
 
 def test_a_full_disk_is_named(tmp_path):
     """The file system refuses a rank's rows in the middle of the run."""
-    script = (
-        "import resource, sys;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000));"
-        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "from zerosim.cli import main; sys.argv[0] = 'zerosim'; main()"
-    )
-    args = ("run", "--model", "mlp", "--ranks", "2", "--steps", str(_ENDLESS), "--stage", "0")
-    done = subprocess.run(
-        (sys.executable, "-c", script, *args, "--out", str(tmp_path / "t")),
-        capture_output=True,
-        text=True,
-        timeout=RANKS_S,
-        check=False,
-    )
-    assert done.returncode == 3, done
-    assert "cannot write to" in done.stderr
-    assert "File too large" in done.stderr or "disk is full" in done.stderr
-    assert done.stderr.startswith("zerosim: rank ")
-    assert "Traceback" not in done.stderr
+    with Run(tmp_path / "t", 2, "--stage", 0) as run:
+        for pid in run.wait_for_workers().values():
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (150_000, 150_000))
+        ended = run.end()
+    assert ended.code == 3, ended
+    assert "cannot write to" in ended.err
+    assert "File too large" in ended.err or "disk is full" in ended.err
+    assert ended.err.startswith("zerosim: rank ")
+    assert "Traceback" not in ended.err
     load(tmp_path / "t")
 
 
@@ -355,7 +312,7 @@ def test_a_disk_without_room_for_a_reason_is_named(tmp_path):
     if not (own := apart("--mount")):
         pytest.skip("needs root, for a small disk (unshare --mount)")
     mounts = f'mount -t tmpfs -o size=64k tmpfs "{tmp_path}" && exec "$0" "$@"'
-    with Run(tmp_path / "t", 2, before=(*own, "sh", "-c", mounts)) as run:
+    with Process(tmp_path / "t", 2, before=(*own, "sh", "-c", mounts)) as run:
         ended = run.end()
     assert ended.code == 3, ended
     assert re.match(
@@ -365,37 +322,85 @@ def test_a_disk_without_room_for_a_reason_is_named(tmp_path):
     assert len(ended.lines) <= 3, ended.err
 
 
-@pytest.mark.parametrize("when", ["starting", "training"])
-def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path, when):
+def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path):
     """And a signal that is ignored, as by nohup, changes nothing."""
-    with Run(tmp_path / "t", 3, before=("nohup",)) as run:
+    with Process(tmp_path / "t", 3, before=("nohup",)) as run:
         workers = run.wait_for_workers()
-        if when == "training":
-            file = tmp_path / "t" / "stage-0" / rank_file_name(0)
-            for least in (60, 120):
-                while not file.exists() or file.read_bytes().count(b"\n") < least:
-                    assert run.process.poll() is None
-                    time.sleep(0.02)
-                run.process.send_signal(signal.SIGHUP)
+        file = tmp_path / "t" / "stage-0" / rank_file_name(0)
+        for least in (60, 120):
+            while not file.exists() or file.read_bytes().count(b"\n") < least:
+                assert not run.is_over()
+                time.sleep(0.02)
+            run.process.send_signal(signal.SIGHUP)
         run.process.send_signal(signal.SIGINT)
         ended = run.end()
     assert ended.code == 130, ended
     assert len(ended.lines) == 1, ended.err
     assert ended.lines[0].startswith("interrupted: the ranks were stopped")
     assert not any(map(_is_running, workers.values()))
-    if when == "training":
-        assert ended.lines[0].endswith(f"zerosim show {tmp_path / 't' / 'stage-0'}")
-        assert_readable(tmp_path / "t" / "stage-0", 3)
+    assert ended.lines[0].endswith(f"zerosim show {tmp_path / 't' / 'stage-0'}")
+    assert_readable(tmp_path / "t" / "stage-0", 3)
+
+
+def interrupts(job: str) -> int:
+    """Be a rank, of which the first presses Ctrl-C before it joins."""
+    if os.environ["RANK"] == "0":
+        os.kill(int(os.environ["PRESSED"]), signal.SIGINT)
+        time.sleep(RANKS_S)
+    return worker.work(job)
+
+
+def test_ctrl_c_before_anything_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRESSED", str(os.getpid()))
+    work = Work(f"{__name__}:{interrupts.__name__}", "")
+    monkeypatch.setattr(launcher, "Work", lambda _, job, **__: replace(work, argument=job))
+    ended = command(*TWO_STEPS, "--out", tmp_path / "t")
+    assert (ended.code, ended.err) == (130, "zerosim: interrupted: the ranks were stopped\n")
 
 
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
 )
 def test_no_rank_outlives_its_launcher(tmp_path, number):
-    with Run(tmp_path / "t", 2, "--stage", 2) as run:
+    with Process(tmp_path / "t", 2, "--stage", 2) as run:
         workers = run.wait_for_workers()
         run.wait_for_rows(0, 60)
         run.process.send_signal(number)
         run.end()
         while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
             time.sleep(0.05)
+
+
+def test_ranks_end_with_the_process_that_forked_them(tmp_path):
+    """The next run is given another."""
+    with Run(tmp_path / "t", 2, "--stage", 1) as run:
+        run.wait_for_rows(0, 60)
+        workers = run.workers()
+        killed = run.server()
+        os.kill(killed, signal.SIGKILL)
+        ended = run.end()
+        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+            time.sleep(0.05)
+    assert ended.code == 3, ended
+    for rank, line in enumerate(ended.lines[:2]):
+        assert line.strip().startswith(f"rank {rank} was killed (SIGKILL), "), ended.err
+    assert_readable(tmp_path / "t", 2)
+    assert command(*TWO_STEPS, "--out", tmp_path / "next").code == 0
+    assert run.server() != killed
+    assert_readable(tmp_path / "next", 2)
+
+
+def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
+    with Run(tmp_path / "t", 2, "--stage", 1, "--timeout", 3) as run:
+        run.wait_for_rows(0, 60)
+        workers = run.workers()
+        forking = run.server()
+        os.kill(forking, signal.SIGSTOP)
+        ended = run.end()
+        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+            time.sleep(0.05)
+    assert ended.code == 3, ended
+    assert len(ended.lines) == 1, ended.err
+    assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
+    assert "was stopped for 3 s" in ended.lines[0]
+    assert_readable(tmp_path / "t", 2)

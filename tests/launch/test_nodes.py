@@ -6,13 +6,16 @@ with counters of their own. Two of them, joined by a veth pair, are two nodes wi
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +28,10 @@ from tests.ranks import free_port
 from zerosim.cli.folders import RANK_FILES
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.events import InterfaceSample, Kind, Op
+from zerosim.launch.forkserver import Work, keep, lent
 from zerosim.launch.job import Job
+from zerosim.launch.rendezvous import TCPStore
+from zerosim.launch.worker import run_guarded
 from zerosim.record import RankTrace, Trace, load
 from zerosim.rows import MANIFEST_NAME
 from zerosim.verify import verify
@@ -34,8 +40,9 @@ pytestmark = pytest.mark.ranks
 
 NUM_NODES, RANKS_PER_NODE, STEPS = 2, 2, 2
 NUM_RANKS = NUM_NODES * RANKS_PER_NODE
-JOB = Path(__file__).parent / "programs" / "job.py"
 PORT = 29400
+CLONE_NEWNET = 0x40000000
+"""Of linux/sched.h."""
 IP = shutil.which("ip")
 HEADER_BYTES = 14 + 20 + 32
 """Before the data of a packet: Ethernet, IPv4, TCP with time stamps."""
@@ -72,6 +79,11 @@ class Node:
     prefix: tuple[str, ...] = ()
     interface: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        """The file that stands for its network."""
+        return self.prefix[-1].partition("=")[2]
 
     def says(self, *words: str) -> str:
         """What a command answers there."""
@@ -248,19 +260,24 @@ class Crossed:
 
 @pytest.fixture(scope="module")
 def crossed(nodes, tmp_path_factory) -> Crossed:
-    """All runs by one start of the ranks on both nodes."""
+    """All runs by one start of the ranks on both nodes.
+
+    They are forked here and go to their nodes, where torchrun's agents and each rank would import
+    PyTorch again.
+    """
     home = tmp_path_factory.mktemp("nodes")
     before = [node.counters() for node in nodes]
-    finish(
-        *(
-            torchrun(
-                node, "--nproc-per-node", RANKS_PER_NODE, "--node-rank", node.number,
-                "--master-addr", "10.0.0.1", "--master-port", PORT,
-                JOB, _job(home / str(node.number)),
-            )
-            for node in nodes
-        )
-    )  # fmt: skip
+    keep()
+    with ThreadPoolExecutor(1) as aside, lent() as server:
+        store = aside.submit(_store_of, nodes[0]).result()
+        work = Work(f"{__name__}:{be_on_a_node.__name__}", str(home))
+        server.start(work, [_rank_of(rank, nodes) for rank in range(NUM_RANKS)])
+        until = time.monotonic() + RANKS_S
+        while len(codes := server.exit_codes()) < NUM_RANKS and time.monotonic() < until:
+            time.sleep(0.02)
+        server.end_ranks()
+        del store
+    assert codes == dict.fromkeys(range(NUM_RANKS), 0), server.errors()
     after = [node.counters() for node in nodes]
     traces = {
         name: merged(home / name, [home / str(node.number) / name for node in nodes])
@@ -269,13 +286,51 @@ def crossed(nodes, tmp_path_factory) -> Crossed:
     return Crossed(traces, before, after)
 
 
-def _job(folder: Path) -> str:
+def _enter(namespace: str) -> None:
+    """Have this thread go to a node."""
+    with Path(namespace).open() as file:
+        assert ctypes.CDLL(None).setns(file.fileno(), CLONE_NEWNET) == 0
+
+
+def _store_of(node: Node) -> TCPStore:
+    """Where the ranks meet, as torchrun's agent has it: at a port of the first node."""
+    _enter(node.namespace)
+    return TCPStore("10.0.0.1", PORT, is_master=True, wait_for_workers=False)
+
+
+def _rank_of(rank: int, nodes: Sequence[Node]) -> dict[str, str]:
+    """What torchrun's agents tell a rank."""
+    node = nodes[rank // RANKS_PER_NODE]
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % RANKS_PER_NODE),
+        "GROUP_RANK": str(node.number),
+        "GROUP_WORLD_SIZE": str(NUM_NODES),
+        "WORLD_SIZE": str(NUM_RANKS),
+        "LOCAL_WORLD_SIZE": str(RANKS_PER_NODE),
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": str(PORT),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "NODE": node.namespace,
+        **node.environment,
+    }
+
+
+def be_on_a_node(home: str) -> int:
+    """Be a rank, as its environment says."""
+    _enter(os.environ["NODE"])
+    if error := run_guarded(_job(Path(home, os.environ["GROUP_RANK"]))):
+        raise error
+    return 0
+
+
+def _job(folder: Path) -> Job:
     run = RunConfig(model="mlp", ranks=NUM_RANKS, steps=STEPS)
     engines = tuple(
         (EngineConfig(stage=3, **config, nvme_path=str(folder / name / "disk")), folder / name)
         for name, config in CONFIGS.items()
     )
-    return Job(run, engines).encode()
+    return Job(run, engines)
 
 
 @pytest.mark.root

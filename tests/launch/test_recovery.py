@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import command, start
+from tests.cli.command import Answer, command
 from tests.deadlines import RANKS_S
+from zerosim.launch import forkserver
 from zerosim.record import load
 from zerosim.rows import rank_file_name
 
@@ -50,11 +51,11 @@ def whole(tmp_path_factory):
     return _losses(folder / "trace")
 
 
-def _kill_in_a_write(folder: Path, run: subprocess.Popen[str], rank: int) -> None:
+def _kill_in_a_write(folder: Path, run: Future[Answer], rank: int) -> None:
     """Kill a rank while its trace says that it writes to the disk, a few steps after the start."""
     path = folder / rank_file_name(rank)
     disk_writes: set[int] = set()
-    while run.poll() is None:
+    while not run.done():
         time.sleep(0.002)
         if not path.exists():
             continue
@@ -73,7 +74,7 @@ def _kill_in_a_write(folder: Path, run: subprocess.Popen[str], rank: int) -> Non
         if last["template"] in disk_writes:
             os.kill(header["pid"], signal.SIGKILL)
             return
-    pytest.fail(f"the run ended by itself: {run.communicate()}")
+    pytest.fail(f"the run ended by itself: {run.result()}")
 
 
 def _disk_writes(path: Path) -> set[int]:
@@ -85,13 +86,16 @@ def _disk_writes(path: Path) -> set[int]:
 
 def test_a_rank_is_killed_in_the_middle_of_a_write(whole, tmp_path):
     disk, first, second = tmp_path / "disk", tmp_path / "first", tmp_path / "second"
-    run = start(*_arguments(first, disk, 1000))
-    try:
-        _kill_in_a_write(first, run, 1)
-        _, err = run.communicate(timeout=RANKS_S)
-    finally:
-        run.kill()
-    assert run.returncode == 3, err
+    with ThreadPoolExecutor(1) as aside:
+        run = aside.submit(command, *_arguments(first, disk, 1000))
+        try:
+            _kill_in_a_write(first, run, 1)
+        except BaseException:
+            forkserver._KeptServer.server.close()  # else it would go on
+            raise
+        killed = run.result(RANKS_S)
+    err = killed.err
+    assert killed.code == 3, err
     assert "rank 1 was killed (SIGKILL)" in err
     assert "Traceback" not in err
     done = int(err.split("the state after ")[1].split()[0])

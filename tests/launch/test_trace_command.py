@@ -25,7 +25,7 @@ from tests.ranks import free_port
 from zerosim.cli.folders import make_free
 from zerosim.errors import EnvironmentFault, TraceError
 from zerosim.events import Kind, Op
-from zerosim.record import load
+from zerosim.record import iterations, load
 from zerosim.trace import bootstrap, guard
 from zerosim.verify import Outcome, verify
 
@@ -264,6 +264,7 @@ def torchrun(*words: object) -> tuple[object, ...]:
     return (path, *options, *words)
 
 
+@pytest.mark.long  # the next one is started again as well, but does not come through
 def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
     folder = tmp_path / "t"
     program = (PROGRAMS / "ending.py", "once", tmp_path / "meeting")
@@ -276,8 +277,11 @@ def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
     assert done.own[1] == f"{again}attempt 0 recorded is in {aside}"
     last = verify(load(folder, strict=True))
     assert (last.outcome, last.iterations) == (Outcome.AS_PREDICTED, (0, 1, 2, 3))
-    # and what the failed one finished is proved as well
-    first = load(aside)
+    assert_proved_until_it_failed(load(aside))
+
+
+def assert_proved_until_it_failed(first):
+    """What an attempt finished before one of its ranks was gone."""
     assert not first.ranks[1].complete
     report = verify(first)
     assert report.outcome is Outcome.AS_PREDICTED
@@ -285,10 +289,13 @@ def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
     assert "the run ended early: what is judged is iterations 0 to 1" in " ".join(report.notes)
 
 
-def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
+def test_ctrl_c_in_a_second_attempt_leaves_what_both_finished_proved(tmp_path):
+    """In the first a rank is killed."""
     folder = tmp_path / "t"
+    aside = folder / "attempt-0"
     command_line = (sys.executable, "-m", "zerosim", "trace", "--out", folder, "--")
-    words = (*command_line, *torchrun(PROGRAMS / "ending.py", "never", tmp_path / "meeting"))
+    program = (PROGRAMS / "ending.py", "never", tmp_path / "meeting")
+    words = (*command_line, *torchrun("--max-restarts", 1, *program))
     with subprocess.Popen(
         [str(word) for word in words],
         stdout=subprocess.DEVNULL,
@@ -299,14 +306,22 @@ def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
     ) as started:
         try:
             until = time.monotonic() + RANKS_S
-            while not is_waiting(folder, iteration=2) and time.monotonic() < until:
-                assert started.poll() is None, started.communicate()
-                time.sleep(0.1)
+            for before in (folder, aside):  # the first attempt's trace lies aside in the second
+                is_there = before / "rank-0.jsonl"
+                while not (is_there.exists() and is_waiting(folder, iteration=2)):
+                    assert time.monotonic() < until
+                    assert started.poll() is None, started.communicate()
+                    time.sleep(0.1)
+                if before is folder:
+                    os.kill(load(folder).ranks[1].header.pid, signal.SIGKILL)
         finally:
             started.send_signal(signal.SIGINT)
             _, err = started.communicate(timeout=RANKS_S)
     assert started.returncode == 1
     assert f"zerosim: 2 ranks recorded in {folder}\n" in err
+    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and what "
+    assert f"{again}attempt 0 recorded is in {aside}\n" in err
+    assert_proved_until_it_failed(load(aside))
     report = verify(load(folder))
     assert (report.outcome, report.iterations) == (Outcome.AS_PREDICTED, (0, 1))
     [matching] = [one for one in report.verdicts if one.id == "matched"]
@@ -321,10 +336,11 @@ def test_ctrl_c_in_a_training_leaves_what_was_finished_proved(tmp_path):
 
 
 def is_waiting(folder: Path, iteration: int) -> bool:
-    """Whether rank 0 has called what rank 1 never will."""
+    """Whether rank 0 has called what rank 1 never will, and both have finished what was before."""
     with suppress(TraceError, OSError):
-        first = load(folder).ranks[0]
-        return any(
+        trace = load(folder)
+        first = trace.ranks[0]
+        return iterations(trace) == tuple(range(iteration)) and any(
             (event.iteration, event.op) == (iteration, Op.ALL_REDUCE)
             for event in first.events
             if event.id in first.unfinished
@@ -333,22 +349,26 @@ def is_waiting(folder: Path, iteration: int) -> bool:
 
 
 def test_torchrun_is_traced_and_says_no_word_more(tmp_path, trace):
-    program = ("torchrun", "--nproc-per-node", 2, PROGRAMS / "joined.py")
+    program = ("torchrun", "--nproc-per-node", 1, PROGRAMS / "joined.py")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     folder = tmp_path / "t"
     traced = trace(folder, *program, PATH=path)
-    assert (traced.code, traced.out, traced.err) == (0, "[1.0, 1.0, 1.0, 1.0, 1.0]\n" * 2, "")
+    assert (traced.code, traced.out, traced.err) == (0, "[0.0, 0.0, 0.0, 0.0, 0.0]\n", "")
     assert traced.own == (
-        f"zerosim: 2 ranks recorded in {folder}",
+        f"zerosim: 1 rank recorded in {folder}",
         *(f"next: zerosim {name} {folder}" for name in ("verify", "show", "graph", "replay")),
     )
     loaded = load(folder, strict=True)
-    assert [called(rank) for rank in loaded.ranks] == [[Op.ALL_REDUCE, Op.BARRIER]] * 2
+    assert [called(rank) for rank in loaded.ranks] == [[Op.ALL_REDUCE, Op.BARRIER]]
     assert loaded.manifest.program == " ".join(map(str, program))
     assert loaded.manifest.backend == "gloo"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "method",
+    # tests/plugin spawns a rank too; here each of them imports PyTorch
+    ["fork", pytest.param("spawn", marks=pytest.mark.long)],
+)
 def test_ranks_that_a_program_makes_itself(tmp_path, trace, method):
     program = (sys.executable, PROGRAMS / "spawning.py", method)
     traced = trace(tmp_path / "t", *program, PYTHONPATH=str(ROOT))

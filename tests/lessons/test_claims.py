@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
+from importlib.util import find_spec
 
 import pytest
 
@@ -21,6 +21,7 @@ TRUTHS = {
     "two-two-three": Verdict.ONLY_IF,
 }
 """What somebody found out by hand, before there was a lesson."""
+PROGRAM = find_spec("zerosim.lessons.claims.__main__").origin
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +137,10 @@ def test_a_run_that_does_not_agree_with_theory_leaves_the_question_open(facts):
         assert "disagree" in judged.words
 
 
-def test_all_claims_are_printed_and_shown(facts):
-    command = [sys.executable, "-m", "zerosim.lessons.claims"]
-    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    words = " ".join(printed.split())
+def test_all_claims_are_printed_and_shown(facts, monkeypatch, capsys):
+    monkeypatch.setattr("zerosim.lessons.facts.Facts", lambda _: facts)  # read already
+    runpy.run_path(PROGRAM, run_name="__main__")
+    words = " ".join(capsys.readouterr().out.split())
     table = view(facts, "verdicts")
     assert len(table.rows) == len(TRUTHS)
     for name, row in zip(claims(), table.rows, strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import command
 from tests.deadlines import RANKS_S
 from tests.lessons import notes
 
@@ -21,15 +22,15 @@ ROWS = notes.cells(SECTION)
 IN_BACKTICKS = re.compile(r"`([^`]+)`")
 
 
-def command_that_begins(words: str) -> list[str]:
-    """A command of the section, to be run here."""
+def words_that_begin(words: str) -> list[str]:
+    """What a command of the section tells zerosim."""
     (found,) = {one for one in IN_BACKTICKS.findall(SECTION) if one.startswith(words)}
-    return [sys.executable, "-m", "zerosim", *found.split()[1:]]
+    return found.split()[1:]
 
 
-def run(command: list[str], folder: Path, said: str = "") -> subprocess.CompletedProcess[str]:
+def session(words: list[str], folder: Path, said: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
+        [sys.executable, "-m", "zerosim", *words],
         cwd=folder,
         input=said,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"},
@@ -46,7 +47,8 @@ def test_it_takes_as_long_as_it_says():
 
 def test_what_is_typed_shows_what_is_pointed_at(tmp_path):
     typed = [one for _, cell, *_ in ROWS for one in IN_BACKTICKS.findall(cell)]
-    shown = run([*command_that_begins("zerosim debug"), "--no-browser"], tmp_path, "\n".join(typed))
+    debug = [*words_that_begin("zerosim debug"), "--no-browser"]
+    shown = session(debug, tmp_path, "\n".join(typed))
     assert (shown.returncode, shown.stderr) == (0, "")
     answers = shown.stdout.split(SIGN)
     done = 1
@@ -62,8 +64,9 @@ def test_what_is_typed_shows_what_is_pointed_at(tmp_path):
             assert len(set(sums)) == (1 if "the same" in point else 2)
 
 
-def test_the_broken_run_has_the_culprit_that_they_say(tmp_path):
-    assert run(command_that_begins("zerosim run"), tmp_path).returncode == 3
-    found = run(command_that_begins("zerosim diagnose"), tmp_path)
-    assert found.returncode == 1
-    assert found.stdout.startswith("rank 1 ")
+def test_the_broken_run_has_the_culprit_that_they_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command(*words_that_begin("zerosim run")).code == 3
+    found = command(*words_that_begin("zerosim diagnose"))
+    assert found.code == 1
+    assert found.out.startswith("rank 1 ")

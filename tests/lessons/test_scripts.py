@@ -1,5 +1,8 @@
 """Every lesson as a script: it runs, says all of its answers, and records what is committed."""
 
+import contextlib
+import io
+import json
 import os
 import re
 import runpy
@@ -8,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -18,6 +22,9 @@ from tests.lessons.committed import LESSONS, as_given, facts, right, same
 from zerosim.config import EngineConfig, RunConfig
 from zerosim.errors import ConfigError
 from zerosim.events import Kind
+from zerosim.launch.forkserver import Work, lent
+from zerosim.launch.ranks import RankTimeouts, run_ranks
+from zerosim.launch.rendezvous import open_rendezvous
 from zerosim.lessons import lab, recordings
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.facts import Facts
@@ -78,7 +85,14 @@ def check_output(lesson, text, names):
     assert max(map(len, re.findall(r"^(?![$ ]).*$", text, re.MULTILINE))) <= 100
 
 
-@pytest.mark.parametrize("lesson", LESSONS[2::3], ids=[lesson.id for lesson in LESSONS[2::3]])
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        # the same lines run with PyTorch below: of those that might need it here, every other one
+        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (place % 2))
+        for place, lesson in enumerate(LESSONS[2::3])
+    ],
+)
 def test_without_torch_it_runs_from_the_committed_traces(lesson, tmp_path):
     code, output, errors = run(["-c", WITHOUT_TORCH.format(str(lesson.path))], tmp_path)
     assert (code, errors) == (0, "")
@@ -156,6 +170,33 @@ def test_a_list_to_be_put_in_order_does_not_stand_in_order(asking, capsys):
 # ------------------------------------------------------------------------------- real runs
 
 
+BY_TORCHRUN = "hugging-face/stage-3"
+"""The run of a program whose ranks torchrun really starts."""
+
+
+def be_program(words):
+    """Be a rank of a program as torchrun would start it; returns the exit code."""
+    sys.argv[:] = json.loads(words)
+    sys.path.insert(0, str(Path(sys.argv[0]).parent))
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as end:
+            return end.code or 0
+    return 0
+
+
+def start_ranks(words):
+    """As torchrun would, but the ranks need not import PyTorch."""
+    assert words[:2] == ["--standalone", "--nproc-per-node"]
+    work = Work(f"{__name__}:{be_program.__name__}", json.dumps(words[3:]))
+    timeouts = RankTimeouts(stopped_s=RANKS_S, grace_s=10, deadline_s=RANKS_S)
+    with lent() as server, open_rendezvous(0) as place:
+        codes = run_ranks(server, work, int(words[2]), place, timeouts)
+        said = "\n".join(server.errors().values())
+    return subprocess.CompletedProcess(words, int(any(codes.values())), "", said)
+
+
 @pytest.fixture(scope="module")
 def record_once(tmp_path_factory):
     """As `recordings.record`, but a run that was recorded is there already.
@@ -166,8 +207,10 @@ def record_once(tmp_path_factory):
 
     def start_here(words, said=""):
         module, *arguments = words
-        if module != "zerosim" or said:
+        if said or any(word.endswith(BY_TORCHRUN) for word in words):
             return start(words, said)
+        if module != "zerosim":
+            return start_ranks(arguments)
         answer = command(*arguments)
         return subprocess.CompletedProcess(words, answer.code, answer.out, answer.err)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -39,14 +41,15 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def both(request, tmp_path_factory):
-    """A dry run of gpt-2, and its layout."""
+    """A dry run of gpt-2, and its layout; four blocks do where the whole is not cut in buckets."""
     num_ranks, options = CASES[request.param]
     config = EngineConfig(collectives="native", **options)
     folder = tmp_path_factory.mktemp("dry") / "run"
-    run = RunConfig(model="gpt-2", ranks=num_ranks, batch=1, steps=2)
+    layers = 12 if config.bucket_elements else 4
+    run = RunConfig(model="gpt-2", layers=layers, ranks=num_ranks, batch=1, steps=2)
     simulate_job(Job(run, ((config, folder),)), MACHINE)
     recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE
-    shape = shape_of("gpt-2")
+    shape = replace(shape_of("gpt-2"), layers=layers)
     layout = Layout(
         shape=shape,
         config=config,
@@ -108,14 +111,14 @@ def test_gathers_that_take_longer_than_computing(accumulate, recomputed):
 @pytest.mark.ranks
 def test_ranks_that_compute_blocks_together(tmp_path):
     """Sums lie between the parts of a block: nothing of it is computed meanwhile."""
-    given = {"layers": 3, "width": 1024, "heads": 16, "context_length": 512, "vocabulary": 1000}
+    given = {"layers": 2, "width": 1024, "heads": 16, "context_length": 512, "vocabulary": 1000}
     run = RunConfig(model="gpt-3", ranks=4, tensor_parallel=4, batch=4, steps=2, **given)
     config = EngineConfig(collectives="native", stage=0)
     simulate_job(Job(run, ((config, tmp_path / "run"),)), MACHINE)
     report = load(tmp_path / "run").graph_report(iteration=1)
     took = report.path.by_cause()
     layout = Layout(
-        shape=GPTConfig(layers=3, width=1024, heads=16, context=512, vocabulary=1000, tied=True),
+        shape=GPTConfig(layers=2, width=1024, heads=16, context=512, vocabulary=1000, tied=True),
         config=config,
         data=1,
         cut=Cut(tensor=4, sequence=False, ends=False),

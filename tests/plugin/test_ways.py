@@ -164,7 +164,6 @@ def pytest_unconfigure():
 
 SPAWNS = """
 import os
-import subprocess
 
 import torch.multiprocessing
 
@@ -177,48 +176,11 @@ def join(rank):
 
 
 def test_recording(zerosim_trace):
-    for start in (
-        lambda: torch.multiprocessing.spawn(join, nprocs=1),
-        lambda: subprocess.run([sys.executable, "joins.py"], env=os.environ | ONE, check=True),
-    ):
-        with zerosim_trace.recording() as folder:
-            start()
-        assert zerosim_trace.folder == folder
-        zerosim_trace.assert_collectives({"all-reduce": 1})
+    with zerosim_trace.recording() as folder:
+        torch.multiprocessing.spawn(join, nprocs=1)
+    assert zerosim_trace.folder == folder
+    zerosim_trace.assert_collectives({"all-reduce": 1})
 """
-
-
-def test_the_test_starts_ranks_and_failures_are_readable(tmp_path):
-    write(tmp_path, test_step=examples()["test_step.py"], test_failing=FAILING)
-    code, text = run_pytest(
-        tmp_path,
-        *("-p", "xdist", "-n", "1", "--strict-markers", "--zerosim-traces", "kept"),
-        "test_failing.py",
-    )
-    assert code == 1, text
-    assert "5 failed, 1 passed, 1 error" in text
-    shown = text[text.index("= ERRORS") : text.index("short test summary")]
-    assert "zerosim/pytest_plugin" not in shown, "no line of ours is in a traceback"
-    page = re.search(r"<!-- failure -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    for line in page[1].splitlines():
-        assert f"E       {line}".rstrip() in shown, shown
-    assert "1 x all-reduce of 2,704 B float32 in backward, reduce gradients at" in shown
-    assert re.search(r"backward +reduce gradients: all-reduce +1 +2,704 +2,704", shown)
-    folder = re.search(r"zerosim show (\S+/kept/test_traffic-1/run-1/trace)", shown)
-    assert folder is not None
-    assert (tmp_path / folder[1] / "rank-1.jsonl").exists()
-    assert "rank 1 of 2 failed in fail:" in shown
-    assert 'raise ValueError("of my own")' in shown
-    assert "ValueError: of my own" in shown
-    # on a busy machine the rank that only lost it may be ended before it has said so
-    assert re.search("rank 0, later: RuntimeError|rank 0 was still running, and was ended", shown)
-    assert "rank 1 of 2 was killed (SIGKILL) in die" in shown
-    assert "or did not end" not in shown
-    assert "cannot be handed to ranks, which are processes of their own" in shown
-    assert "the marker zerosim was given wire='no': expected True or False" in shown
-    assert "assert 1 == 2" in shown
-
-
 LETS_GO_LATE = """
 from collections import deque
 
@@ -234,21 +196,60 @@ def uses_for_long(writer, tensors):
 
 EventWriter.uses = uses_for_long
 """
+# else each of its tests that starts ranks would import PyTorch again
+KEEPS = """
+from zerosim.launch.forkserver import keep
+
+keep()
+"""
 
 
-def test_the_example_has_room_for_a_backend_that_lets_go_late(tmp_path):
-    """As its thread does that was not given the processor: here of the last four calls none."""
-    late = (
-        LETS_GO_LATE
-        + examples()["test_step.py"]
-        + '    zerosim_trace.assert_peak_memory("24Psi")\n'
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """The folder of a project whose tests fail, and what a person reads who runs them."""
+    folder, step = tmp_path_factory.mktemp("failing"), examples()["test_step.py"]
+    late = f'{LETS_GO_LATE}{step}    zerosim_trace.assert_peak_memory("24Psi")\n'
+    write(folder, test_step=step, test_failing=FAILING, test_late=late, conftest=KEEPS)
+    code, text = run_pytest(
+        folder,
+        *("-p", "xdist", "-n", "1", "--strict-markers", "--zerosim-traces", "kept"),
+        *("test_failing.py", "test_late.py"),
     )
-    write(tmp_path, test_late=late)
-    code, text = run_pytest(tmp_path)
     assert code == 1, text
+    assert "6 failed, 1 passed, 1 error" in text
+    return folder, text
+
+
+def test_the_test_starts_ranks_and_failures_are_readable(failing):
+    folder, text = failing
+    shown = text[text.index("= ERRORS") : text.index("short test summary")]
+    assert "zerosim/pytest_plugin" not in shown, "no line of ours is in a traceback"
+    page = re.search(r"<!-- failure -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for line in page[1].splitlines():
+        assert f"E       {line}".rstrip() in shown, shown
+    assert "1 x all-reduce of 2,704 B float32 in backward, reduce gradients at" in shown
+    assert re.search(r"backward +reduce gradients: all-reduce +1 +2,704 +2,704", shown)
+    trace = re.search(r"zerosim show (\S+/kept/test_traffic-1/run-1/trace)", shown)
+    assert trace is not None
+    assert (folder / trace[1] / "rank-1.jsonl").exists()
+    assert "rank 1 of 2 failed in fail:" in shown
+    assert 'raise ValueError("of my own")' in shown
+    assert "ValueError: of my own" in shown
+    # on a busy machine the rank that only lost it may be ended before it has said so
+    assert re.search("rank 0, later: RuntimeError|rank 0 was still running, and was ended", shown)
+    assert "rank 1 of 2 was killed (SIGKILL) in die" in shown
+    assert "or did not end" not in shown
+    assert "cannot be handed to ranks, which are processes of their own" in shown
+    assert "the marker zerosim was given wire='no': expected True or False" in shown
+    assert "assert 1 == 2" in shown
+
+
+def test_the_example_has_room_for_a_backend_that_lets_go_late(failing):
+    """As its thread does that was not given the processor: here of the last four calls none."""
+    _, text = failing
     assert 'zerosim_trace.assert_peak_memory("24Psi")' in text
     assert re.search(r"peak memory is 16,3\d\d B, expected at most 24Ψ = 16,224 B", text), text
-    assert "1 failed" in text
+    assert re.search(r"^FAILED test_late.py::test_my_step", text, re.MULTILINE), text
 
 
 def test_pytest_under_torchrun(tmp_path):
@@ -261,17 +262,14 @@ def test_pytest_under_torchrun(tmp_path):
 
 
 def test_programs_that_a_test_starts(tmp_path):
-    write(tmp_path, test_programs=PROGRAMS, joins=JOINS)
-    code, text = run_pytest(tmp_path, "--import-mode=importlib")
-    assert code == 0, text
-
-
-def test_a_program_under_torchrun(tmp_path):
+    """One of them under torchrun."""
     shown = examples()
     program = shown["test_step.py"] + (
         "\n\nimport torch.distributed as dist\n"
         "dist.init_process_group('gloo')\ntrain(2)\ndist.destroy_process_group()\nprint('trained')\n"
     )
-    write(tmp_path, test_program=shown["test_program.py"] + SPAWNS, train=program, joins=JOINS)
-    code, text = run_pytest(tmp_path)
+    write(tmp_path, test_programs=PROGRAMS, joins=JOINS)
+    write(tmp_path, test_program=shown["test_program.py"] + SPAWNS, train=program)
+    code, text = run_pytest(tmp_path, "--import-mode=importlib")
     assert code == 0, text
+    assert "4 passed" in text

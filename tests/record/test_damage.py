@@ -148,9 +148,14 @@ def test_the_trace_itself_is_whole():
     assert check(FILES) == "unharmed"
 
 
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_cut_at_any_byte(name):
-    found = [check(damaged(name, lambda text, at=at: text[:at])) for at in range(len(FILES[name]))]
+def test_cut_at_any_byte(name, every):
+    """At each where a row ends and at some within; `make test-long` cuts at all."""
+    whole = FILES[name]
+    ends = {at + near for at, byte in enumerate(whole) if byte == ord("\n") for near in (-1, 0, 1)}
+    places = sorted({*range(0, len(whole), every), *ends} - {len(whole)})
+    found = [check(damaged(name, lambda text, at=at: text[:at])) for at in places]
     assert set(found) == {"warned"}
 
 

@@ -365,7 +365,11 @@ VARIANTS = {
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    # with micro-steps it is a ring as well
+    [pytest.param(one, marks=pytest.mark.long) if one == "ring" else one for one in VARIANTS],
+)
 def test_real_runs(tmp_path, variant):
     flags = ["--ranks", "2", "--steps", "1", "--out", tmp_path, *VARIANTS[variant]]
     answer = command("run", *flags)

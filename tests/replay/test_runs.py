@@ -24,7 +24,7 @@ VARIANTS = {
     "as it comes": {"ranks": 4},
     "three ranks": {"ranks": 3, "dtype": "fp32"},
     "micro-steps, small buckets, clipping": {
-        "ranks": 2, "accumulate": 2, "bucket-elements": 20_000, "clip": 1.0, "dtype": "fp16",
+        "ranks": 2, "accumulate": 2, "bucket-elements": 50_000, "clip": 1.0, "dtype": "fp16",
     },
     "large buckets, far ahead": {"ranks": 2, "bucket-elements": 10_000_000, "prefetch": 3},
     "native collectives": {"ranks": 2, "collectives": "native"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import product
 
 import pytest
@@ -131,17 +132,21 @@ FAMILY = (
 )
 
 
+@cache
+def told(stage):
+    """What is said of every step of a stage, each once."""
+    of_run = setting(stage)
+    return {describe(one, of_run, num_hops=num_hops) for one, num_hops in every_step()}
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_step_is_told_in_whole_sentences(stage):
-    count = 0
-    for one, num_hops in every_step():
-        words = describe(one, setting(stage), num_hops=num_hops)
-        count += 1
+    for words in told(stage):
         for text in (words.title, words.what, words.why):
             assert text
             assert not re.search(r"[{}]", text)
             assert "None" not in text
-    assert count > 1500
+    assert len(told(stage)) > 1500
 
 
 def test_the_reason_depends_on_stage_phase_and_purpose():
@@ -271,12 +276,11 @@ def test_the_optimizers_bytes_are_those_of_the_dtype():
 
 def test_no_text_is_without_a_use():
     """Every text of the file is found by some step."""
-    seen = set()
-    runs = [(setting(stage), every_step) for stage in STAGES]
-    runs += [(setting(3, **system), of_the_family) for system in FAMILY]
-    runs.append((setting(0, accumulate=2), of_the_family))
-    for of_run, every in runs:
-        for one, num_hops in every():
+    seen = {words.why for stage in STAGES for words in told(stage)}
+    runs = [setting(3, **system) for system in FAMILY]
+    runs.append(setting(0, accumulate=2))
+    for of_run in runs:
+        for one, num_hops in of_the_family():
             seen.add(describe(one, of_run, num_hops=num_hops).why)
     for path, text in _leaves(texts()["why"]):
         pattern = re.sub(r"\\\{\w+\\\}", r"[^ ]+( units)?", re.escape(text))

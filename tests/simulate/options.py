@@ -10,7 +10,7 @@ _STAGES: dict[str, dict[str, Any]] = {
     **{f"stage {stage}": {"stage": stage} for stage in range(4)},
     **{f"stage {stage}, native": {"stage": stage, "collectives": "native"} for stage in range(4)},
 }
-_SCHEDULE: dict[str, dict[str, Any]] = {
+SCHEDULE: dict[str, dict[str, Any]] = {
     "nothing at once": {"stage": 3, "overlap": False, "prefetch": 0},
     "three units ahead": {"stage": 3, "prefetch": 3, "bucket_elements": 500},
     "micro-steps, buckets, clipping": {"stage": 2, "accumulate": 2, "clip": 1.0}
@@ -56,9 +56,9 @@ _IN_NODES_OF_TWO: dict[str, dict[str, Any]] = {
         "ranks_per_node": 2,
     },
 }
-_IN_ONE_NODE: dict[str, dict[str, Any]] = {
+IN_ONE_NODE: dict[str, dict[str, Any]] = {
     "hpZ of all": {"stage": 3, "secondary_partition": 3, "accumulate": 2},
     "ZeRO++ of all": {"stage": 3, **ZEROPP, "secondary_partition": 3, "ranks_per_node": 3},
 }
-ON_THREE = {**_STAGES, **_SCHEDULE, **_TIERS, **_QUANTIZED, **_IN_ONE_NODE}
-ON_EIGHT = {**_STAGES, **_SCHEDULE, **_TIERS, **_QUANTIZED, **_IN_NODES_OF_TWO}
+ON_THREE = {**_STAGES, **SCHEDULE, **_TIERS, **_QUANTIZED, **IN_ONE_NODE}
+ON_EIGHT = {**_STAGES, **SCHEDULE, **_TIERS, **_QUANTIZED, **_IN_NODES_OF_TWO}

@@ -14,7 +14,7 @@ from torch.distributed import distributed_c10d
 from tests.cli.command import assert_one_line, command
 from tests.recorded import recorded, recorded_family
 from tests.replay.test_runs import VARIANTS
-from tests.simulate.options import ON_EIGHT, ON_THREE
+from tests.simulate.options import IN_ONE_NODE, ON_EIGHT, ON_THREE, SCHEDULE
 from tests.verify.test_family_runs import ON_FOUR, ON_TWO, train
 from zerosim.analysis.memory import ROLES, timeline
 from zerosim.analysis.memory.line import tiers_of
@@ -38,8 +38,13 @@ pytestmark = pytest.mark.ranks
 
 OVERFLOWS = "skipped"
 """Whether a step is left out depends on numbers, which a dry run does not have."""
-BRIEF = {4: {"ZeRO-3", "owners", "owners of all", "hpZ"}, 8: set()}
-"""Of those on four and eight ranks: the others are like these or those on three, and take long."""
+BRIEF = {
+    3: {*SCHEDULE, "stage 3, native", "states on disk", "qgZ", *IN_ONE_NODE},
+    4: {"owners", "owners of all", "hpZ"},
+    8: set(),
+}
+"""Of those on three ranks and more, what those on two do not have; the others take long. All stages
+on three ranks are below: `test_every_stage_of_a_run`."""
 FAMILIES = {2: ON_TWO, 3: ON_THREE, 4: ON_FOUR, 8: ON_EIGHT}
 FAMILY = [
     pytest.param(
@@ -50,7 +55,8 @@ FAMILY = [
     for name in cases
     if OVERFLOWS not in name
 ]
-LONG = ("micro-steps, small buckets, clipping", "large buckets, far ahead")
+LONG = ("micro-steps, small buckets, clipping", "large buckets, far ahead", "nothing at once")
+"""As in ON_THREE, in all stages."""
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +126,18 @@ BESIDE = {Role.BUFFERS}
 that trains several times, as those of the family do, still has some of the engine before."""
 
 
+RECORDED_ELSEWHERE = (2, 4)
+"""Numbers of ranks whose whole family other tests want as well."""
+
+
 def recorded_case(num_ranks: int, name: str) -> Path:
     """Where a case of a family is, which is recorded with others in one start of the ranks."""
-    return recorded_family(num_ranks, train, FAMILIES[num_ranks]) / name
+    cases = FAMILIES[num_ranks]
+    if num_ranks in RECORDED_ELSEWHERE:
+        return recorded_family(num_ranks, train, cases) / name
+    is_brief = name in BRIEF[num_ranks]
+    cases = {one: case for one, case in cases.items() if (one in BRIEF[num_ranks]) is is_brief}
+    return recorded_family(num_ranks, train, cases, "some" if is_brief else "others") / name
 
 
 @pytest.mark.parametrize(("num_ranks", "name"), FAMILY)
@@ -164,7 +179,7 @@ def test_what_groups_cannot_share_evenly_is_refused_dry_as_for_real(
 @pytest.mark.parametrize(
     "variant",
     [
-        *("three ranks", "native collectives", "nothing at once"),
+        *("three ranks", "native collectives"),
         *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
     ],
 )

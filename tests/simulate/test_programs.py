@@ -90,7 +90,7 @@ def _without_algorithm(said):
 
 
 def test_many_ranks_of_a_program_stand_for_each_other(program, tmp_path):
-    answer = process("simulate", "--ranks", 16, "--out", tmp_path, "--", "python", program)
+    answer = command("simulate", "--ranks", 16, "--out", tmp_path, "--", "python", program)
     assert answer.code == 0, answer.err
     trace = load(tmp_path, strict=True)
     assert [rank.rank for rank in trace.ranks] == [0]

@@ -71,7 +71,11 @@ def held_again(folder):
 
 @pytest.mark.parametrize(
     ("function", "num_ranks", "arguments"),
-    [(programs.engine_until, 2, (ZERO_3,)), (programs.ddp_until, 3, ())],
+    [
+        (programs.engine_until, 2, (ZERO_3,)),
+        # DDP is attached to below as well, and `test_held` has its bits
+        pytest.param(programs.ddp_until, 3, (), marks=pytest.mark.long),
+    ],
     ids=["ZeRO-3 with overlap", "DDP"],
 )
 def test_attached_to_twice_a_run_ends_with_the_bits_of_one_never_held(
@@ -201,12 +205,12 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
             while "try again in a moment" in alone.stderr:
                 alone = _said(nodes[0], "", *attach)
             assert alone.returncode == 2, alone
-            assert "rank 2, 3 cannot come here from " in alone.stderr
+            assert "rank 1 cannot come here from " in alone.stderr
             assert "expected --host with an address" in alone.stderr
             held = _said(nodes[0], "over\nphase\ndetach\n", *attach, "--host", "10.0.0.1")
             assert (held.returncode, held.stderr) == (0, ""), held
-            assert "ranks 0 to 3 held before their next iteration" in held.stdout
-            assert "ranks 0 to 3 before the backward" in held.stdout
+            assert "ranks 0, 1 held before their next iteration" in held.stdout
+            assert "ranks 0, 1 before the backward" in held.stdout
             other = _said(nodes[1], "", *("debug", "--no-browser", "--attach"), str(folder))
             assert other.returncode == 2
             assert "expected to be there" in other.stderr
@@ -216,28 +220,33 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
                 enough(tmp_path / str(node.number))
             ends = [one.communicate(timeout=RANKS_S) for one in started]
         assert [one.returncode for one in started] == [0, 0], ends
-    results = [
-        json.loads((tmp_path / str(rank // 2) / f"result-{rank}").read_text()) for rank in range(4)
-    ]
-    assert len({json.dumps(one) for one in results}) == 1
+    results = [(tmp_path / str(rank) / f"result-{rank}").read_text() for rank in range(2)]
+    assert results[0] == results[1]
 
 
 def _on(node, folder):
-    """Two of four ranks, on a node of its own."""
+    """One of two ranks, on a node of its own."""
     folder.mkdir()
     return subprocess.Popen(
         (
             *node.prefix,
             *(sys.executable, "-m", "zerosim", "trace", "--debuggable", "--out", str(folder)),
-            *("--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"),
-            *("--nproc-per-node", "2", "--node-rank", str(node.number)),
-            *("--master-addr", "10.0.0.1", "--master-port", "29411"),
-            *("-m", "tests.stepping.agent", "60", "ddp_until", str(folder)),
+            *("--", sys.executable, "-m", "tests.stepping.agent", "60", "ddp_until", str(folder)),
         ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", ATTACH_VARIABLE: SECRET, **node.environment},
+        env={
+            **os.environ,
+            "RANK": str(node.number),
+            "WORLD_SIZE": "2",
+            "LOCAL_RANK": "0",
+            "MASTER_ADDR": "10.0.0.1",
+            "MASTER_PORT": "29411",
+            "OMP_NUM_THREADS": "1",
+            ATTACH_VARIABLE: SECRET,
+            **node.environment,
+        },
     )
 
 

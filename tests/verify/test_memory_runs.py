@@ -11,6 +11,7 @@ import zerosim
 from tests.engine.samples import Case, train
 from tests.ranks import run_ranks
 from tests.recorded import recorded
+from tests.replay.test_runs import VARIANTS
 from zerosim.analysis.memory import ROLES, timeline
 from zerosim.config import DType, EngineConfig
 from zerosim.memory import Role
@@ -61,7 +62,11 @@ def assert_exact(report: MemoryReport, dtype: str, ranks: int) -> None:
         assert top.between_bytes is not None
 
 
-@pytest.mark.parametrize(("ranks", "dtype"), [(2, "bf16"), (3, "fp32"), (4, "bf16")])
+# two ranks are below
+@pytest.mark.parametrize(
+    ("ranks", "dtype"),
+    [pytest.param(2, "bf16", marks=pytest.mark.long), (3, "fp32"), (4, "bf16")],
+)
 def test_model_states_are_the_laws_to_the_byte(ranks, dtype):
     folder, reports = run_stages(ranks=ranks, dtype=dtype)
     for stage, report in reports.items():
@@ -93,17 +98,11 @@ def assert_never_whole(folder, stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"clip": 0.5, "prefetch": 0, "accumulate": 2}, id="clip and no prefetch"),
-        pytest.param(
-            {"bucket-elements": 50_000, "prefetch": 2, "no-overlap": True}, id="small buckets"
-        ),
-        pytest.param({"dtype": "fp16", "collectives": "native"}, id="fp16, native"),
-    ],
+    "variant", [name for name, options in VARIANTS.items() if options["ranks"] == 2]
 )
-def test_options_change_what_is_held_and_every_byte_keeps_its_name(options):
-    for report in run_stages(ranks=2, **options)[1].values():
+def test_options_change_what_is_held_and_every_byte_keeps_its_name(variant):
+    options = VARIANTS[variant]
+    for report in run_stages(**options)[1].values():
         assert_exact(report, options.get("dtype", "bf16"), 2)
 
 
@@ -117,7 +116,7 @@ def test_one_rank_keeps_everything():
 
 
 ODD_MODELS = (
-    "gpt tied",
+    "Tied",
     "RootParameters",
     "Branches",
     "FrozenFirst",
@@ -131,18 +130,28 @@ ODD_CONFIGS = (
 )
 
 
-def train_odd_models(folder):
-    for name in ODD_MODELS:
-        for number, config in enumerate(ODD_CONFIGS):
-            # an engine before this one may be alive still: its tensors are not this trace's
-            gc.collect()
-            holdings._held.clear()
-            with zerosim.trace(Path(folder) / f"{name}-{number}", allocations=True):
-                train(Case(name, config, steps=2, evaluates=number == 1))
+ALL = tuple((name, number) for name in ODD_MODELS for number in range(len(ODD_CONFIGS)))
+EACH = (
+    *((name, 2 * (place % 2)) for place, name in enumerate(ODD_MODELS)),
+    *((name, 1) for name in ("RootParameters", "FrozenFirst", "CheckpointSeveral")),
+)
+"""Each model and each configuration."""
 
 
-def test_frozen_tied_unused_and_recomputed_parameters(tmp_path):
-    run_ranks(train_odd_models, 2, str(tmp_path))
+def train_odd_models(folder, cases):
+    for name, number in cases:
+        # an engine before this one may be alive still: its tensors are not this trace's
+        gc.collect()
+        holdings._held.clear()
+        with zerosim.trace(Path(folder) / f"{name}-{number}", allocations=True):
+            train(Case(name, ODD_CONFIGS[number], steps=2, evaluates=number == 1))
+
+
+@pytest.mark.parametrize(
+    "cases", [pytest.param(EACH, id="each"), pytest.param(ALL, id="all", marks=pytest.mark.long)]
+)
+def test_frozen_tied_unused_and_recomputed_parameters(tmp_path, cases):
+    run_ranks(train_odd_models, 2, str(tmp_path), cases)
     for folder in sorted(tmp_path.iterdir()):
         report = verify_memory(load(folder, strict=True))
         assert [v.measured for v in report.verdicts if v.holds is False] == [], folder.name
@@ -151,7 +160,7 @@ def test_frozen_tied_unused_and_recomputed_parameters(tmp_path):
         for top in report.peaks:
             assert top.bytes == report.law_bytes + sum(cause.bytes for cause in top.causes)
             assert all(cause.is_excused for cause in top.causes)
-    assert len(list(tmp_path.iterdir())) == len(ODD_MODELS) * len(ODD_CONFIGS)
+    assert len(list(tmp_path.iterdir())) == len(cases)
 
 
 @pytest.mark.long

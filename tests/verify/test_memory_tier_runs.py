@@ -22,7 +22,7 @@ STEPS = 3
 CPU, NVME = {"offload_optimizer": "cpu"}, {"offload_optimizer": "nvme"}
 SYSTEMS = {
     "1-cpu": {"stage": 1, **CPU},
-    "2-cpu": {"stage": 2, **CPU, "accumulate": 2, "bucket_elements": 4000},
+    "2-cpu": {"stage": 2, **CPU, "accumulate": 2, "bucket_elements": 700},
     "2-delayed": {"stage": 2, **CPU, "delayed_update": True},
     "3-cpu-fp32": {"stage": 3, **CPU, "dtype": "fp32"},
     "3-both-cpu-fp32": {"stage": 3, **CPU, "offload_param": "cpu", "dtype": "fp32"},
@@ -68,7 +68,8 @@ def train_all(folder, systems):
         holdings._held.clear()
         config = EngineConfig(**options, nvme_path=str(Path(folder) / "disk" / name))
         with zerosim.trace(Path(folder) / name, allocations=True):
-            train(Case("gpt", config, steps=STEPS))
+            model = "gpt" if config.checkpoint_activations else "mlp"
+            train(Case(model, config, steps=STEPS))
 
 
 def assert_exact(report: MemoryReport, options: dict) -> None:
