@@ -12,8 +12,14 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually
 from tests.cli.command import command
+from tests.deadlines import RANKS_S
 
 pytestmark = [pytest.mark.browser]
+
+
+def visit(one) -> None:
+    """Open a file of a lesson, which holds its replays."""
+    one.page.goto(one.address, timeout=1000 * RANKS_S)
 
 
 def made(file, *args):
@@ -49,7 +55,7 @@ def test_verify_is_a_file(watch, traces, tmp_path):
 
 def test_a_lesson_is_a_file(watch, tmp_path):
     one = watch(address=made(tmp_path / "lesson.html", "--lesson", 5))
-    one.page.goto(one.address)
+    visit(one)
     expect(one.page.locator(".step")).to_have_count(6)
     frame = one.page.locator("iframe").last
     frame.scroll_into_view_if_needed()  # what is not seen is not loaded
@@ -98,7 +104,7 @@ _BEYOND = """() => {
 )
 def test_slides_hold_what_is_on_them(watch, slides, lesson):
     one = watch(address=slides(lesson))
-    one.page.goto(one.address)
+    visit(one)
     number = eventually(lambda: one.page.locator(".slide").count())
     assert number > 20
     for at in range(1, number + 1):
@@ -115,7 +121,7 @@ def test_slides_hold_what_is_on_them(watch, slides, lesson):
 
 def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
     one = watch(address=slides(5) + "#slide=4")
-    one.page.goto(one.address)
+    visit(one)
     frame = one.page.locator(".shown iframe")
     frame.content_frame.locator("#view:not([hidden])").wait_for()
     inside = frame.element_handle().content_frame()

@@ -62,7 +62,6 @@ def seen(one, page: str, run: str) -> list[str]:
             found += one.ask(UNSAID)
         one.page.locator("#tables tbody button").last.click()
     elif page == "replay":
-        one.ask("() => window.__player.openSearch?.()")
         step = one.ask(
             "() => window.__player.model.doc.steps.findIndex(step => step.waits.length > 0)"
         )
