@@ -29,8 +29,8 @@ from zerosim.lessons.questions import Feedback, Question, check, explanation, mi
 from zerosim.lessons.recordings import COMMITTED, LessonRecordings, command_of, committed
 from zerosim.replay.places import place
 
-MOST_PAGES = 24
-"""Lessons that are kept written, those of runs recorded here among them."""
+MOST_PAGES = 64
+"""Lessons that are kept written: all, in both languages, and a few of runs recorded here."""
 
 
 def lesson_shelf() -> Shelf:

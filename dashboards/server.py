@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from waitress import create_server
+from waitress import create_server, wasyncore
 
 from zerosim.dashboards.addresses import EVERYWHERE, class_addresses, shown
 from zerosim.dashboards.app import make_app
@@ -36,6 +37,8 @@ from zerosim.stepping import Steering
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""
 SWEEP_EVERY_S = 60
+_END_S = 5.0
+"""How long the end of the connections may take."""
 _LARGEST_REQUEST = 64 * 1024
 
 
@@ -96,6 +99,9 @@ class Server:
         self.classroom = Classroom(self.library, self.documents, self.workbench)
         self.rooms = Rooms()
         self._ended = threading.Event()
+        self._open: dict[int, Any] = {}
+        """What waitress reads and listens to, by file descriptor."""
+        self._answering = threading.Thread(target=self._answer, daemon=True)
         self.app = make_app(
             self.library, self.documents, hosts_of(host), self.rooms, self.classroom, steering
         )
@@ -113,6 +119,7 @@ class Server:
         patience = patience or Patience()
         self._server = create_server(
             self.app,
+            map=self._open,
             sockets=[self._socket],
             threads=THREADS,
             ident=None,
@@ -135,8 +142,8 @@ class Server:
 
         This thread only waits for that: one that is in the middle of an answer can lose it.
         """
-        for task in (self._answer, self._sweep):
-            threading.Thread(target=task, daemon=True).start()
+        self._answering.start()
+        threading.Thread(target=self._sweep, daemon=True).start()
         warming = threading.Thread(target=warm, args=(self,), daemon=True)
         warming.start()
         try:
@@ -167,11 +174,19 @@ class Server:
             self.rooms.sweep()
 
     def close(self) -> None:
-        """Give the port back."""
+        """Give the port back, and end the connections."""
         self._ended.set()
         self.workbench.close()
+        if self._answering.is_alive():
+            with suppress(OSError):  # it is ending
+                self._server.trigger.pull_trigger(self._hang_up)
+            self._answering.join(_END_S)
         self._server.close()
         self._socket.close()
+
+    def _hang_up(self) -> None:
+        """In the thread that reads the connections: a browser keeps those that it may use again."""
+        wasyncore.close_all(self._open, ignore_all=True)
 
 
 def warm(server: Server) -> None:

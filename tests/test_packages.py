@@ -49,7 +49,7 @@ PAGES = (
     *("/replay", "/compare", "/graph", "/verify", "/lessons", "/lessons/notes", "/room"),
     *("/join", "/api/traces", "/api/replay"),
 )
-IN_PAGES = re.compile(r'(?:href|src)="(/[^"#]*)"|"(/player/[^"]+)"')
+IN_PAGES = re.compile(r'(?:href|src)="(/[^"#]*)"|"(/player/[^"]+[^"/])"')
 
 
 def build(builder, root, folder, version="standard"):

@@ -251,7 +251,7 @@ def _fixed(chosen: Mapping[str, str]) -> Fixed:
     )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _plan(
     model: str, gpus: int, machine: str, tokens: int, recompute: Recompute | None, _: Language
 ) -> Plan:

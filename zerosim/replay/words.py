@@ -80,7 +80,7 @@ class Setting:
     @property
     def options(self) -> EngineConfig:
         """What was asked of the engine: nothing beside its defaults, if it did not run."""
-        return EngineConfig() if self.config is None else self.config
+        return _DEFAULTS if self.config is None else self.config
 
     @property
     def optimizer_bytes(self) -> int:
@@ -94,6 +94,7 @@ class Setting:
         return {link_of_message(one.source, one.target, per_node) for one in step.messages}
 
 
+_DEFAULTS = EngineConfig()
 BITS = {"int4": 4, "int8": 8}
 """Of an element that is quantized for its way."""
 _WITHOUT_A_NAME = ("", "uint8")
