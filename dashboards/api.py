@@ -35,6 +35,8 @@ from zerosim.export.offline import encode
 from zerosim.replay import graph_document
 from zerosim.replay.alignment import MOST, align
 
+_ASKED_AGAIN = "no-cache"
+"""A page never shows what is no longer so."""
 _FOR_GOOD = "max-age=31536000, immutable"
 """Of an address that another content never has: a browser need not ask again."""
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -80,10 +82,9 @@ def make_api(library: Library, documents: Documents) -> Blueprint:
         found = player.find(player.name_at(name))
         if found is None:
             return text("the player has no such file", HTTPStatus.NOT_FOUND)
-        response = respond(_packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix]))
-        if request.path.startswith(player.address()):
-            response.headers["Cache-Control"] = _FOR_GOOD
-        return response
+        body = _packed(found, _MEDIA_TYPES[PurePosixPath(name).suffix])
+        is_named = request.path.startswith(player.address())
+        return respond(body, caching=_FOR_GOOD if is_named else _ASKED_AGAIN)
 
     return api
 
@@ -165,11 +166,8 @@ def _plain(entry: Entry) -> dict[str, object]:
     }
 
 
-def respond(body: Body) -> Response:
-    """Answer with a body, or that the browser has it already.
-
-    It is asked for again each time ("no-cache"), so that a page never shows what is no longer so.
-    """
+def respond(body: Body, *, caching: str = _ASKED_AGAIN) -> Response:
+    """Answer with a body, or that the browser has it already."""
     response = Response(mimetype=body.media_type)
     if request.accept_encodings["gzip"]:
         response.set_data(body.packed)
@@ -177,7 +175,7 @@ def respond(body: Body) -> Response:
     else:
         response.set_data(body.content)
     response.set_etag(body.tag, weak=True)
-    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Cache-Control"] = caching
     response.headers["Vary"] = "Accept-Encoding"
     response.make_conditional(request)
     return response

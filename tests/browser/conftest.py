@@ -70,6 +70,8 @@ def serve():
         yield lambda folder: stack.enter_context(serving(folder))
 
 
+READY = "document.documentElement.dataset.ready !== undefined"
+"""What the player sets when a page is ready; where another end is waited for as well."""
 NAVIGATES = ("Execution context was destroyed", "navigating and changing the content")
 """What Playwright says if a page is asked while it is left."""
 

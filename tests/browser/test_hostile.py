@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.bench.scale import write_run
-from tests.browser.conftest import Watched, eventually, heard, serving
+from tests.browser.conftest import READY, Watched, eventually, heard, serving
 from tests.cli.command import command
 from tests.graph.runs import Plan, record
 from tests.strategies import Row, Written, encode_rows, trace_files, write_files
@@ -149,10 +149,7 @@ def open_or_refuse(
     else:
         one.page.goto("about:blank")  # or another fragment would not load the page anew
     one.page.goto(address + path)
-    one.wait(
-        "document.documentElement.dataset.ready !== undefined || "
-        f"{STATUS}.querySelector('h1') !== null"
-    )
+    one.wait(f"{READY} || {STATUS}.querySelector('h1') !== null")
     one.settle()
     if one.ask("() => window.__player !== undefined"):
         return one, ""
@@ -360,10 +357,7 @@ def everywhere(tmp_path_factory):
         yield folder, address
 
 
-THERE = (
-    "document.documentElement.dataset.ready !== undefined || "
-    "document.querySelector('#headline, .problem-card, #status h1') !== null"
-)
+THERE = f"{READY} || document.querySelector('#headline, .problem-card, #status h1') !== null"
 """A page has come, with what was asked for or with a line that says why not."""
 NOWHERE = f"trace={quote(EVERYTHING)}&rank={quote(EVERYTHING)}&iteration={quote(EVERYTHING)}"
 SHOWN_ON = (

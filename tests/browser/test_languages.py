@@ -6,14 +6,13 @@ import re
 
 import pytest
 
-from tests.browser.conftest import eventually
+from tests.browser.conftest import READY, eventually
 from tests.browser.test_access import violations
 from tests.browser.test_plan_page import DRAWN
 from tests.browser.test_verify import DRAWN as VERIFIED
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 
-READY = "document.documentElement.dataset.ready !== undefined"
 PAGES = {
     "replay": ("/replay?trace=stage-3", READY),
     "runs": ("/replay?trace=stage-0", READY),

@@ -51,6 +51,12 @@ def command(*args: object) -> Answer:
     return Answer(code, *texts)
 
 
+def completed(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` returns of words that end in `zerosim ARGS`, run in this process."""
+    answer = command(*words[words.index("zerosim") + 1 :])
+    return subprocess.CompletedProcess(words, answer.code, answer.out, answer.err)
+
+
 def start(*args: object, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
     """Start `zerosim ARGS`, its output going into pipes; `before` it, a command that starts it."""
     return subprocess.Popen(

@@ -29,6 +29,7 @@ from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from tests.strategies import header
 from tests.verify import memory_traces
+from zerosim.attach import ATTACH_VARIABLE
 from zerosim.launch import forkserver, launcher, rendezvous
 
 NO_TEXT = os.fsdecode(b"no \xff text")
@@ -221,6 +222,23 @@ def test_ranks_that_contradict_torchrun(tmp_path, monkeypatch, no_ranks):
         monkeypatch.setenv(name, value)
     answer = command("run", "--ranks", 3, "--out", tmp_path / "t")
     assert_one_line(answer, "ranks is 3", "started 2", "leave --ranks out")
+
+
+def test_under_a_launcher_the_secret_stays_that_of_all_ranks(tmp_path, monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, value)
+    args = ("run", "--debuggable", "--out", tmp_path / "t")
+    assert_one_line(command(*args), f"expected {ATTACH_VARIABLE}=SECRET")
+    seen = []
+
+    def join(*_, **__):
+        seen.append(os.environ[ATTACH_VARIABLE])
+        return 0
+
+    monkeypatch.setattr(sys.modules["zerosim.cli.run"], "_join", join)
+    monkeypatch.setenv(ATTACH_VARIABLE, "of all")
+    assert command(*args).code == 0
+    assert seen == ["of all"]
 
 
 @pytest.fixture

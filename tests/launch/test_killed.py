@@ -10,7 +10,7 @@ import re
 import resource
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count
@@ -114,6 +114,18 @@ class Run:
             os.kill(server, signal.SIGKILL)
         self.end()
 
+    def strike(self, number: signal.Signals) -> tuple[int, Ended]:
+        """Send a signal to what forks the ranks, which train; its process id, and how all ended."""
+        self.wait_for_rows(0, 60)
+        workers = self.workers()
+        struck = self.server()
+        os.kill(struck, number)
+        ended = self.end()
+        wait_until_gone(workers)
+        assert ended.code == 3, ended
+        assert_readable(self.folder, self.ranks)
+        return struck, ended
+
 
 class Process(Run):
     """The same as a process of its own, where that is what something happens to."""
@@ -165,6 +177,11 @@ def _is_running(pid: int) -> bool:
         return _state(pid) != "Z"
     except OSError:
         return False
+
+
+def wait_until_gone(workers: dict[int, int]) -> None:
+    while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
+        time.sleep(0.05)
 
 
 def assert_readable(folder, ranks: int) -> Trace:
@@ -235,6 +252,12 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
     assert_readable(tmp_path / "t", 3)
 
 
+def have_ranks_do(function: Callable[[str], int], monkeypatch) -> None:
+    """In place of their part of a run, which they are told as ever."""
+    work = Work(f"{__name__}:{function.__name__}", "")
+    monkeypatch.setattr(launcher, "Work", lambda _, job, **__: replace(work, argument=job))
+
+
 def stands_still(job: str) -> int:
     """Be a rank, of which the second stands still at once."""
     if os.environ["RANK"] == "1":
@@ -243,13 +266,12 @@ def stands_still(job: str) -> int:
 
 
 def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path, monkeypatch):
-    work = Work(f"{__name__}:{stands_still.__name__}", "")
-    monkeypatch.setattr(launcher, "Work", lambda _, job, **__: replace(work, argument=job))
-    with Run(tmp_path / "t", 2, "--timeout", 3) as run:
+    have_ranks_do(stands_still, monkeypatch)
+    with Run(tmp_path / "t", 2, "--timeout", 6) as run:
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines == [
-        "rank 1 stopped answering for 3 s, before its first event",
+        "rank 1 stopped answering for 6 s, before its first event",
         "rank 0 was starting, or waiting for the others to join",
     ]
 
@@ -352,8 +374,7 @@ def interrupts(job: str) -> int:
 
 def test_ctrl_c_before_anything_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("PRESSED", str(os.getpid()))
-    work = Work(f"{__name__}:{interrupts.__name__}", "")
-    monkeypatch.setattr(launcher, "Work", lambda _, job, **__: replace(work, argument=job))
+    have_ranks_do(interrupts, monkeypatch)
     ended = command(*TWO_STEPS, "--out", tmp_path / "t")
     assert (ended.code, ended.err) == (130, "zerosim: interrupted: the ranks were stopped\n")
 
@@ -367,24 +388,15 @@ def test_no_rank_outlives_its_launcher(tmp_path, number):
         run.wait_for_rows(0, 60)
         run.process.send_signal(number)
         run.end()
-        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
-            time.sleep(0.05)
+        wait_until_gone(workers)
 
 
 def test_ranks_end_with_the_process_that_forked_them(tmp_path):
     """The next run is given another."""
     with Run(tmp_path / "t", 2, "--stage", 1) as run:
-        run.wait_for_rows(0, 60)
-        workers = run.workers()
-        killed = run.server()
-        os.kill(killed, signal.SIGKILL)
-        ended = run.end()
-        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
-            time.sleep(0.05)
-    assert ended.code == 3, ended
+        killed, ended = run.strike(signal.SIGKILL)
     for rank, line in enumerate(ended.lines[:2]):
         assert line.strip().startswith(f"rank {rank} was killed (SIGKILL), "), ended.err
-    assert_readable(tmp_path / "t", 2)
     assert command(*TWO_STEPS, "--out", tmp_path / "next").code == 0
     assert run.server() != killed
     assert_readable(tmp_path / "next", 2)
@@ -392,15 +404,7 @@ def test_ranks_end_with_the_process_that_forked_them(tmp_path):
 
 def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
     with Run(tmp_path / "t", 2, "--stage", 1, "--timeout", 3) as run:
-        run.wait_for_rows(0, 60)
-        workers = run.workers()
-        forking = run.server()
-        os.kill(forking, signal.SIGSTOP)
-        ended = run.end()
-        while any(map(_is_running, workers.values())):  # the test's own timeout is the limit
-            time.sleep(0.05)
-    assert ended.code == 3, ended
+        forking, ended = run.strike(signal.SIGSTOP)
     assert len(ended.lines) == 1, ended.err
     assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
     assert "was stopped for 3 s" in ended.lines[0]
-    assert_readable(tmp_path / "t", 2)

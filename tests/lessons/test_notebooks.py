@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
 import sys
 import types
 
 import pytest
 
-from tests.cli.command import command
+from tests.cli.command import completed
 from tests.reading.test_docs import as_script
 from zerosim.lessons import lab
 from zerosim.lessons.course import course
@@ -119,15 +118,9 @@ def test_a_puzzle_is_checked_and_watched(notebook, capsys, name):
     assert "<iframe" in shown[-1]._repr_html_()
 
 
-def start_here(words, **_):
-    """A command as a process would do it, in this one."""
-    answer = command(*words[words.index("zerosim") + 1 :])
-    return subprocess.CompletedProcess(words, answer.code, answer.out, answer.err)
-
-
 @pytest.mark.ranks
 def test_a_wrong_program_is_watched_at_its_first_illegal_step(notebook, capsys, monkeypatch):
-    monkeypatch.setattr(desk.subprocess, "run", start_here)
+    monkeypatch.setattr(desk.subprocess, "run", lambda words, **_: completed(words))
     puzzle = find_puzzle("ring-reduce-scatter")
     wrong = puzzle.wrong[1]
     replay = run(FIRST, notebook, puzzle.program_of(wrong))[-1]

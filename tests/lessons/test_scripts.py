@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from tests.cli.command import command
+from tests.cli.command import completed
 from tests.deadlines import RANKS_S
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
 from zerosim.config import EngineConfig, RunConfig
@@ -211,8 +211,7 @@ def record_once(tmp_path_factory):
             return start(words, said)
         if module != "zerosim":
             return start_ranks(arguments)
-        answer = command(*arguments)
-        return subprocess.CompletedProcess(words, answer.code, answer.out, answer.err)
+        return completed(words)
 
     def record_missing(runs, folder_of_lesson=None, changes=()):
         missing = [name for name in runs if name not in places]
